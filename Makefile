@@ -1,0 +1,49 @@
+# Every target sets up what it needs: a fresh clone and one command.
+
+# An interpreter outside anybody's home folder, if there is one: as root, the local Lambda runs its
+# processes as an ordinary user, who must be able to read it.
+PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo /usr/bin/python3 || echo python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types pytest bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): requirements.lock pyproject.toml
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(READY) ## Make .venv from the lock file
+
+demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict, a picture
+	@$(BIN)/python -m truemem_workbench.demo $(ARGS)
+
+test: lint types pytest ## Lint, types, tests
+
+lint: $(READY)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(READY)
+	@$(BIN)/mypy
+
+pytest: $(READY)
+	@$(BIN)/pytest $(ARGS)
+
+bench: $(READY) ## Accuracy beside polling: every figure of the README
+	@$(BIN)/python benchmarks/accuracy.py $(ARGS)
+
+lock: ## Resolve the dependencies anew into requirements.lock
+	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --no-header \
+		--no-emit-index-url --output-file requirements.lock pyproject.toml $(ARGS)
+	@rm -rf $(VENV)/lock
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) build dist demo-output *.egg-info .mypy_cache .ruff_cache .hypothesis

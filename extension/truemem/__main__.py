@@ -1,0 +1,74 @@
+"""Start: register, then everything else.
+
+Lambda starts the runtime only when every extension has registered, so whatever is not needed for that is
+imported while the request is on its way. Registered, the sidecar never exits before SHUTDOWN: Lambda takes
+any exit for a crash of the function's environment.
+"""
+
+from __future__ import annotations
+
+import posix
+import sys
+import time
+
+from .lambda_api import ApiError, LambdaApi
+
+
+def main(path: str) -> None:
+    """Be the extension whose file is `path`, until SHUTDOWN. Returns on SHUTDOWN; exits 1 if it cannot register."""
+    address = posix.environ.get(b"AWS_LAMBDA_RUNTIME_API", b"").decode("latin-1")
+    folder, _, name = path.rpartition("/")
+    if not address.rpartition(":")[2].isdigit():
+        posix.write(2, b"truemem ERROR AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension\n")
+        sys.exit(1)
+    api = LambdaApi(address)
+    off = posix.environ.get(b"TRUEMEM_ENABLED", b"").strip().lower() in (b"false", b"0", b"no", b"off")
+    try:
+        measuring = _register(api, name, '["SHUTDOWN"]' if off else '["INVOKE","SHUTDOWN"]')
+    except ApiError as error:
+        posix.write(2, f"truemem ERROR {error}\n".encode())
+        sys.exit(1)
+    if measuring and not off:
+        try:
+            from .startup import start
+
+            start(api, address, folder)
+            return
+        except Exception as error:  # a bug of ours must not become the function's
+            posix.write(2, f"truemem ERROR stopped measuring: {error!r}\n".encode())
+    _sit_out(api)
+
+
+def _register(api: LambdaApi, name: str, events: str) -> bool:
+    """Register; False if the platform grants SHUTDOWN only (Managed Instances). Raises ApiError."""
+    api.send_register(name, events)
+    from . import startup  # noqa: F401 - while the request is on its way: half of what there is to import
+
+    try:
+        api.finish_register()
+    except ApiError as error:
+        if b"Extension.InvalidEventType" not in error.body:
+            raise
+        api.send_register(name, '["SHUTDOWN"]')
+        api.finish_register()
+        return False
+    return True
+
+
+def _sit_out(api: LambdaApi) -> None:
+    """Answer for the extension and do nothing else, until SHUTDOWN."""
+    pause = 0.0
+    while True:
+        try:
+            if not api.waiting:
+                api.send_next()
+            if b'"SHUTDOWN"' in api.receive_event():
+                return
+            pause = 0.0
+        except ApiError:
+            time.sleep(pause)
+            pause = min(1.0, pause * 2 + 0.01)
+
+
+if __name__ == "__main__":
+    main(sys.argv[0])

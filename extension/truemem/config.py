@@ -1,0 +1,159 @@
+"""What the user can set: `TRUEMEM_*` variables. An invalid value is one log line and the default, never a crash."""
+
+from __future__ import annotations
+
+from .record import MEMBERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeVar
+
+    Value = TypeVar("Value")
+
+PREFIX = b"TRUEMEM_"
+
+VCPU_MIB = 1769
+"""Memory size that buys one full vCPU (developer guide, "Configure Lambda function memory")."""
+
+DIMENSIONS_LIMIT = 30
+"""EMF: dimensions of one set, `FunctionName` included."""
+DIMENSION_VALUE_LIMIT = 1024
+NAME_LIMIT = 250
+NAMESPACE_LIMIT = 255
+
+
+class Config:
+    """Settings of one sidecar, from the environment it was started with."""
+
+    __slots__ = (
+        "cpu_budget",
+        "dimensions",
+        "enabled",
+        "function_name",
+        "function_version",
+        "hold",
+        "level",
+        "log_level",
+        "memory_mib",
+        "namespace",
+        "problems",
+        "properties",
+    )
+
+    def __init__(self, environ: Mapping[bytes, bytes]) -> None:
+        self.problems: list[str] = []
+        """One line for each value that could not be used; also for unknown `TRUEMEM_` names: a typing error."""
+
+        def setting(name: str, parse: Callable[[str], Value], default: Value, expected: str) -> Value:
+            raw = environ.get(PREFIX + name.encode())
+            if raw is None or not raw.strip():
+                return default
+            text = raw.decode("utf-8", "replace").strip()
+            try:
+                return parse(text)
+            except ValueError as error:
+                reason = f" ({error})" if str(error) else ""
+                self.problems.append(f"TRUEMEM_{name}={text!r} is not {expected}{reason}; using the default")
+                return default
+
+        self.enabled: bool = setting("ENABLED", _switch, True, "true or false")
+        """Off: registered for SHUTDOWN only, so that it never takes part in an invocation; nothing is measured."""
+        self.namespace: str = setting("NAMESPACE", _namespace, "truemem", "a CloudWatch namespace")
+        self.dimensions: dict[str, str] = setting("DIMENSIONS", _dimensions, {}, "Name=value,Name=value")
+        """EMF dimensions beside `FunctionName`. Each distinct value is a metric of its own, and paid as one."""
+        self.properties: dict[str, str] = setting("PROPERTIES", _pairs, {}, "name=value,name=value")
+        """Fixed members of every line, such as a model version. Free, and queryable in Logs Insights."""
+        self.cpu_budget: float = setting("CPU_BUDGET", _percent, 0.01, "a percentage from 0.01 to 50")
+        """Share of the CPU that the memory size buys which sampling may use: a fraction, 0.01 is 1 %."""
+        self.hold: str = setting("HOLD", lambda text: _choice(text, ("off", "always")), "off", "off or always")
+        """`always`: hold each invocation open until platform.runtimeDone. Exact, and billed 25 ms or more each."""
+        self.log_level: str = setting(
+            "LOG_LEVEL",
+            lambda text: _choice(text, ("debug", "info", "warn", "error", "off")),
+            "info",
+            "debug, info, warn, error or off",
+        )
+        known = ("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "LOG_LEVEL")
+        for name in environ:
+            if name.startswith(PREFIX) and name[len(PREFIX) :].decode("latin-1") not in known:
+                self.problems.append(
+                    f"{name.decode('latin-1')} is not a setting; there are TRUEMEM_" + ", ".join(known)
+                )
+
+        self.function_name: str = _text(environ, b"AWS_LAMBDA_FUNCTION_NAME") or "unknown"
+        self.function_version: str = _text(environ, b"AWS_LAMBDA_FUNCTION_VERSION")
+        size = _text(environ, b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE")
+        self.memory_mib: int = int(size) if size.isdigit() else 0
+        """The memory limit in MiB, or 0 when the platform does not say."""
+        wanted = _text(environ, b"AWS_LAMBDA_LOG_LEVEL").upper()
+        self.level: str = wanted if wanted in ("WARN", "ERROR", "FATAL") else "INFO"
+        """`level` of our lines: under LogFormat JSON, Lambda drops lines below the function's log level."""
+
+    @property
+    def cpu_share(self) -> float:
+        """CPU that the memory size buys, in vCPUs; 1 when the size is unknown."""
+        return self.memory_mib / VCPU_MIB if self.memory_mib else 1.0
+
+
+def _text(environ: Mapping[bytes, bytes], name: bytes) -> str:
+    return environ.get(name, b"").decode("utf-8", "replace")
+
+
+def _switch(text: str) -> bool:
+    if text.lower() in ("true", "1", "yes", "on"):
+        return True
+    if text.lower() in ("false", "0", "no", "off"):
+        return False
+    raise ValueError
+
+
+def _choice(text: str, allowed: tuple[str, ...]) -> str:
+    if text.lower() not in allowed:
+        raise ValueError
+    return text.lower()
+
+
+def _percent(text: str) -> float:
+    percent = float(text.rstrip("% "))
+    if not 0.01 <= percent <= 50:
+        raise ValueError
+    return percent / 100
+
+
+def _namespace(text: str) -> str:
+    if len(text) > NAMESPACE_LIMIT:
+        raise ValueError(f"longer than {NAMESPACE_LIMIT} characters")
+    if text.startswith("AWS/"):
+        raise ValueError("AWS/ is reserved")
+    if not all(c.isascii() and (c.isalnum() or c in "._-/#: ") for c in text):
+        raise ValueError("letters, digits and ._-/#: only")
+    return text
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in text.split(","):
+        if not part.strip():
+            continue
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or not value:
+            raise ValueError(f"{part.strip()!r} is not name=value")
+        if name in MEMBERS:
+            raise ValueError(f"{name} is a member of every line already")
+        if len(name) > NAME_LIMIT:
+            raise ValueError(f"a name of more than {NAME_LIMIT} characters")
+        pairs[name] = value
+    return pairs
+
+
+def _dimensions(text: str) -> dict[str, str]:
+    pairs = _pairs(text)
+    if len(pairs) >= DIMENSIONS_LIMIT:
+        raise ValueError(f"more than {DIMENSIONS_LIMIT - 1}")
+    for name, value in pairs.items():
+        if len(value) > DIMENSION_VALUE_LIMIT:
+            raise ValueError(f"the value of {name} is longer than {DIMENSION_VALUE_LIMIT} characters")
+        if name.startswith(":") or not (name + value).isascii():
+            raise ValueError(f"{name!r} must be ASCII and not begin with a colon")
+    return pairs

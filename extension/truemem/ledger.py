@@ -1,0 +1,81 @@
+"""Which records are open, which wait for their report, which are due. Pure.
+
+`platform.report` N, with the mark, comes with invocation N+1 or at shutdown. A record is due when it is
+closed and has its report, or when the next one is closed as well and telemetry has had its chance: it is
+buffered for 25 ms and delivered only while the environment runs, so that several short invocations pass first.
+"""
+
+from __future__ import annotations
+
+from .telemetry import REPORT, RUNTIME_DONE, START, Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .record import InvocationRecord
+
+
+CHANCE_MS = 100
+"""Running time after a record's close in which its report arrives, if it does: four times the buffering."""
+
+WAITING = 16
+"""Closed records that may wait at once."""
+
+
+class Ledger:
+    """Records in the order of their invocations."""
+
+    def __init__(self, reports: bool = True) -> None:
+        """`reports` says whether any will come: without telemetry nothing is waited for."""
+        self._reports = reports
+        self._waiting: list[InvocationRecord] = []
+
+    def open(self, record: InvocationRecord) -> None:
+        """An invocation begins."""
+        self._waiting.append(record)
+
+    def current(self) -> InvocationRecord | None:
+        """The invocation whose window is open, or None."""
+        return self._waiting[-1] if self._waiting and not self._waiting[-1].closed else None
+
+    def join(self, event: Event) -> None:
+        """Add what the platform says. Events about invocations that are not waiting are passed over."""
+        for record in self._waiting:
+            if record.request_id == event.request_id:
+                _join(record, event)
+
+    def due(self, running_ms: float) -> InvocationRecord | None:
+        """Take the first record if it can be printed now, else None.
+
+        `running_ms` is the time that the environment has run, freezes left out, on the scale of `closed_at_ms`.
+        """
+        closed = [record for record in self._waiting if record.closed]
+        return self._waiting.pop(0) if closed and self._is_due(closed, running_ms) else None
+
+    def _is_due(self, closed: list[InvocationRecord], running_ms: float) -> bool:
+        if closed[0].report_came or not self._reports or len(closed) > WAITING:
+            return True
+        return len(closed) > 1 and running_ms - closed[0].closed_at_ms >= CHANCE_MS
+
+    def complete(self) -> bool:
+        """True when no record waits for a report."""
+        return not self._reports or all(record.report_came for record in self._waiting)
+
+    def rest(self) -> list[InvocationRecord]:
+        """Take everything: the environment ends."""
+        rest, self._waiting = self._waiting, []
+        return rest
+
+
+def _join(record: InvocationRecord, event: Event) -> None:
+    if event.kind == START:
+        record.tenant_id = event.text("tenantId") or record.tenant_id
+    elif event.kind in (RUNTIME_DONE, REPORT):
+        record.status = event.text("status") or record.status
+        record.error_type = event.text("errorType") or record.error_type
+        duration = event.metric("durationMs")
+        # The report's duration is the one that REPORT shows and that is billed; runtimeDone's comes sooner.
+        if duration is not None and not record.report_came:
+            record.duration_ms = duration
+        if event.kind == REPORT:
+            record.max_memory_used_mib = event.metric("maxMemoryUsedMB")
+            record.report_came = True

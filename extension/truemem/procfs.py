@@ -1,0 +1,250 @@
+"""Readers of /proc: a parser on bytes for each file that we use, and kept descriptors for one process.
+
+Everything is re-rootable. Fields as in proc_pid_status(5), proc_pid_stat(5), proc_pid_statm(5),
+proc_pid_clear_refs(5), proc_loadavg(5) and proc_meminfo(5).
+"""
+
+from __future__ import annotations
+
+import posix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
+ESRCH = 3
+_ENOENT = 2
+
+
+class Gone(Exception):
+    """The process has ended, or its files cannot be read: forget it.
+
+    `errno` is 0 when it has simply ended, else what the kernel answered: the caller counts those.
+    """
+
+    def __init__(self, message: str, errno: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class Status:
+    """Memory of one process, from /proc/PID/status. Sizes in KiB, as the kernel prints them."""
+
+    __slots__ = ("anon", "file", "hwm", "rss", "shmem", "threads")
+
+    def __init__(self, hwm: int, rss: int, anon: int, file: int, shmem: int, threads: int) -> None:
+        self.hwm = hwm
+        """VmHWM: peak resident set since exec, or since the last watermark reset."""
+        self.rss = rss
+        """VmRSS. With VmHWM, up to 63 pages per thread behind the truth before Linux 6.2; since then up to
+        a per-CPU batch of some dozen pages."""
+        self.anon = anon
+        """RssAnon: heap, stacks, private writable memory."""
+        self.file = file
+        """RssFile: code and mapped files."""
+        self.shmem = shmem
+        """RssShmem: shared memory and tmpfs."""
+        self.threads = threads
+
+
+class Stat:
+    """What /proc/PID/stat says beside memory."""
+
+    __slots__ = ("child_faults", "faults", "parent", "rss", "start_time", "state", "threads")
+
+    def __init__(
+        self, state: bytes, parent: int, faults: int, child_faults: int, threads: int, start_time: int, rss: int
+    ) -> None:
+        self.state = state
+        """One letter: R, S, D, Z (zombie), X (dead), T ..."""
+        self.parent = parent
+        self.faults = faults
+        """Page faults of the process, minor and major. Resident memory does not grow without one."""
+        self.child_faults = child_faults
+        """Page faults of its children that have ended and been waited for."""
+        self.threads = threads
+        self.start_time = start_time
+        """Clock ticks after boot. With the pid, the identity of a process."""
+        self.rss = rss
+        """Resident set, KiB."""
+
+
+def _field(text: bytes, label: bytes) -> int:
+    """The number after `label` in a file of `Label:  number [kB]` lines. Raises Gone if it is not there."""
+    start = text.find(label)
+    if start < 0:
+        raise Gone(f"no {label.strip().decode()}")
+    start += len(label)
+    end = text.find(b"\n", start)
+    words = text[start : end if end >= 0 else len(text)].split(None, 1)
+    if end < 0 or not words or not words[0].isdigit():
+        raise Gone(f"{label.strip().decode()} is cut off")
+    return int(words[0])
+
+
+def parse_status(text: bytes) -> Status:
+    """Parse the fields we use. Raises Gone if the process has no memory any more (a zombie prints no Vm lines)."""
+    return Status(
+        hwm=_field(text, b"\nVmHWM:"),
+        rss=_field(text, b"\nVmRSS:"),
+        anon=_field(text, b"\nRssAnon:"),
+        file=_field(text, b"\nRssFile:"),
+        shmem=_field(text, b"\nRssShmem:"),
+        threads=_field(text, b"\nThreads:"),
+    )
+
+
+def parse_stat(text: bytes) -> Stat:
+    """Parse /proc/PID/stat. The name may hold spaces and parentheses: fields begin after the last `)`.
+
+    Raises Gone if the text is cut off.
+    """
+    fields = text[text.rfind(b")") + 1 :].split()
+    try:
+        return Stat(
+            state=fields[0],
+            parent=int(fields[1]),
+            faults=int(fields[7]) + int(fields[9]),
+            child_faults=int(fields[8]) + int(fields[10]),
+            threads=int(fields[17]),
+            start_time=int(fields[19]),
+            rss=int(fields[21]) * PAGE_KIB,
+        )
+    except (IndexError, ValueError):
+        raise Gone("stat is cut off") from None
+
+
+def parse_statm(text: bytes) -> int:
+    """Resident set in KiB, from /proc/PID/statm. Raises Gone if the text is cut off."""
+    fields = text.split(None, 2)
+    if len(fields) < 3 or not fields[1].isdigit():
+        raise Gone("statm is cut off")
+    return int(fields[1]) * PAGE_KIB
+
+
+def parse_last_pid(text: bytes) -> int:
+    """The pid given out last, from /proc/loadavg: it moves when a process or a thread is made. -1 if unknown."""
+    last = text.rsplit(None, 1)[-1:]
+    return int(last[0]) if last and last[0].isdigit() else -1
+
+
+def parse_meminfo(text: bytes) -> tuple[int, int]:
+    """(MemTotal, MemAvailable) in KiB. Raises Gone if either is missing."""
+    text = b"\n" + text
+    return _field(text, b"\nMemTotal:"), _field(text, b"\nMemAvailable:")
+
+
+class ProcessFiles:
+    """One process's files in /proc, on descriptors that are opened once and kept: 1 to 10 µs a read."""
+
+    __slots__ = ("_descriptors", "_folder", "_keep")
+
+    def __init__(self, folder: str, keep: bool = True) -> None:
+        """`keep=False` opens at each read: for when descriptors are short (1,024 in an environment)."""
+        self._folder = folder
+        self._keep = keep
+        self._descriptors: dict[str, int] = {}
+
+    def read(self, name: str) -> bytes:
+        """The file's text as of now. Raises Gone."""
+        try:
+            descriptor = self._open(name, posix.O_RDONLY | posix.O_CLOEXEC)
+            try:
+                # One page is more than any of these files has.
+                text = posix.pread(descriptor, 4096, 0)
+            finally:
+                if not self._keep:
+                    posix.close(descriptor)
+        except OSError as error:
+            _gone(name, error)
+        if not text:
+            raise Gone(f"{name} is empty")
+        return text
+
+    def status(self) -> Status:
+        """Memory as of now. Raises Gone."""
+        return parse_status(self.read("status"))
+
+    def stat(self) -> Stat:
+        """State and faults as of now. Raises Gone."""
+        return parse_stat(self.read("stat"))
+
+    def rss(self) -> int:
+        """Resident set in KiB: the cheapest reading there is. Raises Gone."""
+        return parse_statm(self.read("statm"))
+
+    def reset_watermark(self) -> None:
+        """Set VmHWM back to the present RSS: `5` to clear_refs (Linux 4.0), no page is walked. Raises OSError."""
+        descriptor = self._open("clear_refs", posix.O_WRONLY | posix.O_CLOEXEC)
+        try:
+            posix.write(descriptor, b"5")
+        finally:
+            if not self._keep:
+                posix.close(descriptor)
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for descriptor in self._descriptors.values():
+            posix.close(descriptor)
+        self._descriptors.clear()
+
+    def _open(self, name: str, flags: int) -> int:
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            descriptor = posix.open(self._folder + name, flags)
+            if self._keep:
+                self._descriptors[name] = descriptor
+        return descriptor
+
+
+def _gone(name: str, error: OSError) -> NoReturn:
+    errno = error.errno or 0
+    raise Gone(f"{name}: {error}", 0 if errno in (ESRCH, _ENOENT) else errno) from None
+
+
+class Procfs:
+    """A /proc, real or captured."""
+
+    def __init__(self, root: str = "/proc") -> None:
+        self.root = root
+        self._loadavg = -1
+
+    def pids(self) -> list[int]:
+        """Every process there is. Raises OSError if the root cannot be listed."""
+        return [int(name) for name in posix.listdir(self.root) if name.isdigit()]
+
+    def process(self, pid: int, keep: bool = True) -> ProcessFiles:
+        """The files of one process; nothing is opened yet."""
+        return ProcessFiles(f"{self.root}/{pid}/", keep)
+
+    def process_self(self) -> ProcessFiles:
+        """Our own files."""
+        return ProcessFiles(f"{self.root}/self/")
+
+    def text(self, name: str, limit: int = 65536) -> bytes:
+        """A file below the root, up to `limit` bytes: files of /proc have no size. Raises Gone."""
+        try:
+            descriptor = posix.open(f"{self.root}/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
+            try:
+                return posix.read(descriptor, limit)
+            finally:
+                posix.close(descriptor)
+        except OSError as error:
+            _gone(name, error)
+
+    def executable(self, pid: int) -> str:
+        """Path of the program that the process runs, or "" when it cannot be told."""
+        try:
+            return posix.readlink(f"{self.root}/{pid}/exe")
+        except OSError:
+            return ""
+
+    def last_pid(self) -> int:
+        """See parse_last_pid. The descriptor is kept: this is read at every tick."""
+        try:
+            if self._loadavg < 0:
+                self._loadavg = posix.open(f"{self.root}/loadavg", posix.O_RDONLY | posix.O_CLOEXEC)
+            return parse_last_pid(posix.pread(self._loadavg, 128, 0))
+        except OSError:
+            return -1

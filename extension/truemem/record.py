@@ -1,0 +1,201 @@
+"""What is known of one invocation: the schema of our lines, in one place.
+
+Absent means unknown or not so: no nulls, no zeros for what was not measured. Sizes are kept in KiB, as the
+kernel prints them, and leave in MiB with two decimals.
+"""
+
+from __future__ import annotations
+
+from .window import current
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .cgroup import EnvironmentLevel
+    from .window import Peak, Window
+
+SCHEMA = 1
+
+METRICS = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed")
+
+MEMBERS = (
+    "_aws",
+    "FunctionName",
+    *METRICS,
+    "requestId",
+    "environmentId",
+    "invocation",
+    "coldStart",
+    "functionVersion",
+    "tenantId",
+    "status",
+    "errorType",
+    "durationMs",
+    "baselineRSS",
+    "peakLower",
+    "peakUpper",
+    "method",
+    "closedBy",
+    "raced",
+    "resetDelayUs",
+    "initPeakRSS",
+    "highWaterMark",
+    "memoryLimit",
+    "rss",
+    "holders",
+    "environment",
+    "processes",
+    "threads",
+    "reportMissing",
+    "dropped",
+    "level",
+    "timestamp",
+    "schema",
+)
+"""Every member that a line can have: what a user's own dimensions and properties may not be called."""
+
+
+class InvocationRecord:
+    """One invocation, filled in as its parts become known."""
+
+    __slots__ = (
+        "closed",
+        "closed_at_ms",
+        "closed_by",
+        "cold_start",
+        "dropped",
+        "duration_ms",
+        "environment",
+        "environment_id",
+        "error_type",
+        "extensions",
+        "high_water_mark",
+        "init_peak",
+        "invocation",
+        "max_memory_used_mib",
+        "peak",
+        "report_came",
+        "request_id",
+        "sidecar",
+        "status",
+        "tenant_id",
+        "time_ms",
+        "window",
+    )
+
+    def __init__(self, request_id: str, invocation: int, time_ms: int) -> None:
+        self.request_id = request_id
+        self.invocation = invocation
+        """Number in this environment, from 1."""
+        self.time_ms = time_ms
+        """Epoch milliseconds at which the invocation began."""
+        self.cold_start = False
+        self.environment_id = ""
+        """The log stream (`initStart.instanceId`), or an id of our own where telemetry does not say."""
+
+        self.window: Window | None = None
+        self.peak: Peak | None = None
+        self.closed = False
+        self.closed_at_ms = 0.0
+        """Running time of the environment, freezes left out, when the window closed."""
+        self.closed_by = ""
+        """`next-invoke`, `runtime-done` or `shutdown`."""
+        self.init_peak: Peak | None = None
+        self.high_water_mark = 0
+        """Our own mark since the environment's start, of the function's processes."""
+        self.sidecar = 0
+        """RSS of this sidecar when the window closed."""
+        self.extensions: dict[str, int] = {}
+        """RSS of each other extension when the window closed, by name."""
+        self.environment: EnvironmentLevel | None = None
+
+        self.status: str | None = None
+        self.error_type: str | None = None
+        self.duration_ms: float | None = None
+        self.tenant_id: str | None = None
+        self.max_memory_used_mib: float | None = None
+        self.report_came = False
+        self.dropped = 0
+        """What was lost since the last line: telemetry, readings, lines."""
+
+
+def mib(kib: int) -> float:
+    """MiB with two decimals."""
+    return round(kib / 1024, 2)
+
+
+def metrics(record: InvocationRecord) -> dict[str, float]:
+    """The record's metrics by name, in MiB (CloudWatch's `Megabytes`, as in REPORT)."""
+    values: dict[str, float] = {}
+    if record.peak is not None:
+        values["PeakRSS"] = mib(record.peak.estimate)
+    held = current(record.window) if record.window is not None else 0
+    if held:
+        values["CurrentRSS"] = mib(held)
+    if record.max_memory_used_mib is not None:
+        values["MaxMemoryUsed"] = record.max_memory_used_mib
+    return values
+
+
+def properties(record: InvocationRecord, memory_limit_mib: int, function_version: str) -> dict[str, object]:
+    """The record's other members by name: free, and queryable in Logs Insights."""
+    members: dict[str, object] = {
+        "requestId": record.request_id,
+        "environmentId": record.environment_id,
+        "invocation": record.invocation,
+    }
+
+    def put(name: str, value: object) -> None:
+        if value:
+            members[name] = value
+
+    put("coldStart", record.cold_start)
+    put("functionVersion", function_version)
+    put("tenantId", record.tenant_id)
+    put("status", record.status)
+    put("errorType", record.error_type)
+    put("durationMs", record.duration_ms)
+    if record.peak is not None:
+        members["method"] = record.peak.method
+        members["peakLower"] = mib(record.peak.lower)
+        put("peakUpper", mib(record.peak.upper))
+        put("raced", record.peak.raced)
+    put("closedBy", record.closed_by)
+    put("resetDelayUs", record.window.reset_delay_us if record.window is not None else None)
+    if record.init_peak is not None:
+        members["initPeakRSS"] = mib(record.init_peak.estimate)
+    put("highWaterMark", mib(record.high_water_mark))
+    put("memoryLimit", memory_limit_mib)
+    if record.window is not None and record.peak is not None:
+        members["baselineRSS"] = mib(record.window.baseline)
+        members.update(_at_close(record.window, record))
+    if record.environment is not None:
+        level: dict[str, object] = {"source": record.environment.source, "used": mib(record.environment.used)}
+        if record.environment.peak is not None:
+            level["peak"] = mib(record.environment.peak)
+        members["environment"] = level
+    put("reportMissing", record.closed and not record.report_came)
+    put("dropped", record.dropped)
+    return members
+
+
+def _at_close(window: Window, record: InvocationRecord) -> dict[str, object]:
+    """What the environment held when the window closed."""
+    holders: dict[str, object] = {}
+    held = current(window)
+    if held:
+        holders["function"] = mib(held)
+    if record.sidecar:
+        holders["truemem"] = mib(record.sidecar)
+    if record.extensions:
+        holders["extensions"] = {name: mib(rss) for name, rss in record.extensions.items()}
+    members: dict[str, object] = {"holders": holders}
+    closing = window.closing
+    if closing:
+        members["rss"] = {
+            "anon": mib(sum(status.anon for status in closing)),
+            "file": mib(sum(status.file for status in closing)),
+            "shmem": mib(sum(status.shmem for status in closing)),
+        }
+        members["processes"] = len(closing)
+        members["threads"] = sum(status.threads for status in closing)
+    return members

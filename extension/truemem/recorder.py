@@ -1,0 +1,291 @@
+"""Opens and closes windows on the function's processes: reads, resets, samples, and knows when a race was lost.
+
+A cut closes one window and opens the next: for each process its status is read and its watermark reset.
+At INVOKE it races the runtime, which is released at about the same time. The race is judged by page
+faults: resident memory does not grow without one (Linux mm_account_fault), and each process counts its own.
+"""
+
+from __future__ import annotations
+
+import time
+
+from .procfs import ESRCH, Gone, Procfs, Stat, parse_stat, parse_status
+from .window import Window
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .processes import Process, ProcessTable
+
+AWAKE_NS = 100_000
+"""Within this time of an event's arrival, a process that has received it as well has not touched more memory than
+the kernel's own slack: it is to wake up, to read and understand the event, and to take more than 64 page faults."""
+
+ASLEEP_NS = 200_000
+"""The same for one whose main thread sleeps: it has not woken yet, or has done all that and gone to sleep again."""
+
+UNKNOWN_NS = 1 << 62
+
+STILL_KIB = 64
+"""A level that has not fallen by more than this has not fallen."""
+
+FAULT_KIB = 64
+"""What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""
+HUGE_FAULT_KIB = 2048
+"""The same where transparent huge pages are on for everything."""
+
+
+class _Track:
+    """What is kept of one process from reading to reading."""
+
+    __slots__ = ("child_faults", "faults", "hwm", "rss")
+
+    def __init__(self, child_faults: int) -> None:
+        self.child_faults = child_faults
+        """Faults of its ended children, when the window opened."""
+        self.faults = 0
+        """Its page faults as last read: the race's witness at the next cut, and at its end the part of its
+        faults whose effect is known."""
+        self.hwm = 0
+        """VmHWM as last read in this window."""
+        self.rss = 0
+        """RSS as last read."""
+
+
+class Reading:
+    """One process at a cut: the texts of its files, in the order in which they were read."""
+
+    __slots__ = ("after", "at_ns", "before", "process", "status")
+
+    def __init__(self, process: Process, before: bytes, status: bytes, after: bytes, at_ns: int) -> None:
+        self.process = process
+        self.before = before
+        """`stat`, before the others."""
+        self.status = status
+        self.after = after
+        """`stat`, after the reset."""
+        self.at_ns = at_ns
+        """Epoch ns just after `before`."""
+
+
+class Cut:
+    """What was read when all watermarks were reset."""
+
+    __slots__ = ("done_ns", "ended", "readings")
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+        self.ended: list[Process] = []
+        self.done_ns = 0
+        """Epoch ns after the last reset."""
+
+
+class Recorder:
+    """The window that is open, and what is needed to close it."""
+
+    def __init__(self, table: ProcessTable, proc: Procfs, limit_kib: int = 0) -> None:
+        """`limit_kib` is the environment's memory limit, 0 if unknown."""
+        self._table = table
+        self._limit_kib = limit_kib
+        self._fault_kib = HUGE_FAULT_KIB if _huge_pages_everywhere() else FAULT_KIB
+        self._tracks: dict[int, _Track] = {}
+        self._ended_faults = 0
+        self.refused = probe(proc)
+        """Why the watermark cannot be reset here, or "" while it can."""
+        self.window = Window(baseline=0, before=0, resets=True)  # the init phase: since exec, as after a reset
+        self.last_sample = 0
+        self.lost = 0
+        """Readings that failed although the process lives."""
+
+    def cut(self) -> Cut:
+        """Read and reset, now: between an event's arrival and the function's start. No parsing, no scan."""
+        cut = Cut()
+        for process in self._table.function():
+            files = process.files
+            try:
+                before = files.read("stat")
+                at = time.time_ns()
+                status = files.read("status")
+                if not self.refused:
+                    files.reset_watermark()
+                cut.readings.append(Reading(process, before, status, files.read("stat"), at))
+            except Gone as gone:
+                self.lost += gone.errno != 0
+                cut.ended.append(process)
+            except OSError as error:
+                if error.errno == ESRCH:
+                    cut.ended.append(process)
+                    continue
+                self.refused = f"clear_refs: {error.strerror}"
+                cut.readings.append(Reading(process, before, status, before, at))
+        cut.done_ns = time.time_ns()
+        return cut
+
+    def close(self, cut: Cut, arrived_ns: int | None, at_rest: bool = False) -> Window:
+        """Close the open window with a cut, and open the next; the one that was closed.
+
+        `arrived_ns` is when the event arrived that the cut answers to (epoch ns), None if unknown. `at_rest`
+        says that there was no event: the function is known to do nothing.
+        """
+        closed = self.window
+        for process in cut.ended:
+            self._end(process)
+        raced = False
+        lost = reaped = rss = hwm = 0
+        tracks: dict[int, _Track] = {}
+        for reading in cut.readings:
+            process = reading.process
+            try:
+                status, before, after = (
+                    parse_status(reading.status),
+                    parse_stat(reading.before),
+                    parse_stat(reading.after),
+                )
+            except Gone:  # a zombie: its status has no memory
+                self._end(process)
+                continue
+            track = self._track(process)
+            closed.closing.append(status)
+            rss, hwm = rss + status.rss, hwm + status.hwm
+            reaped += before.child_faults - track.child_faults
+            faults = after.faults - before.faults
+            lost += faults * self._fault_kib
+            elapsed_ns = reading.at_ns - arrived_ns if arrived_ns is not None else UNKNOWN_NS
+            raced |= not (at_rest or _undisturbed(track, before, after, elapsed_ns))
+            tracks[process.pid] = fresh = _Track(after.child_faults)
+            fresh.hwm, fresh.rss, fresh.faults = status.rss, after.rss, after.faults
+        closed.several |= len(closed.closing) > 1 or reaped > 0
+        closed.stopped_raced = raced
+        closed.resets = not self.refused
+        unread = max(0, reaped - self._ended_faults) * self._fault_kib
+        closed.unseen += min(unread, self._limit_kib or unread)
+
+        self.window = Window(rss, hwm, not self.refused)
+        self.window.started_raced = raced
+        self.window.lost = lost
+        if arrived_ns is not None:
+            self.window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
+        self._tracks, self._ended_faults = tracks, 0
+        self.last_sample = rss
+        return closed
+
+    def settle(self, closed: Window) -> None:
+        """After the function has been let go: look for processes that the cut could not know."""
+        if not self._table.changed():
+            return
+        known = set(self._tracks)
+        self._scan()
+        for process in self._table.function():
+            if process.pid in known:
+                continue
+            try:
+                status = process.files.status()
+            except Gone:
+                continue
+            # Born before or after the cut: an upper bound for both windows.
+            closed.unseen += status.hwm
+            closed.several = True
+            self._track(process).hwm = status.hwm
+
+    def rejoin(self, closed: Window) -> None:
+        """The cut was for nothing, no event came: the open window may have had its peak before it."""
+        self.window.started_raced = True
+        self.window.before = max(self.window.before, closed.before)
+        self.window.baseline = closed.baseline
+
+    def find(self) -> None:
+        """Look for the function's processes now."""
+        self._scan()
+
+    def sample(self, late: bool) -> int:
+        """One tick: how much the function's level has moved since the last, in KiB.
+
+        While memory grows only its level is read. Else, or `late` (much more time has passed than was
+        asked for: a freeze, perhaps), it may well be the last look before the next event, or before the
+        process is killed: then watermark and faults are read too.
+        """
+        if self._table.changed():
+            self._scan()
+        processes = self._table.function()
+        several = len(processes) > 1
+        self.window.several |= several
+        total = 0
+        for process in processes:
+            track = self._track(process)
+            try:
+                previous, track.rss = track.rss, process.files.rss()
+                total += track.rss
+                if late or several or track.rss <= previous:
+                    self._look_closely(process, track)
+            except Gone as gone:
+                self.lost += gone.errno != 0
+                self._end(process)
+        moved = abs(total - self.last_sample)
+        self.last_sample = total
+        self.window.sampled = max(self.window.sampled, total)
+        self.window.last = total or self.window.last  # a function that has ended leaves its last level
+        return moved
+
+    def _look_closely(self, process: Process, track: _Track) -> None:
+        """Watermark and faults: 15 µs more. Raises Gone."""
+        stat = process.files.stat()  # first: what these faults made resident is in the watermark
+        track.faults, track.rss = stat.faults, stat.rss
+        track.hwm = process.files.status().hwm
+        if self.window.resets:
+            self.window.sampled = max(self.window.sampled, track.hwm)
+
+    def _scan(self) -> None:
+        try:
+            self._table.scan()
+        except OSError:
+            self.lost += 1
+
+    def _track(self, process: Process) -> _Track:
+        track = self._tracks.get(process.pid)
+        if track is None:
+            track = self._tracks[process.pid] = _Track(0)
+        return track
+
+    def _end(self, process: Process) -> None:
+        track = self._track(process)
+        self.window.ended += track.hwm
+        self._ended_faults += track.faults
+        self._tracks.pop(process.pid, None)
+        self._table.forget(process)
+
+
+def _undisturbed(look: _Track, before: Stat, after: Stat, elapsed_ns: int) -> bool:
+    """Has the process done nothing to its memory between an event's arrival and the reset?
+
+    Growing takes page faults; a level that falls does not, and the peak may have been where it fell from.
+    `before` was read `elapsed_ns` after the arrival, `after` when the reset was done, `look` some time before.
+    """
+    if after.faults == look.faults and after.rss >= look.rss - STILL_KIB:
+        return True
+    still = after.faults == before.faults and after.rss >= before.rss - STILL_KIB
+    asleep = before.state == after.state == b"S"
+    return still and elapsed_ns <= (ASLEEP_NS if asleep else AWAKE_NS)
+
+
+def probe(proc: Procfs) -> str:
+    """Does resetting the watermark work on this kernel? "" if so, else the reason. Tried on ourselves, once."""
+    files = proc.process_self()
+    try:
+        bulk = b"x" * (1 << 20)
+        del bulk  # a mapping of its own, given back at once: VmHWM is now 1 MiB above VmRSS
+        files.reset_watermark()
+        after = files.status()
+    except OSError as error:
+        return f"clear_refs: {error.strerror}"
+    except Gone as gone:
+        return f"status: {gone}"
+    finally:
+        files.close()
+    return "" if after.hwm - after.rss < 512 else "clear_refs: accepted, but VmHWM stays"
+
+
+def _huge_pages_everywhere() -> bool:
+    try:
+        text = Procfs("/sys/kernel/mm").text("transparent_hugepage/enabled", 128)
+    except Gone:
+        return False
+    return b"[always]" in text

@@ -1,0 +1,26 @@
+"""Time that the environment has run: the monotonic clock without the freezes, as far as a process can tell."""
+
+from __future__ import annotations
+
+import time
+
+
+class RunningClock:
+    """What a wait took beyond its timeout was a freeze."""
+
+    def __init__(self) -> None:
+        self.running_ms = 0.0
+        """Time that has passed for us."""
+        self._timeout_ms = 0
+        self._asked = self._woke = time.monotonic_ns()
+
+    def before_wait(self, timeout_ms: int) -> None:
+        """Call just before waiting for at most `timeout_ms`."""
+        self._timeout_ms = timeout_ms
+        self._asked = time.monotonic_ns()
+
+    def after_wait(self) -> None:
+        """Call just after waiting."""
+        busy_ms = (self._asked - self._woke) / 1e6
+        self._woke = time.monotonic_ns()
+        self.running_ms += busy_ms + min((self._woke - self._asked) / 1e6, self._timeout_ms + 1)

@@ -1,0 +1,66 @@
+"""When to look next: dense at first and while memory moves, sparse later, never beyond the CPU budget.
+
+Pure: time and measured cost come in, an interval goes out.
+"""
+
+from __future__ import annotations
+
+MS = 1_000_000
+
+DENSE_NS = 1 * MS
+"""Interval while an invocation is young or its memory moves: the timer's own resolution."""
+DENSE_AGE_NS = 20 * MS
+SPARSE_NS = 250 * MS
+"""Longest interval, however long the invocation."""
+AGE_FRACTION = 20
+"""Otherwise look again after 1/20 of the time already run: a long invocation is not watched more often."""
+MOVING_KIB = 1024
+"""A change between two samples that asks for a closer look."""
+BURST_NS = 2 * MS
+"""CPU time that may be saved up while nothing is sampled, and then spent in dense ticks."""
+
+
+class Budget:
+    """CPU time that sampling may use, in ns: it accrues with wall time, and is spent by what ticks really cost."""
+
+    __slots__ = ("_allowance", "_cost", "_rate", "_updated")
+
+    def __init__(self, fraction: float, cpu_share: float, now_ns: int) -> None:
+        """`fraction` of `cpu_share` vCPUs: 0.01 of the 0.58 that 1,024 MiB buy is 5.8 ms in each second."""
+        self._rate = fraction * cpu_share
+        self._allowance: float = BURST_NS
+        self._cost: float = 100_000
+        self._updated = now_ns
+
+    def spend(self, cost_ns: int, now_ns: int) -> None:
+        """A tick used `cost_ns` of CPU time, waking up included."""
+        self._accrue(now_ns)
+        self._allowance -= cost_ns
+        self._cost += (cost_ns - self._cost) / 8
+
+    def wait_ns(self, now_ns: int) -> int:
+        """Time until a tick of the usual cost can be paid for."""
+        self._accrue(now_ns)
+        return max(0, round((self._cost - self._allowance) / self._rate))
+
+    def _accrue(self, now_ns: int) -> None:
+        # A freeze may have passed, or a clock may have jumped: it fills the purse, and no more.
+        earned = max(0, now_ns - self._updated) * self._rate
+        self._allowance = min(BURST_NS, self._allowance + earned)
+        self._updated = now_ns
+
+
+def init_interval_ns(age_ns: int, found: bool) -> int:
+    """Time until the next tick in the init phase: looking for the runtime, which starts when every extension
+    has registered; once it is `found`, the kernel keeps its peak and nothing needs to be seen."""
+    return SPARSE_NS if found else min(max(age_ns // AGE_FRACTION, 2 * DENSE_NS), SPARSE_NS)
+
+
+def interval_ns(age_ns: int, moved_kib: int, affordable_ns: int) -> int:
+    """Time until the next tick: of an invocation that began `age_ns` ago, whose memory moved by `moved_kib`
+    since the last tick, with the next tick affordable in `affordable_ns`."""
+    if age_ns < DENSE_AGE_NS or moved_kib >= MOVING_KIB:
+        wanted = DENSE_NS
+    else:
+        wanted = min(max(age_ns // AGE_FRACTION, DENSE_NS), SPARSE_NS)
+    return max(wanted, affordable_ns)

@@ -1,0 +1,36 @@
+"""What the environment holds beside the function, read when a window closes: sidecar, extensions, the whole."""
+
+from __future__ import annotations
+
+from .cgroup import Level
+from .processes import SIDECAR, ProcessTable
+from .procfs import Gone
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .record import InvocationRecord
+
+
+class Surroundings:
+    """Reads what a record says about everybody else."""
+
+    def __init__(self, table: ProcessTable, level: Level) -> None:
+        self._table = table
+        self._level = level
+        self.source = level.source
+        """Where the environment's own level comes from: `cgroup2`, `cgroup1` or `meminfo`."""
+
+    def describe(self, record: InvocationRecord) -> None:
+        """Fill in the record's environment, sidecar and extensions."""
+        record.environment = self._level.read()
+        for process in self._table.others():
+            try:
+                rss = process.files.rss()
+            except Gone:
+                self._table.forget(process)
+                continue
+            if process.owner == SIDECAR:
+                record.sidecar = rss
+            else:
+                name = process.owner.partition(":")[2]
+                record.extensions[name] = record.extensions.get(name, 0) + rss

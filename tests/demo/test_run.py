@@ -1,0 +1,96 @@
+"""The demo's command, for real: local Lambda, real onnxruntime, real sidecar. Small."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.demo.run import join
+from truemem_workbench.demo.workload import Call
+from truemem_workbench.local import Invocation
+from truemem_workbench.records import Record, parse_line
+
+
+def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "truemem_workbench.demo", *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Ten invocations: two arrivals, the spike as the third, seven more."""
+    output = tmp_path_factory.mktemp("demo") / "output"
+    done = demo("--invocations", "10", "--json", "--output", output)
+    assert done.returncode == 0, done.stderr
+    return output, json.loads(done.stdout)
+
+
+def test_the_spike_is_one_invocations_and_the_mark_keeps_it(small_run: tuple[Path, dict[str, Any]]) -> None:
+    _, document = small_run
+    invocations = document["invocations"]
+
+    assert [member["invocation"] for member in invocations] == list(range(1, 11))
+    assert not any("error" in member for member in invocations)
+    before, spike, *after = (member["peakRSS"] for member in invocations[1:])
+    assert spike > before + 300
+    assert all(peak < spike - 100 for peak in after)
+    marks = [member["maxMemoryUsed"] for member in invocations]
+    assert marks == sorted(marks)
+    assert marks[-1] > before + 300
+
+
+def test_every_bound_holds_its_peak(small_run: tuple[Path, dict[str, Any]]) -> None:
+    for member in small_run[1]["invocations"]:
+        assert member["peakLower"] <= member["peakRSS"] <= member.get("peakUpper", float("inf"))
+
+
+def test_picture_and_raw_lines_are_where_it_says(small_run: tuple[Path, dict[str, Any]]) -> None:
+    output, document = small_run
+    picture, lines = output / "memory.png", output / "truemem.emf.jsonl"
+
+    assert document["files"] == [str(picture), str(lines)]
+    assert picture.stat().st_size > 10_000
+    records = [parse_line(line) for line in lines.read_text().splitlines()]
+    assert [record.invocation for record in records if record] == list(range(1, 11))
+
+
+def test_the_table_and_the_verdict_are_printed_with_the_settings(tmp_path: Path) -> None:
+    done = demo("--invocations", "2", "--load-from", "path", "--cache-size", "1", "--output", tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "1024 MiB, models from path, cache of 1." in text
+    assert "The calls: one batch of 4,000 rows (invocation 1); then 1 call for 1 model" in text
+    assert "4,000" in text
+    assert "too few" in text.lower()
+    assert str(tmp_path / "memory.png") in done.stdout
+
+
+def test_an_output_that_is_no_folder_is_one_clear_line(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = demo("--output", file)
+    assert done.returncode == 1
+    assert done.stderr == f"truemem demo: cannot write to {file}: File exists. Try --output FOLDER\n"
+
+
+def test_records_are_joined_by_request_and_the_last_mark_comes_from_its_report() -> None:
+    def invocation(request: str, error: str | None = None) -> Invocation:
+        payload = {"errorType": error} if error else {}
+        return Invocation(request, payload, b"", "Unhandled" if error else None, 200, "arn")
+
+    calls = [Call(1), Call(2), Call(3)]
+    invocations = [invocation("a"), invocation("b", "Runtime.OutOfMemory"), invocation("c")]
+    records = [Record(request_id="c", peak_rss=3), Record(request_id="a", peak_rss=1, max_memory_used=90)]
+
+    rows = join(calls, invocations, records, {"a": 91, "b": 512, "c": 512})
+
+    assert [(row.peak, row.mark, row.error) for row in rows] == [
+        (1, 90, None),
+        (None, 512, "Runtime.OutOfMemory"),
+        (3, 512, None),
+    ]

@@ -1,0 +1,29 @@
+"""Is a line what CloudWatch will take? The schema, and what a schema cannot say: every reference has its value."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+SCHEMA = json.loads(Path(__file__).with_name("emf.schema.json").read_text())
+
+
+def valid_emf(line: str) -> dict[str, Any]:
+    """The document that the line holds. Raises AssertionError or jsonschema.ValidationError if it is not EMF."""
+    document: dict[str, Any] = json.loads(line, parse_constant=_refuse)
+    jsonschema.validate(document, SCHEMA)
+    for directive in document["_aws"]["CloudWatchMetrics"]:
+        for dimensions in directive["Dimensions"]:
+            for name in dimensions:
+                assert isinstance(document[name], str), name
+                assert 1 <= len(document[name]) <= 1024, name
+        for metric in directive["Metrics"]:
+            assert isinstance(document[metric["Name"]], int | float), metric["Name"]
+    return document
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is not JSON")

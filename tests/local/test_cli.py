@@ -1,0 +1,197 @@
+"""The command itself: `truemem local run`, as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from .conftest import APP, BOUND_S, HERE, cgroups_of, needs_cgroups
+
+RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]
+FUNCTION = f"{APP}:handler"
+
+
+def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RUN, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False)
+
+
+def not_executable(folder: Path) -> list[str]:
+    (folder / "extension").write_text("#!/bin/sh")
+    return [FUNCTION, "--extensions", str(folder)]
+
+
+def no_such_handler(folder: Path) -> list[str]:
+    (folder / "app.py").write_text("def main(event, context): ...\ndef lambda_handler(event, context): ...\n")
+    return [f"{folder}/app.py:handler"]
+
+
+BAD: list[tuple[Callable[[Path], list[str]] | list[str], str]] = [
+    (no_such_handler, "(found: main, lambda_handler). Try "),
+    (not_executable, "/extension is not executable. Try chmod +x"),
+    (["nowhere.py:handler"], "no file nowhere.py. Try PATH/app.py:handler"),
+    ([FUNCTION, "--extensions", "nowhere"], "no folder nowhere to take extensions from. Try --extensions"),
+    ([FUNCTION, "--memory", "64"], "memory of 64 MiB: Lambda has 128 to 10240. Try --memory 512"),
+    ([FUNCTION, "--memory", "much"], "'much' is not a valid integer"),
+    ([FUNCTION, "--event", '{"a":'], "is not JSON: '{\"a\":'"),
+    ([FUNCTION, "--event", "@nowhere.json"], "cannot read the event from nowhere.json"),
+    ([FUNCTION, "--invocations", "3"], "--invocations 3 without an event. Try --event"),
+    ([FUNCTION, "--env", "NAME"], "--env NAME has no value. Try --env NAME=VALUE"),
+    ([FUNCTION, "--telemetry", "of"], "'of' is neither `on` nor a status"),
+    ([], "Missing argument"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), BAD, ids=[says[:30] for _, says in BAD])
+def test_bad_input_is_one_line_and_exit_code_2(
+    tmp_path: Path, arguments: Callable[[Path], list[str]] | list[str], says: str
+) -> None:
+    given = arguments if isinstance(arguments, list) else arguments(tmp_path)
+    done = run(*given)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("truemem local run: ")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_port_in_use() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run(FUNCTION, "--no-sidecar", "--port", str(port))
+    assert done.returncode == 2
+    assert done.stderr == f"truemem local run: port {port} is in use. Try --port 0 (a free one)\n"
+
+
+def test_an_event_from_standard_input_twice() -> None:
+    done = run(FUNCTION, "--no-sidecar", "--event", "-", "--invocations", "2", "--json", stdin='{"print": "hello"}')
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    responses = [line["response"]["payload"]["event"] for line in lines if "response" in line]
+    texts = [line["log"]["text"] for line in lines if "log" in line]
+    assert done.returncode == 0, done.stderr
+    assert responses == [{"print": "hello"}] * 2
+    assert texts.count("hello") == 2
+    assert len([text for text in texts if text.startswith("REPORT ")]) == 2
+
+
+def test_a_failed_invocation_is_exit_code_1() -> None:
+    done = run(FUNCTION, "--no-sidecar", "--event", '{"raise": "boom"}')
+    assert done.returncode == 1
+    assert "boom" in done.stdout
+    assert "REPORT RequestId: " in done.stdout
+
+
+class Serving:
+    """The command without --event, serving until it is ended."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*RUN, FUNCTION, "--no-sidecar", "--json", *arguments], stdout=subprocess.PIPE, text=True
+        )
+        self.seen: list[dict[str, Any]] = []
+
+    def wait_for(self, key: str) -> Any:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.seen.append(json.loads(line))
+            if key in self.seen[-1]:
+                return self.seen[-1][key]
+        raise AssertionError(f"no {key} in {self.seen}")
+
+    def invoke(self, payload: object) -> Any:
+        return requests.post(self.wait_for("serving")["url"], json=payload, timeout=BOUND_S).json()
+
+    def everything(self) -> tuple[list[psutil.Process], str, Path]:
+        """Its processes, the id of its environment, its working folder."""
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        runtime = next(child for child in children if "awslambdaric" in " ".join(child.cmdline()))
+        environment = runtime.environ()
+        stream = environment["AWS_LAMBDA_LOG_STREAM_NAME"]
+        return children, stream.partition("]")[2], Path(environment["TMPDIR"]).parent
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_nothing(number: signal.Signals) -> None:
+    serving = Serving("--extensions", str(HERE / "extensions_served"))
+    assert serving.invoke({"a": 1})["event"] == {"a": 1}
+    children, environment_id, folder = serving.everything()
+    assert folder.exists()
+
+    serving.process.send_signal(number)
+    assert serving.process.wait(BOUND_S) == 0
+    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
+    assert not folder.exists()
+    assert not cgroups_of(environment_id)
+
+
+def test_ctrl_c_in_the_midst_of_an_invocation(tmp_path: Path) -> None:
+    command = [*RUN, FUNCTION, "--no-sidecar", "--json", "--event", '{"sleep": 600}']
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "START RequestId" in line:
+                break
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(BOUND_S) == 130
+    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
+
+
+@needs_cgroups
+def test_even_a_kill_leaves_nothing() -> None:
+    """Frozen processes would stay for ever: a guard ends them."""
+    serving = Serving()
+    serving.invoke({})
+    children, environment_id, folder = serving.everything()
+    assert cgroups_of(environment_id)
+
+    serving.process.kill()
+    serving.process.wait(BOUND_S)
+    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
+    deadline = time.monotonic() + BOUND_S
+    while (folder.exists() or cgroups_of(environment_id)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not folder.exists()
+    assert not cgroups_of(environment_id)
+
+
+def test_help_tells_the_exit_codes() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert "Exit codes:" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
+def test_an_unprivileged_user_is_told_what_is_not_permitted(tmp_path: Path) -> None:
+    home = Path("/tmp") / f"truemem-unprivileged-{os.getpid()}"
+    home.mkdir(mode=0o777)
+    try:
+        shutil.copy(APP, home / "app.py")
+        done = subprocess.run(
+            [*RUN, f"{home}/app.py:handler", "--no-sidecar", "--event", "{}"],
+            user=65534,
+            group=65534,
+            extra_groups=[],
+            cwd=home,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(home)
+    assert done.returncode == 0, done.stderr
+    assert "watching instead, no kernel OOM kill" in done.stderr
+    assert "SIGSTOP and SIGCONT instead" in done.stderr

@@ -1,0 +1,103 @@
+"""Lambda's Invoke API, called as customers call it."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import boto3
+import pytest
+import requests
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from mypy_boto3_lambda import LambdaClient
+
+from .conftest import BOUND_S, HERE, Local, Start
+
+
+@pytest.fixture
+def local(start: Start) -> Local:
+    return start(name="mine")
+
+
+@pytest.fixture
+def client(local: Local) -> LambdaClient:
+    return boto3.client(
+        "lambda",
+        endpoint_url=local.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+        config=Config(retries={"max_attempts": 0}),
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mine", "mine:$LATEST", "123456789012:function:mine", "arn:aws:lambda:eu-west-1:123456789012:function:mine"],
+)
+def test_boto3_invokes_the_function(client: LambdaClient, name: str) -> None:
+    answer = client.invoke(FunctionName=name, Payload=b'{"a": 1}')
+    assert answer["StatusCode"] == 200
+    assert answer["ExecutedVersion"] == "$LATEST"
+    assert "FunctionError" not in answer
+    assert json.loads(answer["Payload"].read())["event"] == {"a": 1}
+
+
+def test_boto3_sees_a_function_error(client: LambdaClient) -> None:
+    answer = client.invoke(FunctionName="mine", Payload=b'{"raise": "boom"}')
+    assert answer["FunctionError"] == "Unhandled"
+    assert json.loads(answer["Payload"].read())["errorMessage"] == "boom"
+
+
+def test_the_log_tail_ends_with_the_report(client: LambdaClient) -> None:
+    answer = client.invoke(FunctionName="mine", Payload=b'{"print": "a line"}', LogType="Tail")
+    lines = base64.b64decode(answer["LogResult"]).decode().splitlines()
+    assert lines[0].startswith("START RequestId: ")
+    assert "a line" in lines
+    assert lines[-1].startswith("REPORT RequestId: ")
+
+
+def test_the_client_context_reaches_the_handler(client: LambdaClient) -> None:
+    context = base64.b64encode(b'{"custom": {"key": "value"}}').decode()
+    answer = client.invoke(FunctionName="mine", Payload=b"{}", ClientContext=context)
+    assert json.loads(answer["Payload"].read())["client"] == {"key": "value"}
+
+
+def test_an_event_is_taken_and_handled_later(client: LambdaClient, local: Local) -> None:
+    assert (
+        client.invoke(FunctionName="mine", Payload=b'{"print": "later"}', InvocationType="Event")["StatusCode"] == 202
+    )
+    local.lines.wait(lambda line: line.source == "function" and line.text == "later")
+
+
+def test_a_dry_run_does_nothing(client: LambdaClient, local: Local) -> None:
+    assert client.invoke(FunctionName="mine", InvocationType="DryRun")["StatusCode"] == 204
+    local.settle(timeout=BOUND_S)
+    assert local.reports == []
+
+
+@pytest.mark.parametrize("name", ["other", "mine:alias"])
+def test_another_function_is_not_found(client: LambdaClient, name: str) -> None:
+    with pytest.raises(client.exceptions.ResourceNotFoundException, match=f"Function not found: .*:function:{name}"):
+        client.invoke(FunctionName=name)
+
+
+def test_a_payload_that_is_not_json(client: LambdaClient) -> None:
+    with pytest.raises(ClientError, match="Could not parse request body into json") as error:
+        client.invoke(FunctionName="mine", Payload=b"{")
+    assert error.value.response["Error"]["Code"] == "InvalidRequestContentException"
+
+
+def test_a_payload_that_is_too_large(local: Local) -> None:
+    url = f"{local.endpoint}/2015-03-31/functions/mine/invocations"
+    answer = requests.post(url, data=b'"' + b"x" * 6 * 1024 * 1024 + b'"', timeout=BOUND_S)
+    assert (answer.status_code, answer.headers["x-amzn-ErrorType"]) == (413, "RequestTooLargeException")
+
+
+def test_a_bootstrap_executable_is_a_function_too(start: Start) -> None:
+    local = start(HERE / "functions" / "bootstrap")
+    assert local.invoke({"a": 1}).payload == {"echo": {"a": 1}}
+    assert local.invoke({"a": 2}).payload == {"echo": {"a": 2}}
+    local.settle(timeout=BOUND_S)
+    assert [line.text for line in local.logs if line.source == "function"] == ["handling bootstrap"] * 2

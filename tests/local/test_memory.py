@@ -1,0 +1,110 @@
+"""The limit and the high-water mark, with real memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+from truemem_workbench.local.cgroups import Cgroup
+from truemem_workbench.local.memory import CgroupMemory, MiB
+
+from .conftest import BOUND_S, Start, needs_cgroups
+
+MECHANISMS = [pytest.param("cgroup", marks=needs_cgroups), "watch"]
+
+
+def running(pid: int) -> bool:
+    """Ended by us, it stays a zombie until its adopter looks."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.parametrize("memory_limit", MECHANISMS)
+def test_the_mark_never_falls_while_the_functions_memory_does(start: Start, memory_limit: str) -> None:
+    local = start(memory_mib=512, memory_limit=memory_limit)
+    marks, sizes = [], []
+    for event in ({"keep": 150}, {"release": True}, {}):
+        marks.append(local.report(local.invoke(event).request_id).max_memory_used_mib)
+        sizes.append(psutil.Process(local.processes()["runtime"]).memory_info().rss >> 20)
+
+    assert sizes[0] >= 150
+    assert sizes[1] < 100  # the function gave it back
+    assert marks[0] >= 150
+    assert marks == sorted(marks)  # the mark did not
+
+
+@needs_cgroups
+def test_a_spike_between_two_looks_is_in_the_mark(start: Start) -> None:
+    local = start(memory_mib=512)
+    assert local.report(local.invoke({"touch": 200}).request_id).max_memory_used_mib >= 200
+
+
+@needs_cgroups
+def test_over_the_limit_the_kernel_kills(start: Start) -> None:
+    local = start(memory_mib=128, behaviour={})
+    answer = local.invoke({"touch": 200})
+    report = local.report(answer.request_id)
+
+    assert answer.payload == {
+        "errorType": "Runtime.OutOfMemory",
+        "errorMessage": f"RequestId: {answer.request_id} Error: Runtime exited with error: signal: killed",
+    }
+    assert (report.status, report.error_type) == ("error", "Runtime.OutOfMemory")
+    assert report.max_memory_used_mib == report.memory_size_mib == 128
+    assert report.line().endswith("\tStatus: error\tError Type: Runtime.OutOfMemory")
+    assert local.of_type("platform.runtimeDone")[0]["errorType"] == "Runtime.OutOfMemory"
+    shutdowns = [e["event"]["shutdownReason"] for e in local.recorded() if "shutdownReason" in e.get("event", {})]
+    assert shutdowns == ["failure"]
+
+    after = local.report(local.invoke({}).request_id)
+    assert after.status == "success"
+    assert after.max_memory_used_mib == 128  # the environment's mark survives its reset
+
+
+def test_without_a_cgroup_the_runtime_is_watched_and_killed(start: Start) -> None:
+    local = start(memory_mib=128, memory_limit="watch", freeze="signal")
+    answer = local.invoke({"keep": 300, "note": "long enough for a look"})
+    if answer.function_error is None:  # the look came between the two invocations
+        answer = local.invoke({})
+    assert isinstance(answer.payload, dict)
+    assert answer.payload["errorType"] == "Runtime.OutOfMemory"
+    assert local.report(answer.request_id).max_memory_used_mib == 128
+
+
+def test_with_the_limit_off_nothing_is_killed(start: Start) -> None:
+    local = start(memory_mib=128, memory_limit="off")
+    answer = local.invoke({"touch": 200})
+    local.settle(timeout=BOUND_S)
+    assert answer.function_error is None
+
+
+@needs_cgroups
+def test_what_leaves_its_session_is_ended_with_the_environment(start: Start) -> None:
+    local = start()
+    pid = local.invoke({"daemon": True}).payload
+    assert isinstance(pid, int)
+    assert running(pid)
+    local.stop()
+    assert not running(pid)
+
+
+def test_the_files_of_version_2(tmp_path: Path) -> None:
+    """As the kernel writes them; this machine's memory controller may be of version 1."""
+    (tmp_path / "memory.peak").write_text("104857600\n")
+    (tmp_path / "memory.events").write_text("low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\noom_group_kill 0\n")
+    memory = CgroupMemory(Cgroup(tmp_path, 2), 128 * MiB)
+    assert (tmp_path / "memory.max").read_text() == str(128 * MiB)
+    assert (tmp_path / "memory.swap.max").read_text() == "0"
+    assert memory.mark() == 100 * MiB
+    assert memory.kills() == 2
+
+
+def test_without_a_peak_file_the_mark_is_what_we_saw(tmp_path: Path) -> None:
+    (tmp_path / "memory.current").write_text("2000\n")
+    memory = CgroupMemory(Cgroup(tmp_path, 2), None)
+    assert memory.mark() == 2000
+    (tmp_path / "memory.current").write_text("1000\n")
+    assert memory.mark() == 2000

@@ -1,0 +1,59 @@
+"""The two state machines, as tables."""
+
+from __future__ import annotations
+
+import pytest
+from truemem_workbench.local import extension_state, runtime_state
+from truemem_workbench.local.extension_state import Action, State
+from truemem_workbench.local.runtime_state import RuntimeAction, RuntimeState
+
+EXTENSION = {
+    State.STARTED: {Action.REGISTER: State.REGISTERED, Action.LAUNCH_FAILED: State.LAUNCH_ERROR},
+    State.REGISTERED: {
+        Action.NEXT: State.READY,
+        Action.INIT_ERROR: State.INIT_ERROR,
+        Action.EXIT_ERROR: State.EXIT_ERROR,
+    },
+    State.READY: {Action.RELEASE: State.RUNNING, Action.EXIT_ERROR: State.EXIT_ERROR},
+    State.RUNNING: {
+        Action.NEXT: State.READY,
+        Action.EXIT_ERROR: State.EXIT_ERROR,
+        Action.EXIT_CLEAN: State.EXITED,
+        Action.EXIT_DIRTY: State.SHUTDOWN_FAILED,
+    },
+    State.INIT_ERROR: {Action.INIT_ERROR: State.INIT_ERROR},
+    State.EXIT_ERROR: {Action.EXIT_ERROR: State.EXIT_ERROR},
+    State.SHUTDOWN_FAILED: {},
+    State.EXITED: {},
+    State.LAUNCH_ERROR: {},
+}
+
+
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("action", Action)
+def test_an_extension_moves_as_in_aws_code(state: State, action: Action) -> None:
+    assert extension_state.step(state, action) is EXTENSION[state].get(action)
+
+
+RUNTIME = {
+    RuntimeState.STARTED: {
+        RuntimeAction.NEXT: RuntimeState.READY,
+        RuntimeAction.INIT_ERROR: RuntimeState.INIT_ERROR,
+    },
+    RuntimeState.INIT_ERROR: {},
+    RuntimeState.READY: {RuntimeAction.NEXT: RuntimeState.READY, RuntimeAction.RELEASE: RuntimeState.RUNNING},
+    RuntimeState.RUNNING: {
+        RuntimeAction.NEXT: RuntimeState.RUNNING,
+        RuntimeAction.RESPONSE: RuntimeState.RESPONSE,
+        RuntimeAction.ERROR: RuntimeState.ERROR_RESPONSE,
+    },
+    RuntimeState.RESPONSE: {RuntimeAction.SENT: RuntimeState.RESPONSE_SENT},
+    RuntimeState.ERROR_RESPONSE: {RuntimeAction.SENT: RuntimeState.RESPONSE_SENT},
+    RuntimeState.RESPONSE_SENT: {RuntimeAction.NEXT: RuntimeState.READY},
+}
+
+
+@pytest.mark.parametrize("state", RuntimeState)
+@pytest.mark.parametrize("action", RuntimeAction)
+def test_a_runtime_moves_as_in_aws_code(state: RuntimeState, action: RuntimeAction) -> None:
+    assert runtime_state.step(state, action) is RUNTIME[state].get(action)

@@ -1,0 +1,83 @@
+"""Which sessions are kept, and how many exist at the worst moment."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sessions import EvictAfterLoad, PopBeforeLoad, open_session, session_cache
+from settings import Settings
+
+CALLS = [0, 1, 2, 0, 3, 4, 1, 2, 5, 0, 5, 3]
+
+
+def most_alive(settings: Settings, calls: list[int]) -> int:
+    """The most real sessions that ever existed at the same time."""
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    most = 0
+
+    def load(model: int) -> Any:
+        nonlocal most
+        session = open_session(settings, model)
+        alive.add(session)
+        most = max(most, len(alive))
+        return session
+
+    cache = session_cache(settings, load)
+    for model in calls:
+        cache(model)
+    assert cache.cached() <= settings.cache_size
+    return most
+
+
+@pytest.mark.parametrize("cache_size", [1, 3])
+def test_pop_before_load_never_holds_more_sessions_than_the_cache(model_dir: Path, cache_size: int) -> None:
+    settings = Settings(cache_size=cache_size, pop_before_load=True, model_dir=model_dir)
+    assert most_alive(settings, CALLS) == cache_size
+    # and what it mends: lru_cache makes room only after the next one is there
+    assert most_alive(dataclasses.replace(settings, pop_before_load=False), CALLS) == cache_size + 1
+
+
+@pytest.mark.parametrize("pop_before_load", [False, True])
+def test_a_cache_of_none_loads_every_time(model_dir: Path, pop_before_load: bool) -> None:
+    loaded: list[int] = []
+    cache = session_cache(Settings(cache_size=0, pop_before_load=pop_before_load), loaded.append)
+    cache(1)
+    cache(1)
+    assert loaded == [1, 1]
+    assert cache.cached() == 0
+
+
+@given(
+    calls=st.lists(st.integers(0, 9), max_size=60),
+    size=st.integers(0, 6),
+)
+def test_both_caches_keep_and_drop_the_same_models(calls: list[int], size: int) -> None:
+    after: list[int] = []
+    before: list[int] = []
+    evict_after = EvictAfterLoad(recorder(after), size)
+    pop_before = PopBeforeLoad(recorder(before), size)
+    for model in calls:
+        assert evict_after(model) == pop_before(model) == -model
+        assert evict_after.cached() == pop_before.cached() <= size
+    assert after == before
+
+
+def recorder(loaded: list[int]) -> Callable[[int], int]:
+    def load(model: int) -> int:
+        loaded.append(model)
+        return -model
+
+    return load
+
+
+@pytest.mark.parametrize("load_from", ["bytes", "path"])
+def test_a_model_that_was_never_made_is_named(tmp_path: Path, load_from: Any) -> None:
+    with pytest.raises(Exception, match=r"model-05\.onnx"):
+        open_session(Settings(load_from=load_from, model_dir=tmp_path), 5)

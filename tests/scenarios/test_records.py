@@ -1,0 +1,128 @@
+"""One line per invocation: complete, in order, valid, short, and about the right time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.environment import SLACK_MIB, Environment
+
+
+def test_a_spike_does_not_outlive_its_invocation() -> None:
+    with Environment() as environment:
+        environment.invoke(mib=200)
+        for _ in range(3):
+            environment.invoke(mib=5, ms=30)
+        spike, *after = environment.records()
+    assert spike.PeakRSS > 200
+    for record in after[:-1]:
+        assert record.PeakRSS < 60
+        assert record.MaxMemoryUsed >= 200  # the mark never falls: that is the lie
+
+
+def test_a_line_for_each_invocation_in_order() -> None:
+    with Environment(memory_mib=1024) as environment:
+        for number in range(40):
+            environment.invoke(mib=number % 7, ms=number % 3)
+        records = environment.records()
+        reports = {report.request_id: report for report in environment.local.reports}
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    assert [record.invocation for record in records] == list(range(1, 41))
+    assert max(len(record.line.encode()) for record in records) < 1024
+    for record in records:
+        assert not record.reportMissing
+        assert record.MaxMemoryUsed == reports[record.requestId].max_memory_used_mib
+        assert record.durationMs == pytest.approx(reports[record.requestId].duration_ms, abs=0.01)
+        assert record.status == "success"
+
+
+def test_the_environment_is_named_by_its_log_stream() -> None:
+    with Environment() as environment:
+        environment.invoke()
+        environment.invoke(ms=40)
+        records = environment.records()
+        init = next(event for event in environment.local.events if event["type"] == "platform.initStart")
+    assert {record.environmentId for record in records} == {init["record"]["instanceId"]}
+
+
+def test_the_first_record_carries_the_init_phase() -> None:
+    with Environment() as environment:
+        answer = environment.invoke()
+        environment.invoke()
+        first, second = environment.records()
+    assert first.coldStart is True
+    assert first.initPeakRSS == pytest.approx(answer["before"] / 1024, abs=1)
+    assert second.coldStart is None
+    assert second.initPeakRSS is None
+
+
+def test_the_timestamp_is_the_invocations_not_the_printing() -> None:
+    with Environment() as environment:
+        before = time.time() * 1000
+        environment.invoke()
+        after = time.time() * 1000
+        time.sleep(0.5)  # frozen; the line is printed after this
+        environment.invoke()
+        record = environment.records()[0]
+    assert before - 1 <= record.document["_aws"]["Timestamp"] <= after
+
+
+def test_who_holds_the_memory(tmp_path: Path) -> None:
+    vendor = tmp_path / "vendor"
+    vendor.write_text((Path(__file__).parent / "extensions" / "hoarder.py").read_text())
+    vendor.chmod(0o755)
+    with Environment(extensions=[vendor], memory_mib=1024) as environment:
+        environment.invoke(mib=64)
+        environment.invoke(mib=0, do="keep")
+        record = environment.records()[0]
+    assert record.holders["extensions"]["vendor"] > 30
+    assert 1 < record.holders["truemem"] < 40
+    assert record.holders["function"] == record.CurrentRSS
+
+
+def test_rss_by_kind_adds_up() -> None:
+    with Environment() as environment:
+        environment.invoke(do="keep", mib=20)
+        environment.invoke()
+        record = environment.records()[0]
+    assert sum(record.rss.values()) == pytest.approx(record.CurrentRSS, abs=SLACK_MIB)
+    assert record.rss["anon"] > 20
+
+
+def test_the_users_namespace_dimensions_and_properties() -> None:
+    settings = {
+        "TRUEMEM_NAMESPACE": "Team/Memory",
+        "TRUEMEM_DIMENSIONS": "Stage=test",
+        "TRUEMEM_PROPERTIES": "modelVersion=7",
+        "TRUEMEM_HOLD": "perhaps",
+    }
+    with Environment(environment=settings) as environment:
+        environment.invoke()
+        environment.invoke()
+        record = environment.records()[0]
+        log = environment.log()
+    directive = record.document["_aws"]["CloudWatchMetrics"][0]
+    assert (directive["Namespace"], directive["Dimensions"]) == ("Team/Memory", [["FunctionName", "Stage"]])
+    assert (record.Stage, record.modelVersion) == ("test", "7")
+    assert "TRUEMEM_HOLD='perhaps' is not off or always; using the default" in log
+
+
+def test_switched_off_it_takes_no_part() -> None:
+    with Environment(environment={"TRUEMEM_ENABLED": "false"}) as environment:
+        environment.invoke()
+        environment.invoke()
+        assert environment.records() == []
+    extension = next(event for event in environment.local.events if event["type"] == "platform.extension")
+    assert extension["record"]["events"] == ["SHUTDOWN"]
+
+
+def test_it_says_once_what_the_environment_allows() -> None:
+    with Environment() as environment:
+        environment.invoke()
+        environment.invoke()
+        environment.records()
+        log = environment.log()
+    assert log.count("method=vmhwm") == 1
+    assert "telemetry=on" in log

@@ -1,0 +1,169 @@
+"""Whatever goes wrong around the sidecar, the function's answers are untouched and the record does not pretend."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from tests.scenarios.environment import SIDECAR, SLACK_MIB, Environment, Record
+
+INVOCATIONS = 12
+
+
+def serve(environment: Environment, count: int = INVOCATIONS) -> list[Record]:
+    """`count` invocations, each answered as if there were no sidecar; the records."""
+    for number in range(count):
+        assert environment.invoke(mib=number, ms=2)["touched"] == number * 1024
+    records = environment.records()
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    return records
+
+
+def faulty(fault: str, folder: Path) -> Environment:
+    """The sidecar with a fault underneath it."""
+    extension = folder / "truemem"
+    shutil.copy(Path(__file__).parent / "extensions" / "faulty.py", extension)
+    extension.chmod(0o755)
+    return Environment(sidecar=extension, environment={"FAULT": fault, "FAULT_SOURCE": str(SIDECAR.parent)})
+
+
+@pytest.mark.parametrize("status", [202, 400, 403, 500])
+def test_without_telemetry_it_measures_all_the_same(status: int) -> None:
+    with Environment(telemetry=status) as environment:
+        records = serve(environment)
+        log = environment.log()
+    assert ("telemetry=not supported here" if status == 202 else f"status {status}") in log
+    for record in records:
+        assert record.reportMissing is True
+        assert record.MaxMemoryUsed is None
+        assert record.PeakRSS is not None
+
+
+def test_held_without_telemetry_nothing_is_held() -> None:
+    with Environment(telemetry=202, environment={"TRUEMEM_HOLD": "always"}) as environment:
+        records = serve(environment)
+    assert {record.closedBy for record in records} == {"next-invoke", "shutdown"}
+
+
+@pytest.mark.parametrize("fault", ["eacces", "enoent", "erofs", "no-effect"])
+def test_without_the_watermark_reset_every_record_says_sampled(tmp_path: Path, fault: str) -> None:
+    with faulty(fault, tmp_path) as environment:
+        answers = [environment.invoke(mib=mib, ms=30) for mib in (50, 5, 20)]
+        records = environment.records()
+        log = environment.log()
+    assert {record.method for record in records} == {"sampled"}
+    assert "method=sampled (clear_refs: " in log
+    for record, answer in zip(records, answers, strict=True):
+        truth = answer["truth"] / 1024
+        assert record.peakLower <= truth + SLACK_MIB
+        assert record.peakUpper is None or truth - SLACK_MIB <= record.peakUpper
+    assert records[1].PeakRSS < records[0].PeakRSS - 20  # even so: the peak goes down again
+
+
+def test_a_proc_that_vanishes_in_the_middle_of_reading(tmp_path: Path) -> None:
+    with faulty("vanishing", tmp_path) as environment:
+        records = serve(environment, 30)
+    assert len(records) == 30
+
+
+def test_no_proc_at_all(tmp_path: Path) -> None:
+    with faulty("no-proc", tmp_path) as environment:
+        records = serve(environment)
+    for record in records:
+        assert record.PeakRSS is None
+        assert record.method is None
+    assert sum(record.dropped or 0 for record in records) > 0
+
+
+def test_a_bug_of_ours_is_not_the_functions(tmp_path: Path) -> None:
+    with faulty("bug", tmp_path) as environment:
+        for number in range(INVOCATIONS):
+            assert environment.invoke(mib=number)["touched"] == number * 1024
+        environment.records()
+        assert "stopped measuring: ZeroDivisionError" in environment.log()
+
+
+def telemetry_port(environment: Environment) -> int:
+    """Where the sidecar listens."""
+    sidecar = psutil.Process(environment.local.processes()[f"extension:{environment.name}"])
+    (port,) = {made.laddr.port for made in sidecar.net_connections("tcp4") if made.status == psutil.CONN_LISTEN}
+    return port
+
+
+def test_garbage_on_the_listener_is_dropped_and_counted() -> None:
+    with Environment(freeze="off") as environment:
+        environment.invoke()
+        port = telemetry_port(environment)
+        garbage = [
+            b"\x16\x03\x01\x02" * 500,
+            b"POST / HTTP/1.1\r\nContent-Length: 2097152\r\n\r\n" + b"x" * (2 << 20),
+            b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n[{",
+            b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nnot JSON!",
+        ]
+        for data in garbage:
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
+                try:
+                    peer.sendall(data)
+                except OSError:  # refused before it was all sent: as it should be
+                    continue
+        events = [
+            {"time": "2026-01-01T00:00:00.000Z", "type": "platform.ofTomorrow", "record": {"x": [1]}},
+            {"time": "?", "type": "platform.report", "record": {"requestId": "a stranger", "metrics": None}},
+            {"type": "function", "record": "a line\n"},
+            ["not an event"],
+        ]
+        assert requests.post(f"http://127.0.0.1:{port}/", data=json.dumps(events), timeout=5).status_code == 200
+        for _ in range(3):
+            environment.invoke(mib=3, ms=40)
+        records = environment.records()
+    assert len(records) == 4
+    assert sum(record.dropped or 0 for record in records) == len(garbage) + 1
+    assert not any(record.reportMissing for record in records)
+
+
+def test_a_shutdown_while_the_window_is_open() -> None:
+    with Environment() as environment:
+        environment.invoke(mib=5)
+        running = threading.Thread(target=environment.attempt, kwargs={"mib": 60, "ms": 3000})
+        running.start()
+        while not any(event["type"] == "platform.start" for event in environment.local.events[-1:]):
+            threading.Event().wait(0.01)
+        threading.Event().wait(0.3)
+        records = environment.records()
+        running.join()
+    assert len(records) == 2
+    assert records[1].closedBy == "shutdown"
+    assert records[1].PeakRSS > 60
+
+
+def test_a_timeout_is_told_by_its_record() -> None:
+    with Environment(timeout_s=1) as environment:
+        environment.invoke(mib=5)
+        failed = environment.attempt(mib=60, ms=5000)
+        after = environment.invoke(mib=5)
+        records = environment.records()
+    assert failed.function_error == "Unhandled"
+    assert after["touched"] == 5 * 1024
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    assert records[1].status == "timeout"
+    assert records[1].PeakRSS > 60
+    assert [record.invocation for record in records] == [1, 2, 1]
+
+
+def test_a_crash_is_told_by_its_record() -> None:
+    with Environment() as environment:
+        failed = environment.attempt("crash", mib=40, ms=60)
+        environment.invoke()
+        records = environment.records()
+    assert failed.function_error == "Unhandled"
+    assert (records[0].status, records[0].errorType) == ("error", "Runtime.ExitError")
+    assert records[0].method == "sampled"
+    assert records[0].peakLower > 40
+    assert len(records) == 2

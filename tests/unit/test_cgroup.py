@@ -1,0 +1,48 @@
+"""The environment's level, from whichever source is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from truemem.cgroup import EnvironmentLevel, Level, parse_membership
+from truemem.procfs import Procfs
+
+from tests.golden import unpack
+
+
+def read(tree: str, folder: Path) -> EnvironmentLevel | None:
+    root = unpack(tree, folder)
+    return Level(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup")).read()
+
+
+@pytest.mark.parametrize(
+    ("tree", "source", "used", "peak"),
+    [
+        ("cgroup2", "cgroup2", 102400, 204800),
+        ("cgroup2-before-5.19", "cgroup2", 102400, None),
+        ("cgroup1", "cgroup1", 51200, 71680),
+        ("cgroup1-namespaced", "cgroup1", 51200, 71680),
+        ("cgroup-garbage", "meminfo", 112000, None),
+    ],
+)
+def test_the_best_source_there_is(tmp_path: Path, tree: str, source: str, used: int, peak: int | None) -> None:
+    level = read(tree, tmp_path)
+    assert level is not None
+    assert (level.source, level.used, level.peak) == (source, used, peak)
+
+
+def test_what_cannot_be_read_is_not_claimed(tmp_path: Path) -> None:
+    assert read("cgroup-unreadable", tmp_path) is None
+
+
+def test_membership_of_both_hierarchies() -> None:
+    assert parse_membership(b"4:memory:/a\n0::/b\n") == ("/b", "/a")
+    assert parse_membership(b"") == (None, None)
+    assert parse_membership(b"\n:\nx\n4:cpu:/a\n") == (None, None)
+
+
+def test_this_machine_has_a_level() -> None:
+    level = Level(Procfs()).read()
+    assert level is not None
+    assert level.used > 0

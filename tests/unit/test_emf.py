@@ -1,0 +1,104 @@
+"""A record as a line: valid EMF, short, and silent about what is not known."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.cgroup import EnvironmentLevel
+from truemem.config import Config
+from truemem.emf import line, rfc3339
+from truemem.procfs import Status
+from truemem.record import MEMBERS, InvocationRecord
+from truemem.window import Window, peak
+
+from tests.emf_check import valid_emf
+
+ENVIRON = {
+    b"AWS_LAMBDA_FUNCTION_NAME": b"model-serving-function-production",
+    b"AWS_LAMBDA_FUNCTION_VERSION": b"$LATEST",
+    b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"10240",
+}
+
+
+def full() -> InvocationRecord:
+    record = InvocationRecord("8476a536-e9f4-11e8-9739-2dfe598c3fcd", 123456, 1_700_000_000_123)
+    window = Window(baseline=5_000_000, before=9_000_000, resets=True)
+    window.closing = [Status(9_100_000, 5_100_000, 5_000_000, 99_000, 1_000, 64)]
+    window.started_raced = True
+    record.window, record.peak = window, peak(window)
+    record.closed, record.closed_by, window.reset_delay_us = True, "runtime-done", 12345
+    record.cold_start, record.init_peak, record.high_water_mark = True, peak(window), 9_100_000
+    record.environment_id = "2026/11/21/[$LATEST]82561ce053dd47d190e0c8f5e063e62e"
+    record.sidecar, record.extensions = 6_000, {"cloudwatch_lambda_agent": 20_000}
+    record.environment = EnvironmentLevel("cgroup1", 6_000_000, 9_200_000)
+    record.status, record.error_type, record.duration_ms = "error", "Runtime.ExitError", 123456.789
+    record.max_memory_used_mib, record.report_came, record.dropped = 9876, True, 3
+    return record
+
+
+def test_a_full_line_is_valid_emf_below_a_kilobyte_and_a_half() -> None:
+    text = line(full(), Config(ENVIRON))
+    document = valid_emf(text)
+    assert set(document) <= set(MEMBERS)
+    assert len(text) < 1536
+    assert document["PeakRSS"] == 8886.72
+    assert document["MaxMemoryUsed"] == 9876
+
+
+def test_a_usual_line_is_below_a_kilobyte() -> None:
+    record = full()
+    record.cold_start, record.init_peak, record.error_type, record.status = False, None, None, "success"
+    record.dropped = 0
+    assert len(line(record, Config(ENVIRON))) < 1024
+
+
+def test_unknown_is_absent() -> None:
+    record = InvocationRecord("1", 1, 1_700_000_000_123)
+    document = valid_emf(line(record, Config({})))
+    assert document["_aws"]["CloudWatchMetrics"][0]["Metrics"] == []
+    for member in ("PeakRSS", "MaxMemoryUsed", "coldStart", "status", "rss", "environment", "raced", "dropped"):
+        assert member not in document
+
+
+def test_a_closed_record_without_report_says_so() -> None:
+    record = full()
+    record.report_came = False
+    assert json.loads(line(record, Config({})))["reportMissing"] is True
+
+
+def test_the_timestamp_is_the_invocations() -> None:
+    assert valid_emf(line(full(), Config({})))["_aws"]["Timestamp"] == 1_700_000_000_123
+
+
+def test_the_users_dimensions_and_properties() -> None:
+    config = Config({**ENVIRON, b"TRUEMEM_DIMENSIONS": b"Stage=prod", b"TRUEMEM_PROPERTIES": b"model=v7"})
+    document = valid_emf(line(full(), config))
+    assert document["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["FunctionName", "Stage"]]
+    assert (document["Stage"], document["model"]) == ("prod", "v7")
+
+
+def test_under_a_log_level_filter_the_line_has_the_level_and_a_timestamp() -> None:
+    document = json.loads(line(full(), Config({b"AWS_LAMBDA_LOG_LEVEL": b"ERROR"})))
+    assert (document["level"], document["timestamp"]) == ("ERROR", "2023-11-14T22:13:20.123Z")
+
+
+def test_rfc3339() -> None:
+    assert rfc3339(0) == "1970-01-01T00:00:00.000Z"
+
+
+@given(st.text(min_size=1), st.text(), st.integers(0, 2**40), st.floats(allow_nan=False, allow_infinity=False))
+def test_whatever_the_platform_says_the_line_is_one_valid_line(
+    request_id: str, error: str, mark: int, duration: float
+) -> None:
+    record = full()
+    record.request_id, record.error_type, record.max_memory_used_mib, record.duration_ms = (
+        request_id,
+        error,
+        mark,
+        duration,
+    )
+    text = line(record, Config(ENVIRON))
+    assert "\n" not in text
+    valid_emf(text)

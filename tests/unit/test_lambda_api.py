@@ -1,0 +1,142 @@
+"""The Extensions API's client against a server that plays a script: one answer for each request."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from truemem.lambda_api import ApiError, LambdaApi
+
+REGISTERED = b"HTTP/1.1 200 OK\r\nLambda-Extension-Identifier: 8476a536\r\nContent-Length: 2\r\n\r\n{}"
+EVENT = b'{"eventType":"INVOKE"}'
+INVOKE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(EVENT), EVENT)
+
+
+def refusal(status: int, error: str) -> bytes:
+    body = f'{{"errorType":"{error}"}}'.encode()
+    return b"HTTP/1.1 %d No\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
+
+
+class Script:
+    """What the server has answered to, and where it is."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.requests: list[bytes] = []
+
+
+@contextmanager
+def server(*answers: bytes | None) -> Iterator[Script]:
+    """Answers each request with the next of `answers`, piece by piece; None closes the connection instead."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    script = Script(f"127.0.0.1:{listening.getsockname()[1]}")
+    left = list(answers)
+
+    def serve() -> None:
+        while left:
+            connection, _ = listening.accept()
+            with connection:
+                while left and (request := connection.recv(65536)):
+                    script.requests.append(request)
+                    answer = left.pop(0)
+                    if answer is None:
+                        break
+                    for start in range(0, len(answer), 7):
+                        connection.sendall(answer[start : start + 7])
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield script
+    thread.join(timeout=10)
+    listening.close()
+    assert not thread.is_alive(), "not every answer was asked for"
+
+
+def registered(script: Script) -> LambdaApi:
+    api = LambdaApi(script.address)
+    api.send_register("truemem", '["INVOKE","SHUTDOWN"]')
+    api.finish_register()
+    return api
+
+
+def test_it_registers_under_the_name_it_was_given_and_then_shows_its_identifier() -> None:
+    with server(REGISTERED, INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        assert api.waiting
+        assert api.receive_event() == EVENT
+        assert not api.waiting
+    assert script.requests[0].startswith(b"POST /2020-01-01/extension/register HTTP/1.1\r\n")
+    assert b"Lambda-Extension-Name: truemem\r\n" in script.requests[0]
+    assert script.requests[0].endswith(b'{"events":["INVOKE","SHUTDOWN"]}')
+    assert script.requests[1].startswith(b"GET /2020-01-01/extension/event/next HTTP/1.1\r\n")
+    assert b"Lambda-Extension-Identifier: 8476a536\r\n" in script.requests[1]
+
+
+def test_an_event_in_chunks_and_then_a_closed_connection() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+    with server(REGISTERED, chunked % (len(EVENT), EVENT), INVOKE) as script:
+        api = registered(script)
+        for _ in range(2):
+            api.send_next()
+            assert api.receive_event() == EVENT
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(403, "Extension.InvalidExtensionName"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        None,
+    ],
+    ids=["refused", "no identifier", "too large", "not HTTP", "closed"],
+)
+def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
+    with server(answer) as script:
+        api = LambdaApi(script.address)
+        api.send_register("truemem", "[]")
+        with pytest.raises(ApiError):
+            api.finish_register()
+
+
+def test_an_error_has_status_and_body() -> None:
+    with server(REGISTERED, refusal(202, "Telemetry.NotSupported")) as script:
+        api = registered(script)
+        with pytest.raises(ApiError, match="status 202") as error:
+            api.subscribe(4242)
+    assert error.value.status == 202
+    assert b"Telemetry.NotSupported" in error.value.body
+    assert b'"types":["platform"]' in script.requests[1]
+    assert b'"buffering":{"maxItems":1000,"maxBytes":262144,"timeoutMs":25}' in script.requests[1]
+    assert b'"URI":"http://sandbox.localdomain:4242"' in script.requests[1]
+
+
+def test_a_connection_lost_while_waiting_is_made_anew() -> None:
+    with server(REGISTERED, None, INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        with pytest.raises(ApiError):
+            api.receive_event()
+        assert api.fileno() == -1
+        api.send_next()
+        assert api.receive_event() == EVENT
+
+
+def test_nobody_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(ApiError, match="refused"):
+        LambdaApi(f"127.0.0.1:{port}").send_register("truemem", "[]")
+
+
+def test_an_ipv6_address() -> None:
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listening:
+        LambdaApi(f"[::1]:{listening.getsockname()[1]}").send_register("truemem", "[]")
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.recv(100).startswith(b"POST /2020-01-01/extension/register")

@@ -1,0 +1,107 @@
+"""Which record is printed when, as scenarios of what came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from truemem.ledger import CHANCE_MS, WAITING, Ledger
+from truemem.record import InvocationRecord
+from truemem.telemetry import REPORT, RUNTIME_DONE, START, Event
+
+
+def opened(ledger: Ledger, request_id: str) -> InvocationRecord:
+    record = InvocationRecord(request_id, 1, 0)
+    ledger.open(record)
+    return record
+
+
+def event(kind: str, request_id: str, **record: Any) -> Event:
+    return Event(kind, {"requestId": request_id, **record})
+
+
+def due(ledger: Ledger, running_ms: float = 0) -> list[str]:
+    """Request ids of what can be printed now."""
+    taken = []
+    while record := ledger.due(running_ms):
+        taken.append(record.request_id)
+    return taken
+
+
+def test_a_record_waits_for_its_report() -> None:
+    ledger = Ledger()
+    first = opened(ledger, "1")
+    first.closed = True
+    opened(ledger, "2")
+    assert due(ledger) == []
+    ledger.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
+    assert due(ledger) == ["1"]
+    assert first.max_memory_used_mib == 94
+
+
+def test_a_report_before_the_close_is_kept() -> None:
+    ledger = Ledger()
+    record = opened(ledger, "1")
+    ledger.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
+    assert due(ledger) == []
+    record.closed = True
+    assert due(ledger) == ["1"]
+
+
+def test_a_missing_report_is_waited_for_until_the_next_invocation_ends() -> None:
+    ledger = Ledger()
+    first = opened(ledger, "1")
+    first.closed = True
+    second = opened(ledger, "2")
+    assert due(ledger) == []
+    second.closed = True
+    assert due(ledger, CHANCE_MS) == ["1"]
+    assert not first.report_came
+
+
+def test_short_invocations_give_telemetry_its_chance() -> None:
+    ledger = Ledger()
+    for number in range(WAITING):
+        opened(ledger, str(number)).closed = True
+    assert due(ledger, CHANCE_MS - 1) == []
+    opened(ledger, "one too many").closed = True
+    assert due(ledger, CHANCE_MS - 1) == ["0"]
+
+
+def test_without_telemetry_nothing_is_waited_for() -> None:
+    ledger = Ledger(reports=False)
+    opened(ledger, "1").closed = True
+    assert due(ledger) == ["1"]
+    assert ledger.complete()
+
+
+def test_records_leave_in_order_even_if_reports_do_not_come_so() -> None:
+    ledger = Ledger()
+    first, second = opened(ledger, "1"), opened(ledger, "2")
+    first.closed = second.closed = True
+    ledger.join(event(REPORT, "2"))
+    assert due(ledger, CHANCE_MS) == ["1", "2"]
+
+
+def test_shutdown_takes_everything() -> None:
+    ledger = Ledger()
+    opened(ledger, "1").closed = True
+    opened(ledger, "2")
+    assert not ledger.complete()
+    assert [record.request_id for record in ledger.rest()] == ["1", "2"]
+    assert ledger.rest() == []
+
+
+def test_a_stranger_changes_nothing() -> None:
+    ledger = Ledger()
+    record = opened(ledger, "1")
+    ledger.join(event(REPORT, "of the environment before"))
+    assert not record.report_came
+
+
+def test_the_reports_duration_replaces_the_runtimes() -> None:
+    ledger = Ledger()
+    record = opened(ledger, "1")
+    ledger.join(event(START, "1", tenantId="blue"))
+    ledger.join(event(REPORT, "1", status="timeout", metrics={"durationMs": 30}))
+    ledger.join(event(RUNTIME_DONE, "1", status="timeout", metrics={"durationMs": 20}))
+    assert (record.duration_ms, record.status, record.tenant_id) == (30, "timeout", "blue")

@@ -1,0 +1,66 @@
+"""Who is who, on captured trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from truemem.processes import ProcessTable
+from truemem.procfs import Procfs
+
+from tests.golden import unpack
+
+ADDRESS = "127.0.0.1:9001"
+
+
+def table(tree: str, folder: Path) -> ProcessTable:
+    processes = ProcessTable(Procfs(str(unpack(tree, folder))), ADDRESS)
+    processes.scan()
+    return processes
+
+
+def test_runtime_and_descendants_are_the_function(tmp_path: Path) -> None:
+    assert [process.pid for process in table("lambda", tmp_path).function()] == [12, 31]
+
+
+def test_extensions_are_told_apart_by_their_folder(tmp_path: Path) -> None:
+    owners = {process.pid: process.owner for process in table("lambda", tmp_path).others()}
+    assert owners == {8: "extension:agent", 9: "extension:shipper"}
+
+
+def test_identity_is_pid_and_start_time(tmp_path: Path) -> None:
+    runtime = table("lambda", tmp_path).function()[0]
+    assert (runtime.pid, runtime.start_time) == (12, 50)
+
+
+def test_a_forgotten_process_is_found_again_if_it_lives(tmp_path: Path) -> None:
+    processes = table("lambda", tmp_path)
+    processes.forget(processes.function()[0])
+    assert [process.pid for process in processes.function()] == [31]
+    processes.scan()
+    assert {process.pid for process in processes.function()} == {12, 31}
+
+
+def test_only_our_own_environment_on_a_shared_machine(tmp_path: Path) -> None:
+    processes = table("shared-machine", tmp_path)
+    assert [process.pid for process in processes.function()] == [50]
+    assert not processes.adopt_elsewhere()
+
+
+def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path) -> None:
+    processes = table("proxy", tmp_path)
+    assert processes.function() == []
+    assert processes.adopt_elsewhere()
+    assert [process.pid for process in processes.function()] == [12]
+
+
+def test_the_half_dead_do_not_stop_a_scan(tmp_path: Path) -> None:
+    processes = table("half-dead", tmp_path)
+    assert processes.function() == []
+    assert processes.errors == 0
+
+
+def test_a_new_process_is_noticed(tmp_path: Path) -> None:
+    processes = table("lambda", tmp_path)
+    assert not processes.changed()
+    (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 32\n")
+    assert processes.changed()

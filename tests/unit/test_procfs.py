@@ -1,0 +1,121 @@
+"""The readers of /proc, on captured trees, on this machine's own, and on anything at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.procfs import (
+    Gone,
+    Procfs,
+    parse_last_pid,
+    parse_meminfo,
+    parse_stat,
+    parse_statm,
+    parse_status,
+)
+
+from tests.golden import unpack
+
+
+def test_status_of_a_runtime(tmp_path: Path) -> None:
+    status = Procfs(str(unpack("lambda", tmp_path))).process(12).status()
+    assert (status.hwm, status.rss, status.anon, status.file, status.shmem) == (120320, 80172, 59692, 20480, 0)
+    assert status.threads == 3
+
+
+def test_stat_is_parsed_from_the_last_parenthesis(tmp_path: Path) -> None:
+    stat = Procfs(str(unpack("lambda", tmp_path))).process(12).stat()
+    assert (stat.state, stat.parent, stat.threads, stat.start_time) == (b"S", 1, 3, 50)
+    assert (stat.faults, stat.child_faults) == (78734, 204)
+    assert stat.rss == 20043 * 4
+
+
+@pytest.mark.parametrize("pid", [12, 13, 14, 15])
+def test_the_half_dead_are_gone(tmp_path: Path, pid: int) -> None:
+    process = Procfs(str(unpack("half-dead", tmp_path))).process(pid)
+    with pytest.raises(Gone) as gone:
+        process.status()
+    assert gone.value.errno == 0
+
+
+@pytest.mark.parametrize("pid", [14, 15])
+def test_a_cut_off_file_is_gone(tmp_path: Path, pid: int) -> None:
+    process = Procfs(str(unpack("half-dead", tmp_path))).process(pid)
+    for read in (process.stat, process.rss):
+        with pytest.raises(Gone):
+            read()
+
+
+def test_a_permission_is_told_from_an_end(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "status").mkdir()  # reading a folder is EISDIR, for root as for anybody
+    with pytest.raises(Gone) as gone:
+        Procfs(str(tmp_path)).process(7).status()
+    assert gone.value.errno != 0
+
+
+def test_last_pid_moves_when_a_process_is_made() -> None:
+    proc = Procfs()
+    before = proc.last_pid()
+    psutil.Popen(["true"]).wait()
+    assert proc.last_pid() != before
+
+
+def test_our_own_figures_agree_with_psutil() -> None:
+    process, reference = Procfs().process(os.getpid()), psutil.Process()
+    assert process.status().rss == pytest.approx(reference.memory_info().rss / 1024, abs=1024)
+    assert process.rss() == pytest.approx(reference.memory_info().rss / 1024, abs=1024)
+    assert process.stat().parent == os.getppid()
+    assert process.stat().threads == reference.num_threads()
+
+
+def test_faults_count_what_is_touched() -> None:
+    process = Procfs().process(os.getpid())
+    before = process.stat().faults
+    bulk = b"x" * (8 << 20)
+    assert process.stat().faults - before >= (8 << 20) // (2 << 20), len(bulk)
+
+
+def test_the_watermark_can_be_reset() -> None:
+    process = Procfs().process(os.getpid())
+    bulk = b"x" * (64 << 20)
+    raised = process.status().hwm
+    del bulk
+    process.reset_watermark()
+    assert raised - process.status().hwm > 60 * 1024
+
+
+def test_a_process_read_without_keeping_is_the_same(tmp_path: Path) -> None:
+    proc = Procfs(str(unpack("lambda", tmp_path)))
+    assert proc.process(12, keep=False).status().rss == proc.process(12).status().rss
+
+
+def test_meminfo(tmp_path: Path) -> None:
+    assert parse_meminfo(Procfs(str(unpack("lambda", tmp_path))).text("meminfo")) == (512000, 400000)
+
+
+@given(st.binary(max_size=400))
+@pytest.mark.parametrize("parse", [parse_status, parse_stat, parse_statm, parse_meminfo])
+def test_anything_is_a_value_or_gone(parse: Callable[[bytes], object], text: bytes) -> None:
+    try:
+        parse(text)
+    except Gone:
+        return
+
+
+@given(st.binary(max_size=100))
+def test_any_loadavg_has_a_last_pid_or_none(text: bytes) -> None:
+    assert parse_last_pid(text) >= -1
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**40), st.text("x() \n", max_size=15))
+def test_any_name_leaves_the_numbers_alone(faults: int, rss: int, name: str) -> None:
+    fields = ["S", "1", "0", "0", "0", "0", "0", str(faults), "0", "0", "0"] + ["0"] * 10 + [str(rss), "0"]
+    stat = parse_stat(f"12 ({name}) {' '.join(fields)}\n".encode())
+    assert (stat.faults, stat.rss) == (faults, rss * 4)

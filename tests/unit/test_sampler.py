@@ -1,0 +1,63 @@
+"""When to look next, as tables; and the budget, whatever ticks cost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.sampler import BURST_NS, MS, Budget, init_interval_ns, interval_ns
+
+SECOND = 1000 * MS
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "moved_kib", "affordable_ms", "interval_ms"),
+    [
+        (1, 0, 0, 1),  # young: dense
+        (100, 0, 0, 5),  # older: 1/20 of its age
+        (100, 2048, 0, 1),  # memory moves: dense again
+        (60_000, 0, 0, 250),  # minutes: as sparse as it gets
+        (1, 0, 40, 40),  # what cannot be afforded waits
+    ],
+)
+def test_interval(age_ms: int, moved_kib: int, affordable_ms: int, interval_ms: int) -> None:
+    assert interval_ns(age_ms * MS, moved_kib, affordable_ms * MS) == interval_ms * MS
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "found", "interval_ms"), [(1, False, 2), (200, False, 10), (10_000, False, 250), (50, True, 250)]
+)
+def test_in_the_init_phase_it_looks_for_the_runtime_and_then_rests(age_ms: int, found: bool, interval_ms: int) -> None:
+    assert init_interval_ns(age_ms * MS, found) == interval_ms * MS
+
+
+@given(
+    st.lists(st.integers(1_000, 5 * MS), min_size=50, max_size=300),
+    st.sampled_from([128, 512, 1769, 10240]),
+    st.sampled_from([0.001, 0.01, 0.1]),
+)
+def test_sampling_never_costs_more_than_its_budget(costs: list[int], memory_mib: int, fraction: float) -> None:
+    """The most eager sampler there can be: it ticks whenever the budget lets it."""
+    share = memory_mib / 1769
+    budget = Budget(fraction, share, 0)
+    now = spent = 0
+    for cost in costs:
+        now += budget.wait_ns(now)
+        budget.spend(cost, now)
+        spent += cost
+    assert spent <= BURST_NS + now * fraction * share + 2 * max(costs)
+
+
+def test_a_freeze_of_an_hour_fills_the_purse_once() -> None:
+    budget = Budget(0.01, 1.0, 0)
+    budget.spend(BURST_NS, 0)
+    assert budget.wait_ns(0) > 0
+    assert budget.wait_ns(3600 * SECOND) == 0
+    budget.spend(BURST_NS, 3600 * SECOND)
+    assert budget.wait_ns(3600 * SECOND) > 0
+
+
+def test_a_clock_that_jumps_back_earns_nothing_and_breaks_nothing() -> None:
+    budget = Budget(0.01, 1.0, 10 * SECOND)
+    budget.spend(BURST_NS, 10 * SECOND)
+    assert budget.wait_ns(5 * SECOND) > 0

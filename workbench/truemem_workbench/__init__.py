@@ -1,0 +1,1 @@
+"""The host side of truemem: what a developer runs on their own machine."""

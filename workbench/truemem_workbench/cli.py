@@ -1,0 +1,153 @@
+"""The command `truemem`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import truemem
+
+from .local import console
+from .local.errors import BadInput
+from .local.function import Function
+from .local.settings import Settings, extensions_of
+
+SIDECAR_NAME = "truemem"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """True memory telemetry for AWS Lambda: each invocation's own peak and current memory."""
+
+
+@cli.group()
+def local() -> None:
+    """A Lambda on this machine, with memory: limit, high-water mark, freeze, late reports."""
+
+
+class _Telemetry(click.ParamType[Literal["on"] | int]):
+    name = "on|STATUS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Literal["on"] | int:
+        if value == "on":
+            return "on"
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither `on` nor a status", param, ctx)
+
+
+EPILOG = """
+\b
+Exit codes:
+  0  every invocation succeeded; or, serving, it was ended by Ctrl-C
+  1  an invocation failed: a function error, a timeout, out of memory
+  2  the input cannot be used; one line says what to type instead
+  130, 143  Ctrl-C or SIGTERM in the midst of --event
+"""
+
+
+@local.command(epilog=EPILOG)
+@click.argument("function", metavar="FILE.py:HANDLER|EXECUTABLE")
+@click.option(
+    "--memory", "memory_mib", default=512, show_default=True, metavar="MiB", help="Memory size, 128 to 10240."
+)
+@click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Up to 900.")
+@click.option("--name", help="The function's name [default: that of its folder].")
+@click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Launch every file of it.")
+@click.option("--no-sidecar", is_flag=True, help="Leave this repository's own extension out.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="For function and extensions; repeatable.")
+@click.option("--port", default=0, show_default=True, help="Of the Invoke API; 0 takes a free one.")
+@click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
+@click.option("--invocations", type=int, metavar="N", help="How often to invoke --event [default: 1].")
+@click.option("--freeze", type=click.Choice(["auto", "cgroup", "signal", "off"]), default="auto", show_default=True)
+@click.option(
+    "--memory-limit", type=click.Choice(["auto", "cgroup", "watch", "off"]), default="auto", show_default=True
+)
+@click.option(
+    "--extension-lead-us", default=300, show_default=True, help="Extensions get INVOKE this long before the runtime."
+)
+@click.option(
+    "--telemetry", type=_Telemetry(), default="on", show_default=True, help="Or answer subscriptions with a status."
+)
+@click.option("--log-format", type=click.Choice(["Text", "JSON"]), default="Text", show_default=True)
+@click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def run(
+    function: str,
+    name: str | None,
+    extensions: Path | None,
+    no_sidecar: bool,
+    env: tuple[str, ...],
+    event: str | None,
+    invocations: int | None,
+    as_json: bool,
+    **settings: Any,
+) -> int:
+    """Run a function: a Python handler through AWS's runtime client, or a bootstrap executable.
+
+    Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
+    """
+    target = Function.from_spec(function)
+    launched = {} if no_sidecar else {SIDECAR_NAME: sidecar()}
+    if extensions is not None:
+        launched |= {path.name: path for path in extensions_of(extensions)}
+    chosen = Settings(
+        name=name or _name_of(target),
+        extensions=launched,
+        environment=dict(_variable(each) for each in env),
+        **settings,
+    )
+    parsed = None if event is None else console.read_event(event)
+    times = _times(invocations, with_event=event is not None)
+    return console.run(target, chosen, event=parsed, invocations=times, console=console.Console(as_json=as_json))
+
+
+def sidecar() -> Path:
+    """The executable of this repository's own extension. Raises BadInput."""
+    path = Path(truemem.__file__).parents[1] / "run"
+    if not path.is_file():
+        raise BadInput(f"the sidecar is not at {path}: only a checkout has it. Try --no-sidecar")
+    return path
+
+
+def _name_of(target: Function) -> str:
+    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in target.task_root.name)
+    return allowed[:64] or "function"
+
+
+def _times(invocations: int | None, *, with_event: bool) -> int | None:
+    if invocations is not None and not with_event:
+        raise BadInput(f"--invocations {invocations} without an event. Try --event '{{}}' --invocations {invocations}")
+    if invocations is not None and invocations < 1:
+        raise BadInput(f"--invocations {invocations}: nothing to do. Try --invocations 1")
+    return (invocations or 1) if with_event else None
+
+
+def _variable(given: str) -> tuple[str, str]:
+    name, separator, value = given.partition("=")
+    if not separator:
+        raise BadInput(f"--env {given} has no value. Try --env {given}=VALUE")
+    return name, value
+
+
+def main() -> None:
+    """Entry point: whatever is wrong with the input is told in one line, and the exit code is 2."""
+    try:
+        code = cli.main(prog_name="truemem", standalone_mode=False)
+    except BadInput as error:
+        click.echo(f"truemem local run: {error}", err=True)
+        code = 2
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "truemem"
+        click.echo(f"{command}: {error.format_message().rstrip('.')}. Try {command} --help", err=True)
+        code = error.exit_code
+    except click.Abort:
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

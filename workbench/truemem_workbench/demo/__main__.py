@@ -1,0 +1,168 @@
+"""`make demo`: the incident replayed on this machine, in a table, a few sentences and a picture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from truemem_workbench.demo.picture import draw
+from truemem_workbench.demo.run import Outcome, Progress, as_json, run, save_lines
+from truemem_workbench.demo.table import table
+from truemem_workbench.demo.verdict import headline, verdict
+from truemem_workbench.demo.workload import describe, working_day
+from truemem_workbench.local import BadInput
+
+METHODS = {
+    "vmhwm": "kept by the kernel (vmhwm)",
+    "vmhwm-sum": "summed over processes, upper bound (vmhwm-sum)",
+    "sampled": "sampled, lower bound",
+}
+
+
+class Refused(click.ClickException):
+    """One line: what was asked, what is there, what to type."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"truemem demo: {self.message}", err=True)
+
+
+@click.command(context_settings={"max_content_width": 100})
+@click.option("--invocations", type=click.IntRange(1, 10_000), default=64, show_default=True)
+@click.option("--memory", type=click.IntRange(128, 10_240), default=1024, show_default=True, help="MiB.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("demo-output"),
+    show_default=True,
+    help="Folder for the picture and the raw lines.",
+)
+@click.option("--json", "as_document", is_flag=True, help="One JSON document on stdout, no table.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the calls.")
+@click.option(
+    "--load-from",
+    type=click.Choice(["bytes", "path"]),
+    default="bytes",
+    show_default=True,
+    help="How a model is loaded; the incident's way is bytes.",
+)
+@click.option("--cache-size", type=click.IntRange(0, 40), default=16, show_default=True, help="Sessions kept.")
+@click.option("--pop-before-load", is_flag=True, help="Drop a session before the next is loaded.")
+@click.option(
+    "--mmap-threshold",
+    type=click.IntRange(0, 32 * 1024 * 1024),
+    help="malloc's, in bytes; glibc's own sliding one if not given. Try 32768.",
+)
+def main(
+    invocations: int,
+    memory: int,
+    output: Path,
+    as_document: bool,
+    seed: int,
+    load_from: str,
+    cache_size: int,
+    pop_before_load: bool,
+    mmap_threshold: int | None,
+) -> None:
+    """Replay the ONNX incident under the local Lambda, with the sidecar attached.
+
+    Prints each invocation's own memory beside Max Memory Used, says what that means, and writes a picture and
+    the raw EMF lines to a folder. Needs no AWS account.
+    """
+    calls = working_day(invocations, seed)
+    variables = {
+        "LOAD_FROM": load_from,
+        "CACHE_SIZE": str(cache_size),
+        "POP_BEFORE_LOAD": str(pop_before_load).lower(),
+        **({} if mmap_threshold is None else {"MMAP_THRESHOLD": str(mmap_threshold)}),
+    }
+    workload = describe(calls)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with _progress(shown=not as_document) as progress:
+            outcome = run(calls, memory_mib=memory, variables=variables, progress=progress)
+        picture, lines = output / "memory.png", output / "truemem.emf.jsonl"
+        draw(outcome.rows, picture, memory_mib=memory, subtitle=_subtitle(outcome, memory, variables))
+        save_lines(outcome.lines, lines)
+    except BadInput as problem:
+        raise Refused(str(problem)) from None
+    except OSError as problem:
+        raise Refused(f"cannot write to {output}: {problem.strerror or problem}. Try --output FOLDER") from None
+
+    if as_document:
+        document = {
+            "workload": workload,
+            "memory": memory,
+            "variables": variables,
+            "seconds": round(outcome.seconds, 1),
+            "invocations": [as_json(row) for row in outcome.rows],
+            "headline": headline(outcome.rows),
+            "verdict": verdict(outcome.rows),
+            "notices": outcome.notices,
+            "files": [str(picture), str(lines)],
+        }
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _print(outcome, workload=workload, settings=_settings(memory, variables), files=[picture, lines])
+    if not outcome.lines:
+        raise Refused(f"the sidecar printed no record; the last it said: {outcome.last_words}")
+
+
+def _print(outcome: Outcome, *, workload: str, settings: str, files: list[Path]) -> None:
+    console = Console(highlight=False)
+    console.print(f"\n[bold]The ONNX sample under the local Lambda[/bold]: {settings}.")
+    console.print(f"The calls: {workload}.")
+    console.print(table(outcome.rows, bars=console.width >= 110 and console.encoding.startswith("utf")))
+    console.print(
+        "MiB. Peak and current: resident set of the function's processes. Max Memory Used: the whole environment's,"
+        " page cache and sidecar included. In brackets: bounds of an uncertain peak.\n"
+    )
+    for sentence in verdict(outcome.rows):
+        console.print(f"[bold]-[/bold] {sentence}")
+    for notice in outcome.notices:
+        console.print(f"[dim]On this machine: {notice}[/dim]")
+    console.print(f"\n{len(outcome.rows)} invocations in {outcome.seconds:.0f} s. Written:")
+    for path in files:
+        console.print(f"  {path}", soft_wrap=True)
+
+
+def _settings(memory: int, variables: Mapping[str, str]) -> str:
+    parts = [f"{memory} MiB", f"models from {variables['LOAD_FROM']}", f"cache of {variables['CACHE_SIZE']}"]
+    if variables["POP_BEFORE_LOAD"] == "true":
+        parts.append("evicted before loading")
+    if threshold := variables.get("MMAP_THRESHOLD"):
+        parts.append(f"mmap threshold {threshold}")
+    return ", ".join(parts)
+
+
+def _subtitle(outcome: Outcome, memory: int, variables: Mapping[str, str]) -> str:
+    counted = Counter(row.record.method for row in outcome.rows if row.record and row.record.method)
+    known = ", ".join(f"{number} {METHODS.get(name, name)}" for name, number in counted.most_common())
+    peaks = f" Peaks: {known}." if known else ""
+    return f"ONNX sample, local Lambda, {_settings(memory, variables)}.{peaks}"
+
+
+@contextmanager
+def _progress(*, shown: bool) -> Iterator[Progress]:
+    """A progress bar on stderr, gone at the end."""
+    columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def progress(doing: str, done: int, of: int) -> None:
+            bar.update(task, description=doing, completed=done, total=of)
+
+        yield progress
+
+
+if __name__ == "__main__":
+    sys.exit(main(prog_name="truemem demo"))

@@ -1,0 +1,77 @@
+"""The demo's table: every invocation on a line, figures in MiB, and a bar that can be read from afar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from truemem_workbench.demo.verdict import Row
+
+BAR = 24
+"""Characters of the longest bar."""
+
+DOUBT = 0.5
+"""MiB between the bounds from which they are printed: less is the kernel's own slack."""
+
+
+def table(rows: Sequence[Row], *, bars: bool) -> Table:
+    """One line for each row, in 80 columns; with `bars` in 110."""
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in ("#", "model", "rows", "peak", "current", "Max Memory\nUsed"):
+        grid.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    grid.add_column("method", no_wrap=True, vertical="bottom")
+    if bars:
+        grid.add_column("█ current  ▒ peak  │ mark", no_wrap=True, vertical="bottom")
+    full = max((value for row in rows for value in (row.mark, row.peak) if value), default=0.0)
+    for row in rows:
+        cells = [
+            str(row.number),
+            str(row.call.model),
+            f"{row.call.batch:,}",
+            peak(row),
+            _figure(row.current),
+            "-" if row.mark is None else f"{row.mark:.0f}",
+            method(row),
+        ]
+        grid.add_row(*cells, *([bar(row, full)] if bars else []))
+    return grid
+
+
+def peak(row: Row) -> str:
+    """The peak, with its bounds where they are apart."""
+    if row.lower is None or row.upper is None or row.upper - row.lower < DOUBT:
+        return _figure(row.peak)
+    return f"{_figure(row.peak)} ({row.lower:.0f}-{row.upper:.0f})"
+
+
+def method(row: Row) -> str:
+    """How the peak is known, or why it is not."""
+    if row.error:
+        return row.error.removeprefix("Runtime.")
+    if row.record is None:
+        return "no record"
+    return f"{row.record.method or '-'}{', raced' if row.record.raced else ''}"
+
+
+def bar(row: Row, full: float) -> Text:
+    """Current solid, up to the peak shaded, a line at the mark; `full` MiB are 24 characters."""
+    if not full:
+        return Text("")
+
+    def cells(value: float | None) -> int:
+        return round((value or 0) / full * BAR)
+
+    solid, shaded = cells(row.current), max(cells(row.peak), cells(row.current))
+    text = Text("█" * solid, style="bright_black")
+    text.append("▒" * (shaded - solid), style="blue")
+    if row.mark is not None:
+        text.append(" " * max(0, cells(row.mark) - shaded))
+        text.append("│", style="red")
+    return text
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

@@ -1,0 +1,171 @@
+"""What the demo's figures say, in plain words. Comparisons only, and the figures beside them."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from truemem_workbench.demo.workload import Call
+from truemem_workbench.records import Record
+
+WELL_BELOW = 0.9
+"""A peak is well below the mark under 90 % of it: the mark also counts what is not the function (the sidecar)."""
+
+FLAT_SHARE, FLAT_MIB = 0.02, 2.0
+"""Two levels are the same within 2 % or 2 MiB, whichever is more: what touching a library for the first time costs."""
+
+_NO_LEAK = "As far as these invocations can tell, this is not a leak: it is a mark that cannot fall."
+
+TAIL = 10
+"""Invocations whose median is one level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One invocation: what was asked, what the platform reported, what the sidecar measured. Sizes in MiB."""
+
+    number: int
+    call: Call
+    record: Record | None
+    mark: float | None
+    """Max Memory Used."""
+    error: str | None = None
+    """The platform's error type, when the invocation failed."""
+
+    @property
+    def peak(self) -> float | None:
+        """The best estimate."""
+        return self.record.peak_rss if self.record else None
+
+    @property
+    def current(self) -> float | None:
+        """What the invocation left behind."""
+        return self.record.current_rss if self.record else None
+
+    @property
+    def lower(self) -> float | None:
+        """The peak is not below this; the estimate itself where the record gives no bound."""
+        return self.record.peak_lower if self.record and self.record.peak_lower is not None else self.peak
+
+    @property
+    def upper(self) -> float | None:
+        """The peak is not above this; None where nobody knows (sampled)."""
+        return self.record.peak_upper if self.record else None
+
+
+class Seen(NamedTuple):
+    """A row with every figure that is compared, MiB."""
+
+    number: int
+    call: Call
+    mark: float
+    peak: float
+    upper: float | None
+    current: float
+
+
+def complete(rows: Sequence[Row]) -> list[Seen]:
+    """Only what can be compared: rows with a mark, a peak and a current."""
+    return [
+        Seen(row.number, row.call, row.mark, row.peak, row.upper, row.current)
+        for row in rows
+        if row.mark is not None and row.peak is not None and row.current is not None
+    ]
+
+
+def headline(rows: Sequence[Row]) -> str:
+    """The picture's title: the point, where the figures make it, and otherwise only what is shown."""
+    seen = complete(rows)
+    tail = [row for row in seen[-TAIL:] if row.upper is not None]
+    stays_low = tail and not any(row.error for row in rows) and all(_well_below(row) for row in tail)
+    if stays_low and not _falls(seen):
+        return "Max Memory Used keeps the worst moment. The function left it behind."
+    return "Each invocation's own memory, beside Max Memory Used"
+
+
+def verdict(rows: Sequence[Row]) -> list[str]:
+    """A few sentences, each true of these rows."""
+    seen = complete(rows)
+    sentences = []
+    if failed := [row for row in rows if row.error]:
+        first = failed[0]
+        sentences.append(
+            f"{len(failed)} of {len(rows)} invocations failed, first number {first.number} ({first.error})."
+        )
+    numbers = {row.number for row in seen}
+    if lost := [row.number for row in rows if row.number not in numbers]:
+        which = f"number {lost[0]}" if len(lost) == 1 else f"first number {lost[0]}"
+        sentences.append(f"{len(lost)} of {len(rows)} invocations without a complete record, left out below: {which}.")
+    if len(seen) < 2:
+        return [*sentences, "Too few records to compare anything."]
+    return [*sentences, _mark(seen), _peaks(seen), _left_behind(seen)]
+
+
+def _mark(seen: Sequence[Seen]) -> str:
+    first, last = seen[0], seen[-1]
+    top = max(seen, key=lambda row: row.mark)
+    if falls := _falls(seen):
+        times = "once" if falls == 1 else f"{falls} times"
+        return f"Max Memory Used reached {top.mark:.0f} MiB and fell {times}: with a new environment it starts anew."
+    if first.mark == top.mark:
+        return f"Max Memory Used was {top.mark:.0f} MiB from the first invocation to the last."
+    if top.number == last.number:
+        return f"Max Memory Used rose from {first.mark:.0f} to {top.mark:.0f} MiB, and never fell."
+    return (
+        f"Max Memory Used rose from {first.mark:.0f} to {top.mark:.0f} MiB by invocation {top.number},"
+        " and never fell again."
+    )
+
+
+def _peaks(seen: Sequence[Seen]) -> str:
+    highest = max(range(len(seen)), key=lambda index: seen[index].peak)
+    top = seen[highest]
+    batch = f" (a batch of {top.call.batch:,} rows)" if top.call.batch > 1 else ""
+    sentence = f"The function's own peak was highest in invocation {top.number}{batch}: {top.peak:.0f} MiB"
+    if highest + 1 < len(seen):
+        sentence += f"; in the next it was {seen[highest + 1].peak:.0f} MiB"
+    below = [row.mark - row.peak for row in seen if _well_below(row)]
+    unbounded = sum(row.upper is None for row in seen)
+    doubt = f" ({unbounded} of the peaks is a lower bound, and not counted in that.)" if unbounded == 1 else ""
+    if unbounded > 1:
+        doubt = f" ({unbounded} of the peaks are lower bounds, and not counted in that.)"
+    if not below:
+        return f"{sentence}. It was never known to be 10 % or more below the mark.{doubt}"
+    return (
+        f"{sentence}. In {len(below)} of {len(seen)} invocations it was 10 % or more below the mark,"
+        f" by {statistics.median(below):.0f} MiB in the median.{doubt}"
+    )
+
+
+def _left_behind(seen: Sequence[Seen]) -> str:
+    if len(seen) < 2 * TAIL:
+        return (
+            f"Current RSS went from {seen[0].current:.0f} to {seen[-1].current:.0f} MiB:"
+            f" {len(seen)} invocations are too few to call that flat or rising."
+        )
+    earlier, latest = seen[-2 * TAIL : -TAIL], seen[-TAIL:]
+    before = statistics.median(row.current for row in earlier)
+    after = statistics.median(row.current for row in latest)
+    levels = (
+        f"current RSS {before:.0f} MiB over invocations {earlier[0].number} to {earlier[-1].number},"
+        f" {after:.0f} MiB over the last {TAIL} (medians)"
+    )
+    if abs(after - before) <= max(FLAT_MIB, FLAT_SHARE * before):
+        return f"What it leaves behind is flat: {levels}. {_NO_LEAK}"
+    if after < before:
+        return f"What it leaves behind fell: {levels}. {_NO_LEAK}"
+    return (
+        f"What it leaves behind still rises: {levels}. A cache that fills or a leak:"
+        " more invocations can tell, these cannot."
+    )
+
+
+def _well_below(row: Seen) -> bool:
+    return row.upper is not None and row.upper < WELL_BELOW * row.mark
+
+
+def _falls(seen: Sequence[Seen]) -> int:
+    return sum(later.mark < earlier.mark for earlier, later in itertools.pairwise(seen))

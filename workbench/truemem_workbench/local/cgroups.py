@@ -1,0 +1,162 @@
+"""Control groups of the environment: v1 and v2, where this machine permits them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+Controller = Literal["memory", "freezer"]
+
+
+class NotPermitted(Exception):
+    """No control group can be made here; the message says why, in a few words."""
+
+
+class Cgroup:
+    """One directory of a cgroup hierarchy, ours to fill and to remove."""
+
+    def __init__(self, path: Path, version: Literal[1, 2]) -> None:
+        self.path = path
+        self.version = version
+
+    def read(self, name: str) -> str:
+        return (self.path / name).read_text()
+
+    def write(self, name: str, value: str) -> None:
+        (self.path / name).write_text(value)
+
+    def add(self, pid: int) -> None:
+        self.write("cgroup.procs", str(pid))
+
+    def pids(self) -> list[int]:
+        try:
+            return [int(line) for line in self.read("cgroup.procs").split()]
+        except OSError:
+            return []
+
+    def field(self, name: str, key: str) -> int:
+        """A value of a file of `key value` lines; 0 if it is not there."""
+        for line in self.read(name).splitlines():
+            found, _, value = line.partition(" ")
+            if found == key:
+                return int(value)
+        return 0
+
+    def kill(self) -> None:
+        """SIGKILL to every process that is in the group now."""
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def remove(self, within_s: float = 2.0) -> bool:
+        """Remove the directory, trying for `within_s` seconds: a killed process leaves only when it is gone."""
+        end = time.monotonic() + within_s
+        while True:
+            try:
+                self.path.rmdir()
+            except FileNotFoundError:
+                return True
+            except OSError:
+                if time.monotonic() > end:
+                    return False
+                self.kill()
+                time.sleep(0.005)
+            else:
+                return True
+
+
+def create(controller: Controller, name: str, *, only_version: Literal[1, 2] | None = None) -> Cgroup:
+    """A new group for a controller, below our own group or as near to it as is possible. Raises NotPermitted.
+
+    Proved by moving a process into it: who may make a directory may still lack the right to move processes.
+    """
+    why = f"no {controller} controller is mounted"
+    for version, parent in _parents(controller):
+        if only_version not in (None, version):
+            continue
+        try:
+            return _try(controller, parent, version, name)
+        except OSError as error:
+            why = f"{error.strerror} in {parent}"
+    raise NotPermitted(why)
+
+
+def _try(controller: Controller, parent: Path, version: Literal[1, 2], name: str) -> Cgroup:
+    if version == 2 and controller == "memory" and "memory" not in _words(parent / "cgroup.subtree_control"):
+        # Refused (EBUSY) where processes live: a group of v2 has either processes or children with controllers.
+        (parent / "cgroup.subtree_control").write_text("+memory")
+    group = Cgroup(parent / name, version)
+    group.path.mkdir()
+    try:
+        _prove(group)
+    except OSError:
+        group.remove()
+        raise
+    return group
+
+
+def _prove(group: Cgroup) -> None:
+    with subprocess.Popen(["/bin/sh", "-c", "read -r _"], stdin=subprocess.PIPE) as process:
+        try:
+            group.add(process.pid)
+        finally:
+            process.kill()
+
+
+def _parents(controller: Controller) -> Iterator[tuple[Literal[1, 2], Path]]:
+    """Our own group's directory for the controller, then its ancestors up to the root of the hierarchy."""
+    for version, mount, own in _hierarchies(controller):
+        folder = own
+        while True:
+            if folder.is_dir():
+                yield version, folder
+            if folder == mount or mount not in folder.parents:
+                break
+            folder = folder.parent
+
+
+def _hierarchies(controller: Controller) -> Iterator[tuple[Literal[1, 2], Path, Path]]:
+    """(version, mount point, our own group) of each hierarchy that has the controller, v1 first."""
+    memberships = dict(_memberships())
+    for version, controllers, root, mount in sorted(_mounts(), key=lambda found: found[0]):
+        if version == 1 and controller not in controllers:
+            continue
+        if version == 2 and controller == "memory" and "memory" not in _words(mount / "cgroup.controllers"):
+            continue
+        own = memberships.get("" if version == 2 else controller, "/")
+        # Inside a container the mount may show only a part of the hierarchy: its root is cut off.
+        inside = own.removeprefix(root.rstrip("/")) if own.startswith(root) else "/"
+        yield version, mount, mount / inside.lstrip("/")
+
+
+def _memberships() -> Iterator[tuple[str, str]]:
+    """/proc/self/cgroup: (controller, path); the v2 line has no controller."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            yield controller, path
+
+
+def _mounts() -> Iterator[tuple[Literal[1, 2], set[str], str, Path]]:
+    """/proc/self/mountinfo: (version, controllers of v1, root within the hierarchy, mount point)."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        fields = left.split(" ")
+        if kind == "cgroup":
+            yield 1, set(options.split(" ")[-1].split(",")), fields[3], Path(fields[4])
+        elif kind == "cgroup2":
+            yield 2, set(), fields[3], Path(fields[4])
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []

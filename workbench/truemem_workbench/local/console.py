@@ -1,0 +1,146 @@
+"""`truemem local run` at a terminal: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from .errors import BadInput
+from .function import Function
+from .journal import LogLine
+from .session import Invocation, LocalLambda
+from .settings import Settings
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SOURCES = {"function": "green", "platform": "cyan"}
+
+
+class _Ended(BaseException):
+    """Ctrl-C, SIGTERM or SIGHUP."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class Console:
+    """Prints for people, or with `as_json` one JSON object a line: `notice`, `log`, `response`, `report`, `serving`."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._lock = threading.Lock()  # log lines come from the server's thread
+
+    def notice(self, text: str) -> None:
+        self._print({"notice": text}, click.style(f"note: {text}", fg="yellow"), error=True)
+
+    def log(self, line: LogLine) -> None:
+        source = line.source.removeprefix("extension:")
+        shown = click.style(f"{source:>9} | ", fg=SOURCES.get(line.source, "magenta"))
+        self._print({"log": dataclasses.asdict(line)}, shown + line.text.replace("\r", "\n" + " " * 12))
+
+    def response(self, invocation: Invocation) -> None:
+        text = invocation.raw.decode(errors="replace")
+        mark = click.style("   failed | " if invocation.function_error else " response | ", bold=True)
+        body = {
+            "requestId": invocation.request_id,
+            "functionError": invocation.function_error,
+            "payload": invocation.payload,
+        }
+        self._print({"response": body}, mark + text)
+
+    def serving(self, local: LocalLambda, name: str) -> None:
+        url = f"{local.endpoint}/2015-03-31/functions/{name}/invocations"
+        client = f"boto3.client('lambda', endpoint_url='{local.endpoint}')"
+        text = "\n".join(
+            [
+                f"serving {name} at {local.endpoint} (Ctrl-C ends it). Invoke it with any of:",
+                f"  curl -d '{{}}' {url}",
+                f"  aws lambda invoke --endpoint-url {local.endpoint} --function-name {name} --payload '{{}}' "
+                "--cli-binary-format raw-in-base64-out /dev/stdout",
+                f"  {client}.invoke(FunctionName='{name}', Payload='{{}}')",
+            ]
+        )
+        self._print({"serving": {"endpoint": local.endpoint, "functionName": name, "url": url}}, text)
+
+    def _print(self, as_object: object, text: str, *, error: bool = False) -> None:
+        with self._lock:
+            if self._as_json:
+                click.echo(json.dumps(as_object))
+            else:
+                click.echo(text, err=error)
+            sys.stdout.flush()
+
+
+def run(function: Function, settings: Settings, *, event: object, invocations: int | None, console: Console) -> int:
+    """Invoke `event` that many times, or with None serve until Ctrl-C. Returns the exit code. Raises BadInput."""
+    local = LocalLambda(function, settings, console.log)
+    _raise_on_signals()
+    try:
+        local.start()
+        for notice in local.notices:
+            console.notice(notice)
+        if invocations is not None:
+            return _invoke(local, event, invocations, console)
+        console.serving(local, settings.name)
+        threading.Event().wait()
+    except _Ended as ended:
+        local.stop(abort=True)
+        return 0 if invocations is None else 128 + ended.number
+    finally:
+        local.stop()
+    return 0
+
+
+def _invoke(local: LocalLambda, event: object, invocations: int, console: Console) -> int:
+    failed = False
+    for _ in range(invocations):
+        invocation = local.invoke(event)
+        console.response(invocation)
+        failed |= invocation.function_error is not None
+        local.settle()
+        failed |= local.reports[-1].status != "success"  # an extension over the deadline, after a good answer
+    local.stop()
+    return 1 if failed else 0
+
+
+def _raise_on_signals() -> None:
+    """The first signal raises _Ended; later ones do nothing, for the end takes its two seconds."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        raise _Ended(number)
+
+    for number in ENDING:
+        signal.signal(number, end)
+
+
+def read_event(given: str) -> object:
+    """`--event`: JSON, `@FILE`, or `-` for standard input. Raises BadInput."""
+    source = "--event"
+    text = given
+    if given == "-":
+        source, text = "standard input", sys.stdin.read()
+    elif given.startswith("@"):
+        source = given[1:]
+        try:
+            text = Path(source).read_text()
+        except OSError as error:
+            raise BadInput(
+                f"cannot read the event from {source}: {error.strerror}. Try --event @PATH/event.json"
+            ) from None
+    try:
+        event: object = json.loads(text)
+    except ValueError as error:
+        shown = text if len(text) <= 40 else text[:40] + "..."
+        raise BadInput(
+            f"the event of {source} is not JSON: {shown!r} ({error}). Try --event '{{\"key\": 1}}'"
+        ) from None
+    return event

@@ -1,0 +1,173 @@
+"""What can go wrong, and how each API says it.
+
+The tables are AWS's own code (runtime-interface-emulator, `internal/lambda/rapi`): status, errorType and errorMessage
+of every refusal, so that a client tested here reads what it will read in Lambda.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+NOT_ALLOWED = "State transition is not allowed"
+
+
+class BadInput(Exception):
+    """Something that a person typed cannot be used. One line: what was asked, what is there, what to type."""
+
+
+class ApiError(Exception):
+    """A refusal by the Runtime, Extensions or Telemetry API."""
+
+    def __init__(self, status: int, error_type: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.error_type = error_type
+        self.message = message
+
+    def body(self) -> dict[str, str]:
+        return {"errorMessage": self.message, "errorType": self.error_type}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why an init or an invocation ended before its time."""
+
+    error_type: str
+    """As in telemetry: `Runtime.ExitError`, `Runtime.OutOfMemory`, `Extension.Crash`, `Sandbox.Timedout`..."""
+    message: str
+    """For the caller; the request id is put in front of it."""
+    reason: Literal["failure", "timeout", "spindown"]
+    """What extensions read as shutdownReason."""
+    payload: bytes | None = None
+    """The body that the runtime itself posted (init/error), passed on to the caller as it is."""
+
+    @property
+    def status(self) -> str:
+        """Of runtimeDone and report: `timeout`; `failure` for `Sandbox.*`, the platform's own; `error` for the rest."""
+        if self.reason == "timeout":
+            return "timeout"
+        return "failure" if self.error_type.startswith("Sandbox.") else "error"
+
+
+class Failed(Exception):
+    """Ends the wait for an init or an invocation."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+STOPPED = Failure("Sandbox.Failure", "The environment was stopped", "spindown")
+
+
+# --- Extensions API ---------------------------------------------------------------------------------------------------
+
+
+def empty_extension_name() -> ApiError:
+    return ApiError(403, "Extension.InvalidExtensionName", "Empty extension name")
+
+
+def invalid_request_format(why: str) -> ApiError:
+    return ApiError(403, "InvalidRequestFormat", why)
+
+
+def invalid_event_type(event: str) -> ApiError:
+    return ApiError(403, "Extension.InvalidEventType", f"{event}: ErrorInvalidEventType")
+
+
+def internal_extension_shutdown() -> ApiError:
+    return ApiError(403, "Extension.InvalidEventType", "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension")
+
+
+def extension_state(name: str, current: str, wanted: str) -> ApiError:
+    text = f"State transition from {current} to {wanted} failed for extension {name}. Error: {NOT_ALLOWED}"
+    return ApiError(403, "Extension.InvalidExtensionState", text)
+
+
+def name_taken() -> ApiError:
+    return ApiError(403, "Extension.InvalidExtensionState", "Extension with this name already registered")
+
+
+def registration_closed() -> ApiError:
+    return ApiError(403, "Extension.RegistrationClosed", "Extension registration closed already")
+
+
+def too_many_extensions(limit: int) -> ApiError:
+    return ApiError(403, "Extension.TooManyExtensions", f"Extension limit ({limit}) reached")
+
+
+def missing_identifier() -> ApiError:
+    return ApiError(403, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header")
+
+
+def invalid_identifier() -> ApiError:
+    return ApiError(403, "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier")
+
+
+def unknown_identifier(message: str) -> ApiError:
+    return ApiError(403, "Extension.UnknownExtensionIdentifier", message)
+
+
+def missing_error_type() -> ApiError:
+    return ApiError(403, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found")
+
+
+# --- Runtime API ------------------------------------------------------------------------------------------------------
+
+
+def runtime_state(current: str, wanted: str) -> ApiError:
+    text = f"State transition from {current} to {wanted} failed for runtime. Error: {NOT_ALLOWED}"
+    return ApiError(403, "InvalidStateTransition", text)
+
+
+def invalid_request_id() -> ApiError:
+    return ApiError(400, "InvalidRequestID", "Invalid request ID")
+
+
+def invalid_invocation_id() -> ApiError:
+    return ApiError(400, "InvalidInvocationId", "Invalid invocation ID")
+
+
+def invalid_response_mode() -> ApiError:
+    return ApiError(400, "InvalidFunctionResponseMode", "Invalid function response mode")
+
+
+def too_large(limit: int) -> ApiError:
+    text = f"Exceeded maximum allowed payload size ({limit} bytes)."
+    return ApiError(413, "RequestEntityTooLarge", text)
+
+
+def truncated_request() -> ApiError:
+    return ApiError(400, "TruncatedHTTPRequest", "HTTP request detected as truncated")
+
+
+def normalised_error_type(reported: str) -> str:
+    """The error type that the platform makes of what a runtime reported (RIE fatalerror.go)."""
+    if re.fullmatch(r"(Runtime|Function)\.[A-Z][a-zA-Z]+", reported):
+        return reported
+    return "Function.Unknown" if reported.startswith("Function.") else "Runtime.Unknown"
+
+
+# --- Telemetry API ----------------------------------------------------------------------------------------------------
+
+
+def telemetry_closed() -> ApiError:
+    return ApiError(403, "Telemetry.SubscriptionClosed", "Telemetry API subscription is closed")
+
+
+def telemetry_not_supported() -> ApiError:
+    return ApiError(202, "Telemetry.NotSupported", "Telemetry API is not supported")
+
+
+def logs_not_supported() -> ApiError:
+    return ApiError(202, "Logs.NotSupported", "Logs API is not supported")
+
+
+def validation_error(why: str) -> ApiError:
+    return ApiError(400, "ValidationError", why)
+
+
+def internal_server_error() -> ApiError:
+    return ApiError(500, "InternalServerError", "Internal Server Error")

@@ -1,0 +1,170 @@
+"""Freeze and thaw of the whole environment between invocations."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import psutil
+
+from .cgroups import Cgroup, NotPermitted, create
+from .memory import tree
+
+SETTLE_S = 2.0
+"""After this long a process that does not stop (an uninterruptible wait) is left alone."""
+
+
+class Freezer(Protocol):
+    mechanism: str
+
+    def add(self, pid: int) -> None:
+        """Take a process in, before its first instruction."""
+
+    async def freeze(self) -> bool:
+        """Stop everything; returns when all has stopped, False if something would not."""
+
+    def thaw(self) -> None:
+        """Let everything run; returns when the kernel says so. Blocks for some ten microseconds."""
+
+    def close(self) -> None:
+        """Thaw, kill what is left, remove what was made."""
+
+
+class CgroupFreezer:
+    """cgroup v1 `freezer.state`, or v2 `cgroup.freeze`."""
+
+    def __init__(self, group: Cgroup, *, shared: bool = False) -> None:
+        self.group = group
+        self._shared = shared
+        self.mechanism = f"cgroup v{group.version}"
+
+    def add(self, pid: int) -> None:
+        if not self._shared:
+            self.group.add(pid)
+
+    def _set(self, frozen: bool) -> None:
+        if self.group.version == 1:
+            self.group.write("freezer.state", "FROZEN" if frozen else "THAWED")
+        else:
+            self.group.write("cgroup.freeze", "1" if frozen else "0")
+
+    def _is(self, frozen: bool) -> bool:
+        if self.group.version == 1:
+            return self.group.read("freezer.state").strip() == ("FROZEN" if frozen else "THAWED")
+        return self.group.field("cgroup.events", "frozen") == int(frozen)
+
+    async def freeze(self) -> bool:
+        end = time.monotonic() + SETTLE_S
+        self._set(True)
+        while not self._is(True):
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(0)
+            self._set(True)  # v1 looks again at a task that could not stop only when told again
+        return True
+
+    def thaw(self) -> None:
+        end = time.monotonic() + SETTLE_S
+        self._set(False)
+        while not self._is(False) and time.monotonic() < end:
+            time.sleep(0.0001)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.thaw()
+        if not self._shared:
+            self.group.kill()
+            self.group.remove()
+
+
+class SignalFreezer:
+    """SIGSTOP to every process of the environment, found by descent."""
+
+    mechanism = "signal"
+
+    def __init__(self, roots: Callable[[], dict[str, int]]) -> None:
+        self._roots = roots
+        self._stopped: set[int] = set()
+
+    def add(self, pid: int) -> None:
+        """Nothing to do: the processes are found by descent."""
+
+    async def freeze(self) -> bool:
+        end = time.monotonic() + SETTLE_S
+        while True:
+            # Again from the start: a process may have forked before it was stopped.
+            alive = tree(self._roots().values())
+            for pid in alive - self._stopped:
+                self._signal(pid, signal.SIGSTOP)
+            self._stopped |= alive
+            if all(_stopped(pid) for pid in alive):
+                return True
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(0.0005)
+
+    def thaw(self) -> None:
+        for pid in self._stopped:
+            self._signal(pid, signal.SIGCONT)
+        self._stopped.clear()
+
+    @staticmethod
+    def _signal(pid: int, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    def close(self) -> None:
+        self.thaw()
+
+
+class NoFreezer:
+    """The environment runs on between invocations, as under AWS's RIE."""
+
+    mechanism = "off"
+
+    def add(self, pid: int) -> None: ...
+
+    async def freeze(self) -> bool:
+        return True
+
+    def thaw(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _stopped(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.Error:
+        return True
+
+
+def choose(
+    asked: Literal["auto", "cgroup", "signal", "off"],
+    group_name: str,
+    memory_group: Cgroup | None,
+    roots: Callable[[], dict[str, int]],
+) -> tuple[Freezer, str | None]:
+    """The best that is permitted, and a notice where that is less than was asked. Raises NotPermitted for `cgroup`."""
+    if asked == "off":
+        return NoFreezer(), "no freeze between invocations, as asked"
+    if asked == "signal":
+        return SignalFreezer(roots), None
+    try:
+        return _cgroup(group_name, memory_group), None
+    except NotPermitted as refusal:
+        if asked == "cgroup":
+            raise
+        notice = f"no permission for a freezer cgroup ({refusal}): SIGSTOP and SIGCONT instead"
+        return SignalFreezer(roots), notice
+
+
+def _cgroup(group_name: str, memory_group: Cgroup | None) -> Freezer:
+    if memory_group is not None and memory_group.version == 2:
+        return CgroupFreezer(memory_group, shared=True)  # of v2 a process can be in one group only
+    return CgroupFreezer(create("freezer", group_name))

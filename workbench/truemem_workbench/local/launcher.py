@@ -1,0 +1,86 @@
+"""Starting the environment's processes, and hearing of their end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import Failed, Failure
+from .extension_state import Action
+from .freezer import Freezer
+from .function import Function
+from .generation import Generation
+from .journal import Journal
+from .memory import Memory
+from .processes import spawn
+from .settings import Settings
+from .user import User
+from .variables import Place, extension_variables, function_variables
+
+KILLED = -9
+
+
+class Launcher:
+    def __init__(
+        self,
+        function: Function,
+        settings: Settings,
+        *,
+        place: Place,
+        extensions: dict[str, Path],
+        user: User | None,
+        journal: Journal,
+    ) -> None:
+        self.extensions = extensions
+        """Name to executable, in the order of launch."""
+        self._function = function
+        self._settings = settings
+        self._place = place
+        self._user = user
+        self._journal = journal
+        self.memory: Memory
+        self.freezer: Freezer
+
+    def launch_extension(self, generation: Generation, name: str) -> None:
+        """Raises Failed."""
+        variables = extension_variables(self._settings, self._place)
+        try:
+            self._spawn(generation, f"extension:{name}", [str(self.extensions[name])], variables, Path("/"))
+        except OSError as error:
+            extension = generation.registry[name]
+            extension.act(Action.LAUNCH_FAILED)
+            extension.error_type = "PermissionDenied" if isinstance(error, PermissionError) else "UnknownError"
+            raise Failed(Failure("Extension.LaunchError", str(error), "failure")) from None
+
+    def launch_runtime(self, generation: Generation) -> None:
+        """Raises Failed."""
+        variables = function_variables(self._function, self._settings, self._place)
+        try:
+            self._spawn(generation, "runtime", list(self._function.command), variables, self._function.task_root)
+        except OSError as error:
+            raise Failed(Failure("Runtime.InvalidEntrypoint", str(error), "failure")) from None
+
+    def _spawn(
+        self, generation: Generation, name: str, command: list[str], variables: dict[str, str], cwd: Path
+    ) -> None:
+        source = "function" if name == "runtime" else name
+        kills = self.memory.kills()
+
+        def exited(code: int) -> None:
+            if generation.shutdown_event is None:
+                out_of_memory = code == KILLED and self.memory.kills() > kills
+                generation.fail(generation.cause(name, code, out_of_memory))
+            generation.notify()
+
+        generation.processes[name] = spawn(
+            command,
+            environment=variables,
+            cwd=cwd,
+            user=self._user,
+            admit=self._admit,
+            on_line=lambda stream, text: self._journal.output(source, stream, text),
+            on_exit=exited,
+        )
+
+    def _admit(self, pid: int) -> None:
+        self.memory.add(pid)
+        self.freezer.add(pid)

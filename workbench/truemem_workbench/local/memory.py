@@ -1,0 +1,195 @@
+"""The environment's memory: its limit, and the high-water mark that REPORT shows.
+
+The mark is the kernel's own, of the whole environment, and it never falls: v1 `memory.max_usage_in_bytes`, v2
+`memory.peak`. It counts page cache and kernel memory of the group beside RSS, as AWS's mark does (by the OTel/AWS
+design note; AWS itself does not say). Pages of files that something else on this machine has read before (a shared
+library, mostly) are charged there and not here: what the largest process maps of them is added, as in a Lambda nobody
+else would have paid for them. It survives a reset of the environment: that is our choice, the service's behaviour is
+not known.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable
+from typing import Literal, Protocol
+
+import psutil
+
+from .cgroups import Cgroup, NotPermitted, create
+
+MiB = 1024 * 1024
+WATCH_EVERY_S = 0.02
+
+
+class Memory(Protocol):
+    mechanism: str
+    """For people: `cgroup v1`, `watching`, `off`."""
+
+    def add(self, pid: int) -> None:
+        """Take a process in, before its first instruction."""
+
+    def mark(self) -> int:
+        """The high-water mark in bytes. Never falls."""
+
+    def kills(self) -> int:
+        """How many processes died for the limit so far."""
+
+    def pids(self) -> list[int]:
+        """Every process of the environment, where that is known without asking the process table."""
+
+    def close(self) -> None:
+        """Kill what is left, remove what was made."""
+
+
+class CgroupMemory:
+    """A real limit: going over it is a real kernel OOM kill."""
+
+    def __init__(self, group: Cgroup, limit: int | None) -> None:
+        self.group = group
+        self.mechanism = f"cgroup v{group.version}"
+        self._highest = 0
+        self._limit = limit
+        v1 = group.version == 1
+        self._peak_file = "memory.max_usage_in_bytes" if v1 else "memory.peak"
+        self._kills_file = "memory.oom_control" if v1 else "memory.events"
+        if not v1 and not (group.path / "memory.peak").exists():
+            self._peak_file = "memory.current"  # before Linux 5.19: only as high as we happen to look
+        if limit is not None:
+            group.write("memory.limit_in_bytes" if v1 else "memory.max", str(limit))
+            self._no_swap(v1, limit)
+
+    def _no_swap(self, v1: bool, limit: int) -> None:
+        # Lambda has no swap. Without swap accounting the file is absent, or refuses: then there is none to forbid.
+        name, value = ("memory.memsw.limit_in_bytes", str(limit)) if v1 else ("memory.swap.max", "0")
+        try:
+            self.group.write(name, value)
+        except OSError:
+            return
+
+    def add(self, pid: int) -> None:
+        self.group.add(pid)
+
+    def mark(self) -> int:
+        peak = int(self.group.read(self._peak_file)) + self._mapped_but_not_charged()
+        self._highest = max(self._highest, peak if self._limit is None else min(peak, self._limit))
+        return self._highest
+
+    def _mapped_but_not_charged(self) -> int:
+        """Bytes of file pages that our largest process has mapped and some other group is charged for."""
+        mapped = max((mapped_files(pid) for pid in self.group.pids()), default=0)
+        if not mapped:
+            return 0
+        charged = self.group.field("memory.stat", "mapped_file" if self.group.version == 1 else "file_mapped")
+        return max(0, mapped - charged)
+
+    def kills(self) -> int:
+        return self.group.field(self._kills_file, "oom_kill")
+
+    def pids(self) -> list[int]:
+        return self.group.pids()
+
+    def close(self) -> None:
+        self.group.kill()
+        self.group.remove()
+
+
+class WatchedMemory:
+    """Without permission for a cgroup: look every 20 ms, and kill the runtime when the sum of RSS is over the limit.
+
+    Between two looks a spike goes unseen, and pages shared by forked processes count once for each.
+    """
+
+    mechanism = "watching"
+
+    def __init__(self, limit: int | None, roots: Callable[[], dict[str, int]]) -> None:
+        self._limit = limit
+        self._roots = roots
+        self._highest = 0
+        self._kills = 0
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="truemem-memory", daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(WATCH_EVERY_S):
+            self._look()
+
+    def _look(self) -> None:
+        roots = self._roots()
+        used = sum(resident(pid) for pid in tree(roots.values()))
+        self._highest = max(self._highest, used)
+        if self._limit is not None and used > self._limit and "runtime" in roots:
+            self._kills += 1
+            try:
+                os.killpg(roots["runtime"], signal.SIGKILL)
+            except ProcessLookupError:
+                self._kills -= 1  # gone by itself in the meantime
+
+    def add(self, pid: int) -> None:
+        """Nothing to do: the processes are found by descent."""
+
+    def mark(self) -> int:
+        self._look()
+        return self._highest if self._limit is None else min(self._highest, self._limit)
+
+    def kills(self) -> int:
+        return self._kills
+
+    def pids(self) -> list[int]:
+        return []
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()
+
+
+def resident(pid: int) -> int:
+    """RSS in bytes; 0 for a process that is gone."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def mapped_files(pid: int) -> int:
+    """RSS of mapped files and shared memory in bytes; 0 for a process that is gone."""
+    try:
+        return int(psutil.Process(pid).memory_info().shared)
+    except psutil.Error:
+        return 0
+
+
+def tree(roots: Iterable[int]) -> set[int]:
+    """The processes and all their descendants."""
+    found: set[int] = set()
+    for pid in roots:
+        try:
+            found |= {pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))}
+        except psutil.Error:
+            continue
+    return found
+
+
+def choose(
+    asked: Literal["auto", "cgroup", "watch", "off"],
+    limit_mib: int,
+    group_name: str,
+    roots: Callable[[], dict[str, int]],
+) -> tuple[Memory, str | None]:
+    """The best that is permitted, and a notice where that is less than was asked. Raises NotPermitted for `cgroup`.
+
+    `off` keeps the mark and sets no limit.
+    """
+    limit = None if asked == "off" else limit_mib * MiB
+    if asked == "watch":
+        return WatchedMemory(limit, roots), None
+    try:
+        return CgroupMemory(create("memory", group_name), limit), None
+    except NotPermitted as refusal:
+        if asked == "cgroup":
+            raise
+        notice = f"no permission for a memory cgroup ({refusal}): watching instead, no kernel OOM kill"
+        return WatchedMemory(limit, roots), notice

@@ -1,0 +1,148 @@
+"""Real processes: start, output line by line, exit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from .user import User
+
+# The process waits for a line before its first own instruction: by then we have put it into its cgroups. A preexec_fn
+# would do the same and is not safe in a process with threads. `env -i` because a shell exports variables of its own.
+_GATE = 'read -r _ && exec "$@" </dev/null'
+
+LineSink = Callable[[str, str], None]
+"""(stream, text): one line of `stdout` or `stderr`, without its newline."""
+
+PIPE_SIZE = 65_536
+LONGEST_LINE = 262_118  # 2^18 - 26: where CloudWatch splits a log event
+
+
+class Process:
+    """One child: an extension or the runtime, the leader of its own process group."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], on_line: LineSink, on_exit: Callable[[int], None]) -> None:
+        self._popen = popen
+        self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
+        self.pid = popen.pid
+        self.exited: asyncio.Future[int] = self._loop.create_future()
+        """Its exit code; minus the number of the signal that ended it."""
+        self._streams = [_Stream(popen.stdout, "stdout", on_line), _Stream(popen.stderr, "stderr", on_line)]
+        self._pidfd = os.pidfd_open(popen.pid)
+        self._loop.add_reader(self._pidfd, self._reap)
+
+    def _reap(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        code = self._popen.wait()
+        self.drain()
+        self.exited.set_result(code)
+        self._on_exit(code)
+
+    @property
+    def alive(self) -> bool:
+        return not self.exited.done()
+
+    def drain(self) -> None:
+        """Take in every line that was written up to now."""
+        for stream in self._streams:
+            stream.drain()
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """To the whole process group, as Lambda does; also after its leader's death."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """Stop reading: a descendant that got away would hold the pipes open for ever."""
+        self.drain()
+        for stream in self._streams:
+            stream.close()
+
+
+class _Stream:
+    def __init__(self, pipe: IO[bytes] | None, name: str, on_line: LineSink) -> None:
+        assert pipe is not None
+        self._pipe: IO[bytes] | None = pipe
+        self._name = name
+        self._on_line = on_line
+        self._rest = b""
+        os.set_blocking(pipe.fileno(), False)
+        asyncio.get_running_loop().add_reader(pipe.fileno(), self.drain)
+
+    def drain(self) -> None:
+        """One read takes all that was there when it was called: a pipe holds no more. A loop might never end."""
+        if self._pipe is None:
+            return
+        try:
+            data = os.read(self._pipe.fileno(), PIPE_SIZE)
+        except BlockingIOError:
+            return
+        if data:
+            self._take(data)
+        else:
+            self.close()
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            lines.append(self._rest)
+            self._rest = b""
+        for line in lines:
+            self._on_line(self._name, line.decode(errors="replace"))
+
+    def close(self) -> None:
+        if self._pipe is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        self._pipe.close()
+        self._pipe = None
+        if self._rest:
+            self._take(b"\n")
+
+
+def spawn(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    cwd: Path,
+    user: User | None,
+    admit: Callable[[int], None],
+    on_line: LineSink,
+    on_exit: Callable[[int], None],
+) -> Process:
+    """Start a command (absolute path first) in its own process group. `admit` gets the pid before the command runs.
+
+    Raises OSError if it cannot be started.
+    """
+    env = shutil.which("env") or "/usr/bin/env"
+    variables = [f"{key}={value}" for key, value in environment.items()]
+    identity = {"user": user.uid, "group": user.gid, "extra_groups": []} if user else {}
+    popen = subprocess.Popen(
+        ["/bin/sh", "-c", _GATE, "sh", env, "-i", *variables, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env={},
+        process_group=0,
+        **identity,  # type: ignore[call-overload]
+    )
+    try:
+        admit(popen.pid)
+        assert popen.stdin is not None
+        popen.stdin.write(b"\n")
+        popen.stdin.close()
+    except BaseException:
+        popen.kill()
+        popen.wait()
+        raise
+    return Process(popen, on_line, on_exit)

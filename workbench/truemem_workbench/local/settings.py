@@ -1,0 +1,109 @@
+"""What can be chosen about a local Lambda."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from .errors import BadInput
+
+TELEMETRY_STATUSES = (202, 400, 403, 500)
+MAX_EXTENSIONS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Settings of one execution environment. Construction raises BadInput for a value that Lambda would refuse."""
+
+    name: str = "function"
+    memory_mib: int = 512
+    """128 to 10,240: the limit of the whole environment, extensions included."""
+    timeout_s: float = 30
+    """More than 0, up to 900: runtime and extensions together."""
+    port: int = 0
+    """Of the Invoke API; 0 takes a free one."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The customer's variables: the function and the extensions get them."""
+    extensions: Sequence[Path] | Mapping[str, Path] = ()
+    """Executables, each launched under its base name as if it lay in /opt/extensions; a mapping gives the names."""
+    extension_lead_us: int = 300
+    """INVOKE's bytes are with the extensions' sockets this long before the runtime's; 0 writes both at once."""
+    freeze: Literal["auto", "cgroup", "signal", "off"] = "auto"
+    memory_limit: Literal["auto", "cgroup", "watch", "off"] = "auto"
+    telemetry: Literal["on"] | int = "on"
+    """A status (202, 400, 403, 500) answers every subscription with it, and nothing is delivered: 202 is AWS's RIE."""
+    log_format: Literal["Text", "JSON"] = "Text"
+    user: Literal["auto", "current"] = "auto"
+    """`auto`: uid 993 gid 990, as in Lambda, if started by root and that user can read the code."""
+    init_timeout_s: float = 10
+    """Init's own limit on demand; after it, init is done again within the first invocation."""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if not 128 <= self.memory_mib <= 10_240:
+            raise BadInput(f"memory of {self.memory_mib} MiB: Lambda has 128 to 10240. Try --memory 512")
+        if not 0 < self.timeout_s <= 900:
+            raise BadInput(f"timeout of {self.timeout_s:g} s: Lambda has up to 900. Try --timeout 30")
+        if not 0 <= self.port <= 65_535:
+            raise BadInput(f"port {self.port}: ports go up to 65535. Try --port 0 (a free one)")
+        if self.extension_lead_us < 0:
+            raise BadInput(
+                f"extension lead of {self.extension_lead_us} us is before the event. Try --extension-lead-us 0"
+            )
+        if self.telemetry != "on" and self.telemetry not in TELEMETRY_STATUSES:
+            raise BadInput(f"telemetry {self.telemetry}: it is `on`, 202, 400, 403 or 500. Try --telemetry on")
+        _check_variables(self.environment)
+        for path in self.extensions_by_name().values():
+            check_extension(path)
+
+    def extensions_by_name(self) -> dict[str, Path]:
+        """Name to executable, in the order of launch."""
+        if isinstance(self.extensions, Mapping):
+            return dict(self.extensions)
+        by_name: dict[str, Path] = {}
+        for path in self.extensions:
+            if path.name in by_name:
+                raise BadInput(f"two extensions named {path.name}: {by_name[path.name]} and {path}. Rename one")
+            by_name[path.name] = path
+        return by_name
+
+
+def extensions_of(folder: Path) -> list[Path]:
+    """Every entry that is not a directory, as Lambda executes /opt/extensions. Raises BadInput."""
+    if not folder.is_dir():
+        raise BadInput(f"no folder {folder} to take extensions from. Try --extensions PATH/extensions")
+    found = sorted(path for path in folder.iterdir() if not path.is_dir())
+    if not found:
+        raise BadInput(f"no extension in {folder}. Put an executable there, or leave --extensions out")
+    for path in found:
+        check_extension(path)
+    return found
+
+
+def check_extension(path: Path) -> None:
+    """Lambda executes every file of /opt/extensions: one that is not executable breaks it. Raises BadInput."""
+    if not path.is_file():
+        raise BadInput(f"no extension {path}. Try the path of an executable file")
+    if not os.access(path, os.X_OK):
+        raise BadInput(f"extension {path} is not executable. Try chmod +x {path}")
+
+
+def _check_name(name: str) -> None:
+    if not name or len(name) > 64 or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+        raise BadInput(
+            f"function name {name!r}: up to 64 letters, digits, hyphens and underscores. Try --name my-function"
+        )
+
+
+def _check_variables(variables: Mapping[str, str]) -> None:
+    for key in variables:
+        if not key.isidentifier() or not key[0].isalpha():
+            raise BadInput(
+                f"environment variable {key!r}: a letter, then letters, digits and underscores. Try --env NAME=VALUE"
+            )
+    size = sum(len(key) + len(value) for key, value in variables.items())
+    if size > 4096:
+        raise BadInput(f"environment variables of {size} bytes: Lambda has 4096 in all. Shorten or drop some")

@@ -1,0 +1,54 @@
+"""Which user the processes run as."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+UID, GID = 993, 990
+"""Of the function and its extensions in Lambda (`sbx_user1051`). No such user need exist here."""
+
+# The shell's own test, as the other user: path modes, ACLs and mounts all count.
+_CAN_READ = 'for path; do test -r "$path" || { echo "$path"; exit 1; }; done'
+
+
+@dataclass(frozen=True)
+class User:
+    uid: int
+    gid: int
+
+
+def choose(asked: Literal["auto", "current"], needs: Sequence[Path]) -> tuple[User | None, str | None]:
+    """The user to switch to, or None for the current one; and a notice where that is not what Lambda does.
+
+    The interpreter, the code and the extensions (`needs`) must be readable for the ordinary user.
+    """
+    if os.geteuid() != 0:
+        return None, None
+    if asked == "current":
+        return None, "processes run as root, as asked: in Lambda they are an ordinary user"
+    user = User(UID, GID)
+    hidden = _first_unreadable(needs, user)
+    if hidden is None:
+        return user, None
+    return None, f"processes run as root: uid {UID} cannot read {hidden}. Move it, or open its folders (chmod o+rx)"
+
+
+def _first_unreadable(paths: Sequence[Path], user: User) -> str | None:
+    shell = ["/bin/sh", "-c", _CAN_READ, "sh", *map(str, paths)]
+    done = subprocess.run(
+        shell,
+        user=user.uid,
+        group=user.gid,
+        extra_groups=[],
+        cwd="/",
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() if done.returncode else None

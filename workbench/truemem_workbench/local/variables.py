@@ -1,0 +1,81 @@
+"""The environment variables that Lambda gives to extensions and to the function. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .function import Function
+from .settings import Settings
+
+REGION = "us-east-1"
+ACCOUNT = "123456789012"
+VERSION = "$LATEST"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this environment lives on this machine."""
+
+    runtime_api: str
+    """`host:port`, without a scheme."""
+    log_stream: str
+    path: str
+    """Begins with the folder of our own interpreter: `python3` is then the same for extensions and function."""
+    tmp: str
+    """Stands for Lambda's /tmp: given as TMPDIR, so that nothing stays behind."""
+
+
+def function_arn(name: str, qualifier: str | None = None) -> str:
+    arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}"
+    return f"{arn}:{qualifier}" if qualifier else arn
+
+
+def extension_variables(settings: Settings, place: Place) -> dict[str, str]:
+    """What an extension gets: never the handler, the task root, log group and stream, nor a name with `_` in front.
+
+    AWS documents the names that are withheld; the code removes every key that begins with `_`. PATH, LANG and TMPDIR
+    are not in the classic code's list; on a developer's machine an extension needs them to find its interpreter.
+    """
+    customer = {key: value for key, value in settings.environment.items() if not key.startswith("_")}
+    return _shared(settings, place) | customer | _platform(settings, place)
+
+
+def function_variables(function: Function, settings: Settings, place: Place) -> dict[str, str]:
+    """What the function's process gets: everything. The host's own environment is not passed on."""
+    own = {
+        "_HANDLER": function.handler,
+        "LAMBDA_TASK_ROOT": str(function.task_root),
+        "LAMBDA_RUNTIME_DIR": "/var/runtime",
+        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{settings.name}",
+        "AWS_LAMBDA_LOG_STREAM_NAME": place.log_stream,
+    }
+    if function.runtime:
+        own["AWS_EXECUTION_ENV"] = f"AWS_Lambda_{function.runtime}"
+    return _shared(settings, place) | dict(settings.environment) | _platform(settings, place) | own
+
+
+def _shared(settings: Settings, place: Place) -> dict[str, str]:
+    """What the customer may override."""
+    return {
+        "PATH": place.path,
+        "LANG": "C.UTF-8",
+        "TZ": ":UTC",
+        "TMPDIR": place.tmp,
+        # boto3 wants some credentials to make a client; these open nothing.
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_SESSION_TOKEN": "local",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_LAMBDA_LOG_FORMAT": settings.log_format,
+    }
+
+
+def _platform(settings: Settings, place: Place) -> dict[str, str]:
+    return {
+        "AWS_LAMBDA_FUNCTION_NAME": settings.name,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(settings.memory_mib),
+        "AWS_LAMBDA_FUNCTION_VERSION": VERSION,
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_RUNTIME_API": place.runtime_api,
+    }

@@ -1,0 +1,141 @@
+"""The sidecar's lines, read back on the host: one EMF line in, one typed record out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One invocation, as the sidecar saw it. Sizes in MiB. None: unknown, or not so (the line leaves it out)."""
+
+    request_id: str | None = None
+    """The platform's request id; None on lines that belong to no invocation."""
+    environment_id: str | None = None
+    """The execution environment: its log stream."""
+    invocation: int | None = None
+    """Number in its environment, from 1."""
+    cold_start: bool = False
+    status: str | None = None
+    """`success`, `error`, `failure` or `timeout`, from the platform."""
+    error_type: str | None = None
+    duration_ms: float | None = None
+
+    peak_rss: float | None = None
+    """Highest resident set of the function's processes in this invocation: the best estimate."""
+    peak_lower: float | None = None
+    """Truth is not below this."""
+    peak_upper: float | None = None
+    """Truth is not above this."""
+    current_rss: float | None = None
+    """What the invocation left behind."""
+    baseline_rss: float | None = None
+    """What it found."""
+    max_memory_used: float | None = None
+    """REPORT's figure: the environment's high-water mark, which never falls."""
+    init_peak_rss: float | None = None
+    """Peak of the init phase; on an environment's first record only."""
+    high_water_mark: float | None = None
+    """The sidecar's own mark since the environment's start."""
+    memory_limit: float | None = None
+    """The function's memory size."""
+
+    method: str | None = None
+    """How the peak is known: `vmhwm`, `vmhwm-sum` or `sampled`."""
+    closed_by: str | None = None
+    """What ended the window: `next-invoke`, `idle`, `runtime-done` or `shutdown`."""
+    raced: bool = False
+    """The function ran before the window was open: the peak is an interval, not a figure."""
+    reset_delay_us: float | None = None
+    """From the event's arrival to the last watermark reset, microseconds."""
+
+    function_holds: float | None = None
+    sidecar_holds: float | None = None
+    extensions_hold: Mapping[str, float] = field(default_factory=dict)
+    """Resident set at the close, by other extension."""
+
+    out_of_memory: bool = False
+    recovered: bool = False
+    """Printed by a later process of the same environment: the one that measured it was killed."""
+    report_missing: bool = False
+
+    members: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The whole line, for members that have no field here."""
+
+
+def parse_line(text: str) -> Record | None:
+    """One line of the sidecar's stdout as a record; None for anything else (a notice, a function's own EMF).
+
+    Lenient: a member that is absent or of another type is None. Never raises.
+    """
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    # `PeakRSS` is absent when nothing could be measured; `schema` is on every line of ours
+    if not isinstance(line, dict) or "_aws" not in line or not line.keys() & {"PeakRSS", "schema"}:
+        return None
+    holders = _object(line, "holders")
+    return Record(
+        request_id=_text(line, "requestId"),
+        environment_id=_text(line, "environmentId"),
+        invocation=_whole(line, "invocation"),
+        cold_start=line.get("coldStart") is True,
+        status=_text(line, "status"),
+        error_type=_text(line, "errorType"),
+        duration_ms=_number(line, "durationMs"),
+        peak_rss=_number(line, "PeakRSS"),
+        peak_lower=_number(line, "peakLower"),
+        peak_upper=_number(line, "peakUpper"),
+        current_rss=_number(line, "CurrentRSS"),
+        baseline_rss=_number(line, "baselineRSS"),
+        max_memory_used=_number(line, "MaxMemoryUsed"),
+        init_peak_rss=_number(line, "initPeakRSS"),
+        high_water_mark=_number(line, "highWaterMark"),
+        memory_limit=_number(line, "memoryLimit"),
+        method=_text(line, "method"),
+        closed_by=_text(line, "closedBy"),
+        raced=line.get("raced") is True,
+        reset_delay_us=_number(line, "resetDelayUs"),
+        function_holds=_number(holders, "function"),
+        sidecar_holds=_number(holders, "truemem"),
+        extensions_hold=_numbers(_object(holders, "extensions")),
+        out_of_memory=bool(_number(line, "OutOfMemory")) or isinstance(line.get("outOfMemory"), dict),
+        recovered=bool(line.get("recovered")),
+        report_missing=bool(line.get("reportMissing")),
+        members=line,
+    )
+
+
+def parse_lines(lines: Iterable[str]) -> list[Record]:
+    """The records among `lines`, in their order."""
+    return [record for record in map(parse_line, lines) if record is not None]
+
+
+def _number(line: Mapping[str, Any], name: str) -> float | None:
+    value = line.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def _whole(line: Mapping[str, Any], name: str) -> int | None:
+    value = _number(line, name)
+    return None if value is None else int(value)
+
+
+def _text(line: Mapping[str, Any], name: str) -> str | None:
+    value = line.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _object(line: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = line.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _numbers(members: Mapping[str, Any]) -> dict[str, float]:
+    return {name: value for name in members if (value := _number(members, name)) is not None}
