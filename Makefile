@@ -36,8 +36,9 @@ types: $(READY)
 pytest: $(READY)
 	@$(BIN)/pytest $(ARGS)
 
-bench: $(READY) ## Accuracy beside polling: every figure of the README
-	@$(BIN)/python benchmarks/accuracy.py $(ARGS)
+bench: $(READY) ## Measure every figure of the READMEs and write it there
+	@$(BIN)/python benchmarks/accuracy.py
+	@$(BIN)/python benchmarks/sample_settings.py
 
 lock: ## Resolve the dependencies anew into requirements.lock
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv

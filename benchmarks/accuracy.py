@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import multiprocessing.synchronize
-import os
-import platform
 import statistics
 import sys
 import time
@@ -29,12 +27,11 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.publish import ROOT, machine, markdown, replace
 from tests.scenarios.environment import SLACK_MIB, Environment
 from tests.scenarios.workload import Judgement, events
 
 RESULTS = Path(__file__).with_name("results") / "accuracy.md"
-README = Path(__file__).parents[1] / "README.md"
-BEGIN, END = "<!-- accuracy: made by make bench -->", "<!-- /accuracy -->"
 LIMIT_MIB = 1024
 POLLING_S = (0.010, 1.0)
 
@@ -175,28 +172,14 @@ def table(results: Sequence[Result]) -> Table:
     return made
 
 
-def machine() -> str:
-    """What it was measured on."""
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if "model name" in line
-        ),
-        "",
-    )
-    system = f"Linux {platform.release()}, Python {platform.python_version()}"
-    return f"{os.cpu_count()} x {model or platform.machine()}, {system}"
-
-
-def markdown(results: Sequence[Result]) -> str:
+def rows_of(results: Sequence[Result]) -> str:
     """The rows as a Markdown table."""
-    lines = ["| | invocations | within bounds | raced | error p50 | p99 | max |", "|---|--:|--:|--:|--:|--:|--:|"]
+    rows = []
     for result in results:
         counts = ("" if count is None else str(count) for count in (result.within_bounds, result.raced))
         errors = (f"{error:.2f}" for error in (result.error_p50, result.error_p99, result.error_max))
-        lines.append("| " + " | ".join((result.name, str(result.invocations), *counts, *errors)) + " |")
-    return "\n".join(lines)
+        rows.append([result.name, str(result.invocations), *counts, *errors])
+    return markdown(["", "invocations", "within bounds", "raced", "error p50", "p99", "max"], rows)
 
 
 def publish(results: Sequence[Result]) -> None:
@@ -213,14 +196,10 @@ def publish(results: Sequence[Result]) -> None:
     ]
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(
-        f"# Accuracy\n\n`make bench`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n{markdown(results)}\n\n"
+        f"# Accuracy\n\n`make bench`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n{rows_of(results)}\n\n"
         f"{explained}\n\nFrom INVOKE's arrival to the last watermark reset:\n\n" + "\n".join(delays) + "\n"
     )
-    before, begin, rest = README.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise click.ClickException(f"{README.name} has no `{BEGIN}` ... `{END}` for the table")
-    README.write_text(f"{before}{begin}\n{markdown(results)}\n\n{explained}\n{end}{after}")
+    replace(ROOT / "README.md", "accuracy", f"{rows_of(results)}\n\n{explained}")
 
 
 @click.command(help=__doc__)

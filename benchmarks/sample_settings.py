@@ -1,0 +1,139 @@
+"""What each setting of the sample function does to its memory: the table of sample_function/README.md.
+
+Each row is a process of its own: the handler, called with models drawn at random, uniformly, one row each.
+
+Exit codes: 0 measured, 2 it could not be.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import track
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.publish import ROOT, machine, markdown, replace
+
+SAMPLE = ROOT / "sample_function"
+MODELS = 40
+
+SETTINGS: tuple[dict[str, str], ...] = (
+    {"LOAD_FROM": "bytes", "CACHE_SIZE": "16"},
+    {"LOAD_FROM": "bytes", "CACHE_SIZE": "16", "MMAP_THRESHOLD": "32768"},
+    {"LOAD_FROM": "bytes", "CACHE_SIZE": "8"},
+    {"LOAD_FROM": "path", "CACHE_SIZE": "16"},
+    {"LOAD_FROM": "path", "CACHE_SIZE": "8"},
+    {"LOAD_FROM": "path", "CACHE_SIZE": "8", "POP_BEFORE_LOAD": "true"},
+    {"LOAD_FROM": "path", "CACHE_SIZE": "8", "MMAP_THRESHOLD": "32768"},
+)
+
+
+class MallInfo(ctypes.Structure):
+    """`struct mallinfo2` of glibc 2.33 and later (mallinfo(3)), bytes."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keep",
+        )
+    ]
+
+
+class Context:
+    """What Powertools wants of a Lambda context."""
+
+    function_name = "onnx-incident"
+    memory_limit_in_mb = 1024
+    invoked_function_arn = "arn:aws:lambda:us-east-1:123456789012:function:onnx-incident"
+    aws_request_id = "00000000-0000-0000-0000-000000000000"
+
+
+def call_handler(calls: int) -> dict[str, float]:
+    """In a process of its own: MiB after `calls` calls."""
+    os.chdir(SAMPLE)
+    sys.path.insert(0, str(SAMPLE))
+    import app
+
+    chance = random.Random(2026)
+    for _ in range(calls):
+        app.handler({"model": chance.randrange(MODELS)}, Context())
+    lines = Path("/proc/self/status").read_text().splitlines()
+    status = {name: value.split()[0] for name, _, value in (line.partition(":") for line in lines) if value.split()}
+    read = ctypes.CDLL(None).mallinfo2
+    read.restype = MallInfo
+    heap = read()
+    return {
+        "current": int(status["VmRSS"]) / 1024,
+        "mark": int(status["VmHWM"]) / 1024,
+        "in use": heap.uordblks / 2**20,
+        "mapped": heap.hblkhd / 2**20,
+        "held": heap.fordblks / 2**20,
+    }
+
+
+def measure(settings: dict[str, str], calls: int, models: str) -> dict[str, float]:
+    """One row, MiB. Raises subprocess.CalledProcessError if the handler failed."""
+    environment = {**os.environ, **settings, "MODEL_DIR": models, "POWERTOOLS_LOG_LEVEL": "CRITICAL"}
+    command = [sys.executable, __file__, "--child", str(calls)]
+    made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    figures: dict[str, float] = json.loads(made.stdout.splitlines()[-1])
+    return figures
+
+
+def named(settings: dict[str, str]) -> list[str]:
+    """The setting's cells: how it loads, its cache, what else."""
+    others = [f"`{name}={value}`" for name, value in settings.items() if name not in ("LOAD_FROM", "CACHE_SIZE")]
+    return [f"`{settings['LOAD_FROM']}`", settings["CACHE_SIZE"], ", ".join(others)]
+
+
+@click.command(help=__doc__)
+@click.option("--calls", default=400, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+@click.option("--write/--no-write", default=True, help="Write the sample's README.")
+@click.option("--child", type=int, hidden=True)
+def main(calls: int, as_json: bool, write: bool, child: int | None) -> None:
+    """See the module."""
+    if child is not None:
+        click.echo(json.dumps(call_handler(child)))
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix="truemem-models-") as models:
+            subprocess.run([sys.executable, str(SAMPLE / "models.py"), models], check=True, stdout=subprocess.DEVNULL)
+            tracked = track(SETTINGS, "settings", console=Console(stderr=True), transient=True)
+            rows: list[dict[str, Any]] = [
+                {"settings": settings, **measure(settings, calls, models)} for settings in tracked
+            ]
+    except subprocess.CalledProcessError as error:
+        click.echo(f"could not measure: {error}", err=True)
+        sys.exit(2)
+    figures = ("current", "mark", "in use", "mapped", "held")
+    headings = ["`LOAD_FROM`", "`CACHE_SIZE`", "other", *figures]
+    cells = [[*named(row["settings"]), *(f"{row[figure]:.0f}" for figure in figures)] for row in rows]
+    made = markdown(headings, cells, text_columns=3)
+    click.echo(json.dumps(rows) if as_json else made)
+    if write:
+        replace(SAMPLE / "README.md", "settings", f"{calls} random calls, on {machine()}; MiB:\n\n{made}\n")
+
+
+if __name__ == "__main__":
+    main()
