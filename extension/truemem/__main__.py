@@ -11,6 +11,7 @@ import posix
 import sys
 import time
 
+from . import switch
 from .lambda_api import ApiError, LambdaApi
 
 
@@ -22,13 +23,13 @@ def main(path: str) -> None:
         posix.write(2, b"truemem ERROR AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension\n")
         sys.exit(1)
     api = LambdaApi(address)
-    off = posix.environ.get(b"TRUEMEM_ENABLED", b"").strip().lower() in (b"false", b"0", b"no", b"off")
+    measuring = _enabled()
     try:
-        measuring = _register(api, name, '["SHUTDOWN"]' if off else '["INVOKE","SHUTDOWN"]')
+        measuring = _register(api, name, measuring) and measuring
     except ApiError as error:
         posix.write(2, f"truemem ERROR {error}\n".encode())
         sys.exit(1)
-    if measuring and not off:
+    if measuring:
         try:
             from .startup import start
 
@@ -39,11 +40,21 @@ def main(path: str) -> None:
     _sit_out(api)
 
 
-def _register(api: LambdaApi, name: str, events: str) -> bool:
-    """Register; False if the platform grants SHUTDOWN only (Managed Instances). Raises ApiError."""
-    api.send_register(name, events)
-    from . import startup  # noqa: F401 - while the request is on its way: half of what there is to import
+def _enabled() -> bool:
+    try:
+        return switch.parse(posix.environ.get(b"TRUEMEM_ENABLED", b"on").decode("latin-1"))
+    except ValueError:
+        return True  # Config says so in the log
 
+
+def _register(api: LambdaApi, name: str, measuring: bool) -> bool:
+    """Register; False if the platform grants SHUTDOWN only (Managed Instances). Raises ApiError."""
+    api.send_register(name, '["INVOKE","SHUTDOWN"]' if measuring else '["SHUTDOWN"]')
+    if measuring:
+        try:
+            from . import startup  # noqa: F401 - while the request is on its way: most of what there is to import
+        except Exception as error:
+            posix.write(2, f"truemem ERROR {error!r}\n".encode())
     try:
         api.finish_register()
     except ApiError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import switch
 from .record import MEMBERS
 
 TYPE_CHECKING = False
@@ -57,8 +58,9 @@ class Config:
                 self.problems.append(f"TRUEMEM_{name}={text!r} is not {expected}{reason}; using the default")
                 return default
 
-        self.enabled: bool = setting("ENABLED", _switch, True, "true or false")
-        """Off: registered for SHUTDOWN only, so that it never takes part in an invocation; nothing is measured."""
+        self.enabled: bool = setting("ENABLED", switch.parse, True, "true or false")
+        """Off: registered for SHUTDOWN only, so that it never takes part in an invocation; nothing is measured.
+        Acted on in `__main__`, before the rest of this is read."""
         self.namespace: str = setting("NAMESPACE", _namespace, "truemem", "a CloudWatch namespace")
         self.dimensions: dict[str, str] = setting("DIMENSIONS", _dimensions, {}, "Name=value,Name=value")
         """EMF dimensions beside `FunctionName`. Each distinct value is a metric of its own, and paid as one."""
@@ -98,14 +100,6 @@ class Config:
 
 def _text(environ: Mapping[bytes, bytes], name: bytes) -> str:
     return environ.get(name, b"").decode("utf-8", "replace")
-
-
-def _switch(text: str) -> bool:
-    if text.lower() in ("true", "1", "yes", "on"):
-        return True
-    if text.lower() in ("false", "0", "no", "off"):
-        return False
-    raise ValueError
 
 
 def _choice(text: str, allowed: tuple[str, ...]) -> str:

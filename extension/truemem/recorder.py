@@ -179,11 +179,15 @@ class Recorder:
                 continue
             try:
                 status = process.files.status()
-            except Gone:
+                if not self.refused:
+                    process.files.reset_watermark()
+            except (Gone, OSError):
                 continue
-            # Born before or after the cut: an upper bound for both windows.
+            # Born before or after the cut, nobody knows: an upper bound for both windows.
             closed.unseen += status.hwm
             closed.several = True
+            self.window.before += status.hwm
+            self.window.started_raced = True
             self._track(process).hwm = status.hwm
 
     def rejoin(self, closed: Window) -> None:

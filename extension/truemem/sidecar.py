@@ -74,6 +74,7 @@ class Sidecar:
         self._high_water_mark = 0
         self._at_rest = False
         """The window was closed with the function at rest: the present one is the next invocation's."""
+        self._proxied = False
         self._over = False
 
     def run(self) -> None:
@@ -110,13 +111,13 @@ class Sidecar:
             self._miss_hold()
         if now >= self._next_tick:
             self._tick(now, spent_before)
-        elif descriptors and self._listener is not None:
-            for descriptor in descriptors:
-                self._bodies += self._listener.ready(descriptor)
         elif self._bodies:
             self._on_telemetry(self._bodies.pop(0))
-        else:
+        elif self._due:
             self._due = self._publisher.print_due(self._clock.running_ms)
+        elif self._listener is not None:  # last: a flood of deliveries must not pile up here
+            for descriptor in descriptors:
+                self._bodies += self._listener.ready(descriptor)
 
     def _watch(self) -> None:
         """Keep the poll's descriptors in step with the connections there are."""
@@ -138,6 +139,7 @@ class Sidecar:
         """INVOKE or SHUTDOWN, not yet known which: both end the window that is open."""
         if not self._table.function():
             self._recorder.find()
+            self._proxied = self._table.adopt_elsewhere()
         cut = None if self._at_rest else self._recorder.cut()
         try:
             body = self._api.receive_event()
@@ -185,7 +187,7 @@ class Sidecar:
     def _first(self, record: InvocationRecord, init: Window | None) -> None:
         """The cold start: the init phase was a window too; and one line of what this environment allows."""
         record.cold_start = True
-        if self._table.adopt_elsewhere():
+        if self._proxied:
             log("info", "the runtime talks to another address than AWS_LAMBDA_RUNTIME_API: a proxy")
         record.init_peak = peak(init) if init is not None else None
         if record.init_peak is not None:
@@ -269,14 +271,16 @@ class Sidecar:
         record = self._publisher.current()
         if record is None or record.request_id != event.request_id or self._event_has_come():
             return
-        cut = self._recorder.cut()
-        # If an event has come meanwhile, the runtime may have been released with it.
-        closed = self._recorder.close(cut, None, at_rest=not self._event_has_come())
+        try:
+            cut = self._recorder.cut()
+            # If an event has come meanwhile, the runtime may have been released with it.
+            at_rest = not self._event_has_come()
+        finally:
+            if self._hold is not None:
+                self._hold, self._hold_misses = None, 0
+                self._ask_next()
         self._at_rest = True
-        if self._hold is not None:
-            self._hold, self._hold_misses = None, 0
-            self._ask_next()
-        self._close("runtime-done", closed)
+        self._close("runtime-done", self._recorder.close(cut, None, at_rest))
 
     def _event_has_come(self) -> bool:
         if not self._api.waiting:
