@@ -38,7 +38,7 @@ class Event:
         """A member of `metrics` that is a number, else None."""
         metrics = self.record.get("metrics")
         value = metrics.get(name) if isinstance(metrics, dict) else None
-        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     @property
     def request_id(self) -> str | None:

@@ -12,7 +12,7 @@ from tests.scenarios.environment import SLACK_MIB, Environment
 
 def test_a_spike_does_not_outlive_its_invocation() -> None:
     with Environment() as environment:
-        environment.invoke(mib=200)
+        environment.invoke(mib=200, ms=60)
         for _ in range(3):
             environment.invoke(mib=5, ms=30)
         spike, *after = environment.records()
