@@ -47,6 +47,10 @@ class Status:
         """RssShmem: shared memory and tmpfs."""
         self.threads = threads
 
+    def with_hwm(self, hwm: int) -> Status:
+        """The same, with another watermark: one that was partly read, and reset, before."""
+        return Status(hwm, self.rss, self.anon, self.file, self.shmem, self.threads)
+
 
 class Stat:
     """What /proc/PID/stat says beside memory."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 
-from .procfs import ESRCH, Gone, Procfs, Stat, parse_stat, parse_status
+from .procfs import ESRCH, Gone, Procfs, Stat, Status, parse_stat, parse_status
 from .window import Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .processes import Process, ProcessTable
+    from .procfs import ProcessFiles
 
 AWAKE_NS = 100_000
 """Within this time of an event's arrival, a process that has received it as well has not touched more memory than
@@ -35,9 +36,9 @@ HUGE_FAULT_KIB = 2048
 
 
 class _Track:
-    """What is kept of one process from reading to reading."""
+    """What is kept of one process from reading to reading, within a window. Sizes in KiB."""
 
-    __slots__ = ("child_faults", "faults", "hwm", "rss")
+    __slots__ = ("child_faults", "faults", "gap", "rss", "watermark")
 
     def __init__(self, child_faults: int) -> None:
         self.child_faults = child_faults
@@ -45,10 +46,12 @@ class _Track:
         self.faults = 0
         """Its page faults as last read: the race's witness at the next cut, and at its end the part of its
         faults whose effect is known."""
-        self.hwm = 0
-        """VmHWM as last read in this window."""
         self.rss = 0
         """RSS as last read."""
+        self.watermark = 0
+        """Highest VmHWM that looks in this window have read, each resetting it."""
+        self.gap = 0
+        """Upper bound of what came and went between a look's reading and its reset."""
 
 
 class Reading:
@@ -93,6 +96,9 @@ class Recorder:
         """Why the watermark cannot be reset here, or "" while it can."""
         self.window = Window(baseline=0, before=0, resets=True)  # the init phase: since exec, as after a reset
         self.last_sample = 0
+        self._tick_ended_ns = 0
+        self._before_tick = (0, 0)
+        """The window's highest and last sample without the last tick."""
         self.lost = 0
         """Readings that failed although the process lives."""
 
@@ -105,66 +111,63 @@ class Recorder:
                 before = files.read("stat")
                 at = time.time_ns()
                 status = files.read("status")
-                if not self.refused:
-                    files.reset_watermark()
+                self._reset(files)
                 cut.readings.append(Reading(process, before, status, files.read("stat"), at))
             except Gone as gone:
                 self.lost += gone.errno != 0
                 cut.ended.append(process)
-            except OSError as error:
-                if error.errno == ESRCH:
-                    cut.ended.append(process)
-                    continue
-                self.refused = f"clear_refs: {error.strerror}"
-                cut.readings.append(Reading(process, before, status, before, at))
         cut.done_ns = time.time_ns()
         return cut
 
-    def close(self, cut: Cut, arrived_ns: int | None, at_rest: bool = False) -> Window:
+    def close(self, cut: Cut, arrived_ns: int | None, not_before_ns: int = 0, at_rest: bool = False) -> Window:
         """Close the open window with a cut, and open the next; the one that was closed.
 
-        `arrived_ns` is when the event arrived that the cut answers to (epoch ns), None if unknown. `at_rest`
-        says that there was no event: the function is known to do nothing.
+        `arrived_ns` is when the event arrived that the cut answers to (epoch ns), None if unknown; then it came
+        not before `not_before_ns`. `at_rest` says that there was no event: the function is known to do nothing.
         """
         closed = self.window
         for process in cut.ended:
             self._end(process)
+        # A tick that was still going on when the event arrived is no witness of what was before it.
+        overtaken = not at_rest and self._tick_ended_ns >= (not_before_ns if arrived_ns is None else arrived_ns)
+        if overtaken:
+            closed.sampled, closed.last = self._before_tick
         raced = False
-        lost = reaped = rss = hwm = 0
+        lost = reaped = rss = watermark = 0
         tracks: dict[int, _Track] = {}
         for reading in cut.readings:
             process = reading.process
             try:
-                status, before, after = (
-                    parse_status(reading.status),
-                    parse_stat(reading.before),
-                    parse_stat(reading.after),
-                )
+                status, before, after = _parse(reading)
             except Gone:  # a zombie: its status has no memory
                 self._end(process)
                 continue
             track = self._track(process)
-            closed.closing.append(status)
-            rss, hwm = rss + status.rss, hwm + status.hwm
+            whole = max(status.hwm, track.watermark)
+            watermark += max(whole, track.gap) if overtaken else status.hwm
+            closed.unseen += max(0, track.gap - whole)
+            closed.closing.append(status.with_hwm(whole))
+            rss += status.rss
             reaped += before.child_faults - track.child_faults
-            faults = after.faults - before.faults
-            lost += faults * self._fault_kib
+            lost += (after.faults - before.faults) * self._fault_kib
             elapsed_ns = reading.at_ns - arrived_ns if arrived_ns is not None else UNKNOWN_NS
-            raced |= not (at_rest or _undisturbed(track, before, after, elapsed_ns))
+            look = None if overtaken else track
+            raced |= not (at_rest or _undisturbed(look, before, after, elapsed_ns))
             tracks[process.pid] = fresh = _Track(after.child_faults)
-            fresh.hwm, fresh.rss, fresh.faults = status.rss, after.rss, after.faults
+            fresh.watermark, fresh.rss, fresh.faults = status.rss, after.rss, after.faults
         closed.several |= len(closed.closing) > 1 or reaped > 0
         closed.stopped_raced = raced
         closed.resets = not self.refused
         unread = max(0, reaped - self._ended_faults) * self._fault_kib
         closed.unseen += min(unread, self._limit_kib or unread)
 
-        self.window = Window(rss, hwm, not self.refused)
+        self.window = Window(rss, watermark, not self.refused)
         self.window.started_raced = raced
         self.window.lost = lost
         if arrived_ns is not None:
             self.window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
         self._tracks, self._ended_faults = tracks, 0
+        self._before_tick = (0, 0)
         self.last_sample = rss
         return closed
 
@@ -179,22 +182,22 @@ class Recorder:
                 continue
             try:
                 status = process.files.status()
-                if not self.refused:
-                    process.files.reset_watermark()
-            except (Gone, OSError):
+                self._reset(process.files)
+            except Gone:
                 continue
             # Born before or after the cut, nobody knows: an upper bound for both windows.
             closed.unseen += status.hwm
             closed.several = True
             self.window.before += status.hwm
             self.window.started_raced = True
-            self._track(process).hwm = status.hwm
+            self._track(process).watermark = status.rss
 
     def rejoin(self, closed: Window) -> None:
         """The cut was for nothing, no event came: the open window may have had its peak before it."""
         self.window.started_raced = True
         self.window.before = max(self.window.before, closed.before)
         self.window.baseline = closed.baseline
+        self.window.sampled = closed.sampled
 
     def find(self) -> None:
         """Look for the function's processes now."""
@@ -205,8 +208,10 @@ class Recorder:
 
         While memory grows only its level is read. Else, or `late` (much more time has passed than was
         asked for: a freeze, perhaps), it may well be the last look before the next event, or before the
-        process is killed: then watermark and faults are read too.
+        process is killed: then the watermark is read too, and reset, so that a lost race can hide no more
+        than what comes after.
         """
+        self._before_tick = (self.window.sampled, self.window.last)
         if self._table.changed():
             self._scan()
         processes = self._table.function()
@@ -227,15 +232,33 @@ class Recorder:
         self.last_sample = total
         self.window.sampled = max(self.window.sampled, total)
         self.window.last = total or self.window.last  # a function that has ended leaves its last level
+        self._tick_ended_ns = time.time_ns()
         return moved
 
     def _look_closely(self, process: Process, track: _Track) -> None:
-        """Watermark and faults: 15 µs more. Raises Gone."""
-        stat = process.files.stat()  # first: what these faults made resident is in the watermark
-        track.faults, track.rss = stat.faults, stat.rss
-        track.hwm = process.files.status().hwm
+        """Watermark and faults: 20 µs more. Raises Gone."""
+        files = process.files
+        before = files.stat()
+        status = files.status()
+        self._reset(files)
+        after = files.stat()
+        track.faults, track.rss = after.faults, after.rss
+        track.watermark = max(track.watermark, status.hwm)
+        if after.faults > before.faults:
+            track.gap = max(track.gap, status.rss + (after.faults - before.faults) * self._fault_kib)
         if self.window.resets:
-            self.window.sampled = max(self.window.sampled, track.hwm)
+            self.window.sampled = max(self.window.sampled, status.hwm)
+
+    def _reset(self, files: ProcessFiles) -> None:
+        """Reset the watermark, or note why it cannot be. Raises Gone."""
+        if self.refused:
+            return
+        try:
+            files.reset_watermark()
+        except OSError as error:
+            if error.errno == ESRCH:
+                raise Gone("clear_refs: no such process") from None
+            self.refused = f"clear_refs: {error.strerror}"
 
     def _scan(self) -> None:
         try:
@@ -251,19 +274,25 @@ class Recorder:
 
     def _end(self, process: Process) -> None:
         track = self._track(process)
-        self.window.ended += track.hwm
+        self.window.ended += track.watermark
         self._ended_faults += track.faults
         self._tracks.pop(process.pid, None)
         self._table.forget(process)
 
 
-def _undisturbed(look: _Track, before: Stat, after: Stat, elapsed_ns: int) -> bool:
+def _parse(reading: Reading) -> tuple[Status, Stat, Stat]:
+    """Raises Gone."""
+    return parse_status(reading.status), parse_stat(reading.before), parse_stat(reading.after)
+
+
+def _undisturbed(look: _Track | None, before: Stat, after: Stat, elapsed_ns: int) -> bool:
     """Has the process done nothing to its memory between an event's arrival and the reset?
 
     Growing takes page faults; a level that falls does not, and the peak may have been where it fell from.
-    `before` was read `elapsed_ns` after the arrival, `after` when the reset was done, `look` some time before.
+    `before` was read `elapsed_ns` after the arrival, `after` when the reset was done; `look` is what was seen
+    at some time before the arrival.
     """
-    if after.faults == look.faults and after.rss >= look.rss - STILL_KIB:
+    if look is not None and after.faults == look.faults and after.rss >= look.rss - STILL_KIB:
         return True
     still = after.faults == before.faults and after.rss >= before.rss - STILL_KIB
     asleep = before.state == after.state == b"S"

@@ -64,6 +64,8 @@ class Sidecar:
         self._poll = select.poll()
         self._polled: set[int] = set()
         self._event_poll = select.poll()
+        self._looked_ns = 0
+        """When there was no event yet: epoch ns."""
 
         now = time.monotonic_ns()
         self._budget = sampler.Budget(config.cpu_budget, config.cpu_share, now)
@@ -99,6 +101,7 @@ class Sidecar:
         if event_came:
             self._on_event()
             return
+        self._looked_ns = time.time_ns()
         try:
             self._do_one_thing(descriptors, spent)
         except Exception as error:  # one message or tick is lost, and counted; the loop goes on
@@ -153,7 +156,7 @@ class Sidecar:
             self._recover(error)
             return
         try:
-            closed = self._recorder.close(cut, self._api.arrived_ns) if cut is not None else None
+            closed = self._recorder.close(cut, self._api.arrived_ns, self._looked_ns) if cut is not None else None
             event = minijson.loads(body)
             if invoke:
                 self._on_invoke(event, closed, holding)
@@ -280,7 +283,7 @@ class Sidecar:
                 self._hold, self._hold_misses = None, 0
                 self._ask_next()
         self._at_rest = True
-        self._close("runtime-done", self._recorder.close(cut, None, at_rest))
+        self._close("runtime-done", self._recorder.close(cut, None, at_rest=at_rest))
 
     def _event_has_come(self) -> bool:
         if not self._api.waiting:

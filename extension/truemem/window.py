@@ -38,8 +38,8 @@ class Window:
         self.baseline = baseline
         """RSS when the window opened."""
         self.before = before
-        """VmHWM read just before the reset that opened the window: what a lost race can have hidden is below it.
-        Without resets, it is the watermark of the whole life so far."""
+        """VmHWM read just before the reset that opened the window, since the last look before that: what a lost race
+        can have hidden is below it. Without resets, it is the watermark of the whole life so far."""
         self.resets = resets
         """Does the reset work here? Else VmHWM is the peak of a life, and samples are what is left."""
         self.started_raced = False
@@ -117,5 +117,5 @@ def peak(window: Window) -> Peak | None:
     upper = max(upper, lower)
     estimate = min(max(watermark + window.ended, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
-    raced = window.started_raced or (window.stopped_raced and uncertain)
+    raced = window.started_raced or (uncertain and (window.stopped_raced or not window.several))
     return Peak(estimate, lower, upper, VMHWM_SUM if window.several else VMHWM, raced)
