@@ -217,17 +217,20 @@ class Recorder:
         processes = self._table.function()
         several = len(processes) > 1
         self.window.several |= several
-        total = 0
+        levels: dict[int, int] = {}
         for process in processes:
             track = self._track(process)
             try:
                 previous, track.rss = track.rss, process.files.rss()
-                total += track.rss
+                if abs(track.rss - levels.get(process.parent, 0)) < STILL_KIB:
+                    continue  # a child of vfork() that has not called exec: its memory is its parent's
+                levels[process.pid] = track.rss
                 if late or several or track.rss <= previous:
                     self._look_closely(process, track)
             except Gone as gone:
                 self.lost += gone.errno != 0
                 self._end(process)
+        total = sum(levels.values())
         moved = abs(total - self.last_sample)
         self.last_sample = total
         self.window.sampled = max(self.window.sampled, total)

@@ -82,12 +82,10 @@ class Peak:
 def current(window: Window) -> int:
     """What the function held when the window closed, KiB; 0 when it was never seen.
 
-    Where a reading is missing, or may hold memory of the next invocation, the last sample is the other witness.
+    Of a function that was gone by then, the last sample. After a race that was lost at the close it may hold
+    memory of the next invocation, whose record then says `raced`.
     """
-    if not window.closing:
-        return window.last
-    rss = sum(status.rss for status in window.closing)
-    return min(rss, window.last) if window.stopped_raced and window.last else rss
+    return sum(status.rss for status in window.closing) if window.closing else window.last
 
 
 def peak(window: Window) -> Peak | None:

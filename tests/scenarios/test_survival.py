@@ -55,7 +55,7 @@ def test_held_without_telemetry_nothing_is_held() -> None:
 @pytest.mark.parametrize("fault", ["eacces", "enoent", "erofs", "no-effect"])
 def test_without_the_watermark_reset_every_record_says_sampled(tmp_path: Path, fault: str) -> None:
     with faulty(fault, tmp_path) as environment:
-        answers = [environment.invoke(mib=mib, ms=30) for mib in (50, 5, 20)]
+        answers = [environment.invoke(mib=mib, ms=150) for mib in (50, 5, 20)]
         records = environment.records()
         log = environment.log()
     assert {record.method for record in records} == {"sampled"}

@@ -100,12 +100,6 @@ def test_what_was_left_behind_is_read_at_the_close() -> None:
     assert current(window([status(90, 60), status(20, 5)])) == 65 * MiB
 
 
-def test_a_late_close_does_not_book_the_next_invocations_memory_on_this_one() -> None:
-    made = window([status(344, 344)])
-    made.stopped_raced, made.last = True, 291 * MiB
-    assert current(made) == 291 * MiB
-
-
 def test_a_function_that_is_gone_held_what_was_last_seen() -> None:
     made = window([])
     made.last = 40 * MiB

@@ -106,9 +106,10 @@ def child(size: int, seconds: float) -> int:
     """A child process that touches `size` bytes while this one holds as many."""
     before = rss()
     block = touch(size)
-    private = "flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS"
     program = (
-        f"import mmap; m = mmap.mmap(-1, {size}, {private}); m.write(bytes({size})); print('up', flush=True); input()"
+        f"import mmap; m = mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); chunk = bytes(65536)\n"
+        f"for _ in range({size // 65536}): m.write(chunk)\n"
+        "print('up', flush=True); input()"
     )
     with subprocess.Popen(
         [sys.executable, "-IS", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
