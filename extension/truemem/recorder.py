@@ -21,7 +21,7 @@ AWAKE_NS = 100_000
 """Within this time of an event's arrival, a process that has received it as well has not touched more memory than
 the kernel's own slack: it is to wake up, to read and understand the event, and to take more than 64 page faults."""
 
-ASLEEP_NS = 200_000
+ASLEEP_NS = 250_000
 """The same for one whose main thread sleeps: it has not woken yet, or has done all that and gone to sleep again."""
 
 UNKNOWN_NS = 1 << 62
@@ -38,15 +38,20 @@ HUGE_FAULT_KIB = 2048
 class _Track:
     """What is kept of one process from reading to reading, within a window. Sizes in KiB."""
 
-    __slots__ = ("child_faults", "faults", "gap", "rss", "watermark")
+    __slots__ = ("child_faults", "earlier", "gap", "look", "looked_ns", "rss", "watermark")
 
-    def __init__(self, child_faults: int) -> None:
-        self.child_faults = child_faults
+    def __init__(self, opening: Stat | None) -> None:
+        """`opening` is what was read when the window opened; None for a process that was found later."""
+        self.child_faults = opening.child_faults if opening is not None else 0
         """Faults of its ended children, when the window opened."""
-        self.faults = 0
-        """Its page faults as last read: the race's witness at the next cut, and at its end the part of its
-        faults whose effect is known."""
-        self.rss = 0
+        self.look = opening
+        """What the last close look saw: the race's witness at the next cut, and at the process's end the part of
+        its faults whose effect is known."""
+        self.looked_ns = 0
+        """When that look ended: epoch ns."""
+        self.earlier = opening
+        """What the look before it saw."""
+        self.rss = opening.rss if opening is not None else 0
         """RSS as last read."""
         self.watermark = 0
         """Highest VmHWM that looks in this window have read, each resetting it."""
@@ -128,9 +133,9 @@ class Recorder:
         closed = self.window
         for process in cut.ended:
             self._end(process)
-        # A tick that was still going on when the event arrived is no witness of what was before it.
-        overtaken = not at_rest and self._tick_ended_ns >= (not_before_ns if arrived_ns is None else arrived_ns)
-        if overtaken:
+        # What was still going on when the event arrived is no witness of what was before it.
+        since_ns = UNKNOWN_NS if at_rest else not_before_ns if arrived_ns is None else arrived_ns
+        if self._tick_ended_ns >= since_ns:
             closed.sampled, closed.last = self._before_tick
         raced = False
         lost = reaped = rss = watermark = 0
@@ -143,6 +148,7 @@ class Recorder:
                 self._end(process)
                 continue
             track = self._track(process)
+            overtaken = track.looked_ns >= since_ns
             whole = max(status.hwm, track.watermark)
             watermark += max(whole, track.gap) if overtaken else status.hwm
             closed.unseen += max(0, track.gap - whole)
@@ -151,10 +157,10 @@ class Recorder:
             reaped += before.child_faults - track.child_faults
             lost += (after.faults - before.faults) * self._fault_kib
             elapsed_ns = reading.at_ns - arrived_ns if arrived_ns is not None else UNKNOWN_NS
-            look = None if overtaken else track
+            look = track.earlier if overtaken else track.look
             raced |= not (at_rest or _undisturbed(look, before, after, elapsed_ns))
-            tracks[process.pid] = fresh = _Track(after.child_faults)
-            fresh.watermark, fresh.rss, fresh.faults = status.rss, after.rss, after.faults
+            tracks[process.pid] = fresh = _Track(after)
+            fresh.watermark = status.rss
         closed.several |= len(closed.closing) > 1 or reaped > 0
         closed.stopped_raced = raced
         closed.resets = not self.refused
@@ -245,7 +251,8 @@ class Recorder:
         status = files.status()
         self._reset(files)
         after = files.stat()
-        track.faults, track.rss = after.faults, after.rss
+        track.earlier, track.look, track.looked_ns = track.look, after, time.time_ns()
+        track.rss = after.rss
         track.watermark = max(track.watermark, status.hwm)
         if after.faults > before.faults:
             track.gap = max(track.gap, status.rss + (after.faults - before.faults) * self._fault_kib)
@@ -272,13 +279,13 @@ class Recorder:
     def _track(self, process: Process) -> _Track:
         track = self._tracks.get(process.pid)
         if track is None:
-            track = self._tracks[process.pid] = _Track(0)
+            track = self._tracks[process.pid] = _Track(None)
         return track
 
     def _end(self, process: Process) -> None:
         track = self._track(process)
         self.window.ended += track.watermark
-        self._ended_faults += track.faults
+        self._ended_faults += track.look.faults if track.look is not None else 0
         self._tracks.pop(process.pid, None)
         self._table.forget(process)
 
@@ -288,7 +295,7 @@ def _parse(reading: Reading) -> tuple[Status, Stat, Stat]:
     return parse_status(reading.status), parse_stat(reading.before), parse_stat(reading.after)
 
 
-def _undisturbed(look: _Track | None, before: Stat, after: Stat, elapsed_ns: int) -> bool:
+def _undisturbed(look: Stat | None, before: Stat, after: Stat, elapsed_ns: int) -> bool:
     """Has the process done nothing to its memory between an event's arrival and the reset?
 
     Growing takes page faults; a level that falls does not, and the peak may have been where it fell from.
