@@ -1,38 +1,22 @@
-"""Opens and closes windows on the function's processes: reads, resets, samples, and knows when a race was lost.
+"""Opens and closes windows on the function's processes: reads, resets, samples.
 
 A cut closes one window and opens the next: for each process its status is read and its watermark reset.
-At INVOKE it races the runtime, which is released at about the same time. The race is judged by page
-faults: resident memory does not grow without one (Linux mm_account_fault), and each process counts its own.
+At INVOKE it races the runtime, which is released at about the same time.
 """
 
 from __future__ import annotations
 
 import time
 
+from .kernel import fault_kib, probe
 from .procfs import ESRCH, Gone, Procfs, Stat, Status, parse_stat, parse_status
+from .race import STILL_KIB, UNKNOWN_NS, undisturbed
 from .window import Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .processes import Process, ProcessTable
     from .procfs import ProcessFiles
-
-AWAKE_NS = 100_000
-"""Within this time of an event's arrival, a process that has received it as well has not touched more memory than
-the kernel's own slack: it is to wake up, to read and understand the event, and to take more than 64 page faults."""
-
-ASLEEP_NS = 250_000
-"""The same for one whose main thread sleeps: it has not woken yet, or has done all that and gone to sleep again."""
-
-UNKNOWN_NS = 1 << 62
-
-STILL_KIB = 64
-"""A level that has not fallen by more than this has not fallen."""
-
-FAULT_KIB = 64
-"""What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""
-HUGE_FAULT_KIB = 2048
-"""The same where transparent huge pages are on for everything."""
 
 
 class _Track:
@@ -94,7 +78,7 @@ class Recorder:
         """`limit_kib` is the environment's memory limit, 0 if unknown."""
         self._table = table
         self._limit_kib = limit_kib
-        self._fault_kib = HUGE_FAULT_KIB if _huge_pages_everywhere() else FAULT_KIB
+        self._fault_kib = fault_kib()
         self._tracks: dict[int, _Track] = {}
         self._ended_faults = 0
         self.refused = probe(proc)
@@ -158,7 +142,7 @@ class Recorder:
             lost += (after.faults - before.faults) * self._fault_kib
             elapsed_ns = reading.at_ns - arrived_ns if arrived_ns is not None else UNKNOWN_NS
             look = track.earlier if overtaken else track.look
-            raced |= not (at_rest or _undisturbed(look, before, after, elapsed_ns))
+            raced |= not (at_rest or undisturbed(look, before, after, elapsed_ns))
             tracks[process.pid] = fresh = _Track(after)
             fresh.watermark = status.rss
         closed.several |= len(closed.closing) > 1 or reaped > 0
@@ -293,42 +277,3 @@ class Recorder:
 def _parse(reading: Reading) -> tuple[Status, Stat, Stat]:
     """Raises Gone."""
     return parse_status(reading.status), parse_stat(reading.before), parse_stat(reading.after)
-
-
-def _undisturbed(look: Stat | None, before: Stat, after: Stat, elapsed_ns: int) -> bool:
-    """Has the process done nothing to its memory between an event's arrival and the reset?
-
-    Growing takes page faults; a level that falls does not, and the peak may have been where it fell from.
-    `before` was read `elapsed_ns` after the arrival, `after` when the reset was done; `look` is what was seen
-    at some time before the arrival.
-    """
-    if look is not None and after.faults == look.faults and after.rss >= look.rss - STILL_KIB:
-        return True
-    still = after.faults == before.faults and after.rss >= before.rss - STILL_KIB
-    asleep = before.state == after.state == b"S"
-    return still and elapsed_ns <= (ASLEEP_NS if asleep else AWAKE_NS)
-
-
-def probe(proc: Procfs) -> str:
-    """Does resetting the watermark work on this kernel? "" if so, else the reason. Tried on ourselves, once."""
-    files = proc.process_self()
-    try:
-        bulk = b"x" * (1 << 20)
-        del bulk  # a mapping of its own, given back at once: VmHWM is now 1 MiB above VmRSS
-        files.reset_watermark()
-        after = files.status()
-    except OSError as error:
-        return f"clear_refs: {error.strerror}"
-    except Gone as gone:
-        return f"status: {gone}"
-    finally:
-        files.close()
-    return "" if after.hwm - after.rss < 512 else "clear_refs: accepted, but VmHWM stays"
-
-
-def _huge_pages_everywhere() -> bool:
-    try:
-        text = Procfs("/sys/kernel/mm").text("transparent_hugepage/enabled", 128)
-    except Gone:
-        return False
-    return b"[always]" in text

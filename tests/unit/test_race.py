@@ -13,13 +13,45 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem import recorder as recorder_module
+from truemem.kernel import FAULT_KIB
 from truemem.processes import FUNCTION, Process
 from truemem.procfs import ProcessFiles, Procfs, Stat, Status
-from truemem.recorder import ASLEEP_NS, AWAKE_NS, FAULT_KIB, STILL_KIB, Recorder
+from truemem.race import ASLEEP_NS, AWAKE_NS, STILL_KIB, UNKNOWN_NS, undisturbed
+from truemem.recorder import Recorder
 from truemem.window import KERNEL_SLACK_KIB, VMHWM, Window, peak
 
 US = 1_000
 START_KIB = 50_000
+
+
+@pytest.mark.parametrize(
+    ("look", "before", "after", "elapsed_us", "verdict"),
+    [
+        # each is (faults, RSS in KiB, state)
+        ((10, 500, b"S"), (10, 500, b"S"), (10, 500, b"S"), None, True),  # nothing since the look
+        ((10, 500, b"S"), (10, 400, b"S"), (10, 400, b"S"), None, False),  # it fell from where the peak may have been
+        ((9, 500, b"S"), (10, 500, b"S"), (10, 500, b"S"), 50, True),  # in time
+        ((9, 500, b"S"), (10, 500, b"S"), (11, 504, b"S"), 50, False),  # it ran between reading and reset
+        ((9, 500, b"S"), (10, 500, b"S"), (10, 400, b"S"), 50, False),
+        ((9, 500, b"S"), (10, 500, b"S"), (10, 500, b"S"), 240, True),  # late, but asleep
+        ((9, 500, b"S"), (10, 500, b"R"), (10, 500, b"R"), 240, False),  # late, and awake
+        ((9, 500, b"S"), (10, 500, b"S"), (10, 500, b"S"), 300, False),  # too late
+        (None, (10, 500, b"S"), (10, 500, b"S"), None, False),  # no witness at all
+    ],
+)
+def test_was_it_disturbed(
+    look: tuple[int, int, bytes] | None,
+    before: tuple[int, int, bytes],
+    after: tuple[int, int, bytes],
+    elapsed_us: int | None,
+    verdict: bool,
+) -> None:
+    def stat(seen: tuple[int, int, bytes]) -> Stat:
+        faults, rss, state = seen
+        return Stat(state, 1, faults, 0, 1, 1, rss)
+
+    elapsed = UNKNOWN_NS if elapsed_us is None else elapsed_us * US
+    assert undisturbed(stat(look) if look else None, stat(before), stat(after), elapsed) is verdict
 
 
 class World:
@@ -129,6 +161,7 @@ def pass_values_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "parse_stat", lambda value: value)
     monkeypatch.setattr(recorder_module, "parse_status", lambda value: value)
     monkeypatch.setattr(recorder_module, "probe", lambda proc: "")
+    monkeypatch.setattr(recorder_module, "fault_kib", lambda: FAULT_KIB)
 
 
 def check(window: Window, truth: int, level_before: int) -> None:
