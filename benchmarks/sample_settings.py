@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.publish import ROOT, machine, markdown, replace
 
 SAMPLE = ROOT / "sample_function"
-MODELS = 40
 
 SETTINGS: tuple[dict[str, str], ...] = (
     {"LOAD_FROM": "bytes", "CACHE_SIZE": "16"},
@@ -73,6 +72,7 @@ def call_handler(calls: int) -> dict[str, float]:
     os.chdir(SAMPLE)
     sys.path.insert(0, str(SAMPLE))
     import app
+    from settings import MODELS
 
     chance = random.Random(2026)
     for _ in range(calls):

@@ -166,7 +166,7 @@ class Recorder:
         if not self._table.changed():
             return
         known = set(self._tracks)
-        self._scan()
+        self.find()
         for process in self._table.function():
             if process.pid in known:
                 continue
@@ -191,7 +191,10 @@ class Recorder:
 
     def find(self) -> None:
         """Look for the function's processes now."""
-        self._scan()
+        try:
+            self._table.scan()
+        except OSError:
+            self.lost += 1
 
     def sample(self, late: bool) -> int:
         """One tick: how much the function's level has moved since the last, in KiB.
@@ -203,7 +206,7 @@ class Recorder:
         """
         self._before_tick = (self.window.sampled, self.window.last)
         if self._table.changed():
-            self._scan()
+            self.find()
         processes = self._table.function()
         several = len(processes) > 1
         self.window.several |= several
@@ -253,12 +256,6 @@ class Recorder:
             if error.errno == ESRCH:
                 raise Gone("clear_refs: no such process") from None
             self.refused = f"clear_refs: {error.strerror}"
-
-    def _scan(self) -> None:
-        try:
-            self._table.scan()
-        except OSError:
-            self.lost += 1
 
     def _track(self, process: Process) -> _Track:
         track = self._tracks.get(process.pid)

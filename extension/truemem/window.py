@@ -76,7 +76,8 @@ class Peak:
         """At least `lower`; 0 stands for "not bounded" (nothing of the function was left to read)."""
         self.method = method
         self.raced = raced
-        """The peak is an interval, not a figure, because the function ran before a window could be opened."""
+        """The peak is an interval, not a figure: the function ran before a window could be opened, or allocated
+        between a look's reading and its reset."""
 
 
 def current(window: Window) -> int:
