@@ -38,6 +38,7 @@ pytest: $(READY)
 
 bench: $(READY) ## Measure every figure of the READMEs and write it there
 	@$(BIN)/python benchmarks/accuracy.py
+	@$(BIN)/python benchmarks/hold.py
 	@$(BIN)/python benchmarks/sample_settings.py
 
 lock: ## Resolve the dependencies anew into requirements.lock

@@ -34,6 +34,7 @@ class Config:
         "function_name",
         "function_version",
         "hold",
+        "hold_budget",
         "level",
         "log_level",
         "memory_mib",
@@ -68,15 +69,20 @@ class Config:
         """Fixed members of every line, such as a model version. Free, and queryable in Logs Insights."""
         self.cpu_budget: float = setting("CPU_BUDGET", _percent, 0.01, "a percentage from 0.01 to 50")
         """Share of the CPU that the memory size buys which sampling may use: a fraction, 0.01 is 1 %."""
-        self.hold: str = setting("HOLD", lambda text: _choice(text, ("off", "always")), "off", "off or always")
-        """`always`: hold each invocation open until platform.runtimeDone. Exact, and billed 25 ms or more each."""
+        self.hold: str = setting(
+            "HOLD", lambda text: _choice(text, ("off", "auto", "always")), "off", "off, auto or always"
+        )
+        """`auto`: hold an invocation open until the runtime is seen to come back, within a budget. `always`: until
+        platform.runtimeDone, billed 25 ms or more each."""
+        self.hold_budget: float = setting("HOLD_BUDGET", _percent, 0.01, "a percentage from 0.01 to 50")
+        """Share of the billed time that holds of `auto` may add: a fraction, 0.01 is 1 %."""
         self.log_level: str = setting(
             "LOG_LEVEL",
             lambda text: _choice(text, ("debug", "info", "warn", "error", "off")),
             "info",
             "debug, info, warn, error or off",
         )
-        known = ("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "LOG_LEVEL")
+        known = ("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "HOLD_BUDGET", "LOG_LEVEL")
         for name in environ:
             if name.startswith(PREFIX) and name[len(PREFIX) :].decode("latin-1") not in known:
                 self.problems.append(

@@ -37,6 +37,10 @@ class Ledger:
         """The invocation whose window is open, or None."""
         return self._waiting[-1] if self._waiting and not self._waiting[-1].closed else None
 
+    def last(self) -> InvocationRecord | None:
+        """The last invocation, if it is still here."""
+        return self._waiting[-1] if self._waiting else None
+
     def join(self, event: Event) -> None:
         """Add what the platform says. Events about invocations that are not waiting are passed over."""
         for record in self._waiting:
@@ -52,6 +56,8 @@ class Ledger:
         return self._waiting.pop(0) if closed and self._is_due(closed, running_ms) else None
 
     def _is_due(self, closed: list[InvocationRecord], running_ms: float) -> bool:
+        if closed[0].provisional:
+            return False
         if closed[0].report_came or not self._reports or len(closed) > WAITING:
             return True
         return len(closed) > 1 and running_ms - closed[0].closed_at_ms >= CHANCE_MS
@@ -75,6 +81,9 @@ def _join(record: InvocationRecord, event: Event) -> None:
         duration = event.metric("durationMs")
         # The report's duration is the one that REPORT shows and that is billed; runtimeDone's comes sooner.
         if duration is not None and not record.report_came:
+            if event.kind == REPORT and record.hold_ms is not None and record.duration_ms is not None:
+                # The time from one to the other is the extensions', and the platform's own.
+                record.hold_ms = min(record.hold_ms, max(0.0, duration - record.duration_ms))
             record.duration_ms = duration
         if event.kind == REPORT:
             record.max_memory_used_mib = event.metric("maxMemoryUsedMB")

@@ -26,6 +26,7 @@ YOUNG_SECONDS = 2
 AGAIN_SECONDS = 0.01
 """but not more often than this. (The function's own children are known by descent, at once.)"""
 
+_ADDRESS = b"AWS_LAMBDA_RUNTIME_API="
 _CLOCK_BOOTTIME = 7
 _TICKS = posix.sysconf("SC_CLK_TCK")
 
@@ -50,7 +51,7 @@ class ProcessTable:
     def __init__(self, proc: Procfs, api_address: str, extensions_folder: str = "/opt/extensions") -> None:
         """`api_address` is our AWS_LAMBDA_RUNTIME_API: the function's processes have the same."""
         self._proc = proc
-        self._address = b"AWS_LAMBDA_RUNTIME_API=" + api_address.encode()
+        self.api_address = api_address
         self._extensions = extensions_folder.rstrip("/")
         self._self = posix.getpid()
         self._known: dict[int, Process] = {}
@@ -102,13 +103,34 @@ class ProcessTable:
                 self.errors += gone.errno != 0
 
     def adopt_elsewhere(self) -> bool:
-        """Take runtimes that talk to another address for the function's, if there is no other: a proxy."""
+        """Take runtimes that talk to another address for the function's, if there is no other: a proxy. Those of
+        another cgroup are another environment's."""
         if self.function() or not self._elsewhere:
             return False
+        group = self._group(self._self)
         for pid, (start, parent) in self._elsewhere.items():
+            if self._group(pid) != group:
+                continue
             self._add(pid, start, parent, FUNCTION)
         self._elsewhere.clear()
         return bool(self.function())
+
+    def runtime_address(self) -> str:
+        """The runtime's own AWS_LAMBDA_RUNTIME_API, as of now: another one than ours where a proxy is in between. (A
+        wrapper may set it after the process was found, and then exec the runtime.)"""
+        for process in self.function()[:1]:
+            try:
+                return _address(b"\0" + self._proc.text(f"{process.pid}/environ")) or self.api_address
+            except Gone:
+                continue
+        return self.api_address
+
+    def _group(self, pid: int) -> bytes:
+        """The process's cgroups (cgroups(7)); nothing where that cannot be told."""
+        try:
+            return self._proc.text(f"{pid}/cgroup", 4096)
+        except Gone:
+            return b""
 
     def _classify(self, pid: int) -> None:
         stat = self._proc.process(pid, keep=False).stat()
@@ -133,7 +155,7 @@ class ProcessTable:
         except Gone:
             return OTHER
         if any(b"\0" + marker in variables for marker in MARKERS):
-            return FUNCTION if b"\0" + self._address + b"\0" in variables + b"\0" else FUNCTION + "?"
+            return FUNCTION if _address(variables) == self.api_address else FUNCTION + "?"
         name = self._extension(pid)
         return "extension:" + name if name else OTHER
 
@@ -149,3 +171,7 @@ class ProcessTable:
     def _add(self, pid: int, start_time: int, parent: int, owner: str) -> None:
         files = self._proc.process(pid, keep=len(self._known) < KEPT_PROCESSES)
         self._known[pid] = Process(pid, start_time, parent, owner, files)
+
+
+def _address(variables: bytes) -> str:
+    return variables.partition(b"\0" + _ADDRESS)[2].partition(b"\0")[0].decode("latin-1")

@@ -244,6 +244,22 @@ class Procfs:
         except OSError:
             return ""
 
+    def sockets(self, pid: int) -> set[int]:
+        """Inodes of the sockets that the process has open. Raises Gone."""
+        folder = f"{self.root}/{pid}/fd/"
+        found: set[int] = set()
+        try:
+            for name in posix.listdir(folder):
+                try:
+                    link = posix.readlink(folder + name)
+                except OSError:
+                    continue  # closed meanwhile
+                if link.startswith("socket:["):
+                    found.add(int(link[8:-1]))
+        except OSError as error:
+            _gone("fd", error)
+        return found
+
     def last_pid(self) -> int:
         """See parse_last_pid. The descriptor is kept: this is read at every tick."""
         try:

@@ -38,6 +38,10 @@ class Publisher:
         """The invocation whose window is open, or None."""
         return self._ledger.current()
 
+    def last(self) -> InvocationRecord | None:
+        """The last invocation, if it has not been printed yet."""
+        return self._ledger.last()
+
     def complete(self) -> bool:
         """True when no record waits for a report."""
         return self._ledger.complete()

@@ -23,6 +23,11 @@ STILL_KIB = 64
 """A level that has not fallen by more than this has not fallen."""
 
 
+def still(before: Stat, after: Stat) -> bool:
+    """Has a process neither grown nor let go of memory between two readings?"""
+    return after.faults == before.faults and after.rss >= before.rss - STILL_KIB
+
+
 def undisturbed(look: Stat | None, before: Stat, after: Stat, elapsed_ns: int) -> bool:
     """Has the process done nothing to its memory between an event's arrival and the reset?
 
@@ -30,8 +35,7 @@ def undisturbed(look: Stat | None, before: Stat, after: Stat, elapsed_ns: int) -
     `before` was read `elapsed_ns` after the arrival (UNKNOWN_NS if nobody knows), `after` when the reset was done;
     `look` is what was seen at some time before the arrival.
     """
-    if look is not None and after.faults == look.faults and after.rss >= look.rss - STILL_KIB:
+    if look is not None and still(look, after):
         return True
-    still = after.faults == before.faults and after.rss >= before.rss - STILL_KIB
     asleep = before.state == after.state == b"S"
-    return still and elapsed_ns <= (ASLEEP_NS if asleep else AWAKE_NS)
+    return still(before, after) and elapsed_ns <= (ASLEEP_NS if asleep else AWAKE_NS)

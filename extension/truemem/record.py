@@ -35,6 +35,7 @@ MEMBERS = (
     "peakUpper",
     "method",
     "closedBy",
+    "holdMs",
     "raced",
     "resetDelayUs",
     "initPeakRSS",
@@ -69,10 +70,12 @@ class InvocationRecord:
         "error_type",
         "extensions",
         "high_water_mark",
+        "hold_ms",
         "init_peak",
         "invocation",
         "max_memory_used_mib",
         "peak",
+        "provisional",
         "report_came",
         "request_id",
         "sidecar",
@@ -98,7 +101,11 @@ class InvocationRecord:
         self.closed_at_ms = 0.0
         """Running time of the environment, freezes left out, when the window closed."""
         self.closed_by = ""
-        """`next-invoke`, `runtime-done` or `shutdown`."""
+        """`next-invoke`, `idle`, `runtime-done` or `shutdown`."""
+        self.provisional = False
+        """Closed at a rest that nothing has confirmed yet: not to be printed."""
+        self.hold_ms: float | None = None
+        """What holding the invocation open has added to it, at most; None if it was not held, or nobody knows."""
         self.init_peak: Peak | None = None
         self.high_water_mark = 0
         """Our own mark since the environment's start, of the function's processes."""
@@ -160,13 +167,16 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
         put("peakUpper", mib(record.peak.upper))
         put("raced", record.peak.raced)
     put("closedBy", record.closed_by)
+    if record.hold_ms is not None:
+        members["holdMs"] = round(record.hold_ms, 3)
     put("resetDelayUs", record.window.reset_delay_us if record.window is not None else None)
     if record.init_peak is not None:
         members["initPeakRSS"] = mib(record.init_peak.estimate)
     put("highWaterMark", mib(record.high_water_mark))
     put("memoryLimit", memory_limit_mib)
     if record.window is not None and record.peak is not None:
-        members["baselineRSS"] = mib(record.window.baseline)
+        if not record.window.started_raced:
+            members["baselineRSS"] = mib(record.window.baseline)
         members.update(_at_close(record.window, record))
     if record.environment is not None:
         level: dict[str, object] = {"source": record.environment.source, "used": mib(record.environment.used)}

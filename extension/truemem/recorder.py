@@ -10,7 +10,7 @@ import time
 
 from .kernel import fault_kib, probe
 from .procfs import ESRCH, Gone, Procfs, Stat, Status, parse_stat, parse_status
-from .race import STILL_KIB, UNKNOWN_NS, undisturbed
+from .race import STILL_KIB, UNKNOWN_NS, still, undisturbed
 from .window import Window
 
 TYPE_CHECKING = False
@@ -69,6 +69,17 @@ class Cut:
         self.ended: list[Process] = []
         self.done_ns = 0
         """Epoch ns after the last reset."""
+
+    def at_rest(self) -> bool:
+        """Did the runtime sleep, and did nothing of the function touch its memory while this was read? False also
+        where some process is gone."""
+        try:
+            looks = [(parse_stat(reading.before), parse_stat(reading.after)) for reading in self.readings]
+        except Gone:
+            return False
+        if self.ended or not all(still(before, after) for before, after in looks):
+            return False
+        return bool(looks) and looks[0][0].state == looks[0][1].state == b"S"
 
 
 class Recorder:
@@ -161,12 +172,23 @@ class Recorder:
         self.last_sample = rss
         return closed
 
+    def absorb(self, cut: Cut) -> None:
+        """The window stays open: the cut was a close look, and no more."""
+        for process in cut.ended:
+            self._end(process)
+        for reading in cut.readings:
+            try:
+                status, before, after = _parse(reading)
+            except Gone:
+                self._end(reading.process)
+                continue
+            self._keep(self._track(reading.process), status, before, after, reset=True)
+
     def settle(self, closed: Window) -> None:
         """After the function has been let go: look for processes that the cut could not know."""
-        if not self._table.changed():
-            return
         known = set(self._tracks)
-        self.find()
+        if self._table.changed():
+            self.find()
         for process in self._table.function():
             if process.pid in known:
                 continue
@@ -196,13 +218,13 @@ class Recorder:
         except OSError:
             self.lost += 1
 
-    def sample(self, late: bool) -> int:
+    def sample(self, late: bool, held: bool = False) -> int:
         """One tick: how much the function's level has moved since the last, in KiB.
 
         While memory grows only its level is read. Else, or `late` (much more time has passed than was
         asked for: a freeze, perhaps), it may well be the last look before the next event, or before the
         process is killed: then the watermark is read too, and reset, so that a lost race can hide no more
-        than what comes after.
+        than what comes after. Not while the invocation is `held`: the window will be closed at rest.
         """
         self._before_tick = (self.window.sampled, self.window.last)
         if self._table.changed():
@@ -218,8 +240,8 @@ class Recorder:
                 if abs(track.rss - levels.get(process.parent, 0)) < STILL_KIB:
                     continue  # a child of vfork() that has not called exec: its memory is its parent's
                 levels[process.pid] = track.rss
-                if late or several or track.rss <= previous:
-                    self._look_closely(process, track)
+                if several or (not held and (late or track.rss <= previous)):
+                    self._look_closely(process, track, reset=not held)
             except Gone as gone:
                 self.lost += gone.errno != 0
                 self._end(process)
@@ -231,17 +253,21 @@ class Recorder:
         self._tick_ended_ns = time.time_ns()
         return moved
 
-    def _look_closely(self, process: Process, track: _Track) -> None:
+    def _look_closely(self, process: Process, track: _Track, reset: bool) -> None:
         """Watermark and faults: 20 µs more. Raises Gone."""
         files = process.files
         before = files.stat()
         status = files.status()
-        self._reset(files)
-        after = files.stat()
+        if reset:
+            self._reset(files)
+        self._keep(track, status, before, files.stat(), reset)
+
+    def _keep(self, track: _Track, status: Status, before: Stat, after: Stat, reset: bool) -> None:
+        """A watermark that was read, and perhaps reset, while the window is open."""
         track.earlier, track.look, track.looked_ns = track.look, after, time.time_ns()
         track.rss = after.rss
         track.watermark = max(track.watermark, status.hwm)
-        if after.faults > before.faults:
+        if reset and after.faults > before.faults:
             track.gap = max(track.gap, status.rss + (after.faults - before.faults) * self._fault_kib)
         if self.window.resets:
             self.window.sampled = max(self.window.sampled, status.hwm)

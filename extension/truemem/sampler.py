@@ -10,6 +10,8 @@ MS = 1_000_000
 DENSE_NS = 1 * MS
 """Interval while an invocation is young or its memory moves: the timer's own resolution."""
 DENSE_AGE_NS = 20 * MS
+HELD_NS = 10 * MS
+"""Shortest interval in an invocation that is held open."""
 SPARSE_NS = 250 * MS
 """Longest interval, however long the invocation."""
 AGE_FRACTION = 20
@@ -38,6 +40,16 @@ class Budget:
         self._allowance -= cost_ns
         self._cost += (cost_ns - self._cost) / 8
 
+    @property
+    def cost_ns(self) -> int:
+        """What a tick costs, by experience."""
+        return round(self._cost)
+
+    def affords(self, ticks: int, now_ns: int) -> bool:
+        """Can so many be paid for at once?"""
+        self._accrue(now_ns)
+        return self._allowance >= min(ticks * self._cost, BURST_NS)  # more is never saved up
+
     def wait_ns(self, now_ns: int) -> int:
         """Time until a tick of the usual cost can be paid for."""
         self._accrue(now_ns)
@@ -56,10 +68,13 @@ def init_interval_ns(age_ns: int, found: bool) -> int:
     return SPARSE_NS if found else min(max(age_ns // AGE_FRACTION, 2 * DENSE_NS), SPARSE_NS)
 
 
-def interval_ns(age_ns: int, moved_kib: int, affordable_ns: int) -> int:
+def interval_ns(age_ns: int, moved_kib: int, affordable_ns: int, held: bool = False) -> int:
     """Time until the next tick: of an invocation that began `age_ns` ago, whose memory moved by `moved_kib`
-    since the last tick, with the next tick affordable in `affordable_ns`."""
-    if age_ns < DENSE_AGE_NS or moved_kib >= MOVING_KIB:
+    since the last tick, with the next tick affordable in `affordable_ns`. If the invocation is `held`, the kernel's
+    peak will be read at rest: then the CPU time is for seeing that rest."""
+    if held:
+        wanted = min(max(age_ns // AGE_FRACTION, HELD_NS), SPARSE_NS)
+    elif age_ns < DENSE_AGE_NS or moved_kib >= MOVING_KIB:
         wanted = DENSE_NS
     else:
         wanted = min(max(age_ns // AGE_FRACTION, DENSE_NS), SPARSE_NS)

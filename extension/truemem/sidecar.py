@@ -1,16 +1,18 @@
 """The lifecycle: what happens on INVOKE, on telemetry, on a tick, on SHUTDOWN.
 
-One loop, one thread. On INVOKE the first act is the cut, the second is asking for the next event: no
-invocation is ever held open, except under TRUEMEM_HOLD=always.
+One loop, one thread. On INVOKE the first act is the cut, the second is asking for the next event, unless the
+invocation is to be held open (TRUEMEM_HOLD).
 """
 
 from __future__ import annotations
 
-import select
 import time
 
-from . import hold, minijson, sampler, telemetry
+from . import minijson, sampler, telemetry
+from .closing import Closing
 from .config import Config
+from .conversation import BROKEN, RESPONDING, WAITING
+from .holder import Holder
 from .lambda_api import ApiError, LambdaApi
 from .listener import Listener
 from .log import log
@@ -19,17 +21,23 @@ from .publisher import Publisher
 from .record import InvocationRecord
 from .recorder import Recorder
 from .running_clock import RunningClock
+from .runtime_watch import RuntimeWatch
 from .surroundings import Surroundings
-from .window import Window, peak
+from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .window import Window
+
 MS = 1_000_000
 
 LATE_NS = 5 * MS
 """A tick this much behind its time means that the environment was frozen, or starved."""
+
+FINE_NS = 3 * MS
+"""Waits shorter than this matter to the µs while an invocation is held."""
 
 LAST_REPORT_MS = 250
 """At SHUTDOWN, wait this long for the last report. Others saw 5 ms on average, 40 ms at most."""
@@ -46,6 +54,7 @@ class Sidecar:
         config: Config,
         table: ProcessTable,
         recorder: Recorder,
+        watch: RuntimeWatch,
         surroundings: Surroundings,
     ) -> None:
         self._api = api
@@ -54,29 +63,25 @@ class Sidecar:
         self._config = config
         self._table = table
         self._recorder = recorder
+        self._watch = watch
         self._surroundings = surroundings
         self._publisher = Publisher(config, listener is not None, self._lost)
         self._clock = RunningClock()
+        self._closing = Closing(recorder, self._publisher, watch, surroundings, self._clock)
         self._bodies: list[bytes] = []
         """Telemetry received and not yet read."""
         self._due = False
         """A record may be ready to be printed."""
-        self._poll = select.poll()
-        self._polled: set[int] = set()
-        self._event_poll = select.poll()
+        self._waiting = Waiting(api, listener, self._clock)
         self._looked_ns = 0
         """When there was no event yet: epoch ns."""
 
         now = time.monotonic_ns()
         self._budget = sampler.Budget(config.cpu_budget, config.cpu_share, now)
-        self._began = self._next_tick = now
-        self._hold: hold.Hold | None = None
-        self._hold_misses = 0
+        looks = sampler.Budget(config.hold_budget, config.cpu_share, now)
+        self._holder = Holder(config.hold, config.hold_budget, looks, listener is not None, watch)
+        self._began = self._next_tick = self._next_look = now
         self._invocations = 0
-        self._high_water_mark = 0
-        self._at_rest = False
-        """The window was closed with the function at rest: the present one is the next invocation's."""
-        self._proxied = False
         self._over = False
 
     def run(self) -> None:
@@ -89,15 +94,12 @@ class Sidecar:
     def _turn(self) -> None:
         """Wait for the next of event, tick, telemetry. The event first, and nothing else takes long before it
         is looked for again: what keeps us from seeing it loses the race."""
-        self._watch()
-        wake_at = min(self._next_tick, self._hold.ends_at()) if self._hold else self._next_tick
-        timeout_ms = 0 if self._bodies or self._due else max(0, -(-(wake_at - time.monotonic_ns()) // MS))
+        holding = self._holder.hold is not None
+        wake_at = min(self._next_tick, self._next_look, self._holder.ends_at()) if holding else self._next_tick
+        timeout_ns = 0 if self._bodies or self._due else wake_at - time.monotonic_ns()
         spent = time.process_time_ns()
-        self._clock.before_wait(timeout_ms)
-        ready = self._poll.poll(timeout_ms)
-        descriptors = [descriptor for descriptor, _ in ready]
+        descriptors = self._waiting.wait(timeout_ns, fine=holding and timeout_ns < FINE_NS)
         event_came = self._api.fileno() in descriptors
-        self._clock.after_wait()
         if event_came:
             self._on_event()
             return
@@ -107,12 +109,16 @@ class Sidecar:
         except Exception as error:  # one message or tick is lost, and counted; the loop goes on
             self._publisher.lose()
             log("error", f"{error!r}")
+            if self._holder.hold:
+                self._let_go()
 
     def _do_one_thing(self, descriptors: list[int], spent_before: int) -> None:
         now = time.monotonic_ns()
-        if self._hold and now >= self._hold.ends_at():
-            self._miss_hold()
-        if now >= self._next_tick:
+        if self._holder.hold and now >= self._holder.ends_at():
+            self._let_go()
+        if self._holder.hold and now >= self._next_look:
+            self._look(spent_before)
+        elif now >= self._next_tick:
             self._tick(now, spent_before)
         elif self._bodies:
             self._on_telemetry(self._bodies.pop(0))
@@ -122,32 +128,18 @@ class Sidecar:
             for descriptor in descriptors:
                 self._bodies += self._listener.ready(descriptor)
 
-    def _watch(self) -> None:
-        """Keep the poll's descriptors in step with the connections there are."""
-        wanted = {self._api.fileno()} if self._api.waiting else set()
-        if self._listener is not None:
-            wanted.update(self._listener.descriptors())
-        for descriptor in self._polled - wanted:
-            try:
-                self._poll.unregister(descriptor)
-            except KeyError:
-                pass
-        for descriptor in wanted - self._polled:
-            self._poll.register(descriptor, select.POLLIN)
-        self._polled = wanted
-
     # Events
 
     def _on_event(self) -> None:
         """INVOKE or SHUTDOWN, not yet known which: both end the window that is open."""
         if not self._table.function():
             self._recorder.find()
-            self._proxied = self._table.adopt_elsewhere()
-        cut = None if self._at_rest else self._recorder.cut()
+            self._table.adopt_elsewhere()
+        cut = self._closing.cut()
         try:
             body = self._api.receive_event()
             invoke = b'"INVOKE"' in body
-            holding = self._config.hold == "always" and self._listener is not None
+            holding = invoke and self._holder.wants(time.monotonic_ns())
             if invoke and not holding:
                 self._api.send_next()
         except ApiError as error:
@@ -164,74 +156,67 @@ class Sidecar:
                 self._on_shutdown(event, closed)
         except Exception as error:
             self._publisher.lose()
+            self._holder.hold = None
             log("error", f"event: {error!r}")
         finally:
             self._over |= b'"SHUTDOWN"' in body
-            if not self._over and not self._api.waiting and self._hold is None:
+            if not self._over and not self._api.waiting and self._holder.hold is None:
                 self._ask_next()
 
     def _on_invoke(self, event: dict[str, Any], closed: Window | None, holding: bool) -> None:
         now = time.monotonic_ns()
         request_id = str(event.get("requestId", ""))
         time_ms = time.time_ns() // MS
-        if holding:
-            self._hold = hold.Hold(request_id, now, float(event.get("deadlineMs", 0)) - time_ms)
-        self._at_rest = False
-        self._invocations += 1
         if closed is not None:
-            self._close("next-invoke", closed)
+            self._closing.close("next-invoke", closed)
+        remaining_ms = float(event.get("deadlineMs", 0)) - time_ms
+        if holding and not self._holder.begin(request_id, now, remaining_ms, self._recorder.window.started_raced):
+            self._ask_next()
+        # Somebody else may keep the environment running when the runtime rests.
+        accompanied = len(self._table.others()) > 1
+        self._watch.begin(request_id, accompanied or self._holder.wants_looks())
+        if self._holder.hold:
+            self._holder.hold.see(self._watch.state, False, now)
+        self._invocations += 1
         record = InvocationRecord(request_id, self._invocations, time_ms)
         if self._invocations == 1:
-            self._first(record, closed)
-        self._publisher.open(record)
+            self._first(record)
+        self._closing.begin(record, closed if record.cold_start else None)
+        self._due = True
         self._began = now
-        self._next_tick = now + sampler.DENSE_NS
+        self._next_look = self._holder.next_look(now, now)
+        self._next_tick = now + (sampler.HELD_NS if self._holder.hold else sampler.DENSE_NS)
 
-    def _first(self, record: InvocationRecord, init: Window | None) -> None:
-        """The cold start: the init phase was a window too; and one line of what this environment allows."""
+    def _first(self, record: InvocationRecord) -> None:
+        """The cold start: one line of what this environment allows."""
         record.cold_start = True
-        if self._proxied:
+        if self._table.runtime_address() != self._table.api_address:
             log("info", "the runtime talks to another address than AWS_LAMBDA_RUNTIME_API: a proxy")
-        record.init_peak = peak(init) if init is not None else None
-        if record.init_peak is not None:
-            self._high_water_mark = record.init_peak.estimate
         method = f"sampled ({self._recorder.refused})" if self._recorder.refused else "vmhwm"
         log(
             "info",
             f"method={method} function processes={len(self._table.function())} environment={self._surroundings.source} "
-            f"telemetry={self._unsubscribed or 'on'} hold={self._config.hold} "
+            f"telemetry={self._unsubscribed or 'on'} hold={self._holder.mode} "
             f"limit={self._config.memory_mib or 'unknown'} MiB",
         )
 
     def _on_shutdown(self, event: dict[str, Any], closed: Window | None) -> None:
-        if closed is not None:
-            self._close("shutdown", closed)
+        self._over = True
+        if closed is not None and self._publisher.current() is not None:
+            self._closing.close("shutdown", closed)
+            closed = None
         remaining = float(event.get("deadlineMs", 0)) - time.time_ns() // MS
         until = time.monotonic_ns() + round(max(0.0, min(LAST_REPORT_MS, remaining / 2)) * MS)
         while self._bodies:
             self._on_telemetry(self._bodies.pop(0))
         while self._listener is not None and not self._publisher.complete() and time.monotonic_ns() < until:
-            self._watch()
-            for descriptor, _ in self._poll.poll(max(0, (until - time.monotonic_ns()) // MS)):
+            for descriptor in self._waiting.wait(until - time.monotonic_ns()):
                 self._bodies += self._listener.ready(descriptor)
             while self._bodies:
                 self._on_telemetry(self._bodies.pop(0))
+        if closed is not None:
+            self._closing.close("shutdown", closed)
         self._publisher.print_rest()
-
-    def _close(self, closed_by: str, window: Window) -> None:
-        """The open record, if any, gets its window and what the environment holds at this moment."""
-        self._recorder.settle(window)
-        record = self._publisher.current()
-        if record is None:
-            return
-        self._due = True
-        record.closed, record.closed_by, record.closed_at_ms = True, closed_by, self._clock.running_ms
-        record.window = window
-        record.peak = peak(window)
-        if record.peak is not None:
-            self._high_water_mark = max(self._high_water_mark, record.peak.estimate)
-        record.high_water_mark = self._high_water_mark
-        self._surroundings.describe(record)
 
     def _recover(self, error: ApiError) -> None:
         """`next` failed. The function must not wait for us: ask again, at once and then ever more slowly."""
@@ -263,57 +248,76 @@ class Sidecar:
         self._due = True
 
     def _join(self, event: telemetry.Event) -> None:
-        if self._hold is not None and event.request_id == self._hold.request_id:
-            self._hold.hear()
+        self._holder.hear(event)
         if event.kind == telemetry.RUNTIME_DONE:
             self._on_runtime_done(event)
+            if self._holder.hold and self._holder.hold.request_id == event.request_id:
+                self._let_go()  # whatever kept the window from being closed
         self._publisher.join(event)
 
     def _on_runtime_done(self, event: telemetry.Event) -> None:
-        """The runtime rests while we still run: close the window here, where there is no race."""
-        record = self._publisher.current()
-        if record is None or record.request_id != event.request_id or self._event_has_come():
-            return
-        try:
-            cut = self._recorder.cut()
-            # If an event has come meanwhile, the runtime may have been released with it.
-            at_rest = not self._event_has_come()
-        finally:
-            if self._hold is not None:
-                self._hold, self._hold_misses = None, 0
-                self._ask_next()
-        self._at_rest = True
-        self._close("runtime-done", self._recorder.close(cut, None, at_rest=at_rest))
+        """The runtime rests, if we still run: close the window here, where there is no race."""
+        record = self._publisher.last()
+        if record is not None and record.request_id != event.request_id:
+            record = None
+        if record is not None and not self._over and not self._waiting.event_has_come():
+            if not record.closed:
+                self._watch.look(continuous=self._holder.hold is not None)
+                self._rest(event)
+            elif record.provisional and not self._closing.confirm():
+                self._rest(event)
+        confirmed = self._watch.done(event)
+        if confirmed and self._over and record is not None:
+            record.provisional = False  # the runtime is gone, and cannot be asked any more
 
-    def _event_has_come(self) -> bool:
-        if not self._api.waiting:
-            return False
-        descriptor = self._api.fileno()
-        self._event_poll.register(descriptor, select.POLLIN)
-        ready = self._event_poll.poll(0)
-        self._event_poll.unregister(descriptor)
-        return bool(ready)
+    # Rest
 
-    def _miss_hold(self) -> None:
-        """Telemetry did not end the hold in time: let go, and after some of these hold no more."""
-        self._hold = None
+    def _look(self, spent_before: int) -> None:
+        """See how far the runtime has got. If it waits for its next event, the window is closed here."""
+        state = self._watch.look(continuous=self._holder.hold is not None)
+        now = time.monotonic_ns()
+        if self._holder.hold:
+            self._holder.see(state, time.process_time_ns() - spent_before, now)
+            self._next_look = self._holder.next_look(self._began, now)
+        if state == WAITING and self._publisher.current() is not None:
+            self._rest(None)
+        elif state == BROKEN and self._holder.hold:
+            self._let_go()
+
+    def _rest(self, done: telemetry.Event | None) -> None:
+        self._due |= self._closing.rest(done, self._waiting.event_has_come, self._end_hold)
+
+    def _end_hold(self, back_for_ms: float) -> None:
+        """The runtime has come back."""
+        if self._holder.hold:
+            self._ask_next()
+            self._holder.end(back_for_ms)
+            record = self._publisher.current()
+            if record is not None:
+                record.hold_ms = back_for_ms
+
+    def _let_go(self) -> None:
+        """The hold has not ended as it should."""
+        now = time.monotonic_ns()
         self._ask_next()
-        self._hold_misses += 1
-        log("warn", "hold: no platform.runtimeDone in time; the invocation is let go")
-        if self._hold_misses >= hold.MISSES:
-            self._config.hold = "off"
-            log("warn", f"hold: {hold.MISSES} times in a row; not holding any more")
+        coming_back = self._watch.state in (RESPONDING, WAITING)
+        self._holder.miss((now - self._watch.moved_ns) / MS if coming_back else 0.0, now)
 
     # Ticks and lines
 
     def _tick(self, now: int, spent_before: int) -> None:
-        moved = self._recorder.sample(late=now - self._next_tick > LATE_NS)
+        moved = self._recorder.sample(now - self._next_tick > LATE_NS, held=self._holder.hold is not None)
+        if not self._holder.hold and self._watch.due(now):
+            self._look(spent_before)
+        if self._holder.hold and not self._recorder.last_sample:
+            self._let_go()  # the function has ended
         self._publisher.flush()
         done = time.monotonic_ns()
         age = done - self._began
         if self._invocations:
             self._budget.spend(time.process_time_ns() - spent_before, done)
-            self._next_tick = done + sampler.interval_ns(age, moved, self._budget.wait_ns(done))
+            wait_ns = self._budget.wait_ns(done)
+            self._next_tick = done + sampler.interval_ns(age, moved, wait_ns, self._holder.hold is not None)
         else:
             self._next_tick = done + sampler.init_interval_ns(age, bool(self._table.function()))
 

@@ -13,6 +13,7 @@ from .log import log, set_level
 from .processes import ProcessTable
 from .procfs import Procfs
 from .recorder import Recorder
+from .runtime_watch import RuntimeWatch
 from .sidecar import Sidecar
 from .surroundings import Surroundings
 
@@ -27,7 +28,8 @@ def start(api: LambdaApi, address: str, extensions_folder: str) -> None:
     proc = Procfs()
     table = ProcessTable(proc, address, extensions_folder or "/opt/extensions")
     recorder = Recorder(table, proc, config.memory_mib * 1024)
-    Sidecar(api, listener, unsubscribed, config, table, recorder, Surroundings(table, Level(proc))).run()
+    watch = RuntimeWatch(table, proc, wanted=config.hold != "always")
+    Sidecar(api, listener, unsubscribed, config, table, recorder, watch, Surroundings(table, Level(proc))).run()
 
 
 def _subscribe(api: LambdaApi) -> tuple[Listener | None, str]:

@@ -77,7 +77,7 @@ class Peak:
         self.method = method
         self.raced = raced
         """The peak is an interval, not a figure: the function ran before a window could be opened, or allocated
-        between a look's reading and its reset."""
+        between a look's reading and its reset; and that may have made a difference."""
 
 
 def current(window: Window) -> int:
@@ -116,5 +116,13 @@ def peak(window: Window) -> Peak | None:
     upper = max(upper, lower)
     estimate = min(max(watermark + window.ended, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
-    raced = window.started_raced or (uncertain and (window.stopped_raced or not window.several))
+    raced = uncertain and (window.started_raced or window.stopped_raced or not window.several)
     return Peak(estimate, lower, upper, VMHWM_SUM if window.several else VMHWM, raced)
+
+
+def extended(closed: Peak, rest: Peak | None) -> Peak:
+    """The peak of an invocation whose window may have been closed too early: `rest` is that of the time after it,
+    None if nobody knows. Some of it, or nothing, was the invocation's own."""
+    upper = max(closed.upper, rest.upper) if rest is not None and closed.upper and rest.upper else 0
+    raced = closed.raced or not upper or upper - closed.upper > KERNEL_SLACK_KIB
+    return Peak(closed.estimate, closed.lower, upper, closed.method, raced)

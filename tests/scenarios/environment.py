@@ -44,21 +44,21 @@ class Environment:
 
     def __init__(
         self,
-        function: Path | None = None,
+        function: Path | Function | None = None,
         *,
         sidecar: Path = SIDECAR,
         extensions: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
-        self.local = LocalLambda(
-            Function.from_handler(f"{function or FUNCTIONS / 'touch.py'}:handler"),
-            Settings(
-                extensions=[sidecar, *extensions],
-                environment={"TRUEMEM_LOG_LEVEL": "debug", **(environment or {})},
-                **settings,
-            ),
+        chosen = Settings(
+            extensions=[sidecar, *extensions],
+            environment={"TRUEMEM_LOG_LEVEL": "debug", **(environment or {})},
+            **settings,
         )
+        if not isinstance(function, Function):
+            function = Function.from_handler(f"{function or FUNCTIONS / 'touch.py'}:handler")
+        self.local = LocalLambda(function, chosen)
         self.name = sidecar.name
         self.invocations: list[Invocation] = []
 

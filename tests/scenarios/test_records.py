@@ -106,7 +106,7 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
     directive = record.document["_aws"]["CloudWatchMetrics"][0]
     assert (directive["Namespace"], directive["Dimensions"]) == ("Team/Memory", [["FunctionName", "Stage"]])
     assert (record.Stage, record.modelVersion) == ("test", "7")
-    assert "TRUEMEM_HOLD='perhaps' is not off or always; using the default" in log
+    assert "TRUEMEM_HOLD='perhaps' is not off, auto or always; using the default" in log
 
 
 def test_switched_off_it_takes_no_part() -> None:

@@ -6,7 +6,9 @@ import json
 import shutil
 import socket
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -26,12 +28,13 @@ def serve(environment: Environment, count: int = INVOCATIONS) -> list[Record]:
     return records
 
 
-def faulty(fault: str, folder: Path) -> Environment:
+def faulty(fault: str, folder: Path, environment: Mapping[str, str] | None = None, **settings: Any) -> Environment:
     """The sidecar with a fault underneath it."""
     extension = folder / "truemem"
     shutil.copy(Path(__file__).parent / "extensions" / "faulty.py", extension)
     extension.chmod(0o755)
-    return Environment(sidecar=extension, environment={"FAULT": fault, "FAULT_SOURCE": str(SIDECAR.parent)})
+    variables = {"FAULT": fault, "FAULT_SOURCE": str(SIDECAR.parent), **(environment or {})}
+    return Environment(sidecar=extension, environment=variables, **settings)
 
 
 @pytest.mark.parametrize("status", [202, 400, 403, 500])

@@ -46,8 +46,8 @@ class Judgement:
 
     @property
     def exact(self) -> bool:
-        """The promise: within half a MiB, of the peak itself and of its growth over the baseline."""
-        return abs(self.error) <= SLACK_MIB and self.growth_error is not None and abs(self.growth_error) <= SLACK_MIB
+        """The promise: within half a MiB, of the peak and, where the baseline is known, of the growth over it."""
+        return bool(max(abs(self.error), abs(self.growth_error or 0)) <= SLACK_MIB)
 
     def __repr__(self) -> str:
         return f"truth {self.truth:.2f}, error {self.error:+.2f}, growth error {self.growth_error}: {self.record}"

@@ -14,6 +14,7 @@ def test_defaults() -> None:
     assert (config.enabled, config.namespace, config.hold, config.cpu_budget) == (True, "truemem", "off", 0.01)
     assert (config.dimensions, config.properties, config.log_level, config.level) == ({}, {}, "info", "INFO")
     assert (config.memory_mib, config.cpu_share) == (0, 1.0)
+    assert config.hold_budget == 0.01
 
 
 def test_everything_set() -> None:
@@ -25,6 +26,7 @@ def test_everything_set() -> None:
             b"TRUEMEM_PROPERTIES": b"modelVersion=2026-11",
             b"TRUEMEM_CPU_BUDGET": b"0.5%",
             b"TRUEMEM_HOLD": b"ALWAYS",
+            b"TRUEMEM_HOLD_BUDGET": b"2.5 %",
             b"TRUEMEM_LOG_LEVEL": b"debug",
             b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"1769",
             b"AWS_LAMBDA_LOG_LEVEL": b"warn",
@@ -34,7 +36,13 @@ def test_everything_set() -> None:
     assert (config.enabled, config.namespace, config.hold, config.cpu_budget) == (False, "My/Memory", "always", 0.005)
     assert config.dimensions == {"Stage": "prod", "Team": "ml"}
     assert config.properties == {"modelVersion": "2026-11"}
-    assert (config.cpu_share, config.level) == (1.0, "WARN")
+    assert (config.cpu_share, config.level, config.hold_budget) == (1.0, "WARN", 0.025)
+
+
+@pytest.mark.parametrize("text", ["off", "auto", "always", "Auto"])
+def test_holds(text: str) -> None:
+    config = Config({b"TRUEMEM_HOLD": text.encode()})
+    assert (config.hold, config.problems) == (text.lower(), [])
 
 
 @pytest.mark.parametrize(
@@ -57,6 +65,10 @@ def test_everything_set() -> None:
         ("CPU_BUDGET", "nan"),
         ("CPU_BUDGET", "lots"),
         ("HOLD", "sometimes"),
+        ("HOLD_BUDGET", "0"),
+        ("HOLD_BUDGET", "51%"),
+        ("HOLD_BUDGET", "-1"),
+        ("HOLD_BUDGET", "inf"),
         ("LOG_LEVEL", "loud"),
     ],
 )
@@ -76,7 +88,8 @@ def test_a_misspelt_setting_is_named_with_those_there_are() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD"]), st.binary()
+        st.sampled_from(["ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "HOLD_BUDGET"]),
+        st.binary(),
     )
 )
 def test_no_value_is_a_crash(values: dict[str, bytes]) -> None:

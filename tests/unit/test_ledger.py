@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from truemem.ledger import CHANCE_MS, WAITING, Ledger
 from truemem.record import InvocationRecord
 from truemem.telemetry import REPORT, RUNTIME_DONE, START, Event
@@ -82,6 +83,44 @@ def test_records_leave_in_order_even_if_reports_do_not_come_so() -> None:
     assert due(ledger, CHANCE_MS) == ["1", "2"]
 
 
+def test_what_nothing_has_confirmed_waits_and_all_that_follow_it() -> None:
+    ledger = Ledger()
+    first, second = opened(ledger, "1"), opened(ledger, "2")
+    first.closed = second.closed = first.provisional = True
+    for request_id in ("1", "2"):
+        ledger.join(event(REPORT, request_id))
+    assert due(ledger, 10 * CHANCE_MS) == []
+    first.provisional = False
+    assert due(ledger) == ["1", "2"]
+
+
+def test_without_telemetry_it_waits_as_well() -> None:
+    ledger = Ledger(reports=False)
+    record = opened(ledger, "1")
+    record.closed = record.provisional = True
+    assert due(ledger) == []
+    record.provisional = False
+    assert due(ledger) == ["1"]
+
+
+def test_at_the_end_it_is_taken_as_it_is() -> None:
+    ledger = Ledger()
+    record = opened(ledger, "1")
+    record.closed = record.provisional = True
+    assert ledger.rest() == [record]
+
+
+def test_the_last_invocation_is_there_until_it_is_printed() -> None:
+    ledger = Ledger(reports=False)
+    assert ledger.last() is None
+    record = opened(ledger, "1")
+    assert ledger.last() is ledger.current() is record
+    record.closed = True
+    assert (ledger.last(), ledger.current()) == (record, None)
+    assert due(ledger) == ["1"]
+    assert ledger.last() is None
+
+
 def test_shutdown_takes_everything() -> None:
     ledger = Ledger()
     opened(ledger, "1").closed = True
@@ -105,3 +144,25 @@ def test_the_reports_duration_replaces_the_runtimes() -> None:
     ledger.join(event(REPORT, "1", status="timeout", metrics={"durationMs": 30}))
     ledger.join(event(RUNTIME_DONE, "1", status="timeout", metrics={"durationMs": 20}))
     assert (record.duration_ms, record.status, record.tenant_id) == (30, "timeout", "blue")
+
+
+@pytest.mark.parametrize(
+    ("held_ms", "runtime_ms", "report_ms", "hold_ms"),
+    [
+        (3.0, 20, 25, 3.0),
+        (3.0, 20, 21, 1.0),  # all that came after the runtime took no longer
+        (3.0, 20, 19, 0.0),
+        (None, 20, 25, None),  # not held
+        (3.0, None, 25, 3.0),  # nobody has said how long the runtime took
+    ],
+)
+def test_what_a_hold_has_cost_is_no_more_than_the_platform_saw_after_the_runtime(
+    held_ms: float | None, runtime_ms: float | None, report_ms: float, hold_ms: float | None
+) -> None:
+    ledger = Ledger()
+    record = opened(ledger, "1")
+    record.hold_ms = held_ms
+    if runtime_ms is not None:
+        ledger.join(event(RUNTIME_DONE, "1", metrics={"durationMs": runtime_ms}))
+    ledger.join(event(REPORT, "1", metrics={"durationMs": report_ms}))
+    assert (record.hold_ms, record.duration_ms) == (hold_ms, report_ms)

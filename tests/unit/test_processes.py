@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from truemem.processes import ProcessTable
@@ -49,8 +50,37 @@ def test_only_our_own_environment_on_a_shared_machine(tmp_path: Path) -> None:
 def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path) -> None:
     processes = table("proxy", tmp_path)
     assert processes.function() == []
+    assert processes.runtime_address() == ADDRESS
     assert processes.adopt_elsewhere()
     assert [process.pid for process in processes.function()] == [12]
+    assert processes.runtime_address() == "127.0.0.1:9009"
+
+
+def test_a_runtime_of_another_cgroup_is_another_environments(tmp_path: Path) -> None:
+    processes = table("proxy", tmp_path)
+    for pid, group in ((os.getpid(), "ours"), (12, "theirs")):
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        (tmp_path / str(pid) / "cgroup").write_text(f"0::/{group}\n")
+    assert not processes.adopt_elsewhere()
+    assert processes.runtime_address() == ADDRESS
+
+
+def test_a_runtimes_address_stands_anywhere_among_its_variables(tmp_path: Path) -> None:
+    for variables in (
+        f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b",
+        f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0",
+    ):
+        (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
+        processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
+        processes.scan()
+        assert [process.pid for process in processes.function()] == [12]
+
+
+def test_a_name_that_only_ends_like_the_address_is_another(tmp_path: Path) -> None:
+    (unpack("proxy", tmp_path) / "12/environ").write_text(f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0")
+    processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
+    processes.scan()
+    assert processes.function() == []
 
 
 def test_the_half_dead_do_not_stop_a_scan(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +90,29 @@ def test_the_watermark_can_be_reset() -> None:
     del bulk
     process.reset_watermark()
     assert raised - process.status().hwm > 60 * 1024
+
+
+def test_the_sockets_of_a_process_are_those_it_has_open() -> None:
+    before = Procfs().sockets(os.getpid())
+    with socket.socket() as one, socket.socket(socket.AF_UNIX) as other:
+        inodes = {os.fstat(each.fileno()).st_ino for each in (one, other)}
+        assert Procfs().sockets(os.getpid()) - before == inodes
+    assert Procfs().sockets(os.getpid()) == before
+
+
+def test_other_descriptors_are_no_sockets(tmp_path: Path) -> None:
+    folder = tmp_path / "12/fd"
+    folder.mkdir(parents=True)
+    for number, target in enumerate(["socket:[4711]", "pipe:[1]", "/tmp/socket:[2]", "anon_inode:[eventpoll]"]):
+        (folder / str(number)).symlink_to(target)
+    (folder / "9").write_text("no link at all")  # closed meanwhile
+    assert Procfs(str(tmp_path)).sockets(12) == {4711}
+
+
+def test_a_process_that_has_ended_has_no_sockets(tmp_path: Path) -> None:
+    with pytest.raises(Gone) as gone:
+        Procfs(str(tmp_path)).sockets(12)
+    assert gone.value.errno == 0
 
 
 def test_a_process_read_without_keeping_is_the_same(tmp_path: Path) -> None:

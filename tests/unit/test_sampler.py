@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.sampler import BURST_NS, MS, Budget, init_interval_ns, interval_ns
+from truemem.sampler import BURST_NS, HELD_NS, MS, SPARSE_NS, Budget, init_interval_ns, interval_ns
 
 SECOND = 1000 * MS
 
@@ -22,6 +22,29 @@ SECOND = 1000 * MS
 )
 def test_interval(age_ms: int, moved_kib: int, affordable_ms: int, interval_ms: int) -> None:
     assert interval_ns(age_ms * MS, moved_kib, affordable_ms * MS) == interval_ms * MS
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "moved_kib", "affordable_ms", "interval_ms"),
+    [
+        (1, 0, 0, 10),  # young, and yet not dense: the kernel keeps the peak
+        (100, 2048, 0, 10),  # so it does while memory moves
+        (1000, 0, 0, 50),
+        (60_000, 0, 0, 250),
+        (1, 0, 40, 40),
+    ],
+)
+def test_interval_while_held(age_ms: int, moved_kib: int, affordable_ms: int, interval_ms: int) -> None:
+    assert interval_ns(age_ms * MS, moved_kib, affordable_ms * MS, held=True) == interval_ms * MS
+
+
+@given(st.integers(0, 10**12), st.integers(0, 10**7), st.integers(0, SPARSE_NS))
+def test_what_is_held_is_sampled_no_more_often_than_what_is_not(
+    age_ns: int, moved_kib: int, affordable_ns: int
+) -> None:
+    held = interval_ns(age_ns, moved_kib, affordable_ns, held=True)
+    assert held >= interval_ns(age_ns, moved_kib, affordable_ns)
+    assert HELD_NS <= held <= SPARSE_NS
 
 
 @pytest.mark.parametrize(
@@ -61,3 +84,35 @@ def test_a_clock_that_jumps_back_earns_nothing_and_breaks_nothing() -> None:
     budget = Budget(0.01, 1.0, 10 * SECOND)
     budget.spend(BURST_NS, 10 * SECOND)
     assert budget.wait_ns(5 * SECOND) > 0
+
+
+def test_what_a_tick_costs_is_learnt() -> None:
+    budget = Budget(0.01, 1.0, 0)
+    for _ in range(100):
+        budget.spend(30_000, 0)
+    assert budget.cost_ns == pytest.approx(30_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("ticks", "affords"), [(1, True), (18, True), (19, False), (1000, False)])
+def test_several_ticks_at_once(ticks: int, affords: bool) -> None:
+    """A tick is taken to cost 100 us at first; 2 ms are saved up, of which 0.2 are gone."""
+    budget = Budget(0.01, 1.0, 0)
+    budget.spend(100_000, 0)
+    budget.spend(100_000, 0)
+    assert budget.affords(ticks, 0) is affords
+
+
+def test_however_dear_they_are_a_full_purse_affords_them() -> None:
+    """Else they would never be paid for again."""
+    assert Budget(0.01, 1.0, 0).affords(1000, 0)
+
+
+@given(st.lists(st.integers(1_000, 5 * MS), max_size=20), st.integers(1, 10), st.integers(0, SECOND))
+def test_one_tick_that_is_affordable_need_not_be_waited_for(costs: list[int], ticks: int, now: int) -> None:
+    budget = Budget(0.01, 1.0, 0)
+    for cost in costs:
+        budget.spend(cost, 0)
+    if budget.affords(ticks, now):
+        assert budget.wait_ns(now) == 0
+        assert budget.affords(1, now)
+    assert budget.affords(1, now + budget.wait_ns(now) + 100) or budget.cost_ns > BURST_NS

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem import minijson
-from truemem.telemetry import parse_batch
+from truemem.telemetry import epoch_ns, parse_batch
 
 REPORT: dict[str, Any] = {
     "time": "2022-10-21T14:05:05.766Z",
@@ -27,6 +28,7 @@ def test_a_report() -> None:
     assert bad == 0
     assert (events[0].request_id, events[0].text("status")) == ("459921b5", "success")
     assert (events[0].metric("maxMemoryUsedMB"), events[0].metric("absent")) == (94, None)
+    assert events[0].time_ns == 1_666_361_105_766_000_000
 
 
 def test_unknown_types_are_passed_over_and_bad_elements_counted() -> None:
@@ -52,8 +54,9 @@ def test_what_is_not_an_array_is_refused(body: bytes) -> None:
 
 def test_members_of_the_wrong_type_are_absent() -> None:
     record = {"requestId": 5, "status": None, "metrics": [1]}
-    (event,), _ = parse_batch(json.dumps([{"type": "platform.report", "record": record}]).encode())
+    (event,), _ = parse_batch(json.dumps([{"type": "platform.report", "record": record, "time": 5}]).encode())
     assert (event.request_id, event.text("status"), event.metric("durationMs")) == (None, None, None)
+    assert event.time_ns is None
 
 
 json_values = st.recursive(
@@ -83,3 +86,77 @@ def test_anything_is_json_or_a_value_error(body: bytes) -> None:
         minijson.loads(body)
     except ValueError:
         return
+
+
+# Times
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+moments = st.datetimes(min_value=datetime(1, 1, 1), max_value=datetime(9999, 12, 31), timezones=st.just(UTC))
+
+
+@given(moments, st.integers(0, 9))
+def test_a_time_is_that_of_datetime(moment: datetime, digits: int) -> None:
+    """With as many digits of the second's fraction as there may be: ms as the platform prints them, or others."""
+    fraction = f"{moment.microsecond * 1000:09}"[:digits]
+    text = f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + ("." + fraction if fraction else "") + "Z"
+    whole = (moment.replace(microsecond=0) - EPOCH) // timedelta(seconds=1)
+    assert epoch_ns(text) == whole * 1_000_000_000 + int(fraction.ljust(9, "0"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1969-12-31T23:59:59Z", -1),
+        ("2024-02-29T12:00:00.000Z", 1_709_208_000),
+        ("2100-03-01T00:00:00.000Z", 4_107_542_400),  # no leap year
+        ("2000-02-29T23:59:59.000Z", 951_868_799),
+        ("2016-12-31T23:59:60.000Z", 1_483_228_800),  # a leap second is the next one
+    ],
+)
+def test_leap_years_and_the_epoch(text: str, seconds: int) -> None:
+    assert epoch_ns(text) == seconds * 1_000_000_000
+
+
+def test_more_than_nanoseconds_are_cut_off() -> None:
+    assert epoch_ns("1970-01-01T00:00:00.1234567899Z") == 123_456_789
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        5,
+        True,
+        ["2022-10-12T00:03:50.000Z"],
+        "",
+        "Z",
+        "2022-10-12",
+        "2022-10-12T00:03:50.000",
+        "2022-10-12T00:03:50+00:00",
+        "2022-10-12T00:03:50.000+02:00",
+        "2022-10-12 00:03:50.000Z",
+        "2022-10-12T00:03:5x.000Z",
+        "2022-10-12T00:03:50.0.0Z",
+        "22-10-12T00:03:50.000000Z",
+        "2022-10-12T00:03:50.\u0661Z",  # a digit, but not one of ours
+        "-022-10-12T00:03:50.000Z",
+    ],
+)
+def test_anything_else_is_no_time(value: object) -> None:
+    assert epoch_ns(value) is None
+
+
+def test_a_fraction_follows_a_point() -> None:
+    assert epoch_ns("2022-10-12T00:03:50?000Z") is None
+
+
+@given(st.text(max_size=40) | st.text("0123456789-T:.Z", min_size=18, max_size=30) | json_values)
+def test_no_value_breaks_it(value: object) -> None:
+    assert isinstance(epoch_ns(value), int | None)
+
+
+@given(moments, st.timedeltas(timedelta(hours=-12), timedelta(hours=12)))
+def test_times_are_told_in_utc_alone(moment: datetime, offset: timedelta) -> None:
+    text = moment.replace(tzinfo=timezone(offset)).isoformat()
+    assert epoch_ns(text) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.procfs import Status
-from truemem.window import KERNEL_SLACK_KIB, Peak, Window, current, peak
+from truemem.window import KERNEL_SLACK_KIB, VMHWM, Peak, Window, current, extended, peak
 
 MiB = 1024
 
@@ -63,6 +63,13 @@ def test_a_race_that_changed_nothing_is_not_worth_a_word() -> None:
     assert not known(made).raced
 
 
+def test_nor_is_one_at_the_beginning() -> None:
+    """What it can have hidden was not higher than what was seen."""
+    made = window([status(90, 60)], before=90)
+    made.started_raced = True
+    assert (known(made).estimate, known(made).raced) == (90 * MiB, False)
+
+
 def test_children_that_ended_widen_the_upper_bound_only() -> None:
     made = window([status(60, 55)])
     made.several, made.ended, made.unseen = True, 40 * MiB, 5 * MiB
@@ -104,6 +111,44 @@ def test_a_function_that_is_gone_held_what_was_last_seen() -> None:
     made = window([])
     made.last = 40 * MiB
     assert current(made) == 40 * MiB
+
+
+# A window that was closed at a rest which may have been none
+
+
+def known_peak(lower: int, upper: int, raced: bool = False) -> Peak:
+    return Peak(upper * MiB, lower * MiB, upper * MiB, VMHWM, raced)
+
+
+def test_what_came_after_an_early_close_may_have_been_its_own() -> None:
+    result = extended(known_peak(100, 100), known_peak(300, 300))
+    assert (result.lower, result.estimate, result.upper) == (100 * MiB, 100 * MiB, 300 * MiB)
+    assert (result.method, result.raced) == (VMHWM, True)
+
+
+def test_what_was_less_makes_no_difference() -> None:
+    result = extended(known_peak(100, 100), known_peak(80, 80))
+    assert (result.lower, result.estimate, result.upper, result.raced) == (100 * MiB, 100 * MiB, 100 * MiB, False)
+
+
+def test_nor_does_what_the_kernel_rounds() -> None:
+    rest = Peak(0, 0, 100 * MiB + KERNEL_SLACK_KIB, VMHWM, False)
+    assert not extended(known_peak(100, 100), rest).raced
+
+
+def test_a_race_stays_one() -> None:
+    assert extended(known_peak(90, 100, raced=True), known_peak(80, 80)).raced
+
+
+def test_without_a_bound_on_what_came_after_there_is_none() -> None:
+    unbounded = Peak(80 * MiB, 80 * MiB, 0, "sampled", False)
+    for made in (extended(known_peak(100, 100), unbounded), extended(known_peak(100, 100), None)):
+        assert (made.lower, made.upper, made.raced) == (100 * MiB, 0, True)
+
+
+def test_and_none_where_the_window_itself_had_none() -> None:
+    closed = Peak(80 * MiB, 80 * MiB, 0, "sampled", False)
+    assert extended(closed, known_peak(300, 300)).upper == 0
 
 
 levels = st.integers(0, 10_000)
@@ -149,3 +194,16 @@ def test_the_truth_of_one_process_is_never_outside(curve: list[int], lost: int, 
     made.closing = [Status(max(seen), seen[-1], seen[-1], 0, 0, 1)]
     result = known(made)
     assert result.lower <= max(curve) <= result.upper
+
+
+@given(st.lists(levels, min_size=1), st.lists(levels, min_size=1), st.integers(0, 20))
+def test_wherever_it_was_closed_the_truth_is_inside(before: list[int], after: list[int], own: int) -> None:
+    """A window is closed after `before`; of what came `after`, the first `own` points were the invocation's."""
+    closed, rest = (known_peak(max(curve), max(curve)) for curve in (before, after))
+    truth = max(before + after[:own]) * MiB
+    result = extended(closed, rest)
+    if result.upper:
+        assert result.lower <= truth <= result.upper
+        assert result.raced or truth - result.estimate <= KERNEL_SLACK_KIB
+    else:
+        assert result.raced

@@ -1,0 +1,119 @@
+"""Closes windows: at an event, or before it at rest; gives each to its record, and takes it back where it was early."""
+
+from __future__ import annotations
+
+import time
+
+from .window import extended, peak
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .publisher import Publisher
+    from .record import InvocationRecord
+    from .recorder import Cut, Recorder
+    from .running_clock import RunningClock
+    from .runtime_watch import RuntimeWatch
+    from .surroundings import Surroundings
+    from .telemetry import Event
+    from .window import Window
+
+MS = 1_000_000
+
+
+class Closing:
+    """Of one environment's windows."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        publisher: Publisher,
+        watch: RuntimeWatch,
+        surroundings: Surroundings,
+        clock: RunningClock,
+    ) -> None:
+        self._recorder = recorder
+        self._publisher = publisher
+        self._watch = watch
+        self._surroundings = surroundings
+        self._clock = clock
+        self._high_water_mark = 0
+        self._at_rest = False
+        """The last window was closed with the function at rest: the one that is open is the next invocation's."""
+
+    def cut(self) -> Cut | None:
+        """An event has come: read and reset now, or None where the last window was closed at rest already."""
+        return None if self._at_rest and self.confirm() else self._recorder.cut()
+
+    def close(self, closed_by: str, window: Window) -> None:
+        """The open record, if any, gets its window and what the environment holds at this moment."""
+        self._recorder.settle(window)
+        record = self._publisher.current()
+        if record is None:
+            if self._at_rest:
+                self._extend(closed_by, window)
+            return
+        record.closed, record.closed_by, record.closed_at_ms = True, closed_by, self._clock.running_ms
+        record.window = window
+        record.peak = peak(window)
+        self._mark(record)
+        self._surroundings.describe(record)
+
+    def begin(self, record: InvocationRecord, init: Window | None) -> None:
+        """The next invocation begins. `init` is the window of the init phase, before the first."""
+        self._at_rest = False
+        if init is not None:
+            record.init_peak = peak(init)
+            if record.init_peak is not None:
+                self._high_water_mark = record.init_peak.estimate
+        self._publisher.open(record)
+
+    def rest(self, done: Event | None, event_has_come: Callable[[], bool], let_go: Callable[[float], None]) -> bool:
+        """Close the window at rest, if it is one; False if not. `done` is the platform's word for it, else the
+        connections are looked at. `let_go` is told how long the runtime has been back, at most, in ms."""
+        cut = self._recorder.cut()
+        # If an event has come meanwhile, the runtime may have been released with it.
+        at_rest = not event_has_come()
+        if done is None and not (at_rest and cut.at_rest() and self._watch.unmoved()):
+            self._recorder.absorb(cut)
+            return False
+        record = self._publisher.current()
+        if done is not None:
+            let_go(max(0.0, (time.time_ns() - (done.time_ns or cut.done_ns)) / MS))
+        else:
+            let_go(self._watch.back_for_ms())
+            if record is not None:
+                record.provisional = True
+                self._watch.rest()
+        window = self._recorder.close(cut, None, at_rest=at_rest)
+        self.close("runtime-done" if done is not None else "idle", window)
+        self._at_rest = True
+        return True
+
+    def confirm(self) -> bool:
+        """Was it a rest at which the last window was closed? Nothing has been sent since then, so it was."""
+        record = self._publisher.last()
+        if record is not None and record.provisional:
+            if not self._watch.unmoved():
+                return False
+            record.provisional = False
+        return True
+
+    def _extend(self, closed_by: str, window: Window) -> None:
+        """The rest that the last window was closed at may have been none: what came after it may belong to it."""
+        record = self._publisher.last()
+        if record is None or record.peak is None or record.window is None or not record.provisional:
+            return
+        record.provisional, record.closed_by = False, closed_by
+        rest = peak(window)
+        record.peak = extended(record.peak, rest)
+        if rest is not None:
+            self._high_water_mark = max(self._high_water_mark, rest.estimate)
+        record.window.closing = window.closing or record.window.closing
+        self._mark(record)
+
+    def _mark(self, record: InvocationRecord) -> None:
+        if record.peak is not None:
+            self._high_water_mark = max(self._high_water_mark, record.peak.estimate)
+        record.high_water_mark = self._high_water_mark
