@@ -77,14 +77,14 @@ class Handler:
 
 
 HANDLERS = (
-    Handler("1 ms", "hold", 1, 1600),
-    Handler("5 ms", "hold", 5, 800),
-    Handler("20 ms", "hold", 20, 400),
-    Handler("100 ms", "hold", 100, 200),
-    Handler("500 ms", "hold", 500, 60),
-    Handler("100 ms, busy", "spike", 100, 200),
-    Handler("100 ms", "hold", 100, 120, 512, (OFF, AUTO)),
-    Handler("100 ms", "hold", 100, 120, 128, (OFF, AUTO)),
+    Handler("1 ms", "hold", 1, 400),
+    Handler("5 ms", "hold", 5, 300),
+    Handler("20 ms", "hold", 20, 160),
+    Handler("100 ms", "hold", 100, 100),
+    Handler("500 ms", "hold", 500, 40),
+    Handler("100 ms, busy", "spike", 100, 60),
+    Handler("100 ms", "hold", 100, 60, 512, (OFF, AUTO)),
+    Handler("100 ms", "hold", 100, 60, 128, (OFF, AUTO)),
 )
 
 

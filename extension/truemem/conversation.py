@@ -175,6 +175,7 @@ class Conversation:
         if self._sent_since(look):
             if self.state == BEGUN:  # event and response between two looks: which of them came in, nobody knows
                 self._refer(last)
+                self._settled = True
             return RESPONDING
         if self.state == WORKING:
             if not self.moved:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .conversation import BEGUN, BESIDE_MS
+from .conversation import BEGUN, BESIDE_MS, RESPONDING, WAITING
 from .hold import FOREVER, MISSES, Hold, Purse, patience_ns
 from .log import log
 from .outlook import Outlook
@@ -18,6 +18,9 @@ MS = 1_000_000
 
 BEGUN_NS = (3 * MS, (BESIDE_MS + 1) * MS)
 """Ages at which to look until the runtime is seen to have its event."""
+
+AGAIN_NS = MS // 2
+"""Interval of looks once the runtime has sent something."""
 
 LONGEST_NS = 25 * MS
 """Longest interval of looks, whatever they cost: should the invocation end early, and telemetry be lost."""
@@ -109,6 +112,8 @@ class Holder:
             for moment_ns in BEGUN_NS:
                 if now_ns < began_ns + moment_ns:
                     return began_ns + moment_ns
+        if self._watch.state in (RESPONDING, WAITING):
+            return now_ns + AGAIN_NS  # it cannot last
         wanted = round(self._outlook.interval_ms((now_ns - began_ns) / MS, self._cpu.cost_ns / MS) * MS)
         return now_ns + min(max(wanted, self._cpu.wait_ns(now_ns)), LONGEST_NS)
 

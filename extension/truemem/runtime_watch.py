@@ -79,6 +79,7 @@ class RuntimeWatch:
             self._sights[-1].completed = self._conversation.completed(look)
         self._active = wanted
         if not wanted:
+            self._conversation.state = BEGUN  # what it knows will be old
             return
         self._sights = [*self._sights[1 - PENDING :], Sight(request_id)]
         self._resting = False
@@ -103,7 +104,7 @@ class RuntimeWatch:
         if self.state == BROKEN:
             self._end(self._conversation.contradiction)
         # We may have been kept from running in between: it worked until the one at least, it waits since the other.
-        self._sights[-1].note(self.state, asked if self.state == WORKING else now)
+        self._sights[-1].note(self.state, asked if self.state == WORKING else now, continuous)
         if self.state != WAITING:
             self.worked_until_ns = monotonic
         if self._conversation.moved:

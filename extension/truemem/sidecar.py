@@ -279,6 +279,8 @@ class Sidecar:
         if self._holder.hold:
             self._holder.see(state, time.process_time_ns() - spent_before, now)
             self._next_look = self._holder.next_look(self._began, now)
+        if state == WAITING and self._holder.hold and self._watch.moved:
+            return  # it may be about to ask: closed if the next look sees the same
         if state == WAITING and self._publisher.current() is not None:
             self._rest(None)
         elif state == BROKEN and self._holder.hold:

@@ -37,10 +37,12 @@ class Event:
         return value if isinstance(value, str) and value else None
 
     def metric(self, name: str) -> float | None:
-        """A member of `metrics` that is a number, else None."""
+        """A member of `metrics` that is a number, and not infinite, else None."""
         metrics = self.record.get("metrics")
         value = metrics.get(name) if isinstance(metrics, dict) else None
-        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e15:
+            return None
+        return value
 
     @property
     def request_id(self) -> str | None:

@@ -13,9 +13,12 @@ MS = 1_000_000
 AGREEMENTS = 3
 """Invocations that must have agreed before the first hold."""
 
-EARLY_NS = 5 * MS
-"""Waiting seen longer than this before the runtime was done: the signal is wrong. (Event times are in whole ms, and
-the platform notes the end when it gets to it.)"""
+EARLY_NS = 20 * MS
+"""Waiting seen longer than this before the runtime was done: the signal is wrong. (The platform notes the end when it
+gets to it.)"""
+
+CONFIRMED_NS = 5 * MS
+"""Within this time of the runtime's end a rest is borne out by it. (Event times are in whole ms.)"""
 
 LATE_NS = 10 * MS
 """The same for work seen after it was done."""
@@ -40,11 +43,13 @@ class Sight:
         self.completed = False
         """By the next event it had sent something."""
 
-    def note(self, state: int, now_ns: int) -> None:
-        """One more look."""
+    def note(self, state: int, now_ns: int, continuous: bool = True) -> None:
+        """One more look. `continuous`: the environment cannot have been frozen and thawed with the next event since
+        the last."""
         if state == WORKING:
             self.worked_first_ns = self.worked_first_ns or now_ns
-            self.worked_ns = now_ns
+            if continuous:
+                self.worked_ns = now_ns
         if state != WAITING:
             self.waited_ns = 0
         elif not self.waited_ns:
@@ -74,7 +79,7 @@ class Trust:
             self.contradict(f"seen working {(sight.worked_ns - done_ns) / MS:.0f} ms after platform.runtimeDone")
         elif 0 < sight.worked_first_ns < done_ns and (waited_ns or sight.completed):
             self.agreed += 1
-        return bool(sight.rested_ns) and sight.rested_ns >= done_ns - EARLY_NS
+        return bool(sight.rested_ns) and sight.rested_ns >= done_ns - CONFIRMED_NS
 
     def contradict(self, why: str) -> None:
         """The signal is wrong."""

@@ -310,6 +310,24 @@ def test_was_something_sent_before_an_event_came(trace: str, unasked: bool) -> N
 
 
 @pytest.mark.parametrize(
+    ("trace", "asked"),
+    [
+        ("", False),
+        ("request", True),
+        ("event", False),
+        ("response", False),
+        ("request response", False),
+        ("own", False),
+    ],
+)
+def test_was_it_a_request_that_was_sent_after_it_had_seemed_to_wait(trace: str, asked: bool) -> None:
+    """On one connection it seems so from the answer on."""
+    scene = Scene(Client)
+    scene.play("event WORKING response answer WAITING " + trace)
+    assert scene.talk.asked(scene.client.look()) is asked
+
+
+@pytest.mark.parametrize(
     ("trace", "completed"),
     [
         ("", False),

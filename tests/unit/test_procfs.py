@@ -103,7 +103,7 @@ def test_the_sockets_of_a_process_are_those_it_has_open() -> None:
 def test_other_descriptors_are_no_sockets(tmp_path: Path) -> None:
     folder = tmp_path / "12/fd"
     folder.mkdir(parents=True)
-    for number, target in enumerate(["socket:[4711]", "pipe:[1]", "/tmp/socket:[2]", "anon_inode:[eventpoll]"]):
+    for number, target in enumerate(["socket:[4711]", "pipe:[1]", "/run/socket:[2]", "anon_inode:[eventpoll]"]):
         (folder / str(number)).symlink_to(target)
     (folder / "9").write_text("no link at all")  # closed meanwhile
     assert Procfs(str(tmp_path)).sockets(12) == {4711}

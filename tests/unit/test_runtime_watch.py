@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from truemem import runtime_watch
 from truemem.conversation import BEGUN, BROKEN, JIFFY_MS, RESPONDING, STALE_MS, WAITING, WORKING
 from truemem.inet_diag import Connection, DiagError
 from truemem.procfs import Procfs
-from truemem.runtime_watch import MS, PENDING, RuntimeWatch
+from truemem.runtime_watch import IDLE_LOOK_NS, MS, PENDING, RuntimeWatch
 from truemem.telemetry import RUNTIME_DONE, Event
 from truemem.trust import AGREEMENTS
 
@@ -171,6 +173,49 @@ def test_what_is_not_wanted_never_looks(monkeypatch: pytest.MonkeyPatch) -> None
     assert (scene.looks, scene.opened) == (0, [])
 
 
+def test_an_invocation_that_nobody_is_to_look_at(scene: Scene) -> None:
+    scene.whole()
+    looks = scene.looks
+    scene.watch.begin("unseen", wanted=False)
+    assert scene.looks == looks + 1, "once more, for the end of the one before"
+    assert (scene.watch.watching, scene.watch.look(), scene.watch.unmoved()) == (False, BROKEN, False)
+    scene.watch.begin("unseen, too", wanted=False)
+    assert scene.looks == looks + 1
+    assert not scene.watch.trust.ended
+
+
+def test_after_such_a_one_the_next_begins_like_the_first(scene: Scene) -> None:
+    scene.whole()
+    scene.watch.begin("unseen", wanted=False)
+    scene.client.event()
+    scene.client.wait(50)
+    scene.respond()
+    scene.client.wait(30)
+    scene.begin()
+    assert scene.watch.look() == BEGUN
+    scene.client.event()
+    scene.client.response()
+    assert scene.watch.look() == RESPONDING
+
+
+def test_where_nothing_is_held_looks_become_rarer(scene: Scene) -> None:
+    scene.begin()
+    looks = []
+    for _ in range(1000):
+        scene.client.wait(1)
+        if scene.watch.due(scene.monotonic_ns()):
+            scene.watch.look()
+            looks.append(scene.client.now_ms)
+    gaps = [later - earlier for earlier, later in pairwise(looks)]
+    assert gaps == sorted(gaps)
+    assert min(gaps) * MS >= IDLE_LOOK_NS
+    assert max(gaps) >= 2 * min(gaps)
+
+
+def test_what_is_not_watched_is_never_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not made(monkeypatch, wanted=False).watch.due(10**18)
+
+
 # Rest
 
 
@@ -228,6 +273,19 @@ def test_curls_event_at_rest_is_no_contradiction(monkeypatch: pytest.MonkeyPatch
     assert scene.watch.watching
 
 
+def test_the_request_itself_may_come_after_the_window_was_closed(scene: Scene) -> None:
+    """Between the answer and the request it seems to wait."""
+    scene.work()
+    scene.client.response()
+    scene.client.answer()
+    assert scene.watch.look() == WAITING
+    scene.watch.rest()
+    scene.client.request()
+    assert not scene.watch.unmoved()
+    assert scene.watch.look() == BEGUN
+    assert scene.watch.watching
+
+
 def test_what_is_sent_at_rest_before_an_event_is_a_contradiction(scene: Scene, logged: list[str]) -> None:
     scene.whole()
     scene.watch.rest()
@@ -280,10 +338,10 @@ def test_waiting_seen_too_early_ends_the_watching(scene: Scene, logged: list[str
     scene.work()
     scene.respond()
     scene.watch.look()
-    scene.client.wait(20)
+    scene.client.wait(30)
     assert not scene.done()
     assert (scene.watch.watching, scene.watch.look(), scene.closed) == (False, BROKEN, 1)
-    assert "seen waiting 20 ms before" in logged[0]
+    assert "seen waiting 30 ms before" in logged[0]
 
 
 def test_that_it_has_not_moved_yet_proves_nothing(scene: Scene) -> None:
@@ -291,7 +349,7 @@ def test_that_it_has_not_moved_yet_proves_nothing(scene: Scene) -> None:
     scene.respond()
     scene.watch.look()
     assert scene.watch.unmoved()
-    scene.client.wait(20)
+    scene.client.wait(30)
     scene.done()
     assert not scene.watch.watching
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.conversation import BEGUN, BROKEN, RESPONDING, WAITING, WORKING
-from truemem.trust import AGREEMENTS, EARLY_NS, LATE_NS, Sight, Trust
+from truemem.trust import AGREEMENTS, CONFIRMED_NS, EARLY_NS, LATE_NS, Sight, Trust
 
 MS = 1_000_000
 DONE = 1_700_000_000_000 * MS
@@ -48,9 +48,9 @@ def test_waiting_seen_at_about_the_end_or_later_agrees(waited_ms: float) -> None
 
 def test_waiting_seen_early_is_a_contradiction() -> None:
     trust = Trust()
-    trust.judge(sight((-40, WORKING), (-20, WAITING)), DONE)
+    trust.judge(sight((-40, WORKING), (-30, WAITING)), DONE)
     assert trust.agreed == 0
-    assert "waiting 20 ms before" in trust.ended
+    assert "waiting 30 ms before" in trust.ended
 
 
 def test_waiting_that_was_followed_by_work_is_forgotten() -> None:
@@ -70,7 +70,7 @@ def test_one_contradiction_is_final() -> None:
     trust = Trust()
     for _ in range(AGREEMENTS):
         trust.judge(sight(*GOOD), DONE)
-    trust.judge(sight((-20, WAITING)), DONE)
+    trust.judge(sight((-30, WAITING)), DONE)
     why = trust.ended
     assert not trust.usable
     for _ in range(10):
@@ -107,12 +107,21 @@ def test_an_end_that_only_the_next_event_shows_is_an_agreement() -> None:
 # Rests: where the window was closed
 
 
-@pytest.mark.parametrize(("rested_ms", "confirmed"), [(-20, False), (-EARLY_NS / MS, True), (0.5, True), (80, True)])
+@pytest.mark.parametrize(
+    ("rested_ms", "confirmed"), [(-30, False), (-CONFIRMED_NS / MS, True), (0.5, True), (80, True)]
+)
 def test_a_rest_is_confirmed_by_its_time(rested_ms: float, confirmed: bool) -> None:
     trust, seen = Trust(), sight(*GOOD)
     seen.rested_ns = DONE + round(rested_ms * MS)
     assert trust.judge(seen, DONE) is confirmed
     assert bool(trust.ended) is not confirmed
+
+
+def test_in_between_a_rest_is_neither_confirmed_nor_denied() -> None:
+    trust, seen = Trust(), sight(*GOOD)
+    seen.rested_ns = DONE - CONFIRMED_NS - MS
+    assert not trust.judge(seen, DONE)
+    assert not trust.ended
 
 
 def test_where_there_was_no_rest_none_is_confirmed() -> None:
