@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .window import extended, peak
+from .window import peak
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .runtime_watch import RuntimeWatch
     from .surroundings import Surroundings
     from .telemetry import Event
-    from .window import Window
+    from .window import Peak, Window
 
 MS = 1_000_000
 
@@ -41,6 +41,8 @@ class Closing:
         self._high_water_mark = 0
         self._at_rest = False
         """The last window was closed with the function at rest: the one that is open is the next invocation's."""
+        self._disproven = False
+        """It was not at rest, as is known by now."""
 
     def cut(self) -> Cut | None:
         """An event has come: read and reset now, or None where the last window was closed at rest already."""
@@ -51,13 +53,15 @@ class Closing:
         self._recorder.settle(window)
         record = self._publisher.current()
         if record is None:
-            if self._at_rest:
-                self._extend(closed_by, window)
+            last = self._publisher.last()
+            if self._at_rest and last is not None and last.provisional:
+                self._follow(last, window, closed_by)
             return
         record.closed, record.closed_by, record.closed_at_ms = True, closed_by, self._clock.running_ms
         record.window = window
         record.peak = peak(window)
-        self._mark(record)
+        self._mark(record.peak)
+        record.high_water_mark = self._high_water_mark
         self._surroundings.describe(record)
 
     def begin(self, record: InvocationRecord, init: Window | None) -> None:
@@ -65,8 +69,7 @@ class Closing:
         self._at_rest = False
         if init is not None:
             record.init_peak = peak(init)
-            if record.init_peak is not None:
-                self._high_water_mark = record.init_peak.estimate
+            self._mark(record.init_peak)
         self._publisher.open(record)
 
     def rest(self, done: Event | None, event_has_come: Callable[[], bool], let_go: Callable[[float], None]) -> bool:
@@ -95,25 +98,20 @@ class Closing:
         """Was it a rest at which the last window was closed? Nothing has been sent since then, so it was."""
         record = self._publisher.last()
         if record is not None and record.provisional:
-            if not self._watch.unmoved():
-                return False
-            record.provisional = False
+            unmoved = self._watch.unmoved()
+            self._disproven = unmoved is False
+            record.provisional = not unmoved
+            return not record.provisional
         return True
 
-    def _extend(self, closed_by: str, window: Window) -> None:
-        """The rest that the last window was closed at may have been none: what came after it may belong to it."""
-        record = self._publisher.last()
-        if record is None or record.peak is None or record.window is None or not record.provisional:
-            return
-        record.provisional, record.closed_by = False, closed_by
-        rest = peak(window)
-        record.peak = extended(record.peak, rest)
-        if rest is not None:
-            self._high_water_mark = max(self._high_water_mark, rest.estimate)
-        record.window.closing = window.closing or record.window.closing
-        self._mark(record)
+    def _follow(self, record: InvocationRecord, window: Window, closed_by: str) -> None:
+        """The rest that its window was closed at may have been none, then what came after it belongs to it. Where a
+        short invocation has followed at once, the connections do not tell: platform.runtimeDone will."""
+        self._mark(peak(window))
+        record.after = window, closed_by
+        if self._disproven:
+            record.decide(rested=False)
 
-    def _mark(self, record: InvocationRecord) -> None:
-        if record.peak is not None:
-            self._high_water_mark = max(self._high_water_mark, record.peak.estimate)
-        record.high_water_mark = self._high_water_mark
+    def _mark(self, reached: Peak | None) -> None:
+        if reached is not None:
+            self._high_water_mark = max(self._high_water_mark, reached.estimate)

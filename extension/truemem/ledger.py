@@ -41,11 +41,15 @@ class Ledger:
         """The last invocation, if it is still here."""
         return self._waiting[-1] if self._waiting else None
 
+    def find(self, request_id: str | None) -> InvocationRecord | None:
+        """That invocation, if it is still here."""
+        return next((record for record in self._waiting if record.request_id == request_id), None)
+
     def join(self, event: Event) -> None:
         """Add what the platform says. Events about invocations that are not waiting are passed over."""
-        for record in self._waiting:
-            if record.request_id == event.request_id:
-                _join(record, event)
+        record = self.find(event.request_id)
+        if record is not None:
+            _join(record, event)
 
     def due(self, running_ms: float) -> InvocationRecord | None:
         """Take the first record if it can be printed now, else None.
@@ -53,11 +57,13 @@ class Ledger:
         `running_ms` is the time that the environment has run, freezes left out, on the scale of `closed_at_ms`.
         """
         closed = [record for record in self._waiting if record.closed]
-        return self._waiting.pop(0) if closed and self._is_due(closed, running_ms) else None
+        if not closed or not self._is_due(closed, running_ms):
+            return None
+        return _settled(self._waiting.pop(0))
 
     def _is_due(self, closed: list[InvocationRecord], running_ms: float) -> bool:
-        if closed[0].provisional:
-            return False
+        if closed[0].provisional and closed[0].after is None:
+            return False  # the next event will tell
         if closed[0].report_came or not self._reports or len(closed) > WAITING:
             return True
         return len(closed) > 1 and running_ms - closed[0].closed_at_ms >= CHANCE_MS
@@ -69,7 +75,14 @@ class Ledger:
     def rest(self) -> list[InvocationRecord]:
         """Take everything: the environment ends."""
         rest, self._waiting = self._waiting, []
-        return rest
+        return [_settled(record) for record in rest]
+
+
+def _settled(record: InvocationRecord) -> InvocationRecord:
+    """platform.runtimeDone, which comes before the report, has not borne out the rest that it was closed at."""
+    if record.after is not None:
+        record.decide(rested=False)
+    return record
 
 
 def _join(record: InvocationRecord, event: Event) -> None:

@@ -42,6 +42,10 @@ class Publisher:
         """The last invocation, if it has not been printed yet."""
         return self._ledger.last()
 
+    def find(self, request_id: str | None) -> InvocationRecord | None:
+        """That invocation, if it has not been printed yet."""
+        return self._ledger.find(request_id)
+
     def complete(self) -> bool:
         """True when no record waits for a report."""
         return self._ledger.complete()

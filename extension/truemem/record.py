@@ -6,7 +6,7 @@ kernel prints them, and leave in MiB with two decimals.
 
 from __future__ import annotations
 
-from .window import current
+from .window import current, extended, peak
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class InvocationRecord:
     """One invocation, filled in as its parts become known."""
 
     __slots__ = (
+        "after",
         "closed",
         "closed_at_ms",
         "closed_by",
@@ -103,7 +104,9 @@ class InvocationRecord:
         self.closed_by = ""
         """`next-invoke`, `idle`, `runtime-done` or `shutdown`."""
         self.provisional = False
-        """Closed at a rest that nothing has confirmed yet: not to be printed."""
+        """Closed at a rest that nothing has confirmed yet."""
+        self.after: tuple[Window, str] | None = None
+        """While provisional: the window from that rest until the next event came, and what ended it."""
         self.hold_ms: float | None = None
         """What holding the invocation open has added to it, at most; None if it was not held, or nobody knows."""
         self.init_peak: Peak | None = None
@@ -123,6 +126,18 @@ class InvocationRecord:
         self.report_came = False
         self.dropped = 0
         """What was lost since the last line: telemetry, readings, lines."""
+
+    def decide(self, rested: bool) -> None:
+        """Was it a rest at which the window was closed? Else what came `after` may belong to it as well."""
+        if self.after is not None and self.window is not None and not rested:
+            rest, self.closed_by = self.after
+            after = peak(rest)
+            if self.peak is not None:
+                self.peak = extended(self.peak, after)
+            if after is not None:
+                self.high_water_mark = max(self.high_water_mark, after.estimate)
+            self.window.closing = rest.closing or self.window.closing
+        self.provisional, self.after = False, None
 
 
 def mib(kib: int) -> float:

@@ -111,14 +111,16 @@ class RuntimeWatch:
             self.moved_ns = monotonic
         return self.state
 
-    def unmoved(self) -> bool:
-        """Has the runtime sent nothing since it was last seen waiting? False if nobody knows."""
-        if not self.watching or self.state != WAITING:
-            return False
-        look = self._look()
-        rests = look is not None and self._conversation.rests(look)
+    def unmoved(self) -> bool | None:
+        """Has the runtime sent nothing since it was last seen waiting? None if nobody knows: it may have sent the
+        response to the next event already."""
+        look = self._look() if self.watching and self.state == WAITING else None
+        if look is None:
+            return None
+        rests = self._conversation.rests(look)
         self._sights[-1].proven = rests and self._resting
-        return rests
+        disproven = self._conversation.sent_unasked(look) or self._conversation.asked(look)
+        return True if rests else False if disproven else None
 
     def back_for_ms(self) -> float:
         """At most so long it has been waiting."""

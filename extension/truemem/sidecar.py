@@ -202,9 +202,8 @@ class Sidecar:
 
     def _on_shutdown(self, event: dict[str, Any], closed: Window | None) -> None:
         self._over = True
-        if closed is not None and self._publisher.current() is not None:
+        if closed is not None:
             self._closing.close("shutdown", closed)
-            closed = None
         remaining = float(event.get("deadlineMs", 0)) - time.time_ns() // MS
         until = time.monotonic_ns() + round(max(0.0, min(LAST_REPORT_MS, remaining / 2)) * MS)
         while self._bodies:
@@ -214,8 +213,6 @@ class Sidecar:
                 self._bodies += self._listener.ready(descriptor)
             while self._bodies:
                 self._on_telemetry(self._bodies.pop(0))
-        if closed is not None:
-            self._closing.close("shutdown", closed)
         self._publisher.print_rest()
 
     def _recover(self, error: ApiError) -> None:
@@ -257,18 +254,17 @@ class Sidecar:
 
     def _on_runtime_done(self, event: telemetry.Event) -> None:
         """The runtime rests, if we still run: close the window here, where there is no race."""
-        record = self._publisher.last()
-        if record is not None and record.request_id != event.request_id:
-            record = None
-        if record is not None and not self._over and not self._waiting.event_has_come():
+        record = self._publisher.find(event.request_id)
+        is_last = record is not None and record is self._publisher.last()
+        if record is not None and is_last and not self._over and not self._waiting.event_has_come():
             if not record.closed:
                 self._watch.look(continuous=self._holder.hold is not None)
                 self._rest(event)
             elif record.provisional and not self._closing.confirm():
                 self._rest(event)
-        confirmed = self._watch.done(event)
-        if confirmed and self._over and record is not None:
-            record.provisional = False  # the runtime is gone, and cannot be asked any more
+        rested = self._watch.done(event)
+        if record is not None and record.after is not None:
+            record.decide(rested)
 
     # Rest
 

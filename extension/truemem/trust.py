@@ -17,8 +17,8 @@ EARLY_NS = 20 * MS
 """Waiting seen longer than this before the runtime was done: the signal is wrong. (The platform notes the end when it
 gets to it.)"""
 
-CONFIRMED_NS = 5 * MS
-"""Within this time of the runtime's end a rest is borne out by it. (Event times are in whole ms.)"""
+CONFIRMED_NS = 2 * MS
+"""Within this time of the runtime's end a rest is borne out by it. (Event times are in whole ms, cut off.)"""
 
 LATE_NS = 10 * MS
 """The same for work seen after it was done."""

@@ -60,11 +60,11 @@ class Watch:
     """Says of the runtime whatever the test wants."""
 
     def __init__(self) -> None:
-        self.rests = True
-        """Has it sent nothing since it was seen waiting? False also where nobody knows."""
+        self.rests: bool | None = True
+        """Has it sent nothing since it was seen waiting? None where nobody knows."""
         self.rested = 0
 
-    def unmoved(self) -> bool:
+    def unmoved(self) -> bool | None:
         return self.rests
 
     def back_for_ms(self) -> float:
@@ -300,6 +300,58 @@ def test_the_platforms_word_may_find_out_as_well(scene: Scene) -> None:
     assert len(scene.output.lines) == 1
 
 
+# A rest that only platform.runtimeDone can tell from none
+
+
+@pytest.fixture
+def undecided() -> Scene:
+    """At the next event the runtime has sent something, and it may be the response to that event."""
+    made = Scene(Quiet(), reports=True)
+    made.event()
+    touch(made, 100)
+    made.rest()
+    touch(made, 300)
+    made.watch.rests = None
+    made.event()
+    return made
+
+
+def printed_first(scene: Scene) -> dict[str, Any]:
+    """The line of the first invocation, once its report has come."""
+    scene.event()
+    assert scene.printed() == []
+    scene.publisher.join(Event(REPORT, {"requestId": "1"}))
+    scene.print_due()
+    (line,) = scene.output.lines
+    return line
+
+
+def test_where_a_short_invocation_has_followed_at_once_the_platforms_word_decides(undecided: Scene) -> None:
+    undecided.records[0].decide(rested=True)
+    line = printed_first(undecided)
+    assert (line["closedBy"], line["PeakRSS"]) == ("idle", line["peakUpper"])
+    assert mib_above(undecided, "PeakRSS") == mib_above(undecided, "highWaterMark") == 100
+    assert "raced" not in line
+
+
+def test_what_was_done_before_we_came_to_it_is_the_next_ones_and_its_marks(undecided: Scene) -> None:
+    undecided.records[0].decide(rested=True)
+    printed_first(undecided)
+    second = undecided.records[1]
+    assert second.peak is not None
+    assert second.peak.upper >= second.high_water_mark == START_KIB + 300 * MIB
+
+
+@pytest.mark.parametrize("word", ["against it", "none"])
+def test_and_may_decide_against_it_or_be_lost(undecided: Scene, word: str) -> None:
+    if word == "against it":
+        undecided.records[0].decide(rested=False)
+    line = printed_first(undecided)
+    assert (mib_above(undecided, "peakLower"), mib_above(undecided, "peakUpper")) == (100, 300)
+    assert mib_above(undecided, "highWaterMark") == 300
+    assert (line["closedBy"], line["raced"]) == ("next-invoke", True)
+
+
 def test_at_shutdown_as_well(scene: Scene) -> None:
     scene.rest()
     touch(scene, 300)
@@ -378,6 +430,11 @@ def check(scene: Scene, truths: list[int]) -> None:
             assert abs(found.estimate - truth) <= KERNEL_SLACK_KIB
 
 
+def at_the_event(early: bool) -> st.SearchStrategy[bool | None]:
+    """What the watch may say then of the last rest."""
+    return st.sampled_from([None, False] if early else [None, False, True])
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     data=st.data(), invocations=st.lists(changes, min_size=1, max_size=4), timestamps=st.booleans(), wrong=st.booleans()
@@ -398,8 +455,11 @@ def test_whatever_is_taken_for_a_rest_the_bounds_hold(
         after = data.draw(st.sampled_from([AWAKE_NS, ASLEEP_NS, 20 * ASLEEP_NS])) + 1
         world.begin(made, arrived + after, arrived + ASLEEP_NS + 1)
         world.now_ns = arrived
-        scene.watch.rests = not early and data.draw(st.booleans())
+        scene.watch.rests = data.draw(at_the_event(early))
         scene.event(arrived if timestamps else None, looked)
+        if data.draw(st.booleans()):  # the platform's word on the one before
+            for record in scene.records[-2:-1]:
+                record.decide(rested=not early)
         early = False
         for _ in range(data.draw(st.integers(0, 3))):
             if data.draw(st.booleans()):
@@ -414,6 +474,7 @@ def test_whatever_is_taken_for_a_rest_the_bounds_hold(
             if scene.publisher.current() is not None or not scene.closing.confirm():
                 scene.rest(done())
                 early = False
-    scene.watch.rests = not early
+    scene.watch.rests = data.draw(at_the_event(early))
     scene.event(closed_by="shutdown")
+    scene.publisher.print_rest()
     check(scene, truths)

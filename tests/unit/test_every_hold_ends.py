@@ -149,14 +149,17 @@ def test_always_holds_until_the_platform_says_that_it_is_done() -> None:
     assert all(asked >= done + 25 * MS for asked, done in zip(world.asked_at, world.done_at, strict=True))
 
 
+SEQUENCE: dict[str, st.SearchStrategy[Any]] = {
+    "first": usual,
+    "then": st.lists(st.none() | plans, min_size=1, max_size=8),
+    "fault": faults,
+    "fresh": st.booleans(),
+    "data": st.data(),
+}
+
+
 @settings(max_examples=400, deadline=None)
-@given(
-    first=usual,
-    then=st.lists(st.none() | plans, min_size=1, max_size=8),
-    fault=faults,
-    fresh=st.booleans(),
-    data=st.data(),
-)
+@given(**SEQUENCE)
 def test_whatever_fails_no_hold_hangs(
     first: list[Plan], then: list[Plan | None], fault: Faults, fresh: bool, data: st.DataObject
 ) -> None:
@@ -169,13 +172,7 @@ def test_whatever_fails_no_hold_hangs(
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    first=usual,
-    then=st.lists(st.none() | plans, min_size=1, max_size=8),
-    fault=faults,
-    fresh=st.booleans(),
-    data=st.data(),
-)
+@given(**SEQUENCE)
 def test_where_the_platform_promises_its_word_and_does_not_keep_it_patience_ends(
     first: list[Plan], then: list[Plan | None], fault: Faults, fresh: bool, data: st.DataObject
 ) -> None:

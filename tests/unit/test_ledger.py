@@ -8,6 +8,7 @@ import pytest
 from truemem.ledger import CHANCE_MS, WAITING, Ledger
 from truemem.record import InvocationRecord
 from truemem.telemetry import REPORT, RUNTIME_DONE, START, Event
+from truemem.window import Window
 
 
 def opened(ledger: Ledger, request_id: str) -> InvocationRecord:
@@ -101,6 +102,16 @@ def test_without_telemetry_it_waits_as_well() -> None:
     assert due(ledger) == []
     record.provisional = False
     assert due(ledger) == ["1"]
+
+
+def test_where_the_next_event_has_not_told_it_waits_for_the_platforms_word_no_longer_than_for_its_report() -> None:
+    ledger = Ledger()
+    first, second = opened(ledger, "1"), opened(ledger, "2")
+    first.closed = second.closed = first.provisional = True
+    first.after = Window(0, 0, resets=True), "next-invoke"
+    assert due(ledger, CHANCE_MS - 1) == []
+    assert due(ledger, CHANCE_MS) == ["1"]
+    assert not first.provisional
 
 
 def test_at_the_end_it_is_taken_as_it_is() -> None:

@@ -178,7 +178,7 @@ def test_an_invocation_that_nobody_is_to_look_at(scene: Scene) -> None:
     looks = scene.looks
     scene.watch.begin("unseen", wanted=False)
     assert scene.looks == looks + 1, "once more, for the end of the one before"
-    assert (scene.watch.watching, scene.watch.look(), scene.watch.unmoved()) == (False, BROKEN, False)
+    assert (scene.watch.watching, scene.watch.look(), scene.watch.unmoved()) == (False, BROKEN, None)
     scene.watch.begin("unseen, too", wanted=False)
     assert scene.looks == looks + 1
     assert not scene.watch.trust.ended
@@ -221,16 +221,37 @@ def test_what_is_not_watched_is_never_due(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_it_is_unmoved_while_it_waits_and_sends_nothing(scene: Scene) -> None:
     scene.work()
-    assert not scene.watch.unmoved()
+    assert scene.watch.unmoved() is None
     scene.respond()
-    assert not scene.watch.unmoved(), "it has not been seen waiting"
+    assert scene.watch.unmoved() is None, "it has not been seen waiting"
     scene.watch.look()
-    assert scene.watch.unmoved()
+    assert scene.watch.unmoved() is True
     scene.client.wait(60_000)
     scene.client.event()
-    assert scene.watch.unmoved()
+    assert scene.watch.unmoved() is True
+
+
+def test_what_it_has_sent_after_an_event_may_be_the_next_response(scene: Scene) -> None:
+    scene.whole()
+    scene.client.event()
     scene.client.response()
-    assert not scene.watch.unmoved()
+    assert scene.watch.unmoved() is None
+
+
+def test_what_it_has_sent_without_an_event_tells_that_it_did_not_rest(scene: Scene) -> None:
+    scene.whole()
+    scene.client.response()
+    assert scene.watch.unmoved() is False
+
+
+def test_and_so_does_a_request_that_came_later_even_if_the_event_has_come(scene: Scene) -> None:
+    scene.work()
+    scene.client.response()
+    scene.client.answer()
+    assert scene.watch.look() == WAITING, "on one connection it seems so from the answer on"
+    scene.client.request()
+    scene.client.event()
+    assert scene.watch.unmoved() is False
 
 
 def test_how_long_it_has_been_back_is_told_at_most_by_the_last_look_that_saw_it_at_work(scene: Scene) -> None:
@@ -395,7 +416,7 @@ def test_any_failure_ends_the_watching_and_nothing_else(
     looks = scene.looks
     scene.begin()
     assert scene.watch.look() == BROKEN
-    assert (scene.watch.unmoved(), scene.done()) == (False, False)
+    assert (scene.watch.unmoved(), scene.done()) == (None, False)
     assert (scene.looks, len(logged)) == (looks, 1)
 
 
