@@ -37,9 +37,9 @@ pytest: $(READY)
 	@$(BIN)/pytest $(ARGS)
 
 bench: $(READY) ## Measure every figure of the READMEs and write it there
-	@$(BIN)/python benchmarks/accuracy.py
-	@$(BIN)/python benchmarks/hold.py
-	@$(BIN)/python benchmarks/sample_settings.py
+	@failed=; for program in accuracy hold sample_settings; do \
+		$(BIN)/python benchmarks/$$program.py || failed="$$failed $$program"; \
+	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
 lock: ## Resolve the dependencies anew into requirements.lock
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv
