@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types pytest bench lock clean
+.PHONY: help setup demo test lint types pytest layer executable bench gate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ setup: $(READY) ## Make .venv from the lock file
 demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict, a picture
 	@$(BIN)/python -m truemem_workbench.demo $(ARGS)
 
-test: lint types pytest ## Lint, types, tests
+test: lint types layer pytest executable ## Lint, types, tests; the scenarios also against the layer's executable
 
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -36,15 +36,26 @@ types: $(READY)
 pytest: $(READY)
 	@$(BIN)/pytest $(ARGS)
 
-bench: $(READY) ## Measure every figure of the READMEs and write it there
-	@failed=; for program in accuracy hold sample_settings; do \
+layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
+	@$(BIN)/python -m layer $(ARGS)
+
+executable: layer ## The scenarios against the layer's executable
+	@TRUEMEM_TEST_SIDECAR=$(CURDIR)/dist/$(shell uname -m | sed s/aarch64/arm64/)/extensions/truemem $(BIN)/pytest tests/scenarios
+
+bench: layer ## Measure every figure of the READMEs and write it there
+	@failed=; for program in accuracy hold sample_settings layer; do \
 		$(BIN)/python benchmarks/$$program.py || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
+
+gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
+	@$(BIN)/python benchmarks/gate.py $(ARGS)
 
 lock: ## Resolve the dependencies anew into requirements.lock
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --no-header \
 		--no-emit-index-url --output-file requirements.lock pyproject.toml $(ARGS)
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --output-file layer/toolchain.lock layer/toolchain.in $(ARGS)
 	@rm -rf $(VENV)/lock
 
 clean: ## Remove what the other targets made

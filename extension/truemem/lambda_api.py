@@ -106,11 +106,14 @@ class LambdaApi:
         connection = _socket.socket(family, _socket.SOCK_STREAM)
         try:
             connection.connect((self._host, self._port))
-            connection.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
-            connection.setsockopt(_socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         except OSError:
             connection.close()
             raise
+        for level, option in (_socket.IPPROTO_TCP, _socket.TCP_NODELAY), (_socket.SOL_SOCKET, SO_TIMESTAMPNS):
+            try:
+                connection.setsockopt(level, option, 1)
+            except OSError:  # a sandbox without it (qemu-user, gVisor): slower, or less well known, and no more
+                continue
         return connection
 
     def _send(self, method: str, path: str, body: str, headers: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,10 @@ from truemem_workbench.local import Function, Invocation, LocalLambda, Settings
 from tests.emf_check import valid_emf
 
 FUNCTIONS = Path(__file__).with_name("functions")
-SIDECAR = Path(truemem.__file__).parents[1] / "run"
+SOURCE = Path(truemem.__file__).parents[1] / "run"
+"""The sidecar under an ordinary python3."""
+SIDECAR = Path(os.environ.get("TRUEMEM_TEST_SIDECAR") or SOURCE)
+"""The one that the scenarios attach: also the layer's executable (`make executable`)."""
 
 SLACK_MIB = 0.5
 """What the kernel's own bookkeeping may be off by, as promised."""

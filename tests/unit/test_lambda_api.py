@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _socket
+import errno
 import socket
 import threading
 from collections.abc import Iterator
@@ -140,3 +142,16 @@ def test_an_ipv6_address() -> None:
         connection, _ = listening.accept()
         with connection:
             assert connection.recv(100).startswith(b"POST /2020-01-01/extension/register")
+
+
+def test_where_the_kernel_has_no_socket_options_it_works_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Bare(_socket.socket):
+        def setsockopt(self, *_: object) -> None:
+            raise OSError(errno.ENOPROTOOPT, "Protocol not available")
+
+    monkeypatch.setattr(_socket, "socket", Bare)
+    with server(REGISTERED, INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        assert api.receive_event() == EVENT
+        assert api.arrived_ns is None

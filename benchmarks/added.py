@@ -1,0 +1,119 @@
+"""What an attached sidecar adds to the function: paired runs under the local Lambda, with it and without."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from truemem_workbench.local import Function, LocalLambda, Settings
+
+from benchmarks.accuracy import percentile
+from tests.scenarios.environment import FUNCTIONS
+
+BLOCK = 20
+"""So many in a row, then it is the other's turn."""
+
+WARM_UP = 10
+
+
+@dataclass(frozen=True)
+class Added:
+    """One row. Times in ms."""
+
+    handler: str
+    invocations: int
+    """With the sidecar, and as many without."""
+    duration_p50: tuple[float, float]
+    """The runtime's own duration (platform.runtimeDone), without and with."""
+    duration_p99: tuple[float, float]
+    difference: float
+    """Of the means, from block to block,"""
+    error: float
+    """and its standard error."""
+    after_p50: tuple[float, float]
+    """From the runtime's end to the invocation's, without and with: what a sidecar that waits would add."""
+    line_bytes: float
+    """Of the sidecar's line, in the mean."""
+
+
+HANDLERS: Sequence[tuple[str, str, float]] = (
+    ("sleeps 5 ms with 8 MiB", "hold", 5.0),
+    ("computes for 5 ms with 8 MiB", "spike", 5.0),
+)
+
+
+def environment(sidecar: Path | None) -> LocalLambda:
+    """A function of one vCPU, with the sidecar or without."""
+    settings = Settings(memory_mib=1769, extensions=[sidecar] if sidecar is not None else [])
+    return LocalLambda(Function.from_handler(f"{FUNCTIONS / 'touch.py'}:handler"), settings)
+
+
+def spans(local: LocalLambda) -> dict[str, tuple[float, float]]:
+    """Request id to the runtime's duration, and the time from its end to the invocation's."""
+    done: dict[str, float] = {}
+    reported: dict[str, float] = {}
+    for event in local.events:
+        record = event["record"]
+        if event["type"] == "platform.runtimeDone":
+            done[record["requestId"]] = record["metrics"]["durationMs"]
+        elif event["type"] == "platform.report":
+            reported[record["requestId"]] = record["metrics"]["durationMs"]
+    return {name: (duration, reported[name] - duration) for name, duration in done.items() if name in reported}
+
+
+def measure(sidecar: Path, blocks: int, advance: Callable[[], None]) -> list[Added]:
+    """Both by turns, in environments that stay open."""
+    rows = []
+    for name, do, ms in HANDLERS:
+        event = {"do": do, "mib": 8, "ms": ms}
+        asked: dict[str, list[list[str]]] = {"without": [], "with": []}
+        made = {"without": environment(None), "with": environment(sidecar)}
+        with made["without"], made["with"]:
+            for local in made.values():
+                for _ in range(WARM_UP):
+                    local.invoke(event)
+            for _ in range(blocks):
+                for side, local in made.items():
+                    gc.collect()  # the local Lambda's own, not in the middle of an invocation
+                    gc.disable()
+                    asked[side].append([local.invoke(event).request_id for _ in range(BLOCK)])
+                    gc.enable()
+                    advance()
+            for local in made.values():
+                local.stop()
+        known = {side: spans(local) for side, local in made.items()}
+        lines = [len(line.encode()) + 1 for line in made["with"].extension_stdout(sidecar.name)]
+        rows.append(_row(name, asked, known, statistics.fmean(lines)))
+    return rows
+
+
+def _row(
+    name: str,
+    asked: Mapping[str, list[list[str]]],
+    known: Mapping[str, Mapping[str, tuple[float, float]]],
+    line_bytes: float,
+) -> Added:
+    durations = {side: [[known[side][one][0] for one in block] for block in asked[side]] for side in asked}
+    after = {side: [known[side][one][1] for block in asked[side] for one in block] for side in asked}
+    every = {side: [value for block in blocks for value in block] for side, blocks in durations.items()}
+    differences = [
+        statistics.fmean(attached) - statistics.fmean(alone)
+        for attached, alone in zip(durations["with"], durations["without"], strict=True)
+    ]
+
+    def both(values: Mapping[str, Sequence[float]], percent: int) -> tuple[float, float]:
+        return round(percentile(values["without"], percent), 2), round(percentile(values["with"], percent), 2)
+
+    return Added(
+        name,
+        len(every["with"]),
+        both(every, 50),
+        both(every, 99),
+        round(statistics.fmean(differences), 3),
+        round(statistics.stdev(differences) / len(differences) ** 0.5, 3),
+        both(after, 50),
+        round(line_bytes),
+    )

@@ -1,0 +1,226 @@
+"""The Extensions and Telemetry APIs as bare as they get, so that what is measured is the extension.
+
+One thread, blocking sockets: what an extension asks is answered at once, and noted with its time. The local Lambda
+would do, were it not slower than what it is to measure.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+WAIT_S = 20.0
+"""What has not come by then does not come. Raises TimeoutError."""
+
+IDENTIFIER = b"Lambda-Extension-Identifier: 00000000-0000-0000-0000-000000000001\r\n"
+
+
+class BareApi:
+    """One environment's APIs, for one extension."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._selector.register(self._server, selectors.EVENT_READ)
+        self._received: dict[socket.socket, bytes] = {}
+        self._next: socket.socket | None = None
+        self._telemetry: socket.socket | None = None
+        self.at_ns: dict[str, int] = {}
+        """When the last request of each kind had come: `register`, `telemetry`, `next`. Monotonic ns."""
+        self.listener: tuple[str, int] | None = None
+        """Where the extension takes telemetry."""
+        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
+
+    def wait_for_next(self) -> int:
+        """Serve until the extension asks for its next event; when it did."""
+        deadline = time.monotonic() + WAIT_S
+        while self._next is None:
+            ready = self._selector.select(deadline - time.monotonic())
+            if not ready:
+                raise TimeoutError(f"the extension has not asked for an event in {WAIT_S:g} s; so far {self.at_ns}")
+            for key, _ in ready:
+                assert isinstance(key.fileobj, socket.socket)
+                self._serve(key.fileobj)
+        return self.at_ns["next"]
+
+    def invoke(self, request_id: str, timeout_ms: int = 60_000) -> int:
+        """Send INVOKE to the extension that waits; when it was sent."""
+        return self._send(
+            {
+                "eventType": "INVOKE",
+                "deadlineMs": time.time_ns() // 1_000_000 + timeout_ms,
+                "requestId": request_id,
+                "invokedFunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:bare",
+                "tracing": {"type": "X-Amzn-Trace-Id", "value": ""},
+            }
+        )
+
+    def shut_down(self) -> int:
+        """Send SHUTDOWN; when it was sent."""
+        event = {"eventType": "SHUTDOWN", "shutdownReason": "spindown"}
+        return self._send({**event, "deadlineMs": time.time_ns() // 1_000_000 + 2000})
+
+    def tell(self, *events: Mapping[str, object]) -> None:
+        """Deliver telemetry, over a kept connection."""
+        if self.listener is None:
+            return
+        if self._telemetry is None:
+            self._telemetry = socket.create_connection(self.listener)
+            self._telemetry.settimeout(WAIT_S)
+        body = json.dumps(events).encode()
+        self._telemetry.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        if not self._telemetry.recv(4096):  # hangs up after each answer
+            self._telemetry.close()
+            self._telemetry = None
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        for made in (self._server, *self._received, *([self._telemetry] if self._telemetry else [])):
+            made.close()
+        self._selector.close()
+
+    def _send(self, event: Mapping[str, object]) -> int:
+        assert self._next is not None, "the extension is not waiting"
+        asking, self._next = self._next, None
+        body = json.dumps(event).encode()
+        sent_ns = time.monotonic_ns()
+        asking.sendall(_answer(body, b"Lambda-Extension-Event-Identifier: 1\r\n"))
+        return sent_ns
+
+    def _serve(self, ready: socket.socket) -> None:
+        if ready is self._server:
+            made, _ = ready.accept()
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._received[made] = b""
+            self._selector.register(made, selectors.EVENT_READ)
+            return
+        data = ready.recv(65536)
+        at_ns = time.monotonic_ns()
+        if not data:
+            self._selector.unregister(ready)
+            del self._received[ready]
+            ready.close()
+            return
+        text = self._received[ready] + data
+        head, ended, body = text.partition(b"\r\n\r\n")
+        length = next(
+            (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
+        )
+        if not ended or len(body) < length:
+            self._received[ready] = text
+            return
+        self._received[ready] = b""
+        path = head.split(b" ", 2)[1]
+        if path.endswith(b"/register"):
+            self.at_ns["register"] = at_ns
+            ready.sendall(_answer(b'{"functionName":"bare"}', IDENTIFIER))
+        elif path.endswith(b"/telemetry"):
+            self.at_ns["telemetry"] = at_ns
+            uri = json.loads(body)["destination"]["URI"]
+            self.listener = ("127.0.0.1", int(uri.rpartition(":")[2].strip("/")))
+            ready.sendall(_answer(b"OK", b""))
+        else:
+            self.at_ns["next"] = at_ns
+            self._next = ready
+
+
+def _answer(body: bytes, headers: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s" % (
+        headers,
+        len(body),
+        body,
+    )
+
+
+class Extension:
+    """One extension under a BareApi, from exec to its end."""
+
+    def __init__(self, command: Sequence[str | Path], variables: Mapping[str, str] | None = None) -> None:
+        self.api = BareApi()
+        environment = {
+            "PATH": os.defpath,
+            "AWS_LAMBDA_RUNTIME_API": self.api.address,
+            "AWS_LAMBDA_FUNCTION_NAME": "bare",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1769",
+            **(variables or {}),
+        }
+        arguments = [str(part) for part in command]
+        quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+        self.began_ns = time.monotonic_ns()
+        self.pid = os.posix_spawn(arguments[0], arguments, environment, file_actions=quiet)
+
+    def __enter__(self) -> Extension:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.api.close()
+
+    def ms_since_exec(self, kind: str) -> float:
+        """When its last request of that kind came."""
+        return (self.api.at_ns[kind] - self.began_ns) / 1e6
+
+    def memory_kib(self) -> dict[str, int]:
+        """The sums of /proc/PID/smaps_rollup (proc_pid_smaps(5)) in KiB."""
+        lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()[1:]
+        return {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+
+    def cpu_ns(self) -> int:
+        """CPU time so far (/proc/PID/schedstat)."""
+        return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[0])
+
+
+FUNCTION = """
+import json, os, sys, threading, time
+settings = json.loads(sys.argv[1])
+held = bytearray(settings["mib"] << 20)
+for at in range(0, len(held), 4096):
+    held[at] = 1
+for _ in range(settings["threads"] - 1):
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+children = []
+for _ in range(settings["processes"] - 1):
+    if not os.fork():
+        time.sleep(3600)
+print("ready", flush=True)
+sys.stdin.read()
+os.killpg(0, 9)
+"""
+
+
+class FunctionProcesses:
+    """What stands for a function: processes with a runtime's environment, which hold memory and sleep."""
+
+    def __init__(self, address: str, mib: int = 1, threads: int = 1, processes: int = 1) -> None:
+        environment = {"AWS_LAMBDA_RUNTIME_API": address, "_HANDLER": "bare.handler", "LAMBDA_TASK_ROOT": "/var/task"}
+        settings = json.dumps({"mib": mib, "threads": threads, "processes": processes})
+        self._process = subprocess.Popen(
+            [sys.executable, "-IS", "-c", FUNCTION, settings],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != b"ready\n":
+            raise RuntimeError("the function's processes do not start")
+
+    def __enter__(self) -> FunctionProcesses:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate(b"")

@@ -1,0 +1,51 @@
+"""What the sidecar costs a user: prices times what was measured. Pure.
+
+Prices of us-east-1, x86_64, first tier, USD, without free tiers; aws.amazon.com/lambda/pricing and
+aws.amazon.com/cloudwatch/pricing, as published in 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GB_SECOND = 0.0000166667
+LOG_GB = 0.50
+"""Ingestion into CloudWatch Logs. (Storage: 0.03 per GB and month more.)"""
+METRIC_MONTH = 0.30
+"""Each of the three metrics of a function, however often it is written."""
+
+VCPU_MIB = 1769
+MILLION = 1_000_000
+
+SIZES_MIB = (128, 1024, 10_240)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One memory size, one million invocations, USD."""
+
+    memory_mib: int
+    logs: float
+    duration_at_most: float
+    """If all of the sidecar's CPU time were taken from a function that computes all the time."""
+    delay_at_most_ms: float
+    """The same for one invocation."""
+    cold_starts: float
+    """One million cold starts, each longer by exec to register: Lambda starts the runtime after that."""
+    memory_percent: float
+    """What it takes of the environment's memory."""
+
+
+def cost(memory_mib: int, line_bytes: float, cpu_ms: float, register_ms: float, pss_mib: float) -> Cost:
+    """See Cost. `cpu_ms` is of one invocation, `register_ms` from exec to the register request."""
+    gb = memory_mib / 1024
+    share = min(1.0, memory_mib / VCPU_MIB)
+    delay_ms = cpu_ms / share if share < 1 else 0.0  # with a CPU to spare it runs beside the function
+    return Cost(
+        memory_mib=memory_mib,
+        logs=line_bytes * MILLION / 1e9 * LOG_GB,
+        duration_at_most=delay_ms / 1000 * gb * GB_SECOND * MILLION,
+        delay_at_most_ms=delay_ms,
+        cold_starts=register_ms / 1000 * gb * GB_SECOND * MILLION,
+        memory_percent=100 * pss_mib / memory_mib,
+    )

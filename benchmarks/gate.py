@@ -1,0 +1,68 @@
+"""Has the layer become slower or larger? A short measurement against the committed results/layer.json.
+
+Ratios and sizes only: each figure is our executable's beside another's in the same run. Worse by a fifth fails.
+
+Exit codes: 0 no worse, 1 worse, 2 it could not be measured, or not compared: another class of machine.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks import publish, running, start
+from benchmarks.contenders import FLOOR, OURS, contenders
+from benchmarks.hold import shown
+from benchmarks.layer import RATIOS, ratios
+from benchmarks.sizes import measure_sizes
+
+TOLERANCE = 1.2
+
+
+def compare(now: dict[str, float], committed: dict[str, float]) -> list[tuple[str, float, float, bool]]:
+    """Name, committed, now, and whether it is worse. A figure that is missing on one side is a KeyError."""
+    return [(name, was, now[name], now[name] > was * TOLERANCE) for name, was in committed.items()]
+
+
+def same_class(machine: str) -> bool:
+    """The same processors, as many, and the same kernel's version: of what `publish.machine` says."""
+    here = publish.machine()
+    return machine.partition(", Linux")[0] == here.partition(", Linux")[0] and platform.release() in machine
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=25, show_default=True, help="Starts of each.")
+@click.option("--anywhere", is_flag=True, help="Compare on another class of machine, too.")
+def main(rounds: int, anywhere: bool) -> None:
+    """See the module."""
+    try:
+        committed = json.loads(RATIOS.read_text())
+        if not anywhere and not same_class(committed["machine"]):
+            click.echo(f"not compared: {RATIOS.name} is from {committed['machine']}; --anywhere does", err=True)
+            sys.exit(2)
+        with tempfile.TemporaryDirectory() as folder:
+            all_four = contenders(Path(folder))
+            starts = start.measure(all_four, (OURS, FLOOR), rounds, lambda: None)
+            growths = [running.growth(all_four[0], 100, lambda: None)]
+        rows = compare(ratios(starts, growths, measure_sizes()), committed["ratios"])
+    except (OSError, AssertionError, RuntimeError, LookupError, ValueError) as error:
+        click.echo(f"could not measure: {error!r}", err=True)
+        sys.exit(2)
+    cells = [[name, f"{was:.3f}", f"{now:.3f}", "worse" if worse else ""] for name, was, now, worse in rows]
+    Console(width=120).print(shown("Ours beside others", ("figure", "committed", "now", ""), cells))
+    worse = [name for name, _, _, is_worse in rows if is_worse]
+    if worse:
+        click.echo(f"worse by more than a fifth: {'; '.join(worse)}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

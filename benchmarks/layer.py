@@ -1,0 +1,171 @@
+"""The layer's figures: cold start, memory, time and CPU of an invocation, beside what else there could be.
+
+Runs what `make layer` has made. Writes results/DATE.md, results/layer.json (what `make gate` compares with), and the
+tables of README and docs/overhead.md.
+
+Exit codes: 0 measured, 2 it could not be.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks import added, publish, running, start
+from benchmarks.contenders import EXECUTABLE, FLOOR, OURS, PLAIN, SOURCED, contenders
+from benchmarks.cost import SIZES_MIB, cost
+from benchmarks.hold import shown
+from benchmarks.layer_tables import (
+    Section,
+    added_section,
+    aims,
+    answer_section,
+    cost_section,
+    growth_section,
+    sampling_section,
+    sizes_section,
+    start_section,
+)
+from benchmarks.sizes import Sizes, measure_sizes
+
+RESULTS = Path(__file__).with_name("results")
+RATIOS = RESULTS / "layer.json"
+
+GROWTH_INVOCATIONS = 20_000
+SAMPLING_S = 20.0
+
+
+def ratios(
+    starts: Sequence[start.Start], growths: Sequence[running.Growth], sizes: Sequence[Sizes]
+) -> dict[str, float]:
+    """What `make gate` compares: nothing that depends on the machine's speed alone."""
+    by_name = {row.name: row for row in starts}
+    ours = by_name[OURS]
+    made = {}
+    for other in (SOURCED, PLAIN, FLOOR):
+        made[f"exec to register, minimum, against {other}"] = ours.register_min / by_name[other].register_min
+        made[f"exec to next, minimum, against {other}"] = ours.next_min / by_name[other].next_min
+    made[f"PSS against {PLAIN}"] = growths[0].pss / by_name[PLAIN].pss
+    made[f"private dirty against {PLAIN}"] = growths[0].private_dirty / by_name[PLAIN].private_dirty
+    for row in sizes:
+        made[f"zip, {row.architecture}, MB"] = row.zip_bytes / 1e6
+        made[f"unpacked, {row.architecture}, MB"] = row.unpacked_bytes / 1e6
+    return {name: round(value, 4) for name, value in made.items()}
+
+
+def write_results(sections: Sequence[Section], reached: list[list[str]], compared: dict[str, float]) -> None:
+    """results/DATE.md, results/layer.json, and the pages' tables."""
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    aimed = publish.markdown(("figure", "aim", "reached", "met"), reached)
+    body = "\n\n".join(
+        f"## {title}\n\n{publish.markdown(headings, rows)}\n\n{text}" for title, headings, rows, text in sections
+    )
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{today}.md").write_text(
+        f"# The layer, {today}\n\n`make bench`, on {publish.machine()}.\n\n{aimed}\n\n{body}\n"
+    )
+    RATIOS.write_text(json.dumps({"machine": publish.machine(), "ratios": compared}, indent=1) + "\n")
+    publish.replace(publish.ROOT / "docs" / "overhead.md", "aims", aimed)
+    for name, section in (("start", sections[0]), ("scale", sections[1]), ("cost", sections[-1])):
+        _, headings, rows, text = section
+        publish.replace(publish.ROOT / "docs" / "overhead.md", name, f"{publish.markdown(headings, rows)}\n\n{text}")
+    _, headings, rows, text = sections[0]
+    publish.replace(publish.ROOT / "README.md", "start", f"{publish.markdown(headings, rows)}\n\n{text}")
+
+
+@click.command(help=__doc__)
+@click.option("--rounds", default=start.ROUNDS, show_default=True, help="Starts of each; all else in proportion.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+@click.option("--write/--no-write", default=True, help="Write results and tables.")
+def main(rounds: int, as_json: bool, write: bool) -> None:
+    """See the module."""
+    part = rounds / start.ROUNDS
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Progress(*columns, console=Console(stderr=True), transient=True) as progress,
+        ):
+
+            def step(name: str, total: int) -> Task:
+                return Task(progress, progress.add_task(name, total=total))
+
+            all_four = contenders(Path(folder))
+            ours = all_four[0]
+            advance = step("cold starts", len(all_four) * (rounds + 1))
+            starts = start.measure(all_four, (OURS, FLOOR), rounds, advance)
+            answers = running.scale(ours, round(500 * part), step("functions of all sizes", len(running.SCALE)))
+            count = round(GROWTH_INVOCATIONS * part)
+            growths = [running.growth(ours, count, step("own memory", count + 1000))]
+            advance = step("sampling", 2)
+            samplings = []
+            for memory_mib in (128, running.VCPU_MIB):
+                samplings.append(running.sampling(ours, memory_mib, SAMPLING_S * part))
+                advance()
+            blocks = max(2, round(25 * part))
+            addeds = added.measure(EXECUTABLE, blocks, step("added to the function", 2 * 2 * blocks))
+            sizes = measure_sizes()
+            line_bytes = addeds[0].line_bytes
+            costs = [
+                cost(mib, line_bytes, answers[0].cpu_ms, starts[0].register_median, growths[0].pss) for mib in SIZES_MIB
+            ]
+    except (OSError, AssertionError, RuntimeError, LookupError) as error:
+        click.echo(f"could not measure: {error!r}", err=True)
+        sys.exit(2)
+    sections = [
+        start_section(starts),
+        answer_section(answers),
+        growth_section(growths),
+        sampling_section(samplings),
+        added_section(addeds),
+        sizes_section(sizes),
+        cost_section(costs, line_bytes),
+    ]
+    reached = aims(starts, growths, answers, samplings, addeds, sizes)
+    console = Console(width=160, file=sys.stderr if as_json else None)
+    console.print(shown("Aims", ("figure", "aim", "reached", "met"), reached))
+    for title, headings, cells, _ in sections:
+        console.print(shown(title, headings, cells))
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "start": [asdict(row) for row in starts],
+                    "answer": [asdict(row) for row in answers],
+                    "growth": [asdict(row) for row in growths],
+                    "sampling": [asdict(row) for row in samplings],
+                    "added": [asdict(row) for row in addeds],
+                    "size": [asdict(row) for row in sizes],
+                    "cost": [asdict(row) for row in costs],
+                }
+            )
+        )
+    if write:
+        write_results(sections, reached, ratios(starts, growths, sizes))
+
+
+class Task:
+    """One line of progress."""
+
+    def __init__(self, progress: Progress, task: object) -> None:
+        self._progress = progress
+        self._task = task
+
+    def __call__(self) -> None:
+        """One more done."""
+        self._progress.advance(self._task)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""The layer's figures as tables, and beside what we aim at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks import added, running, start
+from benchmarks.contenders import OURS, PLAIN
+from benchmarks.cost import METRIC_MONTH, Cost
+from benchmarks.sizes import Sizes
+
+Section = tuple[str, Sequence[str], list[list[str]], str]
+"""Title, headings, rows, and what they mean."""
+
+
+def start_section(rows: Sequence[start.Start]) -> Section:
+    """Cold start."""
+    cells = [
+        [
+            row.name,
+            f"{row.register_median:.2f} ({row.register_min:.2f})",
+            f"{row.next_median:.2f} ({row.next_min:.2f})",
+            "" if row.cold_register_median is None else f"{row.cold_register_median:.1f}",
+            *(f"{size:.1f}" for size in (row.rss, row.pss, row.private_dirty)),
+        ]
+        for row in rows
+    ]
+    headings = ("", "exec to register, ms", "exec to `next`, ms", "register, cold", "RSS, MiB", "PSS", "private dirty")
+    return (
+        "Cold start",
+        headings,
+        cells,
+        f"Medians (minima) of {rows[0].rounds}, by turns; as the API's side sees it. Cold: the file's pages dropped "
+        f"from the page cache before. Memory after the first `next`.",
+    )
+
+
+def answer_section(rows: Sequence[running.Answer]) -> Section:
+    """An invocation."""
+    cells = [
+        [row.function, f"{row.answer_p50 / 1000:.2f}", f"{row.answer_p99 / 1000:.2f}", f"{row.cpu_ms:.2f}"]
+        for row in rows
+    ]
+    headings = ("function", "INVOKE to `next`, ms p50", "p99", "CPU of an invocation, ms")
+    return (
+        "An invocation, and how it grows with the function",
+        headings,
+        cells,
+        f"{rows[0].invocations} invocations each. From INVOKE sent to `next` received, all windows closed and opened "
+        "in between. CPU time is the sidecar's, telemetry and the line included, hardly sampling "
+        "(TRUEMEM_CPU_BUDGET=0.01).",
+    )
+
+
+def growth_section(rows: Sequence[running.Growth]) -> Section:
+    """Its own memory."""
+    cells = [
+        [
+            row.name,
+            *(f"{size:.1f}" for size in (row.pss, row.private_dirty)),
+            f"{row.growth_kib:.0f}",
+            f"{row.descriptors}",
+        ]
+        for row in rows
+    ]
+    headings = ("", "PSS, MiB", "private dirty, MiB", "RSS grows by, KiB", "descriptors")
+    return (
+        "Its own memory",
+        headings,
+        cells,
+        f"PSS and private dirty after 1,000 invocations; growth over {rows[0].invocations:,} more.",
+    )
+
+
+def sampling_section(rows: Sequence[running.Sampling]) -> Section:
+    """Sampling."""
+    cells = [
+        [f"{row.memory_mib} MiB", f"{row.share_percent:.2f} %", "yes" if row.cgroup else "not permitted"]
+        for row in rows
+    ]
+    return (
+        "Sampling",
+        ("memory size", "share", "in a cpu cgroup"),
+        cells,
+        f"CPU time of the sidecar in one invocation of {rows[0].seconds:g} s, in percent of the CPU that the memory "
+        "size buys. The default budget is 1 %.",
+    )
+
+
+def added_section(rows: Sequence[added.Added]) -> Section:
+    """What the function sees."""
+    cells = [
+        [
+            row.handler,
+            *(f"{without:.2f} / {attached:.2f}" for without, attached in (row.duration_p50, row.duration_p99)),
+            f"{row.difference:+.3f} ± {row.error:.3f}",
+            f"{row.after_p50[0]:.2f} / {row.after_p50[1]:.2f}",
+        ]
+        for row in rows
+    ]
+    headings = ("handler", "duration p50, ms", "p99", "difference of the means", "after the runtime's end, p50")
+    return (
+        "Added to the function",
+        headings,
+        cells,
+        f"Without / with the sidecar, {rows[0].invocations} invocations each, by turns in blocks of {added.BLOCK}; the "
+        "difference ± one standard error from block to block. After the runtime's end: until the invocation's, "
+        "`TRUEMEM_HOLD=off`.",
+    )
+
+
+def cost_section(costs: Sequence[Cost], line_bytes: float) -> Section:
+    """In dollars."""
+    cells = [
+        [
+            f"{row.memory_mib:,} MiB",
+            f"{row.memory_percent:.1f} %",
+            f"{row.delay_at_most_ms:.1f} ms",
+            f"${row.duration_at_most:.3f}",
+            f"${row.logs:.2f}",
+            f"${row.cold_starts:.3f}",
+        ]
+        for row in costs
+    ]
+    headings = ("function", "of its memory", "delay at most", "billed time at most", "log lines", "cold starts")
+    return (
+        "What it costs",
+        headings,
+        cells,
+        "Per million invocations; cold starts per million of those. Memory: PSS after 1,000 invocations. At most: if "
+        "all of the sidecar's CPU time were taken from a function that computes all the time; where the size buys a "
+        f"whole vCPU there is another one for it. Lines of {line_bytes:.0f} bytes. A cold start is longer by exec to "
+        f"register. Besides: three metrics for each function, ${3 * METRIC_MONTH:.2f} a month.",
+    )
+
+
+def sizes_section(sizes: Sequence[Sizes]) -> Section:
+    """The files."""
+    cells = [[row.architecture, f"{row.zip_bytes / 1e6:.2f}", f"{row.unpacked_bytes / 1e6:.2f}"] for row in sizes]
+    return "Size", ("architecture", "zip, MB", "unpacked, MB"), cells, "The whole layer, notices included."
+
+
+def aims(
+    starts: Sequence[start.Start],
+    growths: Sequence[running.Growth],
+    answers: Sequence[running.Answer],
+    samplings: Sequence[running.Sampling],
+    addeds: Sequence[added.Added],
+    sizes: Sequence[Sizes],
+) -> list[list[str]]:
+    """The figures that we have set ourselves: aim, reached, met or not."""
+    by_name = {row.name: row for row in starts}
+    ours, plain = by_name[OURS], by_name[PLAIN]
+    grown, answer = growths[0], answers[0]
+    worst = max(abs(row.difference) / row.error if row.error else 0.0 for row in addeds)
+    waits = max(row.after_p50[1] - row.after_p50[0] for row in addeds)
+    rows: list[tuple[str, str, str, bool]] = [
+        ("exec to register", "6 ms", f"{ours.register_median:.1f} ms", ours.register_median <= 6),
+        (
+            "the same beside a usual extension",
+            "1/15",
+            f"1/{plain.register_median / ours.register_median:.0f}",
+            plain.register_median / ours.register_median >= 15,
+        ),
+        ("exec to first `next`", "10 ms", f"{ours.next_median:.1f} ms", ours.next_median <= 10),
+        ("PSS after 1,000 invocations", "6.0 MiB", f"{grown.pss:.1f} MiB", grown.pss <= 6),
+        ("private dirty", "3.0 MiB", f"{grown.private_dirty:.1f} MiB", grown.private_dirty <= 3),
+        (
+            f"own growth over {grown.invocations:,} invocations",
+            "64 KiB",
+            f"{grown.growth_kib:.0f} KiB",
+            grown.growth_kib <= 64,
+        ),
+        ("INVOKE to `next`, p50", "0.5 ms", f"{answer.answer_p50 / 1000:.2f} ms", answer.answer_p50 <= 500),
+        ("INVOKE to `next`, p99", "2 ms", f"{answer.answer_p99 / 1000:.2f} ms", answer.answer_p99 <= 2000),
+        ("CPU of an invocation, outside sampling", "0.6 ms", f"{answer.cpu_ms:.2f} ms", answer.cpu_ms <= 0.6),
+        *(
+            (
+                f"sampling at {row.memory_mib} MiB",
+                "1 %",
+                f"{row.share_percent:.2f} %",
+                row.share_percent <= 1,
+            )
+            for row in samplings
+        ),
+        ("added to the function's duration", "none", f"at most {worst:.1f} standard errors", worst <= 2),
+        ("added after the runtime is done", "0", f"{waits:+.2f} ms", waits <= 0.1),
+        *(
+            (
+                f"zip / unpacked, {row.architecture}",
+                "2.0 / 4.5 MB",
+                f"{row.zip_bytes / 1e6:.2f} / {row.unpacked_bytes / 1e6:.2f} MB",
+                row.zip_bytes <= 2e6 and row.unpacked_bytes <= 4.5e6,
+            )
+            for row in sizes
+        ),
+    ]
+    return [[name, aim, reached, "yes" if met else "**no**"] for name, aim, reached, met in rows]

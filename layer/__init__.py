@@ -1,0 +1,1 @@
+"""Builds the layer: one static executable per architecture, and its zip."""

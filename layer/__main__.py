@@ -1,0 +1,66 @@
+"""`make layer`: dist/truemem-layer-x86_64.zip and dist/truemem-layer-arm64.zip.
+
+Exit codes: 0 built, 1 it could not be: one line says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from . import archive, cpython, executable
+from .errors import BuildError
+from .pins import ARCHITECTURES
+from .toolchain import Toolchain
+
+
+def default_cache() -> Path:
+    """$TRUEMEM_CACHE, else where the XDG base directory specification says."""
+    chosen = os.environ.get("TRUEMEM_CACHE")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "truemem"
+
+
+def notices(build: cpython.Build, toolchain: Toolchain) -> dict[str, str]:
+    """Licences of all that is in the file."""
+    return {"CPython-LICENSE.txt": build.licence.read_text(), **toolchain.notices()}
+
+
+@click.command(help=__doc__)
+@click.option("--output", type=click.Path(path_type=Path), default=Path("dist"), show_default=True)
+@click.option("--cache", type=click.Path(path_type=Path), default=default_cache, help="Default: ~/.cache/truemem")
+@click.option(
+    "--source", type=click.Path(path_type=Path), help="CPython's release tarball, where it is not downloaded."
+)
+def main(output: Path, cache: Path, source: Path | None) -> None:
+    """See the module."""
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        click.echo(f"[{time.monotonic() - began:4.0f} s] {what}", err=True)
+
+    try:
+        cache = cache.resolve()
+        cache.mkdir(parents=True, exist_ok=True)
+        toolchain = Toolchain(cache, say)
+        build = cpython.build(cache, toolchain, say, source)
+        chosen = executable.modules(build)
+        say(f"linking {len(chosen)} modules into one file per architecture")
+        targets = {name: output / name / "extensions" / "truemem" for name in ARCHITECTURES}
+        executable.link(build, toolchain, chosen, {ARCHITECTURES[name]: path for name, path in targets.items()})
+        for name, path in targets.items():
+            layer = output / f"truemem-layer-{name}.zip"
+            archive.write(layer, path, notices(build, toolchain))
+            digest = hashlib.sha256(layer.read_bytes()).hexdigest()
+            click.echo(f"{layer}  {layer.stat().st_size:,} bytes ({path.stat().st_size:,} unpacked)  sha256 {digest}")
+    except (BuildError, OSError) as error:
+        click.echo(f"layer not built: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""The layer's zip: the executable in `extensions/`, notices beside it, the same bytes each time."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+DATE = (1980, 1, 1, 0, 0, 0)
+"""The earliest that a zip can say."""
+
+EXECUTABLE, PLAIN = 0o100755, 0o100644
+
+
+def write(target: Path, executable: Path, notices: Mapping[str, str]) -> None:
+    """`notices`: text by file name."""
+    partial = target.with_suffix(".partial")
+    with zipfile.ZipFile(partial, "w") as archive:
+        _add(archive, f"extensions/{executable.name}", executable.read_bytes(), EXECUTABLE)
+        for name, text in sorted(notices.items()):
+            _add(archive, f"licenses/truemem/{name}", text.encode(), PLAIN)
+    partial.replace(target)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes, mode: int) -> None:
+    entry = zipfile.ZipInfo(name, DATE)
+    entry.create_system = 3  # Unix: else the mode is not looked at
+    entry.external_attr = mode << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(entry, content, compresslevel=9)

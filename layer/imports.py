@@ -1,0 +1,118 @@
+"""Which modules must be in the file: derived from what the source imports. Pure, but for reading source files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import BuildError
+
+START = ("encodings", "encodings.utf_8", "codecs", "io")
+"""What the interpreter itself imports when it starts."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module to be frozen."""
+
+    name: str
+    path: Path
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+
+class _Imports(ast.NodeVisitor):
+    """Absolute names of everything that a module imports: `deep` also inside functions and conditions."""
+
+    def __init__(self, package: str, deep: bool) -> None:
+        self._package = package
+        self._deep = deep
+        self.names: list[tuple[str, ...]] = []
+        """For each import the names that it may load: a module, or its member that may be a module too."""
+
+    def visit_If(self, node: ast.If) -> None:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return
+        if self._deep:
+            self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if self._deep:
+            self.generic_visit(node)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        if self._deep:
+            self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self.names += [(alias.name,) for alias in node.names]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.module == "__future__":
+            return
+        base = self._package.rsplit(".", node.level - 1)[0] if node.level else ""
+        origin = ".".join(part for part in (base, node.module) if part)
+        self.names += [(origin, f"{origin}.{alias.name}") for alias in node.names]
+
+
+def imported(module: Module, deep: bool) -> list[tuple[str, ...]]:
+    """See _Imports."""
+    package = module.name if module.is_package else module.name.rpartition(".")[0]
+    visitor = _Imports(package, deep)
+    visitor.visit(ast.parse(module.path.read_bytes()))
+    return visitor.names
+
+
+def find(name: str, folders: Collection[Path]) -> Module | None:
+    """The module's source below one of `folders`."""
+    for folder in folders:
+        stem = folder.joinpath(*name.split("."))
+        for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
+            if path.is_file():
+                return Module(name, path)
+    return None
+
+
+def closure(ours: Path, library: Path, builtin: Collection[str]) -> list[Module]:
+    """All of the package `ours`, and of the standard library in `library` what it imports, however deep.
+
+    Our own modules' imports all count, also those inside functions. The standard library's own count at the top
+    level only: what it imports there is what it needs on every platform. Raises BuildError for an import of ours
+    that is neither.
+    """
+    found: dict[str, Module] = {}
+    pending = [module for path in sorted(ours.rglob("*.py")) for module in [_own(path, ours)]]
+    pending += [module for name in START for module in [find(name, [library])] if module is not None]
+    while pending:
+        module = pending.pop()
+        if module.name in found:
+            continue
+        found[module.name] = module
+        own = module.path.is_relative_to(ours)
+        for names in imported(module, deep=own):
+            wanted = list(_wanted(names, ours, library, builtin))
+            if own and not wanted:
+                raise BuildError(f"{module.path}: imports {names[0]}, which the executable does not have")
+            pending += [one for one in wanted if one is not None and one.name not in found]
+    return [found[name] for name in sorted(found)]
+
+
+def _own(path: Path, ours: Path) -> Module:
+    parts = path.relative_to(ours.parent).with_suffix("").parts
+    return Module(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)
+
+
+def _wanted(names: tuple[str, ...], ours: Path, library: Path, builtin: Collection[str]) -> Iterator[Module | None]:
+    """What one import loads; None stands for a built-in module."""
+    for name in names:
+        if name.partition(".")[0] in builtin:
+            yield None
+        elif (module := find(name, [ours.parent, library])) is not None:
+            parent = name.rpartition(".")[0]
+            if parent and (package := find(parent, [ours.parent, library])) is not None:
+                yield package
+            yield module

@@ -1,0 +1,19 @@
+"""What the executable is made of, to the byte. (The compiler: toolchain.lock.)"""
+
+from __future__ import annotations
+
+PYTHON = "3.13.5"
+
+SOURCE_SHA256 = "93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640"
+"""Of Python-3.13.5.tar.xz."""
+
+RELEASE = f"https://www.python.org/ftp/python/{PYTHON}/Python-{PYTHON}.tar.xz"
+
+DEBIAN_POOL = f"pool/main/p/python3.13/python3.13_{PYTHON}.orig.tar.xz"
+"""The same file in Debian's archive, below any of its mirrors."""
+
+SOURCE_DATE_EPOCH = "1749600000"
+"""The date that everything bears: CPython 3.13.5's release day."""
+
+ARCHITECTURES = {"x86_64": "x86_64", "arm64": "aarch64"}
+"""Lambda's names, and the compiler's."""

@@ -1,0 +1,46 @@
+"""Words for the layer's tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.scenarios.environment import Environment, Record
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One architecture's."""
+
+    archive: Path
+    folder: Path
+    """Its content, where Lambda has /opt."""
+
+    @property
+    def executable(self) -> Path:
+        return self.folder / "extensions" / "truemem"
+
+
+def script(folder: Path, text: str, name: str = "truemem") -> Path:
+    """An extension that is a shell script: whatever the executable is to be started in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def measured(environment: Environment, count: int = 3) -> list[Record]:
+    """A few invocations, all of which must have been measured."""
+    with environment:
+        answers = [environment.invoke(mib=20 * number, ms=30) for number in range(count)]
+        records = environment.records()
+        log = environment.log()
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations], log
+    for record, answer in zip(records, answers, strict=True):
+        assert record.PeakRSS is not None, log
+        assert record.peakLower - 0.5 <= answer["truth"] / 1024
+        assert record.peakUpper is None or answer["truth"] / 1024 <= record.peakUpper + 0.5
+    return records

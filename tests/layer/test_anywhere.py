@@ -1,0 +1,122 @@
+"""The executable runs wherever a Lambda function might: attached under the local Lambda, with the world against it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from truemem_workbench.local import Function
+
+from tests.layer.built import Layer, measured, script
+from tests.layer.emulator import MissingEmulator, qemu_aarch64
+from tests.scenarios.environment import Environment
+
+HOSTILE = {
+    "LD_PRELOAD": "/nowhere/evil.so",
+    "LD_LIBRARY_PATH": "/var/task/lib:/nowhere",
+    "PYTHONPATH": "/nowhere",
+    "PYTHONHOME": "/nowhere",
+    "PYTHONSTARTUP": "/nowhere/evil.py",
+    "PYTHONVERBOSE": "1",
+    "PYTHONWARNINGS": "error",
+    "PYTHONMALLOC": "debug",
+    "PYTHONINSPECT": "1",
+    "PYTHONHASHSEED": "not a number",
+    "PYTHONUTF8": "7",
+    "LC_ALL": "tr_TR.ISO-8859-9",
+    "TZ": "/nowhere",
+}
+
+IN_ITS_OWN_NAMESPACE = "exec unshare --mount sh -c"
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="chroot and mount need root")
+
+
+def exported(variables: dict[str, str]) -> str:
+    return "".join(f"export {name}='{value}'\n" for name, value in variables.items())
+
+
+def test_attached_it_measures(native: Layer) -> None:
+    records = measured(Environment(sidecar=native.executable))
+    assert {record.method for record in records[:-1]} == {"vmhwm"}
+
+
+def test_hostile_variables_do_not_reach_it(native: Layer, tmp_path: Path) -> None:
+    extension = script(tmp_path, f"{exported(HOSTILE)}exec {native.executable}")
+    measured(Environment(sidecar=extension))
+
+
+@root_only
+def test_nothing_but_opt_and_proc_is_needed(native: Layer, tmp_path: Path) -> None:
+    """An empty root, as a `FROM scratch` image has."""
+    root = tmp_path / "root"
+    (root / "proc").mkdir(parents=True)
+    shutil.copytree(native.folder, root / "opt")
+    inside = f"mount --rbind /proc {root}/proc && exec /usr/sbin/chroot {root} /opt/extensions/truemem"
+    records = measured(Environment(sidecar=script(tmp_path, f"{IN_ITS_OWN_NAMESPACE} '{inside}'"), user="current"))
+    assert sorted(path.name for path in root.iterdir()) == ["opt", "proc"]
+    assert {record.method for record in records[:-1]} == {"vmhwm"}
+
+
+@root_only
+def test_a_read_only_root_is_enough(native: Layer, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "proc").mkdir(parents=True)
+    shutil.copytree(native.folder, root / "opt")
+    inside = (
+        f"mount --bind {root} {root} && mount --rbind /proc {root}/proc && mount -o remount,bind,ro {root} "
+        f"&& ! touch {root}/x 2>&- && exec /usr/sbin/chroot {root} /opt/extensions/truemem"
+    )
+    measured(Environment(sidecar=script(tmp_path, f"{IN_ITS_OWN_NAMESPACE} '{inside}'"), user="current"))
+
+
+def test_an_ordinary_user_is_enough(native: Layer) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("all of these tests run as one then")
+    with Environment(sidecar=native.executable) as environment:
+        environment.invoke()
+        pid = environment.local.processes()["extension:truemem"]
+        owner = Path(f"/proc/{pid}").stat().st_uid
+        environment.records()
+    assert owner != 0
+
+
+@pytest.mark.parametrize("name", ["memory", "with space", "überwachung", "truemem.v2"])
+def test_under_another_name_it_registers_as_that(native: Layer, tmp_path: Path, name: str) -> None:
+    extension = tmp_path / name
+    shutil.copy(native.executable, extension)
+    measured(Environment(sidecar=extension))
+
+
+def test_a_shell_bootstrap(native: Layer) -> None:
+    """As in provided.al2023: no Python in the function."""
+    bootstrap = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"
+    with Environment(Function.from_bootstrap(bootstrap), sidecar=native.executable) as environment:
+        for _ in range(3):
+            assert environment.attempt().function_error is None
+        records = environment.records()
+    assert len(records) == 3
+    assert all(record.PeakRSS > 0 for record in records)
+
+
+@pytest.mark.timeout(300)
+def test_on_arm64_it_registers_subscribes_measures_and_ends(foreign: Layer, tmp_path: Path) -> None:
+    """Under qemu-user: whether it works, not how fast."""
+    try:
+        emulator = qemu_aarch64()
+    except MissingEmulator as missing:
+        pytest.skip(f"{missing}")
+    checked = subprocess.run([emulator, foreign.executable, "--check"], capture_output=True, text=True, check=True)
+    assert ", aarch64: " in checked.stdout
+    with Environment(sidecar=script(tmp_path, f"exec {emulator} -0 $0 {foreign.executable}")) as environment:
+        environment.invoke(mib=20, ms=300)
+        environment.invoke(ms=300)
+        records = environment.records()
+        log = environment.log()
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    assert "telemetry=on" in log
+    assert records[0].PeakRSS > 20
+    assert records[0].MaxMemoryUsed is not None

@@ -1,0 +1,106 @@
+"""What is in the zips, and how they are made."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from layer.executable import SIDECAR
+from layer.pins import ARCHITECTURES, PYTHON
+from tests.layer.built import ROOT, Layer
+
+MACHINES = {"x86_64": 62, "arm64": 183}
+"""ELF's e_machine (elf(5))."""
+
+ZIP_LIMIT, UNPACKED_LIMIT = 2_000_000, 4_500_000
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_zip_holds_one_executable_and_notices(dist: Path, architecture: str) -> None:
+    archive = dist / f"truemem-layer-{architecture}.zip"
+    with zipfile.ZipFile(archive) as layer:
+        entries = {entry.filename: entry for entry in layer.infolist()}
+        header = layer.read("extensions/truemem")[:64]
+        notices = {name: layer.read(name).decode() for name in entries if not name.startswith("extensions/")}
+    assert [name for name in entries if name.startswith("extensions/")] == ["extensions/truemem"]
+    assert entries["extensions/truemem"].external_attr >> 16 == 0o100755
+    assert header[:5] == b"\x7fELF\x02"
+    assert int.from_bytes(header[18:20], "little") == MACHINES[architecture]
+    assert "PYTHON SOFTWARE FOUNDATION LICENSE" in notices["licenses/truemem/CPython-LICENSE.txt"]
+    assert "musl as a whole is licensed under" in notices["licenses/truemem/musl-COPYRIGHT.txt"]
+    assert all(text.strip() for text in notices.values())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_it_is_small(dist: Path, architecture: str) -> None:
+    archive = dist / f"truemem-layer-{architecture}.zip"
+    with zipfile.ZipFile(archive) as layer:
+        unpacked = sum(entry.file_size for entry in layer.infolist())
+    assert archive.stat().st_size <= ZIP_LIMIT
+    assert unpacked <= UNPACKED_LIMIT
+
+
+@pytest.mark.parametrize("which", ["native", "foreign"])
+def test_it_is_static(which: str, request: pytest.FixtureRequest) -> None:
+    """No PT_INTERP (3) and no PT_DYNAMIC (2) among its program headers (elf(5))."""
+    layer: Layer = request.getfixturevalue(which)
+    image = layer.executable.read_bytes()
+    offset, size, count = (int.from_bytes(image[a:b], "little") for a, b in ((32, 40), (54, 56), (56, 58)))
+    kinds = {int.from_bytes(image[offset + n * size :][:4], "little") for n in range(count)}
+    assert 1 in kinds
+    assert not kinds & {2, 3}
+
+
+def check(layer: Layer) -> tuple[str, set[str]]:
+    """What `--check` says: the versions, and the modules."""
+    done = subprocess.run([layer.executable, "--check"], capture_output=True, text=True, check=True)
+    head, _, modules = done.stdout.partition(": ")
+    return head, set(modules.split())
+
+
+def test_every_module_of_ours_is_in_it_and_can_be_imported(native: Layer) -> None:
+    head, modules = check(native)
+    assert re.fullmatch(rf"truemem [0-9.]+, CPython {re.escape(PYTHON)}, x86_64", head)
+    ours = {"truemem"} | {f"truemem.{path.stem}" for path in SIDECAR.glob("*.py") if path.stem != "__init__"}
+    assert {name for name in modules if name.startswith("truemem")} == ours
+
+
+def test_of_the_standard_library_hardly_anything_is(native: Layer) -> None:
+    """Each is cold start, or may become it. Say here why, before adding to it."""
+    _, modules = check(native)
+    started_with = {"abc", "codecs", "encodings", "encodings.aliases", "encodings.utf_8", "io"}
+    boot = {"_frozen_importlib", "_frozen_importlib_external", "zipimport"}
+    assert {name for name in modules if not name.startswith("truemem")} - boot == started_with | {"struct"}
+
+
+def build(*arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "layer", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_source_that_is_not_the_pinned_one_is_one_clear_line(tmp_path: Path) -> None:
+    wrong = tmp_path / "Python.tar.xz"
+    wrong.write_bytes(b"not it")
+    made = build("--cache", tmp_path / "cache", "--output", tmp_path, "--source", wrong, environment=NO_DOWNLOAD)
+    assert made.returncode == 1
+    last = made.stderr.splitlines()[-1]
+    assert last.startswith("layer not built: ")
+
+
+NO_DOWNLOAD = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+
+
+def test_a_compiler_that_cannot_be_had_is_one_clear_line(tmp_path: Path) -> None:
+    made = build("--cache", tmp_path / "cache", "--output", tmp_path, environment=NO_DOWNLOAD)
+    assert made.returncode == 1
+    assert made.stderr.splitlines()[-1].startswith("layer not built: the compiler cannot be installed")
+    assert "Traceback" not in made.stderr
+    assert list(tmp_path.glob("*.zip")) == []
