@@ -192,11 +192,15 @@ for _ in range(settings["threads"] - 1):
     threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
 children = []
 for _ in range(settings["processes"] - 1):
-    if not os.fork():
+    children.append(os.fork())
+    if not children[-1]:
         time.sleep(3600)
 print("ready", flush=True)
 sys.stdin.read()
-os.killpg(0, 9)
+for child in children:
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+os._exit(0)
 """
 
 
@@ -211,7 +215,6 @@ class FunctionProcesses:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,
         )
         assert self._process.stdout is not None
         if self._process.stdout.readline() != b"ready\n":

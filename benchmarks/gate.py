@@ -18,7 +18,7 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import publish, running, start
+from benchmarks import namespace, publish, running, start
 from benchmarks.contenders import FLOOR, OURS, contenders
 from benchmarks.hold import shown
 from benchmarks.layer import RATIOS, ratios
@@ -43,6 +43,7 @@ def same_class(machine: str) -> bool:
 @click.option("--anywhere", is_flag=True, help="Compare on another class of machine, too.")
 def main(rounds: int, anywhere: bool) -> None:
     """See the module."""
+    namespace.enter()
     try:
         committed = json.loads(RATIOS.read_text())
         if not anywhere and not same_class(committed["machine"]):

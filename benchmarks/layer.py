@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks import added, publish, running, start
+from benchmarks import added, namespace, publish, running, start
 from benchmarks.contenders import EXECUTABLE, FLOOR, OURS, PLAIN, SOURCED, contenders
 from benchmarks.cost import SIZES_MIB, cost
 from benchmarks.hold import shown
@@ -73,7 +73,7 @@ def write_results(sections: Sequence[Section], reached: list[list[str]], compare
     )
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{today}.md").write_text(
-        f"# The layer, {today}\n\n`make bench`, on {publish.machine()}.\n\n{aimed}\n\n{body}\n"
+        f"# The layer, {today}\n\n`make bench`, on {publish.machine()}. {namespace.described()}\n\n{aimed}\n\n{body}\n"
     )
     RATIOS.write_text(json.dumps({"machine": publish.machine(), "ratios": compared}, indent=1) + "\n")
     publish.replace(publish.ROOT / "docs" / "overhead.md", "aims", aimed)
@@ -90,6 +90,7 @@ def write_results(sections: Sequence[Section], reached: list[list[str]], compare
 @click.option("--write/--no-write", default=True, help="Write results and tables.")
 def main(rounds: int, as_json: bool, write: bool) -> None:
     """See the module."""
+    namespace.enter()
     part = rounds / start.ROUNDS
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:

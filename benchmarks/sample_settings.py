@@ -72,11 +72,9 @@ def call_handler(calls: int) -> dict[str, float]:
     os.chdir(SAMPLE)
     sys.path.insert(0, str(SAMPLE))
     import app
-    from settings import MODELS
-
     chance = random.Random(2026)
     for _ in range(calls):
-        app.handler({"model": chance.randrange(MODELS)}, Context())
+        app.handler({"model": chance.randrange(app.settings.model_count)}, Context())
     lines = Path("/proc/self/status").read_text().splitlines()
     status = {name: value.split()[0] for name, _, value in (line.partition(":") for line in lines) if value.split()}
     read = ctypes.CDLL(None).mallinfo2
@@ -118,7 +116,7 @@ def main(calls: int, as_json: bool, write: bool, child: int | None) -> None:
         return
     try:
         with tempfile.TemporaryDirectory(prefix="truemem-models-") as models:
-            subprocess.run([sys.executable, str(SAMPLE / "models.py"), models], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([sys.executable, str(SAMPLE / "models.py"), "make", models], check=True, stdout=subprocess.DEVNULL)
             tracked = track(SETTINGS, "settings", console=Console(stderr=True), transient=True)
             rows: list[dict[str, Any]] = [
                 {"settings": settings, **measure(settings, calls, models)} for settings in tracked

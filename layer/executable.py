@@ -1,4 +1,4 @@
-"""Interpreter, frozen modules and main.c: one static file."""
+"""Interpreter, frozen modules and our own C: one static file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .imports import Module, closure
 from .toolchain import Toolchain
 
 HERE = Path(__file__).parent
+PROGRAM = (HERE / "main.c", HERE / "quick_import.c")
 SIDECAR = HERE.parent / "extension" / "truemem"
 
 
@@ -42,7 +43,7 @@ def link(build: Build, toolchain: Toolchain, chosen: list[Module], machines: dic
 
 def _cc(build: Build, toolchain: Toolchain, machine: str, frozen: Path, target: Path) -> None:
     command = [toolchain.compiler(machine), "-static", "-s", "-Wl,--gc-sections", "-O2", "-g0"]
-    command += [f"-I{build.include}", f"-I{build.configuration(machine)}", str(HERE / "main.c"), frozen.name]
+    command += [f"-I{build.include}", f"-I{build.configuration(machine)}", *map(str, PROGRAM), frozen.name]
     command += [*map(str, build.archives(machine)), "-lm", "-o", str(target)]
     done = subprocess.run(
         command, cwd=frozen.parent, env=toolchain.environment(), capture_output=True, text=True, check=False

@@ -16,16 +16,9 @@ from pathlib import Path
 BOOT = {
     "_frozen_importlib": "importlib._bootstrap",
     "_frozen_importlib_external": "importlib._bootstrap_external",
-    "zipimport": "",
+    "zipimport": "zipimport",
 }
-"""What CPython starts with, by the name of its source."""
-
-NO_ZIPIMPORT = """
-class ZipImportError(ImportError): pass
-class zipimporter:
-    def __init__(self, path): raise ZipImportError
-"""
-"""There is no path to import from: 40 page faults saved."""
+"""What CPython starts with: by which name, and by which it knows its source."""
 
 HEADER = """#include <Python.h>
 struct _module_alias { const char *name, *orig; };
@@ -67,12 +60,11 @@ def table(tag: str, entries: list[tuple[str, bytes, bool]]) -> str:
 
 def main(output: str, order: str) -> None:
     """See the module."""
-    library = Path(json.__file__).parents[1]
-    modules = [(name, frozen(name, Path(path).read_bytes()), package) for name, path, package in json.loads(order)]
-    boot = []
-    for name, origin in BOOT.items():
-        path = library.joinpath(*origin.split(".")).with_suffix(".py")
-        boot.append((name, frozen(origin or name, path.read_bytes() if origin else NO_ZIPIMPORT), False))
+    modules: list[tuple[str, bytes, bool]] = []
+    boot: list[tuple[str, bytes, bool]] = []
+    for name, path, is_package in json.loads(order):
+        code = frozen(BOOT.get(name, name), Path(path).read_bytes())
+        (boot if name in BOOT else modules).append((name, code, is_package))
     Path(output).write_text(HEADER + table("modules", modules) + table("boot", boot) + table("none", []) + FOOTER)
 
 

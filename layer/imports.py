@@ -9,8 +9,11 @@ from pathlib import Path
 
 from .errors import BuildError
 
-START = ("encodings", "encodings.utf_8", "codecs", "io")
-"""What the interpreter itself imports when it starts."""
+STAND_INS = Path(__file__).with_name("stand_ins")
+"""Modules of ours that take the place of standard ones: as much of them as is used here."""
+
+BOOTSTRAP = "_frozen_importlib"
+"""The interpreter's first module, by the name that it has there."""
 
 
 @dataclass(frozen=True)
@@ -77,24 +80,27 @@ def find(name: str, folders: Collection[Path]) -> Module | None:
     return None
 
 
-def closure(ours: Path, library: Path, builtin: Collection[str]) -> list[Module]:
-    """All of the package `ours`, and of the standard library in `library` what it imports, however deep.
+def closure(ours: Path, library: Path, builtin: Collection[str], stand_ins: Path = STAND_INS) -> list[Module]:
+    """All of the package `ours` and all stand-ins, and of the standard library in `library` what they import, however
+    deep. What the interpreter itself imports when it starts has a stand-in.
 
     Our own modules' imports all count, also those inside functions. The standard library's own count at the top
     level only: what it imports there is what it needs on every platform. Raises BuildError for an import of ours
     that is neither.
     """
+    folders = (stand_ins, ours.parent, library)
+    pending = [_own(path, ours) for path in sorted(ours.rglob("*.py"))]
+    pending += [Module(path.stem, path) for path in sorted(stand_ins.glob("*.py"))]
+    pending.append(Module(BOOTSTRAP, library / "importlib" / "_bootstrap.py"))
     found: dict[str, Module] = {}
-    pending = [module for path in sorted(ours.rglob("*.py")) for module in [_own(path, ours)]]
-    pending += [module for name in START for module in [find(name, [library])] if module is not None]
     while pending:
         module = pending.pop()
         if module.name in found:
             continue
         found[module.name] = module
-        own = module.path.is_relative_to(ours)
+        own = not module.path.is_relative_to(library)
         for names in imported(module, deep=own):
-            wanted = list(_wanted(names, ours, library, builtin))
+            wanted = list(_wanted(names, folders, builtin))
             if own and not wanted:
                 raise BuildError(f"{module.path}: imports {names[0]}, which the executable does not have")
             pending += [one for one in wanted if one is not None and one.name not in found]
@@ -106,13 +112,13 @@ def _own(path: Path, ours: Path) -> Module:
     return Module(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)
 
 
-def _wanted(names: tuple[str, ...], ours: Path, library: Path, builtin: Collection[str]) -> Iterator[Module | None]:
+def _wanted(names: tuple[str, ...], folders: Collection[Path], builtin: Collection[str]) -> Iterator[Module | None]:
     """What one import loads; None stands for a built-in module."""
     for name in names:
         if name.partition(".")[0] in builtin:
             yield None
-        elif (module := find(name, [ours.parent, library])) is not None:
+        elif (module := find(name, folders)) is not None:
             parent = name.rpartition(".")[0]
-            if parent and (package := find(parent, [ours.parent, library])) is not None:
+            if parent and (package := find(parent, folders)) is not None:
                 yield package
             yield module

@@ -49,10 +49,15 @@ static void start(int argc, char **argv)
     PyConfig_Clear(&config);
 }
 
+int install_quick_import(void);
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* EPIPE is an answer like others */
     start(argc, argv);
+    PyGC_Disable(); /* until all is imported: what there is then stays */
+    if (install_quick_import() < 0)
+        PyErr_Clear(); /* slower, and no more */
     int check = argc > 1 && strcmp(argv[1], "--check") == 0;
     PyObject *module = PyImport_ImportModule(check ? "truemem.check" : "truemem.__main__");
     PyObject *path = module ? PyUnicode_DecodeFSDefault(argc > 0 ? argv[0] : "") : NULL;

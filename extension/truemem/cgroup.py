@@ -78,7 +78,7 @@ class Level:
                 used = parse_bytes(_read(self._used))
                 peak = parse_bytes(_read(self._peak)) if _readable(self._peak) else None
                 return EnvironmentLevel(self.source, used, peak)
-            total, available = parse_meminfo(self._proc.text("meminfo"))
+            total, available = parse_meminfo(self._proc.text("meminfo", 4096))
         except (Gone, OSError):
             return None
         return EnvironmentLevel("meminfo", total - available, None)

@@ -40,6 +40,9 @@ _AT_ATTRIBUTES = _AT_QUEUES + 20
 _COUNTS = Struct("=52xI72xQ8xI52xQ")
 """In tcp_info: last_data_recv (ms ago), bytes_received, notsent_bytes, bytes_sent."""
 
+DUMPED, ANSWERED = 65536, 4096
+"""Bytes of one part of a dump, which the kernel fills up to 32 KiB, and of one connection's answer."""
+
 MAPPED = bytes(10) + b"\xff\xff"
 """What precedes an IPv4 address in an IPv6 one."""
 
@@ -167,7 +170,7 @@ class InetDiag:
             self._socket.send(_HEADER.pack(16 + len(request), kind, _REQUEST | flags, self._number, 0) + request)
             last = False
             while not last:
-                data = self._socket.recv(65536)
+                data = self._socket.recv(DUMPED if flags else ANSWERED)
                 if len(data) >= 16 and _HEADER.unpack_from(data)[3] != self._number:
                     continue  # what was left of an answer that broke off
                 part, last = parse(data)

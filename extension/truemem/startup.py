@@ -3,6 +3,7 @@ first `next`, which ends the init phase and closes the subscription."""
 
 from __future__ import annotations
 
+import gc
 import posix
 
 from .cgroup import Level
@@ -29,7 +30,10 @@ def start(api: LambdaApi, address: str, extensions_folder: str) -> None:
     table = ProcessTable(proc, address, extensions_folder or "/opt/extensions")
     recorder = Recorder(table, proc, config.memory_mib * 1024)
     watch = RuntimeWatch(table, proc, wanted=config.hold != "always")
-    Sidecar(api, listener, unsubscribed, config, table, recorder, watch, Surroundings(table, Level(proc))).run()
+    sidecar = Sidecar(api, listener, unsubscribed, config, table, recorder, watch, Surroundings(table, Level(proc)))
+    gc.freeze()  # what there is by now stays, and need not be looked at again
+    gc.enable()  # off since the start where this is the layer's executable
+    sidecar.run()
 
 
 def _subscribe(api: LambdaApi) -> tuple[Listener | None, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from layer.errors import BuildError
-from layer.imports import START, closure
+from layer.imports import BOOTSTRAP, closure
 
 BUILTIN = ("sys", "posix", "time", "_io")
 
@@ -15,8 +15,8 @@ BUILTIN = ("sys", "posix", "time", "_io")
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A package `own` and a standard library, both empty."""
-    for name in START:
-        write(tmp_path, f"Lib/{name.replace('.', '/')}/__init__.py" if name == "encodings" else lib(name), "")
+    write(tmp_path, "Lib/importlib/_bootstrap.py", "")
+    write(tmp_path, "stand_ins/io.py", "")
     write(tmp_path, "own/__init__.py", "")
     return tmp_path
 
@@ -32,7 +32,12 @@ def write(tree: Path, path: str, text: str) -> None:
 
 def names(tree: Path) -> set[str]:
     """What is frozen beside what the interpreter starts with."""
-    return {module.name for module in closure(tree / "own", tree / "Lib", BUILTIN)} - set(START)
+    return set(frozen(tree)) - {BOOTSTRAP, "io"}
+
+
+def frozen(tree: Path) -> dict[str, Path]:
+    made = closure(tree / "own", tree / "Lib", BUILTIN, tree / "stand_ins")
+    return {module.name: module.path for module in made}
 
 
 def test_every_module_of_ours_is_in_it_imported_or_not(tree: Path) -> None:
@@ -75,6 +80,12 @@ def test_names_that_are_modules_are_found_through_from(tree: Path) -> None:
     write(tree, "Lib/package/part.py", "")
     write(tree, "own/a.py", "from package import part, no_module")
     assert {"package", "package.part"} <= names(tree)
+
+
+def test_a_stand_in_takes_the_place_of_the_standard_module(tree: Path) -> None:
+    write(tree, lib("io"), "import never")
+    write(tree, "own/a.py", "import io")
+    assert frozen(tree)["io"] == tree / "stand_ins" / "io.py"
 
 
 def test_built_in_modules_and_those_for_type_checkers_are_left_out(tree: Path) -> None:
