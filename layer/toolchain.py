@@ -66,7 +66,8 @@ class Toolchain:
         command += ["--require-hashes", "--target", str(partial), "-r", str(LOCK)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            why = done.stderr.strip().splitlines()[-1:] or ["pip says nothing"]
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+            why = errors or done.stderr.strip().splitlines()[-1:] or ["pip says nothing"]
             raise BuildError(f"the compiler cannot be installed ({LOCK.name}): {why[0]}")
         partial.replace(folder)
 

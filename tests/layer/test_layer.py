@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from layer.__main__ import default_cache
 from layer.executable import SIDECAR
 from layer.imports import STAND_INS
 from layer.pins import ARCHITECTURES, PYTHON
+from layer.toolchain import Toolchain
 from tests.layer.built import ROOT, Layer
 
 MACHINES = {"x86_64": 62, "arm64": 183}
@@ -104,3 +106,31 @@ def test_a_compiler_that_cannot_be_had_is_one_clear_line(tmp_path: Path) -> None
     assert made.stderr.splitlines()[-1].startswith("layer not built: the compiler cannot be installed")
     assert "Traceback" not in made.stderr
     assert list(tmp_path.glob("*.zip")) == []
+
+
+def test_another_compiler_than_the_pinned_one_is_one_clear_line(tmp_path: Path) -> None:
+    about = "ziglang-0.15.2.dist-info"
+    with zipfile.ZipFile(tmp_path / "ziglang-0.15.2-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("ziglang/zig", "#!/bin/sh\n")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: ziglang\nVersion: 0.15.2\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    environment = {**NO_DOWNLOAD, "PIP_FIND_LINKS": str(tmp_path)}
+    made = build("--cache", tmp_path / "cache", "--output", tmp_path, environment=environment)
+    assert made.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in made.stderr.splitlines()[-1]
+
+
+def test_source_that_does_not_compile_is_one_clear_line(tmp_path: Path) -> None:
+    """A compiler that fails, as a broken download of it would."""
+    toolchain = Toolchain(default_cache(), print)
+    broken = tmp_path / toolchain.zig.parents[1].name / "ziglang" / "zig"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    tarball = default_cache() / f"Python-{PYTHON}.tar.xz"
+    made = build("--cache", tmp_path, "--output", tmp_path, "--source", tarball)
+    assert made.returncode == 1
+    assert made.stderr.splitlines()[-1].startswith("layer not built: configure of CPython failed (")
+    assert list(tmp_path.glob("*.zip")) == []
+    assert list(tmp_path.glob("cpython-*")) == []
