@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types pytest layer executable bench gate lock clean
+.PHONY: help setup demo test lint types pytest layer executable bench models probe gate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,12 @@ bench: layer ## Measure every figure of the READMEs and write it there
 		$(BIN)/python benchmarks/$$program.py || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
+models: $(READY) ## Make the sample's models and upload them: make models BUCKET=NAME
+	@$(BIN)/python sample_function/models.py upload $(if $(BUCKET),--bucket $(BUCKET)) $(ARGS)
+
+probe: layer ## Ask Lambda what its environment allows (an AWS account is needed): docs/verified.md
+	@$(BIN)/python -m probe $(ARGS)
+
 gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
 	@$(BIN)/python benchmarks/gate.py $(ARGS)
 
@@ -56,6 +62,8 @@ lock: ## Resolve the dependencies anew into requirements.lock
 		--no-emit-index-url --output-file requirements.lock pyproject.toml $(ARGS)
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --output-file layer/toolchain.lock layer/toolchain.in $(ARGS)
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --output-file deploy/sam.lock deploy/sam.in $(ARGS)
 	@rm -rf $(VENV)/lock
 
 clean: ## Remove what the other targets made

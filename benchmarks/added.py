@@ -1,10 +1,12 @@
-"""What an attached sidecar adds to the function: paired runs under the local Lambda, with it and without."""
+"""What an attached sidecar adds to the function: paired runs under the local Lambda, with it, without, and beside an
+extension that does nothing."""
 
 from __future__ import annotations
 
 import gc
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +27,7 @@ class Added:
 
     handler: str
     invocations: int
-    """With the sidecar, and as many without."""
+    """Of each side."""
     duration_p50: tuple[float, float]
     """The runtime's own duration (platform.runtimeDone), without and with."""
     duration_p99: tuple[float, float]
@@ -33,8 +35,8 @@ class Added:
     """Of the means, from block to block,"""
     error: float
     """and its standard error."""
-    after_p50: tuple[float, float]
-    """From the runtime's end to the invocation's, without and with: what a sidecar that waits would add."""
+    after_p50: tuple[float, float, float]
+    """From the runtime's end to the invocation's: without, with the floor, which never waits, and with the sidecar."""
     line_bytes: float
     """Of the sidecar's line, in the mean."""
 
@@ -52,26 +54,30 @@ def environment(sidecar: Path | None) -> LocalLambda:
 
 
 def spans(local: LocalLambda) -> dict[str, tuple[float, float]]:
-    """Request id to the runtime's duration, and the time from its end to the invocation's."""
+    """Request id to the runtime's duration, and the time from its end to the invocation's: the platform's own span
+    `extensionOverhead`, which has no thaw in it."""
     done: dict[str, float] = {}
-    reported: dict[str, float] = {}
+    after: dict[str, float] = {}
     for event in local.events:
         record = event["record"]
         if event["type"] == "platform.runtimeDone":
             done[record["requestId"]] = record["metrics"]["durationMs"]
         elif event["type"] == "platform.report":
-            reported[record["requestId"]] = record["metrics"]["durationMs"]
-    return {name: (duration, reported[name] - duration) for name, duration in done.items() if name in reported}
+            spans = {span["name"]: float(span["durationMs"]) for span in record.get("spans", [])}
+            after[record["requestId"]] = spans.get("extensionOverhead", 0.0)
+    return {name: (duration, after[name]) for name, duration in done.items() if name in after}
 
 
-def measure(sidecar: Path, blocks: int, advance: Callable[[], None]) -> list[Added]:
-    """Both by turns, in environments that stay open."""
+def measure(extensions: Mapping[str, Path], blocks: int, advance: Callable[[], None]) -> list[Added]:
+    """`extensions` are `floor` and `with`. All by turns, in environments that stay open."""
     rows = []
     for name, do, ms in HANDLERS:
         event = {"do": do, "mib": 8, "ms": ms}
-        asked: dict[str, list[list[str]]] = {"without": [], "with": []}
-        made = {"without": environment(None), "with": environment(sidecar)}
-        with made["without"], made["with"]:
+        made = {"without": environment(None), **{side: environment(path) for side, path in extensions.items()}}
+        asked: dict[str, list[list[str]]] = {side: [] for side in made}
+        with ExitStack() as stack:
+            for local in made.values():
+                stack.enter_context(local)
             for local in made.values():
                 for _ in range(WARM_UP):
                     local.invoke(event)
@@ -85,7 +91,7 @@ def measure(sidecar: Path, blocks: int, advance: Callable[[], None]) -> list[Add
             for local in made.values():
                 local.stop()
         known = {side: spans(local) for side, local in made.items()}
-        lines = [len(line.encode()) + 1 for line in made["with"].extension_stdout(sidecar.name)]
+        lines = [len(line.encode()) + 1 for line in made["with"].extension_stdout(extensions["with"].name)]
         rows.append(_row(name, asked, known, statistics.fmean(lines)))
     return rows
 
@@ -107,6 +113,7 @@ def _row(
     def both(values: Mapping[str, Sequence[float]], percent: int) -> tuple[float, float]:
         return round(percentile(values["without"], percent), 2), round(percentile(values["with"], percent), 2)
 
+    middle = {side: round(percentile(values, 50), 2) for side, values in after.items()}
     return Added(
         name,
         len(every["with"]),
@@ -114,6 +121,6 @@ def _row(
         both(every, 99),
         round(statistics.fmean(differences), 3),
         round(statistics.stdev(differences) / len(differences) ** 0.5, 3),
-        both(after, 50),
+        (middle["without"], middle["floor"], middle["with"]),
         round(line_bytes),
     )

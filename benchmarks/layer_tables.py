@@ -94,7 +94,7 @@ def added_section(rows: Sequence[added.Added]) -> Section:
             row.handler,
             *(f"{without:.2f} / {attached:.2f}" for without, attached in (row.duration_p50, row.duration_p99)),
             f"{row.difference:+.3f} ± {row.error:.3f}",
-            f"{row.after_p50[0]:.2f} / {row.after_p50[1]:.2f}",
+            " / ".join(f"{ms:.2f}" for ms in row.after_p50),
         ]
         for row in rows
     ]
@@ -104,8 +104,8 @@ def added_section(rows: Sequence[added.Added]) -> Section:
         headings,
         cells,
         f"Without / with the sidecar, {rows[0].invocations} invocations each, by turns in blocks of {added.BLOCK}; the "
-        "difference ± one standard error from block to block. After the runtime's end: until the invocation's, "
-        "`TRUEMEM_HOLD=off`.",
+        "difference ± one standard error from block to block. After the runtime's end, until the invocation's: "
+        "without / with the floor, which never keeps anything waiting / with the sidecar, `TRUEMEM_HOLD=off`.",
     )
 
 
@@ -153,16 +153,26 @@ def aims(
     ours, plain = by_name[OURS], by_name[PLAIN]
     grown, answer = growths[0], answers[0]
     worst = max(abs(row.difference) / row.error if row.error else 0.0 for row in addeds)
-    waits = max(row.after_p50[1] - row.after_p50[0] for row in addeds)
+    waits = max(row.after_p50[2] - row.after_p50[1] for row in addeds)
     rows: list[tuple[str, str, str, bool]] = [
-        ("exec to register", "6 ms", f"{ours.register_median:.1f} ms", ours.register_median <= 6),
+        (
+            "exec to register",
+            "6 ms",
+            f"{ours.register_median:.1f} ms (least {ours.register_min:.1f})",
+            ours.register_median <= 6,
+        ),
         (
             "the same beside a usual extension",
             "1/15",
             f"1/{plain.register_median / ours.register_median:.0f}",
             plain.register_median / ours.register_median >= 15,
         ),
-        ("exec to first `next`", "10 ms", f"{ours.next_median:.1f} ms", ours.next_median <= 10),
+        (
+            "exec to first `next`",
+            "10 ms",
+            f"{ours.next_median:.1f} ms (least {ours.next_min:.1f})",
+            ours.next_median <= 10,
+        ),
         ("PSS after 1,000 invocations", "6.0 MiB", f"{grown.pss:.1f} MiB", grown.pss <= 6),
         ("private dirty", "3.0 MiB", f"{grown.private_dirty:.1f} MiB", grown.private_dirty <= 3),
         (
@@ -184,7 +194,7 @@ def aims(
             for row in samplings
         ),
         ("added to the function's duration", "none", f"at most {worst:.1f} standard errors", worst <= 2),
-        ("added after the runtime is done", "0", f"{waits:+.2f} ms", waits <= 0.1),
+        ("added after the runtime is done, beside the floor", "0", f"{waits:+.2f} ms", waits <= 0.1),
         *(
             (
                 f"zip / unpacked, {row.architecture}",

@@ -19,8 +19,8 @@ HARDLY_SAMPLING = {"TRUEMEM_CPU_BUDGET": "0.01"}
 
 VCPU_MIB = 1769
 
-CPU_PERIOD_US = 10_000
-"""Of the cpu cgroup: the granularity in which a share of a CPU is dealt out."""
+CPU_PERIOD_US = 20_000
+"""Of the cpu cgroup: the granularity in which a share of a CPU is dealt out. A share of it must be 1 ms at least."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Sampling:
-    """CPU time in one long invocation, in percent of the CPU that the memory size buys."""
+    """CPU time in one long invocation, beyond what any invocation costs, in percent of what the memory size buys."""
 
     memory_mib: int
     seconds: float
@@ -132,8 +132,8 @@ def descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def sampling(contender: Contender, memory_mib: int, seconds: float) -> Sampling:
-    """See Sampling. The function's memory rests: looks come as often as they ever do."""
+def sampling(contender: Contender, memory_mib: int, seconds: float, outside_ms: float) -> Sampling:
+    """See Sampling. The function's memory rests. `outside_ms`: CPU time of an invocation without sampling."""
     share = memory_mib / VCPU_MIB
     variables = {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mib)}
     with attached(contender, variables) as extension, confined(extension.pid, share) as cgroup:
@@ -143,7 +143,7 @@ def sampling(contender: Contender, memory_mib: int, seconds: float) -> Sampling:
         before, began = extension.cpu_ns(), time.monotonic()
         extension.api.invoke("long")
         time.sleep(seconds)
-        spent = extension.cpu_ns() - before
+        spent = extension.cpu_ns() - before - outside_ms * 1e6
         percent = 100 * spent / 1e9 / (time.monotonic() - began) / share
     return Sampling(memory_mib, seconds, round(percent, 2), cgroup)
 

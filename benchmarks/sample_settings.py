@@ -11,11 +11,12 @@ import ctypes
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
@@ -35,6 +36,30 @@ SETTINGS: tuple[dict[str, str], ...] = (
     {"LOAD_FROM": "path", "CACHE_SIZE": "8"},
     {"LOAD_FROM": "path", "CACHE_SIZE": "8", "POP_BEFORE_LOAD": "true"},
     {"LOAD_FROM": "path", "CACHE_SIZE": "8", "MMAP_THRESHOLD": "32768"},
+    {"LOAD_FROM": "path", "CACHE_SIZE": "8", "POP_BEFORE_LOAD": "true", "MMAP_THRESHOLD": "32768"},
+)
+
+FIGURES = ("current", "mark", "in use", "mapped", "held")
+
+
+class Change(NamedTuple):
+    """One step between two settings, and the line of the sample that takes it."""
+
+    words: str
+    before: dict[str, str]
+    after: dict[str, str]
+    file: str
+    name: str
+    """The function or class in `file`."""
+
+
+CHANGES = (
+    Change("a cache of 8, not 16", SETTINGS[0], SETTINGS[2], "sessions.py", "session_cache"),
+    Change("a file, not its bytes", SETTINGS[0], SETTINGS[3], "sessions.py", "open_session"),
+    Change("the old session dropped first", SETTINGS[4], SETTINGS[5], "sessions.py", "PopBeforeLoad"),
+    Change("blocks from 32 KiB mapped", SETTINGS[4], SETTINGS[6], "malloc.py", "set_mmap_threshold"),
+    Change("the same, nothing else changed", SETTINGS[0], SETTINGS[1], "malloc.py", "set_mmap_threshold"),
+    Change("all of them", SETTINGS[0], SETTINGS[7], "settings.py", "read_settings"),
 )
 
 
@@ -72,6 +97,7 @@ def call_handler(calls: int) -> dict[str, float]:
     os.chdir(SAMPLE)
     sys.path.insert(0, str(SAMPLE))
     import app
+
     chance = random.Random(2026)
     for _ in range(calls):
         app.handler({"model": chance.randrange(app.settings.model_count)}, Context())
@@ -91,11 +117,40 @@ def call_handler(calls: int) -> dict[str, float]:
 
 def measure(settings: dict[str, str], calls: int, models: str) -> dict[str, float]:
     """One row, MiB. Raises subprocess.CalledProcessError if the handler failed."""
-    environment = {**os.environ, **settings, "MODEL_DIR": models, "POWERTOOLS_LOG_LEVEL": "CRITICAL"}
+    environment = {
+        **os.environ,
+        **settings,
+        "MODEL_DIR": models,
+        "MODEL_BUCKET": "",
+        "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+    }
     command = [sys.executable, __file__, "--child", str(calls)]
     made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     figures: dict[str, float] = json.loads(made.stdout.splitlines()[-1])
     return figures
+
+
+def changes(rows: list[dict[str, Any]]) -> str:
+    """What each change is worth, as a Markdown table: the figures before and after it, and its line of code."""
+
+    def step(change: Change, figure: str) -> str:
+        before, after = (
+            next(row[figure] for row in rows if row["settings"] == settings)
+            for settings in (change.before, change.after)
+        )
+        return f"{before:.0f} → {after:.0f}"
+
+    cells = [
+        [change.words, _link(change.file, change.name), *(step(change, figure) for figure in FIGURES)]
+        for change in CHANGES
+    ]
+    return markdown(["change", "line", *FIGURES], cells, text_columns=2)
+
+
+def _link(file: str, name: str) -> str:
+    lines = (SAMPLE / file).read_text().splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if re.match(rf"(def|class) {name}\b", text))
+    return f"[`{name}`]({file}#L{line})"
 
 
 def named(settings: dict[str, str]) -> list[str]:
@@ -116,7 +171,8 @@ def main(calls: int, as_json: bool, write: bool, child: int | None) -> None:
         return
     try:
         with tempfile.TemporaryDirectory(prefix="truemem-models-") as models:
-            subprocess.run([sys.executable, str(SAMPLE / "models.py"), "make", models], check=True, stdout=subprocess.DEVNULL)
+            make = [sys.executable, str(SAMPLE / "models.py"), "make", models]
+            subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
             tracked = track(SETTINGS, "settings", console=Console(stderr=True), transient=True)
             rows: list[dict[str, Any]] = [
                 {"settings": settings, **measure(settings, calls, models)} for settings in tracked
@@ -124,13 +180,13 @@ def main(calls: int, as_json: bool, write: bool, child: int | None) -> None:
     except subprocess.CalledProcessError as error:
         click.echo(f"could not measure: {error}", err=True)
         sys.exit(2)
-    figures = ("current", "mark", "in use", "mapped", "held")
-    headings = ["`LOAD_FROM`", "`CACHE_SIZE`", "other", *figures]
-    cells = [[*named(row["settings"]), *(f"{row[figure]:.0f}" for figure in figures)] for row in rows]
+    headings = ["`LOAD_FROM`", "`CACHE_SIZE`", "other", *FIGURES]
+    cells = [[*named(row["settings"]), *(f"{row[figure]:.0f}" for figure in FIGURES)] for row in rows]
     made = markdown(headings, cells, text_columns=3)
     click.echo(json.dumps(rows) if as_json else made)
     if write:
         replace(SAMPLE / "README.md", "settings", f"{calls} random calls, on {machine()}; MiB:\n\n{made}\n")
+        replace(SAMPLE / "README.md", "changes", changes(rows))
 
 
 if __name__ == "__main__":

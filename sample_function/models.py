@@ -1,126 +1,115 @@
-"""The 40 models: made on the spot, the same bytes every time, never committed.
+"""The models from the command line: into a folder, or into a bucket. The same bytes every time, never committed.
 
-    python models.py FOLDER
+    python models.py make FOLDER
+    python models.py upload --bucket BUCKET [--prefix models/] [--count 40]
 
-A command of its own because importing `onnx` takes tens of MiB that the function must not hold.
+The function makes by itself what is missing; this does it beforehand, so that it has only to read.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from settings import MODELS
+from network import model_name
+from onnx_file import model_chunks, model_size
+from settings import BadSetting, Settings, read_settings
+from store import ModelStore, StoreError
 
-LAYERS = 24
-WIDTH = 256
-"""Features in and out of every layer: 24 layers of 256 x 256 float32 weights are 6.0 MiB."""
-
-OPSET = 17
-IR_VERSION = 10
-"""Old enough for every ONNX Runtime of the last years, so that a newer `onnx` changes nothing here."""
-
-
-def model_path(folder: Path, model: int) -> Path:
-    """Where model `model` lies in `folder`."""
-    return folder / f"model-{model:02}.onnx"
-
-
-def missing_models(folder: Path) -> list[int]:
-    """Ids of the models that are not in `folder` yet."""
-    return [model for model in range(MODELS) if not model_path(folder, model).exists()]
+VARIABLES = {
+    "count": "MODEL_COUNT",
+    "layers": "MODEL_LAYERS",
+    "width": "MODEL_WIDTH",
+    "bucket": "MODEL_BUCKET",
+    "prefix": "MODEL_PREFIX",
+}
+"""Options, and the function's variable that each stands for: same bounds, same defaults."""
 
 
-def build_model(model: int) -> bytes:
-    """One serialised model: 24 x (MatMul + Add + Relu), weights drawn from the model's own seed."""
-    import numpy as np
-    from onnx import TensorProto, helper, numpy_helper
-
-    random = np.random.default_rng(model)
-    nodes, weights = [], []
-    flow = "input"
-    for layer in range(LAYERS):
-        last = "output" if layer == LAYERS - 1 else f"relu{layer}"
-        # He initialisation: the signal keeps its size through 24 layers of Relu
-        matrix = random.standard_normal((WIDTH, WIDTH), dtype=np.float32) * np.float32((2 / WIDTH) ** 0.5)
-        weights.append(numpy_helper.from_array(matrix, f"weight{layer}"))
-        bias = random.standard_normal(WIDTH, dtype=np.float32) * np.float32(0.01)
-        weights.append(numpy_helper.from_array(bias, f"bias{layer}"))
-        nodes += [
-            helper.make_node("MatMul", [flow, f"weight{layer}"], [f"matmul{layer}"]),
-            helper.make_node("Add", [f"matmul{layer}", f"bias{layer}"], [f"add{layer}"]),
-            helper.make_node("Relu", [f"add{layer}"], [last]),
-        ]
-        flow = last
-    rows: list[str | int | None] = ["batch", WIDTH]
-    graph = helper.make_graph(
-        nodes,
-        f"model-{model:02}",
-        [helper.make_tensor_value_info("input", TensorProto.FLOAT, rows)],
-        [helper.make_tensor_value_info("output", TensorProto.FLOAT, rows)],
-        weights,
-    )
-    opsets = [helper.make_opsetid("", OPSET)]
-    serialised: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString(
-        deterministic=True
-    )
-    return serialised
+def make(settings: Settings, folder: Path) -> None:
+    """Make the missing models in `folder`, one line for each. Raises StoreError."""
+    store = ModelStore(folder, limit=sys.maxsize)
+    for model in range(settings.model_count):
+        name, size = model_name(settings.shape, model), model_size(settings.shape, model)
+        if store.find(name, size) is None:
+            print(store.add(name, size, model_chunks(settings.shape, model)), flush=True)
 
 
-def write_model(folder: Path, model: int) -> Path:
-    """Make one model's file: whole or not at all, whatever happens meanwhile. Raises OSError."""
-    path = model_path(folder, model)
-    content = build_model(model)
-    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # mkstemp makes it private; under the local Lambda another user reads it
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return path
+def upload(settings: Settings) -> None:
+    """Make and upload the models that the bucket lacks, one line for each of all. Raises BucketError, OSError.
 
-
-def make_missing(folder: Path) -> None:
-    """Make the missing models in a child process, so that this one never imports `onnx`.
-
-    Raises RuntimeError with the child's last words and the command to run instead.
+    There is one already if an object of that key has the right size. The ETag is not asked: it is an MD5 only
+    without KMS, and the key has the model's number and shape.
     """
-    if not missing_models(folder):
-        return
-    command = [sys.executable, str(Path(__file__).resolve()), str(folder)]
-    child = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if child.returncode:
-        words = child.stderr.strip().splitlines() or [f"exit code {child.returncode}"]
-        raise RuntimeError(
-            f"no models in {folder} and none could be made: {words[-1]}."
-            f" Try `python models.py {folder}`, or set MODEL_DIR"
-        )
+    from bucket import Bucket
+
+    assert settings.model_bucket is not None
+    bucket = Bucket(settings.model_bucket, settings.model_prefix)
+    for model in range(settings.model_count):
+        name, size = model_name(settings.shape, model), model_size(settings.shape, model)
+        there = bucket.size(name) == size
+        if not there:
+            with tempfile.TemporaryFile() as file:
+                for piece in model_chunks(settings.shape, model):
+                    file.write(piece)
+                file.seek(0)
+                bucket.put(name, file)
+        done = "there already" if there else f"uploaded, {size / 2**20:.1f} MiB"
+        print(f"{model + 1}/{settings.model_count} {bucket.url(name)}: {done}", flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: one line for each model made."""
-    parser = argparse.ArgumentParser(description="Make the sample function's ONNX models, those that are missing.")
-    parser.add_argument("folder", type=Path, help="where to put them (242 MiB in all)")
-    folder: Path = parser.parse_args(arguments).folder
+    """The command. Exit codes: 0 done, 1 not done, 2 not understood."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    options = {VARIABLES[name]: value for name, value in vars(given).items() if name in VARIABLES and value is not None}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for model in missing_models(folder):
-            print(write_model(folder, model), flush=True)
-    except OSError as error:
-        print(f"models.py: cannot write to {folder}: {error.strerror or error}", file=sys.stderr)
-        return 1
+        # the store is the function's own: without its bound, models may be larger here
+        settings = read_settings({**os.environ, **options, "CACHE_SIZE": "", "MODEL_STORE_MIB": "10240"})
+        if given.command == "make":
+            make(settings, given.folder)
+        elif settings.model_bucket is None:
+            parser.error("upload: no bucket: add --bucket NAME, or set MODEL_BUCKET")
+        else:
+            upload(settings)
     except ImportError as error:
-        print(f"models.py: {error}: pip install -r requirements.txt", file=sys.stderr)
-        return 1
+        return _failed(f"{error}: pip install -r requirements.txt")
+    except BadSetting as error:
+        return _failed(f"{error} (the variable, or its option)")
+    except (StoreError, RuntimeError) as error:
+        return _failed(str(error))
+    except OSError as error:
+        return _failed(
+            f"cannot write to {tempfile.gettempdir()}: {error.strerror or error}: set TMPDIR to another folder"
+        )
     return 0
+
+
+def _failed(words: str) -> int:
+    print(f"models.py: {words}", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="models.py",
+        description="Make the sample function's ONNX models, those that are missing.",
+        epilog="Options that are not given come from the function's variables: MODEL_COUNT, MODEL_LAYERS and so on.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    make_command = commands.add_parser("make", help="into a folder")
+    make_command.add_argument("folder", type=Path, help="where to put them (241 MiB by default)")
+    upload_command = commands.add_parser("upload", help="into an S3 bucket")
+    upload_command.add_argument("--bucket", help="MODEL_BUCKET")
+    upload_command.add_argument("--prefix", help="MODEL_PREFIX: models/ by default")
+    for command in (make_command, upload_command):
+        command.add_argument("--count", help="MODEL_COUNT: how many, 40 by default")
+        command.add_argument("--layers", help="MODEL_LAYERS: 24 by default")
+        command.add_argument("--width", help="MODEL_WIDTH: features of each layer, 256 by default")
+    return parser
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import onnxruntime
-from models import model_path
 from settings import Settings
+from sources import Models
+
+PROVIDERS = ["CPUExecutionProvider"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -71,12 +73,13 @@ def session_cache(settings: Settings, load: Callable[[int], T]) -> Cache[T]:
     return kind(load, settings.cache_size)
 
 
-def open_session(settings: Settings, model: int) -> Any:
-    """An `onnxruntime.InferenceSession` of one model. Raises FileNotFoundError when it was never made."""
+def open_session(settings: Settings, models: Models, model: int) -> Any:
+    """An `onnxruntime.InferenceSession` of one model. Raises StoreError, BucketError."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = settings.intra_op_threads
     # Threads that spin while they wait are frozen spinning, and burn the CPU of the next invocation's start.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    path = model_path(settings.model_dir, model)
-    source = path.read_bytes() if settings.load_from == "bytes" else str(path)
-    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    if settings.load_from == "bytes":
+        return onnxruntime.InferenceSession(models.content(model), options, providers=PROVIDERS)
+    with models.file(model) as path:
+        return onnxruntime.InferenceSession(str(path), options, providers=PROVIDERS)

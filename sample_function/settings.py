@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
-MODELS = 40
-"""How many models there are: ids 0 to 39, as in the incident."""
+from network import Shape
+from onnx_file import model_size
+
+MODEL_COUNT_MAX = 1000
+LAYERS_MAX = 256
+WIDTHS = (16, 4096)
+
+MODEL_MIB_MAX = 1024
+"""Protobuf, and so ONNX without external data, ends at 2 GiB; in bytes mode two copies exist for a moment."""
+
+STORE_MIB_MAX = 10_240
+"""The most ephemeral storage that Lambda gives, in MB."""
 
 MMAP_THRESHOLD_MAX = 32 * 1024 * 1024
 """glibc refuses a larger M_MMAP_THRESHOLD on 64-bit systems (mallopt(3): DEFAULT_MMAP_THRESHOLD_MAX)."""
+
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+PREFIX = re.compile(r"[A-Za-z0-9_.-][A-Za-z0-9_./-]{0,500}/")
 
 T = TypeVar("T")
 
@@ -25,8 +39,8 @@ class Settings:
     """What one environment of the sample function runs with."""
 
     load_from: Literal["bytes", "path"] = "bytes"
-    """LOAD_FROM: `bytes` reads the file and hands over its content, so that two copies of the model exist for
-    a moment (what the incident did with S3 bodies); `path` lets ONNX Runtime open the file itself."""
+    """LOAD_FROM: `bytes` hands over the model's content, so that two copies of it exist for a moment (what the
+    incident did with S3 bodies); `path` lets ONNX Runtime open a file of the model store itself."""
 
     cache_size: int = 16
     """CACHE_SIZE: sessions kept, least recently used dropped first. 0 keeps none."""
@@ -41,7 +55,26 @@ class Settings:
     """INTRA_OP_THREADS: ONNX Runtime's threads per session. Each may open a malloc arena of its own."""
 
     model_dir: Path = Path("/tmp/truemem-models")
-    """MODEL_DIR: where the models are, and are made when missing."""
+    """MODEL_DIR: the model store. Without a bucket, missing models are made here on first use."""
+
+    model_store_mib: int = 400
+    """MODEL_STORE_MIB: what the model store may hold. The default leaves room in the 512 MB of ephemeral storage
+    that a function has when nobody asks for more."""
+
+    model_bucket: str | None = None
+    """MODEL_BUCKET: models are read from this S3 bucket, and those that it lacks are uploaded. None: no bucket."""
+
+    model_prefix: str = "models/"
+    """MODEL_PREFIX: what their keys begin with."""
+
+    model_count: int = 40
+    """MODEL_COUNT: how many models there are, ids from 0; 40 as in the incident."""
+
+    shape: Shape = field(default_factory=Shape)
+    """MODEL_LAYERS, MODEL_WIDTH: how large each model is."""
+
+    tracer_enabled: bool = False
+    """TRACER_ENABLED: trace with X-Ray."""
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
@@ -57,9 +90,12 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         except (ValueError, KeyError):
             raise BadSetting(f"{name}={value!r} is not {mend}") from None
 
-    return Settings(
+    count = read(
+        "MODEL_COUNT", default.model_count, _whole(1, MODEL_COUNT_MAX), f"a number from 1 to {MODEL_COUNT_MAX}"
+    )
+    settings = Settings(
         load_from=read("LOAD_FROM", default.load_from, _load_from, "a way to load: set it to bytes or path"),
-        cache_size=read("CACHE_SIZE", default.cache_size, _whole(0, MODELS), f"a number from 0 to {MODELS}"),
+        cache_size=read("CACHE_SIZE", default.cache_size, _whole(0, count), f"a number from 0 to {count}"),
         pop_before_load=read("POP_BEFORE_LOAD", default.pop_before_load, _switch, "a switch: set it to true or false"),
         mmap_threshold=read(
             "MMAP_THRESHOLD",
@@ -69,7 +105,50 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         ),
         intra_op_threads=read("INTRA_OP_THREADS", default.intra_op_threads, _whole(1, 64), "a number from 1 to 64"),
         model_dir=read("MODEL_DIR", default.model_dir, _folder, f"an absolute path: try {default.model_dir}"),
+        model_store_mib=read(
+            "MODEL_STORE_MIB", default.model_store_mib, _whole(1, STORE_MIB_MAX), f"a number from 1 to {STORE_MIB_MAX}"
+        ),
+        model_bucket=read(
+            "MODEL_BUCKET",
+            default.model_bucket,
+            _matching(BUCKET),
+            "a bucket's name: 3 to 63 of a-z, 0-9, dot and hyphen, without s3:// and without a key",
+        ),
+        model_prefix=read(
+            "MODEL_PREFIX",
+            default.model_prefix,
+            _matching(PREFIX),
+            f"a key prefix: letters, digits, -_./, no / in front and one at the end: try {default.model_prefix}",
+        ),
+        model_count=count,
+        shape=Shape(
+            layers=read(
+                "MODEL_LAYERS", default.shape.layers, _whole(1, LAYERS_MAX), f"a number from 1 to {LAYERS_MAX}"
+            ),
+            width=read(
+                "MODEL_WIDTH", default.shape.width, _whole(*WIDTHS), f"a number from {WIDTHS[0]} to {WIDTHS[1]}"
+            ),
+        ),
+        tracer_enabled=read("TRACER_ENABLED", default.tracer_enabled, _switch, "a switch: set it to true or false"),
     )
+    _check_sizes(settings)
+    return settings
+
+
+def _check_sizes(settings: Settings) -> None:
+    """What is wrong only together. Raises BadSetting."""
+    layers, width = settings.shape.layers, settings.shape.width
+    largest = model_size(settings.shape, settings.model_count - 1) / 2**20
+    if largest > MODEL_MIB_MAX:
+        raise BadSetting(
+            f"MODEL_LAYERS={layers} with MODEL_WIDTH={width} is {largest:.0f} MiB a model, and"
+            f" {MODEL_MIB_MAX} is the most: lower one of them"
+        )
+    if largest > settings.model_store_mib:
+        raise BadSetting(
+            f"MODEL_STORE_MIB={settings.model_store_mib} does not hold one model of {largest:.1f} MiB"
+            f" (MODEL_LAYERS={layers}, MODEL_WIDTH={width}): raise it, and the function's ephemeral storage with it"
+        )
 
 
 def _load_from(value: str) -> Literal["bytes", "path"]:
@@ -87,6 +166,15 @@ def _whole(lowest: int, highest: int) -> Callable[[str], int]:
         if not lowest <= number <= highest:
             raise ValueError(value)
         return number
+
+    return parse
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(value)
+        return value
 
     return parse
 

@@ -53,7 +53,7 @@ class Level:
     def __init__(self, proc: Procfs, root: str = "/sys/fs/cgroup") -> None:
         self._proc = proc
         self.source = "meminfo"
-        self._used = self._peak = ""
+        self._used = self._peak = _File("")
         try:
             unified, memory = parse_membership(proc.text("self/cgroup"))
         except Gone:
@@ -67,30 +67,36 @@ class Level:
         for source, mount, path, used, peak in candidates:
             # Inside a cgroup namespace the path may not exist below the mount: then the mount is ours.
             for folder in (mount + path.rstrip("/"), mount):
-                if _readable(f"{folder}/{used}"):
-                    self.source, self._used, self._peak = source, f"{folder}/{used}", f"{folder}/{peak}"
+                if posix.access(f"{folder}/{used}", posix.R_OK):
+                    self.source, self._used, self._peak = source, _File(f"{folder}/{used}"), _File(f"{folder}/{peak}")
                     return
 
     def read(self) -> EnvironmentLevel | None:
         """The level now, or None when not even meminfo can be read."""
         try:
-            if self._used:
-                used = parse_bytes(_read(self._used))
-                peak = parse_bytes(_read(self._peak)) if _readable(self._peak) else None
-                return EnvironmentLevel(self.source, used, peak)
+            if self.source != "meminfo":
+                return EnvironmentLevel(self.source, parse_bytes(self._used.read()), self._read_peak())
             total, available = parse_meminfo(self._proc.text("meminfo", 4096))
         except (Gone, OSError):
             return None
         return EnvironmentLevel("meminfo", total - available, None)
 
+    def _read_peak(self) -> int | None:
+        try:
+            return parse_bytes(self._peak.read())
+        except OSError:  # not kept here
+            return None
 
-def _readable(path: str) -> bool:
-    return posix.access(path, posix.R_OK)
 
+class _File:
+    """Read at every window's end: the descriptor is kept."""
 
-def _read(path: str) -> bytes:
-    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
-    try:
-        return posix.read(descriptor, 64)
-    finally:
-        posix.close(descriptor)
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = -1
+
+    def read(self) -> bytes:
+        """Raises OSError."""
+        if self._descriptor < 0:
+            self._descriptor = posix.open(self._path, posix.O_RDONLY | posix.O_CLOEXEC)
+        return posix.pread(self._descriptor, 64, 0)

@@ -81,6 +81,8 @@ class Sidecar:
         looks = sampler.Budget(config.hold_budget, config.cpu_share, now)
         self._holder = Holder(config.hold, config.hold_budget, looks, listener is not None, watch)
         self._began = self._next_tick = self._next_look = now
+        self._spent = 0
+        """CPU time up to the last tick, if nothing was done since: what comes after it is the next one's."""
         self._invocations = 0
         self._over = False
 
@@ -97,7 +99,7 @@ class Sidecar:
         holding = self._holder.hold is not None
         wake_at = min(self._next_tick, self._next_look, self._holder.ends_at()) if holding else self._next_tick
         timeout_ns = 0 if self._bodies or self._due else wake_at - time.monotonic_ns()
-        spent = time.process_time_ns()
+        spent, self._spent = self._spent or time.process_time_ns(), 0
         descriptors = self._waiting.wait(timeout_ns, fine=holding and timeout_ns < FINE_NS)
         event_came = self._api.fileno() in descriptors
         if event_came:
@@ -313,7 +315,8 @@ class Sidecar:
         done = time.monotonic_ns()
         age = done - self._began
         if self._invocations:
-            self._budget.spend(time.process_time_ns() - spent_before, done)
+            self._spent = time.process_time_ns()
+            self._budget.spend(self._spent - spent_before, done)
             wait_ns = self._budget.wait_ns(done)
             self._next_tick = done + sampler.interval_ns(age, moved, wait_ns, self._holder.hold is not None)
         else:

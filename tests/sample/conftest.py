@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.sample.s3_server import S3, make_bucket, s3_server
+
 SAMPLE = Path(__file__).parents[2] / "sample_function"
 sys.path.insert(0, str(SAMPLE))
 
@@ -24,7 +27,7 @@ class Context:
     memory_limit_in_mb = 512
     invoked_function_arn = "arn:aws:lambda:us-east-1:123456789012:function:onnx-incident"
     aws_request_id = "52fdfc07-2182-454f-963f-5f0f9a621d72"
-for event in json.loads(sys.argv[1]):
+for event in json.load(sys.stdin):
     print("answer", json.dumps(app.handler(event, Context())))
 """
 
@@ -39,6 +42,16 @@ class Run:
     """What it printed on stdout as JSON: log lines and metrics."""
     stderr: str
 
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """EMF lines."""
+        return [line for line in self.lines if "_aws" in line]
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """Log lines."""
+        return [line for line in self.lines if "_aws" not in line]
+
 
 Sample = Callable[..., Run]
 
@@ -47,7 +60,7 @@ Sample = Callable[..., Run]
 def model_dir() -> Iterator[Path]:
     """All 40 models, made once by the command."""
     with tempfile.TemporaryDirectory(prefix="truemem-sample-") as folder:
-        subprocess.run([sys.executable, SAMPLE / "models.py", folder], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, SAMPLE / "models.py", "make", folder], check=True, stdout=subprocess.DEVNULL)
         yield Path(folder)
 
 
@@ -55,7 +68,7 @@ def model_dir() -> Iterator[Path]:
 def sample(model_dir: Path) -> Sample:
     """Start the sample function with some variables, hand it some events, collect everything."""
 
-    def run(*events: dict[str, Any], **variables: str) -> Run:
+    def run(*events: dict[str, Any], driver: str = DRIVER, **variables: str) -> Run:
         environment = {
             "PATH": os.environ.get("PATH", ""),
             "MODEL_DIR": str(model_dir),
@@ -63,7 +76,8 @@ def sample(model_dir: Path) -> Sample:
             **variables,
         }
         process = subprocess.run(
-            [sys.executable, "-c", DRIVER, json.dumps(events)],
+            [sys.executable, "-c", driver],
+            input=json.dumps(events),
             check=False,
             capture_output=True,
             text=True,
@@ -79,3 +93,19 @@ def sample(model_dir: Path) -> Sample:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """One S3 server for all tests."""
+    with s3_server() as endpoint:
+        yield endpoint
+
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def s3(s3_endpoint: str) -> S3:
+    """A bucket for this test alone."""
+    return make_bucket(s3_endpoint, f"models-{next(NUMBERS)}")

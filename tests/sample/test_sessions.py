@@ -8,13 +8,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from network import Shape
 from sessions import EvictAfterLoad, PopBeforeLoad, open_session, session_cache
 from settings import Settings
+from sources import LocalModels
+from store import ModelStore
 
 CALLS = [0, 1, 2, 0, 3, 4, 1, 2, 5, 0, 5, 3]
+
+
+def local(folder: Path) -> LocalModels:
+    return LocalModels(ModelStore(folder, 2**30), Shape())
 
 
 def most_alive(settings: Settings, calls: list[int]) -> int:
@@ -24,7 +32,7 @@ def most_alive(settings: Settings, calls: list[int]) -> int:
 
     def load(model: int) -> Any:
         nonlocal most
-        session = open_session(settings, model)
+        session = open_session(settings, local(settings.model_dir), model)
         alive.add(session)
         most = max(most, len(alive))
         return session
@@ -78,6 +86,17 @@ def recorder(loaded: list[int]) -> Callable[[int], int]:
 
 
 @pytest.mark.parametrize("load_from", ["bytes", "path"])
-def test_a_model_that_was_never_made_is_named(tmp_path: Path, load_from: Any) -> None:
-    with pytest.raises(Exception, match=r"model-05\.onnx"):
-        open_session(Settings(load_from=load_from, model_dir=tmp_path), 5)
+def test_a_model_that_was_never_made_is_made(tmp_path: Path, load_from: Any) -> None:
+    session = open_session(Settings(load_from=load_from, model_dir=tmp_path), local(tmp_path), 5)
+    assert [value.shape for value in session.get_inputs()] == [["batch", 256]]
+    assert [path.name for path in tmp_path.iterdir()] == ["model-05-24x256.onnx"]
+
+
+@pytest.mark.parametrize("load_from", ["bytes", "path"])
+def test_a_session_needs_no_file_once_it_is_loaded(tmp_path: Path, load_from: Any) -> None:
+    session = open_session(Settings(load_from=load_from, model_dir=tmp_path), local(tmp_path), 5)
+    rows = np.ones((1, 256), dtype=np.float32)
+    (before,) = session.run(None, {"input": rows})
+    (tmp_path / "model-05-24x256.onnx").unlink()
+    (after,) = session.run(None, {"input": rows})
+    assert before.tolist() == after.tolist()

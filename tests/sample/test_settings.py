@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from network import Shape
+from onnx_file import model_size
 from settings import BadSetting, Settings, read_settings
 
 
@@ -16,6 +18,12 @@ def test_without_variables_it_is_the_incident() -> None:
         mmap_threshold=None,
         intra_op_threads=6,
         model_dir=Path("/tmp/truemem-models"),
+        model_store_mib=400,
+        model_bucket=None,
+        model_prefix="models/",
+        model_count=40,
+        shape=Shape(layers=24, width=256),
+        tracer_enabled=False,
     )
 
 
@@ -28,6 +36,13 @@ def test_every_variable_is_read() -> None:
             "MMAP_THRESHOLD": "32768",
             "INTRA_OP_THREADS": "2",
             "MODEL_DIR": "/mnt/models",
+            "MODEL_STORE_MIB": "900",
+            "MODEL_BUCKET": "my-models.eu",
+            "MODEL_PREFIX": "onnx/v1/",
+            "MODEL_COUNT": "100",
+            "MODEL_LAYERS": "60",
+            "MODEL_WIDTH": "1024",
+            "TRACER_ENABLED": "true",
         }
     ) == Settings(
         load_from="path",
@@ -36,6 +51,12 @@ def test_every_variable_is_read() -> None:
         mmap_threshold=32768,
         intra_op_threads=2,
         model_dir=Path("/mnt/models"),
+        model_store_mib=900,
+        model_bucket="my-models.eu",
+        model_prefix="onnx/v1/",
+        model_count=100,
+        shape=Shape(layers=60, width=1024),
+        tracer_enabled=True,
     )
 
 
@@ -56,6 +77,19 @@ def test_an_empty_variable_means_the_default() -> None:
         ("MMAP_THRESHOLD", "33554433", "0 to 33554432"),
         ("INTRA_OP_THREADS", "0", "1 to 64"),
         ("MODEL_DIR", "models", "an absolute path"),
+        ("MODEL_STORE_MIB", "0", "1 to 10240"),
+        ("MODEL_STORE_MIB", "10241", "1 to 10240"),
+        ("MODEL_BUCKET", "s3://models", "without s3://"),
+        ("MODEL_BUCKET", "Models", "a-z, 0-9"),
+        ("MODEL_BUCKET", "m", "3 to 63"),
+        ("MODEL_PREFIX", "models", "one at the end"),
+        ("MODEL_PREFIX", "/models/", "no / in front"),
+        ("MODEL_PREFIX", "mod els/", "letters, digits"),
+        ("MODEL_COUNT", "0", "1 to 1000"),
+        ("MODEL_LAYERS", "257", "1 to 256"),
+        ("MODEL_WIDTH", "15", "16 to 4096"),
+        ("MODEL_WIDTH", "wide", "16 to 4096"),
+        ("TRACER_ENABLED", "on", "true or false"),
     ],
 )
 def test_a_bad_value_names_variable_value_and_mend(name: str, value: str, mend: str) -> None:
@@ -66,3 +100,34 @@ def test_a_bad_value_names_variable_value_and_mend(name: str, value: str, mend: 
     assert message.startswith(f"{name}={value!r} is not ")
     assert mend in message
     assert "\n" not in message
+
+
+def test_the_cache_may_hold_as_many_as_there_are_models() -> None:
+    assert read_settings({"MODEL_COUNT": "100", "CACHE_SIZE": "100"}).cache_size == 100
+    with pytest.raises(BadSetting, match="CACHE_SIZE='4' is not a number from 0 to 3"):
+        read_settings({"MODEL_COUNT": "3", "CACHE_SIZE": "4"})
+
+
+def test_models_as_large_as_the_incidents_need_no_more_than_the_defaults() -> None:
+    settings = read_settings({"MODEL_LAYERS": "60", "MODEL_WIDTH": "1024"})
+    assert 235 < model_size(settings.shape, 0) / 2**20 < 250
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        (
+            {"MODEL_LAYERS": "256", "MODEL_WIDTH": "1025"},
+            "MODEL_LAYERS=256 with MODEL_WIDTH=1025 is 1027 MiB a model, and 1024 is the most: lower one of them",
+        ),
+        (
+            {"MODEL_STORE_MIB": "6"},
+            "MODEL_STORE_MIB=6 does not hold one model of 6.0 MiB (MODEL_LAYERS=24, MODEL_WIDTH=256):"
+            " raise it, and the function's ephemeral storage with it",
+        ),
+    ],
+)
+def test_what_is_wrong_only_together_is_said_together(variables: dict[str, str], words: str) -> None:
+    with pytest.raises(BadSetting) as caught:
+        read_settings(variables)
+    assert str(caught.value) == words

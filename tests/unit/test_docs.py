@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from truemem.config import Config
 from truemem.record import MEMBERS
 
+from tests.attach.captured import stored
+from tests.attach.insights_syntax import parse
+from tests.attach.insights_tree import Fields, Parse, Stats
+from tests.attach.pages import blocks
+
 DOCS = Path(__file__).parents[2] / "docs"
+FOR_USERS = ("attach.md", "queries.md")
+AWS_WORDS = {"LogFormat"}
+"""Names in mixed case on these pages that are not ours."""
 
 
 def first_cells(page: str) -> set[str]:
@@ -21,9 +30,72 @@ def test_every_member_of_a_line_is_in_the_metrics_reference() -> None:
     assert first_cells("metrics.md") == set(MEMBERS)
 
 
-def test_every_setting_is_in_the_configuration_reference() -> None:
-    documented = first_cells("configuration.md")
+def settings() -> set[str]:
+    """The variables that there are, as the sidecar itself says to who misspells one."""
     (problem,) = Config({b"TRUEMEM_": b"x"}).problems
-    assert documented == set(
-        re.findall(r"TRUEMEM_[A-Z_]+", problem.partition("there are")[2].replace(", ", ", TRUEMEM_"))
-    )
+    return set(re.findall(r"TRUEMEM_[A-Z_]+", problem.partition("there are")[2].replace(", ", ", TRUEMEM_")))
+
+
+def test_every_setting_is_in_the_configuration_reference() -> None:
+    assert first_cells("configuration.md") == settings()
+
+
+@pytest.mark.parametrize("page", FOR_USERS)
+def test_a_page_names_only_settings_that_there_are(page: str) -> None:
+    assert set(re.findall(r"TRUEMEM_[A-Z][A-Z_]*", (DOCS / page).read_text())) <= settings()
+
+
+def aliases(page: str) -> set[str]:
+    """What the page's queries call their own columns."""
+    made: set[str] = set()
+    for block in blocks(page):
+        for command in parse(block.text) if block.language == "cwli" else []:
+            match command:
+                case Fields(items):
+                    made |= {item.name for item in items}
+                case Parse(_, pattern):
+                    made |= set(pattern.groupindex)
+                case Stats(items, by):
+                    made |= {item.name for item in (*items, *by)}
+    return made
+
+
+@pytest.mark.parametrize("page", FOR_USERS)
+def test_a_page_names_only_members_that_lines_have(page: str) -> None:
+    prose = re.sub(r"^```.*?^```$", "", (DOCS / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    spans = {span.partition(":")[0] for span in re.findall(r"`([^`\n]+)`", prose)}
+    mixed = {span for span in spans if re.fullmatch(r"[A-Za-z]*[a-z][A-Z][A-Za-z]*", span)}
+    assert mixed
+    assert mixed <= {*MEMBERS, *aliases(page), *AWS_WORDS}
+
+
+@pytest.mark.parametrize("page", ["attach.md", "configuration.md"])
+def test_the_line_to_look_for_is_the_one_that_is_printed(page: str) -> None:
+    (documented,) = re.findall(r"^truemem INFO .*$", (DOCS / page).read_text(), re.MULTILINE)
+    printed = [event.message for event in stored()["spike"] if event.message.startswith("truemem INFO method=")]
+    assert len(printed) == 1
+    assert re.findall(r"(\w+)=", documented) == re.findall(r"(\w+)=", printed[0])
+
+
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", FOR_USERS)
+def test_a_link_leads_somewhere(page: str) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)]*)\)", (DOCS / page).read_text())
+    assert links
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = DOCS / (path or page)
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", FOR_USERS)
+def test_a_page_names_only_tests_that_there_are(page: str) -> None:
+    named = set(re.findall(r"`(tests/[\w/.]+)`", (DOCS / page).read_text()))
+    assert named
+    assert [path for path in named if not (DOCS.parent / path).is_file()] == []

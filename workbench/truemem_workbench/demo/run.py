@@ -40,11 +40,15 @@ class Outcome:
 
 
 def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str], progress: Progress) -> Outcome:
-    """Make the models, start everything, invoke, stop everything. Nothing is left behind. Raises BadInput."""
+    """Make the models, start everything, invoke, stop everything. Nothing is left behind. Raises BadInput.
+
+    With MODEL_BUCKET among the variables no models are made: the function reads them from there, into an empty
+    model store. AWS_ENDPOINT_URL_S3 says where there is, if not on AWS.
+    """
     for needed in (SAMPLE / "app.py", SIDECAR):
         if not needed.exists():
             raise BadInput(f"no {needed.name} in {needed.parent}. Run the demo from a clone: make demo")
-    with _models(progress) as model_dir:
+    with _empty_store() if "MODEL_BUCKET" in variables else _models(progress) as model_dir:
         settings = Settings(
             name="onnx-incident",
             memory_mib=memory_mib,
@@ -107,13 +111,22 @@ def _error(invocation: Invocation) -> str | None:
 
 
 @contextmanager
+def _empty_store() -> Iterator[Path]:
+    """A folder that the function can write to, whichever user it runs as, gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="truemem-demo-") as name:
+        folder = Path(name)
+        folder.chmod(0o1777)
+        yield folder
+
+
+@contextmanager
 def _models(progress: Progress) -> Iterator[Path]:
     """All models in a folder that another user can read, made by the sample's own command, gone at the end."""
     with tempfile.TemporaryDirectory(prefix="truemem-demo-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         progress("making the models", 0, MODELS)
-        command = [sys.executable, str(SAMPLE / "models.py"), name]
+        command = [sys.executable, str(SAMPLE / "models.py"), "make", name]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as maker:
             assert maker.stdout is not None
             assert maker.stderr is not None
@@ -122,7 +135,7 @@ def _models(progress: Progress) -> Iterator[Path]:
             words = maker.stderr.read().strip()
         if maker.returncode:
             raise BadInput(
-                f"the models could not be made ({words or maker.returncode}): they need 242 MiB in {folder.parent}"
+                f"the models could not be made ({words or maker.returncode}): they need 241 MiB in {folder.parent}"
             )
         yield folder
 

@@ -1,0 +1,1 @@
+"""What `sam build` and containers need beside template.yaml."""

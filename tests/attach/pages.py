@@ -1,0 +1,29 @@
+"""The fenced blocks of a page of docs/."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+class Block(NamedTuple):
+    """```LANGUAGE NAME, and what is in it."""
+
+    language: str
+    name: str
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    """In the order of the page."""
+    found = re.findall(r"^```(\w*) ?([\w-]*)\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    return [Block(*parts) for parts in found]
+
+
+def block(page: str, name: str) -> str:
+    """The text of the one block of that name. Raises ValueError if there is none, or more than one."""
+    (text,) = (made.text for made in blocks(page) if made.name == name)
+    return text

@@ -1,0 +1,259 @@
+"""Every query of docs/queries.md, on lines of real runs: its answer is what the invocations did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem.record import MEMBERS
+
+from tests.attach.captured import RUNS, VENDOR, live, stored
+from tests.attach.insights import SYSTEM_FIELDS, LogEvent, Row, discovered, names, run
+from tests.attach.pages import DOCS, Block, block, blocks
+
+PAGE = "queries.md"
+STORED = stored()
+QUERIES = [made for made in blocks(PAGE) if made.language == "cwli"]
+
+Log = dict[str, list[LogEvent]]
+
+
+def ask(name: str, *logs: list[LogEvent]) -> list[Row]:
+    """The answer of the query of that name, on the lines of these environments."""
+    return run(block(PAGE, name), [event for log in logs for event in log])
+
+
+def environment_id(log: list[LogEvent]) -> Any:
+    """Of the lines of one environment."""
+    (found,) = {row["environmentId"] for row in map(discovered, log) if "environmentId" in row}
+    return found
+
+
+def of(log: list[LogEvent], rows: list[Row]) -> Row:
+    """The one row about that environment."""
+    (row,) = (row for row in rows if row["environmentId"] == environment_id(log))
+    return row
+
+
+def number(value: object) -> float:
+    """A value that has to be a number."""
+    assert isinstance(value, int | float), value
+    return value
+
+
+@pytest.fixture(scope="module", params=["now", "once"])
+def log(request: pytest.FixtureRequest) -> Log:
+    """Two environments, one that keeps 8 MiB with each invocation and one with a spike: run now, and as stored."""
+    if request.param == "once":
+        return STORED
+    return {name: live(RUNS[name]) for name in ("leak", "spike")}
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+def test_a_query_finds_something_in_the_stored_lines(query: Block) -> None:
+    rows = ask(query.name, *STORED.values())
+    assert rows
+    assert any(None not in row.values() for row in rows)  # no column that is always empty
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+def test_a_query_names_fields_that_lines_have(query: Block) -> None:
+    seen = {name for log in STORED.values() for event in log for name in discovered(event)}
+    used = names(query.text)
+    assert used <= seen
+    assert {name.partition(".")[0] for name in used} <= {*MEMBERS, *SYSTEM_FIELDS}
+
+
+def test_each_query_has_a_name_and_a_test_of_its_own() -> None:
+    own = Path(__file__).read_text()
+    assert [query.name for query in QUERIES if f'"{query.name}"' not in own] == []
+    assert len({query.name for query in QUERIES}) == len(QUERIES) == (DOCS / PAGE).read_text().count("```") // 2
+
+
+def first_words(log: list[LogEvent]) -> list[str]:
+    """The names on the line about what the environment allows."""
+    (line,) = (event.message for event in log if event.message.startswith("truemem INFO method="))
+    return re.findall(r"(\w+)=", line)
+
+
+def test_the_stored_lines_are_like_those_of_today(log: Log) -> None:
+    anew = "python -m tests.attach.captured"
+    seen = {name for events in STORED.values() for event in events for name in discovered(event)}
+    assert {name for event in log["spike"] for name in discovered(event)} <= seen, anew
+    assert first_words(log["spike"]) == first_words(STORED["spike"]), anew
+
+
+# --- a leak and a spike -----------------------------------------------------------------------------------------------
+
+
+def over_time(log: list[LogEvent], rows: list[Row]) -> list[Row]:
+    """The rows about that environment, by time: a run may fall on the edge of two bins."""
+    return sorted(
+        (row for row in rows if row["environmentId"] == environment_id(log)), key=lambda row: number(row["bin(5m)"])
+    )
+
+
+def test_the_one_plot_has_a_line_for_each_environment(log: Log) -> None:
+    rows = ask("the-one-plot", log["leak"], log["spike"])
+    assert {row["environmentId"] for row in rows} == {environment_id(log["leak"]), environment_id(log["spike"])}
+    assert max(number(row["current"]) for row in over_time(log["leak"], rows)) > 8 * (len(RUNS["leak"].events) - 1)
+    assert max(number(row["current"]) for row in over_time(log["spike"], rows)) < 60
+    assert {number(row["bin(5m)"]) % 300_000 for row in rows} == {0}
+
+
+def test_a_spike_is_in_peak_and_mark_and_not_in_current(log: Log) -> None:
+    rows = over_time(log["spike"], ask("peak-current-mark", log["leak"], log["spike"]))
+    assert max(number(row["peak"]) for row in rows) > 300
+    assert max(number(row["mark"]) for row in rows) > 300
+    assert max(number(row["current"]) for row in rows) < 60
+
+
+def test_invocations_come_in_order(log: Log) -> None:
+    rows = ask("invocations", log["spike"])
+    assert [row["invocation"] for row in rows] == list(range(1, len(RUNS["spike"].events) + 1))
+    highest = max(rows, key=lambda row: number(row["PeakRSS"]))
+    assert highest["invocation"] == 2
+    after = [row for row in rows if number(row["invocation"]) > 2]
+    assert all(number(row["MaxMemoryUsed"]) > 300 and number(row["CurrentRSS"]) < 60 for row in after)
+
+
+def test_drift_is_told_from_a_spike(log: Log) -> None:
+    rows = ask("drift", log["leak"], log["spike"])
+    assert [row["environmentId"] for row in rows] == [environment_id(log["leak"]), environment_id(log["spike"])]
+    leak, spike = rows
+    assert leak["lines"] == len(RUNS["leak"].events) - 3  # the first two, and the last, are left out
+    assert number(leak["slopeKiB"]) == pytest.approx(8 * 1024, rel=0.5)
+    assert number(leak["lastRSS"]) > number(leak["firstRSS"]) + 20
+    assert abs(number(spike["slopeKiB"])) < 1024
+
+
+def test_the_right_size_is_the_peaks_not_the_mark(log: Log) -> None:
+    (row,) = ask("right-size", log["spike"])
+    assert (row["invocations"], row["size"]) == (len(RUNS["spike"].events), 512)
+    assert number(row["p50"]) < 60
+    assert number(row["highest"]) > 300
+    assert number(row["mark"]) > 300
+    assert row["p99"] == row["highest"]
+
+
+def test_a_cold_start_for_each_environment(log: Log) -> None:
+    (row,) = ask("cold-starts", log["leak"], log["spike"])
+    assert row["starts"] == 2
+    assert 5 < number(row["p50"]) <= number(row["highest"]) < 60
+
+
+def test_every_invocation_is_counted_by_how_exact_it_was(log: Log) -> None:
+    rows = ask("how-exact", log["leak"], log["spike"])
+    inexact = ask("not-exact", log["leak"], log["spike"])
+    invocations = len(RUNS["leak"].events) + len(RUNS["spike"].events)
+    assert sum(number(row["invocations"]) for row in rows) == invocations
+    exact = sum(number(row["invocations"]) - number(row["intervals"]) for row in rows if row["method"] == "vmhwm")
+    assert invocations - len(inexact) <= exact
+    assert sum(row["closedBy"] == "shutdown" for row in inexact) == 2  # the last ones: only sampled
+
+
+# --- whatever else can happen -----------------------------------------------------------------------------------------
+
+
+def test_near_the_limit() -> None:
+    rows = ask("near-the-limit", *STORED.values())
+    assert {row["environmentId"] for row in rows} <= {
+        environment_id(STORED[name]) for name in ("near the limit", "out of memory")
+    }
+    row = of(STORED["near the limit"], rows)
+    assert row["invocation"] == 2
+    assert number(row["percent"]) == pytest.approx(number(row["PeakRSS"]) / 256 * 100)
+    assert 80 <= number(row["percent"]) < 100
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "error"),
+    [
+        ("out of memory", "error", "Runtime.OutOfMemory"),
+        ("timeout", "timeout", None),
+        ("crash", "error", "Runtime.ExitError"),
+    ],
+)
+def test_an_invocation_that_failed_is_found(name: str, status: str, error: str | None) -> None:
+    row = of(STORED[name], ask("failed", *STORED.values()))
+    assert (row["status"], row["errorType"], row["invocation"]) == (status, error, 2)
+
+
+def test_failures_are_counted_by_kind() -> None:
+    rows = ask("failures-by-kind", *STORED.values())
+    assert {row["kind"]: row["invocations"] for row in rows} == {
+        "Runtime.OutOfMemory": 1,
+        "Runtime.ExitError": 1,
+        "timeout": 1,
+    }
+
+
+def test_what_the_platform_says_of_an_oom() -> None:
+    (row,) = ask("platform-out-of-memory", *STORED.values())
+    assert row["@logStream"] == STORED["out of memory"][0].stream
+    assert "Max Memory Used: 256 MB\tStatus: error\tError Type: Runtime.OutOfMemory" in str(row["@message"])
+
+
+def test_who_holds_the_memory() -> None:
+    rows = ask("who-holds-the-memory", *STORED.values())
+    vendor = of(STORED["vendor"], rows)
+    assert f'"{VENDOR}":' in str(vendor["extensionsHold"])
+    assert 1 < number(vendor["truememHolds"]) < 40
+    assert number(vendor["environmentUsed"]) > 32
+    leak = of(STORED["leak"], rows)
+    assert leak["extensionsHold"] is None
+    assert number(leak["functionHolds"]) > 8 * (len(RUNS["leak"].events) - 1)
+
+
+def test_one_extension() -> None:
+    rows = ask("one-extension", *STORED.values())
+    assert {row["environmentId"] for row in rows} == {environment_id(STORED["vendor"])}
+    assert all(number(row["vendorAgent"]) > 32 for row in rows)
+
+
+def test_what_got_lost() -> None:
+    rows = ask("lost", *STORED.values())
+    silent = environment_id(STORED["no telemetry"])
+    assert sorted(number(row["invocation"]) for row in rows if row["environmentId"] == silent) == [1, 2]
+    garbage = [row for row in rows if row["environmentId"] == environment_id(STORED["garbage"])]
+    assert sum(number(row["dropped"]) for row in garbage) == len(RUNS["garbage"].events)
+    healthy = {environment_id(STORED[name]) for name in ("leak", "spike", "vendor")}
+    assert not healthy & {row["environmentId"] for row in rows}
+
+
+def test_several_processes_are_not_exact() -> None:
+    child = environment_id(STORED["child"])
+    rows = [row for row in ask("not-exact", *STORED.values()) if row["environmentId"] == child]
+    assert {row["method"] for row in rows} >= {"vmhwm-sum"}
+
+
+def test_lost_races_are_intervals() -> None:
+    counted = [row for row in ask("how-exact", STORED["race"]) if row["method"] == "vmhwm"]
+    intervals = sum(number(row["intervals"]) for row in counted)
+    rows = [row for row in ask("not-exact", STORED["race"]) if row["method"] == "vmhwm"]
+    assert 0 < intervals == len(rows)
+    assert all(number(row["peakUpper"]) > number(row["peakLower"]) for row in rows)
+
+
+@pytest.fixture
+def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Take a member out of the stored lines, as if it had been renamed."""
+
+    def without(member: str) -> None:
+        for name, events in STORED.items():
+            renamed = [event._replace(message=event.message.replace(f'"{member}"', '"renamed"')) for event in events]
+            monkeypatch.setitem(STORED, name, renamed)
+
+    return without
+
+
+def test_a_member_that_is_renamed_fails_these_tests(forget: Callable[[str], None]) -> None:
+    forget("CurrentRSS")
+    with pytest.raises(AssertionError):
+        test_a_query_names_fields_that_lines_have(next(query for query in QUERIES if query.name == "the-one-plot"))

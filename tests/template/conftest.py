@@ -1,0 +1,67 @@
+"""The application, built once by AWS's own tools, and accounts to create it in."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from deploy import application
+from tests.scenarios.clients.installed import Missing
+from tests.template import sam, stack
+from tests.template.stack import Account, Parts, Stack
+
+REGION = "eu-central-1"
+EVERYTHING = {"Drive": "true", "Probe": "true", "Tracing": "true", "LogFormat": "JSON", "LogLevel": "WARN"}
+
+
+@pytest.fixture(scope="session")
+def template() -> application.Template:
+    """template.yaml."""
+    return application.load()
+
+
+@pytest.fixture(scope="session")
+def build() -> Iterator[Path]:
+    """`sam build` of the whole template, where everybody may read it, as the local Lambda's ordinary user must."""
+    with tempfile.TemporaryDirectory(prefix="truemem-sam-") as name:
+        Path(name).chmod(0o755)
+        try:
+            yield sam.build(Path(name))
+        except Missing as reason:
+            pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def aws() -> Iterator[str]:
+    """Endpoint of moto's real server, which boto3 talks to over HTTP."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def account(aws: str, template: application.Template) -> Account:
+    """With the code uploaded."""
+    session = boto3.session.Session("testing", "testing", region_name=REGION)
+    made = Account(lambda name: session.client(name, endpoint_url=aws))
+    stack.upload(made, template)
+    return made
+
+
+@pytest.fixture(scope="session")
+def truth(account: Account, template: application.Template) -> Stack:
+    """The stack, with all that is off by default on."""
+    return stack.create(account, template, "truth", **EVERYTHING)
+
+
+@pytest.fixture(scope="session")
+def parts(account: Account, template: application.Template, truth: Stack) -> Parts:
+    """The same, by the services' own APIs."""
+    return Parts(account, template, truth, **EVERYTHING)

@@ -1,0 +1,130 @@
+"""What `sam build` makes of a clone: the thing that would be deployed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.clients.installed import Missing
+from tests.template import sam
+from tests.template.sam import ROOT
+
+pytestmark = pytest.mark.timeout(sam.LONGEST_S + 120)
+
+LIMIT = 250 << 20
+"""Bytes that a function may have with its layers, unzipped. The quota is "250 MB"; AWS counts 262,144,000 bytes."""
+
+LAYERS = {"TruememX86": "x86_64", "TruememArm": "arm64"}
+FUNCTIONS = {"IncidentX86": "x86_64", "RepairedX86": "x86_64", "IncidentArm": "arm64", "RepairedArm": "arm64"}
+
+MACHINES = {"x86_64": 62, "arm64": 183}
+"""e_machine of an ELF file: EM_X86_64, EM_AARCH64."""
+
+MAKEFILE = ROOT / "deploy" / "layer" / "Makefile"
+
+
+def machine(path: Path) -> int | None:
+    """Of an ELF file; None for any other."""
+    with path.open("rb") as file:
+        head = file.read(20)
+    return int.from_bytes(head[18:20], "little") if head.startswith(b"\x7fELF") else None
+
+
+def unpacked(folder: Path) -> int:
+    """Bytes of all its files."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_sam_validates_it_with_lint(tmp_path: Path) -> None:
+    try:
+        done = sam.run("validate", "--lint", "--template", str(ROOT / "template.yaml"), folder=tmp_path)
+    except Missing as reason:
+        pytest.skip(str(reason))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_cfn_lint_has_nothing_to_say() -> None:
+    command = [
+        str(Path(sys.executable).with_name("cfn-lint")),
+        "--include-checks",
+        "I",
+        "--",
+        str(ROOT / "template.yaml"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "architecture"), LAYERS.items())
+def test_a_layer_holds_the_executable_and_the_licences(name: str, architecture: str, build: Path) -> None:
+    layer = build / name
+    assert [path.name for path in (layer / "extensions").iterdir()] == ["truemem"]
+    executable = layer / "extensions" / "truemem"
+    assert machine(executable) == MACHINES[architecture]
+    assert executable.stat().st_mode & 0o777 == 0o755
+    assert (layer / "licenses" / "truemem" / "CPython-LICENSE.txt").read_text()
+    assert {path.name for path in layer.iterdir()} == {"extensions", "licenses"}
+
+
+@pytest.mark.parametrize(("name", "architecture"), FUNCTIONS.items())
+def test_a_function_has_packages_for_its_architecture_and_python(name: str, architecture: str, build: Path) -> None:
+    libraries = [path for path in (build / name).rglob("*.so*") if machine(path) is not None]
+    assert {machine(path) for path in libraries} == {MACHINES[architecture]}
+    core = [path.name for path in libraries if path.name.startswith("_multiarray_umath.")]
+    assert core
+    assert all("cpython-313-" in found for found in core)
+    assert (build / name / "app.py").read_bytes() == (ROOT / "sample_function" / "app.py").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "architecture"), FUNCTIONS.items())
+def test_function_and_layer_are_within_lambdas_limit(name: str, architecture: str, build: Path) -> None:
+    (layer,) = (each for each, made_for in LAYERS.items() if made_for == architecture)
+    size = unpacked(build / name) + unpacked(build / layer)
+    assert 50 << 20 < size <= LIMIT, f"{size:,} bytes"
+
+
+def clone(folder: Path) -> Path:
+    """As much of a fresh clone as the Makefile of the layers looks at; its tools only say how they were called."""
+    makefile = folder / "deploy" / "layer" / "Makefile"
+    makefile.parent.mkdir(parents=True)
+    makefile.write_bytes(MAKEFILE.read_bytes())
+    (folder / "layer").mkdir()
+    (folder / "layer" / "__main__.py").touch()
+    (folder / "python").write_text('#!/bin/sh\necho "python $*"\n')
+    (folder / "python").chmod(0o755)
+    (folder / "Makefile").write_text(
+        "setup:\n\t@echo setting up\n\t@mkdir -p .venv/bin && cp python .venv/bin/python\n"
+    )
+    return makefile
+
+
+def made(makefile: Path, target: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """As SAM calls it: elsewhere, with the Makefile's path and ARTIFACTS_DIR."""
+    command = ["make", "--makefile", str(makefile), target]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, "ARTIFACTS_DIR": "OUT"}, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_fresh_clone_is_set_up_first(tmp_path: Path) -> None:
+    makefile = clone(tmp_path / "clone")
+    first = made(makefile, "build-TruememArm", tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "setting up" in first.stdout
+    assert "python -m deploy.layer_content arm64 OUT" in first.stdout
+    second = made(makefile, "build-TruememX86", tmp_path)
+    assert "setting up" not in second.stdout
+    assert "python -m deploy.layer_content x86_64 OUT" in second.stdout
+
+
+def test_without_the_repository_it_says_so(tmp_path: Path) -> None:
+    makefile = clone(tmp_path / "clone")
+    (tmp_path / "clone" / "layer" / "__main__.py").unlink()
+    done = made(makefile, "build-TruememX86", tmp_path)
+    assert done.returncode != 0
+    assert "no repository" in done.stderr
+    assert "--use-container" in done.stderr

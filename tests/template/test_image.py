@@ -1,0 +1,76 @@
+"""The container image: no daemon here, so that its instructions are read, and its /opt is put together by hand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy import layer_content
+from tests.layer.built import ROOT
+from tests.template import sam
+from tests.template.test_build import MACHINES, machine
+
+pytestmark = pytest.mark.timeout(sam.LONGEST_S + 120)
+
+DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Name and argument of each, continued lines joined."""
+    text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in text.splitlines() if line.strip()]
+
+
+def arguments() -> dict[str, str]:
+    """Defaults of ARG."""
+    return dict(value.split("=", 1) for name, value in instructions() if name == "ARG")
+
+
+def test_every_instruction_is_one_that_docker_knows() -> None:
+    assert {name for name, _ in instructions()} == {"ARG", "FROM", "COPY", "RUN", "CMD"}
+    assert [value.partition(" AS ")[2] for name, value in instructions() if name == "FROM"] == ["layer", ""]
+    assert arguments().keys() == {"BASE", "ARCHITECTURE", "FUNCTION"}
+    used = set(re.findall(r"\$\{(\w+)\}", DOCKERFILE.read_text()))
+    assert used == arguments().keys()
+
+
+def test_what_it_copies_is_there_and_not_ignored() -> None:
+    ignored = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text()
+    function = arguments()["FUNCTION"]
+    copied = [value.split()[0] for name, value in instructions() if name == "COPY" and "--from" not in value]
+    assert copied == ["dist/truemem-layer-${ARCHITECTURE}.zip", "${FUNCTION}/"]
+    assert "!dist/*.zip" in ignored
+    for name in (function, "probe/function"):
+        assert list((ROOT / name).glob("*.py"))
+        assert f"!{name}/*.py" in ignored
+    (command,) = (value for name, value in instructions() if name == "CMD")
+    assert command == '["app.handler"]'
+    assert (ROOT / function / "app.py").is_file()
+
+
+def test_its_opt_is_the_layers_content(build: Path, tmp_path: Path) -> None:
+    """The first stage's RUN, with paths below a folder of ours; the layer as `make layer` zips it."""
+    (run,) = (value for name, value in instructions() if name == "RUN" and "truemem" in value)
+    subprocess.run([sys.executable, "-m", "layer", "--output", tmp_path / "dist"], cwd=ROOT, check=True)
+    (tmp_path / "truemem.zip").write_bytes((tmp_path / "dist" / "truemem-layer-x86_64.zip").read_bytes())
+    here = re.sub(r"(?<=\s)/truemem", shlex.quote(str(tmp_path)) + "/truemem", f" {run}")
+    subprocess.run(["sh", "-ec", here.replace("python3", shlex.quote(sys.executable))], check=True)
+
+    opt, layer = tmp_path / "truemem", build / "TruememX86"
+    files = {path.relative_to(opt): path.read_bytes() for path in opt.rglob("*") if path.is_file()}
+    assert files == {path.relative_to(layer): path.read_bytes() for path in layer.rglob("*") if path.is_file()}
+    checked = subprocess.run([opt / "extensions" / "truemem", "--check"], capture_output=True, text=True, check=True)
+    assert checked.stdout.startswith("truemem ")
+
+
+def test_modes_survive_unpacking(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "layer", "--output", tmp_path / "dist"], cwd=ROOT, check=True)
+    layer_content.unpack(tmp_path / "dist" / "truemem-layer-arm64.zip", tmp_path / "opt")
+    executable = tmp_path / "opt" / "extensions" / "truemem"
+    assert executable.stat().st_mode & 0o777 == 0o755
+    assert machine(executable) == MACHINES["arm64"]
