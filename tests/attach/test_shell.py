@@ -21,7 +21,7 @@ from tests.attach import tools
 from tests.attach.captured import stored
 from tests.attach.pages import block
 from tests.attach.test_snippets import ARN, DIST, PAGE
-from tests.scenarios.clients.installed import Missing
+from tests.installs import Missing
 
 REGION = "eu-west-1"
 NAME = "my-function"

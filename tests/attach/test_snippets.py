@@ -19,7 +19,8 @@ from layer.__main__ import main as layer_command
 from layer.pins import ARCHITECTURES
 from tests.attach import tools
 from tests.attach.pages import block, blocks
-from tests.scenarios.clients.installed import Missing, node
+from tests.installs import Missing
+from tests.scenarios.clients.installed import node
 
 PAGE = "attach.md"
 ARN = "arn:aws:lambda:eu-west-1:123456789012:layer:truemem-x86_64:1"

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from truemem_workbench.local import Function, LocalLambda, Settings
 
+from tests.installs import Missing
 from tests.scenarios.clients import installed
 from tests.scenarios.environment import FUNCTIONS, SIDECAR, SLACK_MIB, Environment, Record
 
@@ -164,7 +165,7 @@ class Run:
     def __init__(self, name: str) -> None:
         try:
             made = CLIENT[name]() if name in CLIENT else shape(name)
-        except installed.Missing as missing:
+        except Missing as missing:
             pytest.skip(f"{missing}")
         self.asked = list(events(COUNT.get(name, 25)))
         with ClientEnvironment(made, LEAD_US.get(name, 0)) as environment:

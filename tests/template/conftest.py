@@ -11,7 +11,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from deploy import application
-from tests.scenarios.clients.installed import Missing
+from tests.installs import Missing
 from tests.template import sam, stack
 from tests.template.stack import Account, Parts, Stack
 

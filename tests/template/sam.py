@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+from tests.installs import python_packages
 from tests.scenarios.clients import installed
-from tests.scenarios.clients.installed import Missing
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "deploy" / "sam.lock"
@@ -21,15 +19,7 @@ LONGEST_S = 540
 
 def program() -> Path:
     """The `sam` command. Raises Missing where it cannot be installed."""
-    made_of = LOCK.read_text()
-    ready = FOLDER / ".made-of"
-    if not ready.is_file() or ready.read_text() != made_of:
-        shutil.rmtree(FOLDER, ignore_errors=True)
-        _run([sys.executable, "-m", "venv", str(FOLDER)])
-        pip = [str(FOLDER / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _run([*pip, "--no-deps", "--require-hashes", "-r", str(LOCK)])
-        ready.write_text(made_of)
-    return FOLDER / "bin" / "sam"
+    return python_packages(FOLDER, LOCK.read_text()) / "sam"
 
 
 def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -60,9 +50,3 @@ def build(folder: Path) -> Path:
     done = run("build", "--template", str(ROOT / "template.yaml"), "--build-dir", str(target), folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Missing(f"{' '.join(command[1:4])} failed: {done.stderr.strip().rpartition(chr(10))[2]}")

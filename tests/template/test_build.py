@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.clients.installed import Missing
+from tests.installs import Missing
 from tests.template import sam
 from tests.template.sam import ROOT
 

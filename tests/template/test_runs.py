@@ -9,8 +9,8 @@ import pytest
 from truemem_workbench.local import Function
 
 from deploy import application
+from tests.installs import Missing
 from tests.scenarios.clients import installed
-from tests.scenarios.clients.installed import Missing
 from tests.scenarios.environment import Environment
 from tests.template import sam
 from tests.template.resolve import Resolver
