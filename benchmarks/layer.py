@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -99,8 +100,8 @@ def main(rounds: int, as_json: bool, write: bool) -> None:
             Progress(*columns, console=Console(stderr=True), transient=True) as progress,
         ):
 
-            def step(name: str, total: int) -> Task:
-                return Task(progress, progress.add_task(name, total=total))
+            def step(name: str, total: int) -> Callable[[], None]:
+                return partial(progress.advance, progress.add_task(name, total=total))
 
             Path(folder).chmod(0o755)  # an extension runs as an ordinary user
             all_four = contenders(Path(folder))
@@ -157,18 +158,6 @@ def main(rounds: int, as_json: bool, write: bool) -> None:
         )
     if write:
         write_results(sections, reached, ratios(starts, growths, sizes))
-
-
-class Task:
-    """One line of progress."""
-
-    def __init__(self, progress: Progress, task: object) -> None:
-        self._progress = progress
-        self._task = task
-
-    def __call__(self) -> None:
-        """One more done."""
-        self._progress.advance(self._task)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

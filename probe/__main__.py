@@ -48,15 +48,7 @@ def main(
             click.echo(f"{raw}: the raw answers")
         text = page.table(found["results"], found["day"], found["region"])
         target.write_text(page.placed(target.read_text(), text))
-    except (
-        stack.StackError,
-        questions.ProbeFailed,
-        BotoCoreError,
-        ClientError,
-        OSError,
-        ValueError,
-        KeyError,
-    ) as error:
+    except EXPECTED as error:
         click.echo(f"nothing verified: {error}", err=True)
         sys.exit(1)
     click.echo(f"{target}: the table")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from deploy.layer_content import unpack
 from layer.pins import ARCHITECTURES
 from tests.layer.built import ROOT, Layer
 
@@ -28,16 +28,12 @@ def layers(dist: Path) -> Iterator[dict[str, Layer]]:
     """By architecture; where everybody may read them, as the local Lambda's ordinary user must."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
-        yield {architecture: unzipped(dist, architecture, Path(name) / architecture) for architecture in ARCHITECTURES}
-
-
-def unzipped(dist: Path, architecture: str, folder: Path) -> Layer:
-    archive = dist / f"truemem-layer-{architecture}.zip"
-    with zipfile.ZipFile(archive) as layer:
-        for entry in layer.infolist():
-            layer.extract(entry, folder)
-            (folder / entry.filename).chmod(entry.external_attr >> 16)
-    return Layer(archive, folder)
+        made = {}
+        for architecture in ARCHITECTURES:
+            layer = Layer(dist / f"truemem-layer-{architecture}.zip", Path(name) / architecture)
+            unpack(layer.archive, layer.folder)
+            made[architecture] = layer
+        yield made
 
 
 @pytest.fixture(scope="session")
