@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 import requests
-from truemem_workbench.local import Function, LocalLambda, LogLine, Settings
+from truemem_workbench.local import Function, LocalLambda, LogLine, Settings, Stopped
 
 HERE = Path(__file__).parent
 APP = HERE / "functions" / "app.py"
@@ -67,6 +68,17 @@ class Local(LocalLambda):
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         """The records of every event of a type."""
         return [event["record"] for event in self.events if event["type"] == kind]
+
+    def submit_in_background(self, payload: object = None) -> threading.Thread:
+        """An invocation whose answer nobody waits for."""
+
+        def call() -> None:
+            with contextlib.suppress(Stopped):
+                self.invoke(payload)
+
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        return thread
 
     def runtime_api(self) -> str:
         """From an `idle` process: it prints the address."""

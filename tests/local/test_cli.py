@@ -50,6 +50,11 @@ BAD: list[tuple[Callable[[Path], list[str]] | list[str], str]] = [
     ([FUNCTION, "--invocations", "3"], "--invocations 3 without an event. Try --event"),
     ([FUNCTION, "--env", "NAME"], "--env NAME has no value. Try --env NAME=VALUE"),
     ([FUNCTION, "--telemetry", "of"], "'of' is neither `on` nor a status"),
+    ([FUNCTION, "--scenario", "crahs"], "'crahs' is not one of 'timeout', 'crash'"),
+    ([FUNCTION, "--scenario", "crash", "--invocations", "2"], "--scenario with --invocations"),
+    ([FUNCTION, "--scenario", "crash", "--managed-instances", "2"], "--scenario with --managed-instances"),
+    ([FUNCTION, "--snap-start", "--provisioned-concurrency"], "Leave one out"),
+    ([FUNCTION, "--snap-start", "--tenant", "blue"], "no tenant isolation with snap-start. Leave one out"),
     ([], "Missing argument"),
 ]
 

@@ -12,6 +12,7 @@ import truemem
 from .local import console
 from .local.errors import BadInput
 from .local.function import Function
+from .local.scenarios import BYSTANDER, SCENARIOS
 from .local.settings import Settings, extensions_of
 
 SIDECAR_NAME = "truemem"
@@ -41,12 +42,15 @@ class _Telemetry(click.ParamType[Literal["on"] | int]):
 
 EPILOG = """
 \b
+Scenarios (--scenario):
+{scenarios}
+\b
 Exit codes:
-  0  every invocation succeeded; or, serving, it was ended by Ctrl-C
-  1  an invocation failed: a function error, a timeout, out of memory
+  0  every invocation succeeded; or, serving, it was ended by Ctrl-C; or the scenario played out as told
+  1  an invocation failed: a function error, a timeout, out of memory; or the scenario went otherwise
   2  the input cannot be used; one line says what to type instead
   130, 143  Ctrl-C or SIGTERM in the midst of --event
-"""
+""".format(scenarios="\n".join(f"  {name:23} {each.description}" for name, each in SCENARIOS.items()))
 
 
 @local.command(epilog=EPILOG)
@@ -73,6 +77,19 @@ Exit codes:
     "--telemetry", type=_Telemetry(), default="on", show_default=True, help="Or answer subscriptions with a status."
 )
 @click.option("--log-format", type=click.Choice(["Text", "JSON"]), default="Text", show_default=True)
+@click.option(
+    "--managed-instances", type=int, metavar="N", help="As on Lambda Managed Instances, with N requests at once."
+)
+@click.option("--tenant", "tenant_id", metavar="ID", help="Invoke --event for this tenant (tenant isolation mode).")
+@click.option("--provisioned-concurrency", is_flag=True, help="Init ahead of traffic, frozen until the first use.")
+@click.option("--snap-start", is_flag=True, help="Init, a snapshot, and a restore at the first invocation.")
+@click.option(
+    "--scenario",
+    type=click.Choice(list(SCENARIOS)),
+    metavar="NAME",
+    help="Play it with the function and --event [default: {}], and exit. Names: below.",
+)
+@click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Of scenarios with a freeze.")
 @click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def run(
@@ -84,6 +101,11 @@ def run(
     event: str | None,
     invocations: int | None,
     as_json: bool,
+    tenant_id: str | None,
+    provisioned_concurrency: bool,
+    snap_start: bool,
+    scenario: str | None,
+    gap_s: float,
     **settings: Any,
 ) -> int:
     """Run a function: a Python handler through AWS's runtime client, or a bootstrap executable.
@@ -94,15 +116,26 @@ def run(
     launched = {} if no_sidecar else {SIDECAR_NAME: sidecar()}
     if extensions is not None:
         launched |= {path.name: path for path in extensions_of(extensions)}
+    settings["initialization"] = _initialization(provisioned_concurrency, snap_start)
+    if scenario is not None:
+        _check_scenario()
+        played = SCENARIOS[scenario]
+        settings |= {key: value for key, value in played.settings.items() if not _given(key)}
+        launched |= {BYSTANDER.stem: BYSTANDER} if played.extensions else {}
     chosen = Settings(
         name=name or _name_of(target),
         extensions=launched,
         environment=dict(_variable(each) for each in env),
         **settings,
     )
+    chosen.check_tenant(tenant_id)
+    printer = console.Console(as_json=as_json)
+    if scenario is not None:
+        parsed = console.read_event(event or "{}")
+        return console.play(scenario, target, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer)
     parsed = None if event is None else console.read_event(event)
     times = _times(invocations, with_event=event is not None)
-    return console.run(target, chosen, event=parsed, invocations=times, console=console.Console(as_json=as_json))
+    return console.run(target, chosen, event=parsed, tenant_id=tenant_id, invocations=times, console=printer)
 
 
 def sidecar() -> Path:
@@ -111,6 +144,24 @@ def sidecar() -> Path:
     if not path.is_file():
         raise BadInput(f"the sidecar is not at {path}: only a checkout has it. Try --no-sidecar")
     return path
+
+
+def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
+    if provisioned_concurrency and snap_start:
+        raise BadInput("--provisioned-concurrency with --snap-start: Lambda has either. Leave one out")
+    return "provisioned-concurrency" if provisioned_concurrency else "snap-start" if snap_start else "on-demand"
+
+
+def _check_scenario() -> None:
+    for name in ("invocations", "managed_instances"):
+        if _given(name):
+            option = name.replace("_", "-")
+            raise BadInput(f"--scenario with --{option}: a scenario chooses itself what happens. Leave one out")
+
+
+def _given(name: str) -> bool:
+    """Whether the user chose it, or it is a default."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def _name_of(target: Function) -> str:

@@ -29,6 +29,7 @@ class Behaviour(NamedTuple):
     linger_s: float = 0
     """Work that long after each INVOKE."""
     ignore_shutdown: bool = False
+    schema: str = "2022-12-13"
     init_error: str | None = None
 
 
@@ -80,7 +81,7 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     if behave.types:
         subscription = {
-            "schemaVersion": "2022-12-13",
+            "schemaVersion": behave.schema,
             "types": behave.types,
             "buffering": {"maxItems": 1000, "maxBytes": 262144, "timeoutMs": 25},
             "destination": {
@@ -126,14 +127,21 @@ def loop(api: socket.socket, listener: socket.socket, own: dict[str, str], behav
                     request(api, "GET", "/2020-01-01/extension/event/next", own)
             else:
                 try:
-                    first, _, body = message(sock)
+                    first, headers, body = message(sock)
                 except ConnectionError:
                     connections.remove(sock)
                     continue
                 status = "500 No" if refuse > 0 else "200 OK"
                 refuse -= 1
                 sock.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
-                tell(telemetry=json.loads(body), status=status, path=first.split(" ")[1])
+                request_line, content = first.split(" "), headers["content-type"]
+                tell(
+                    telemetry=json.loads(body),
+                    status=status,
+                    method=request_line[0],
+                    path=request_line[1],
+                    content=content,
+                )
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ def handler(event: dict[str, Any], context: Any) -> object:
         "client": context.client_context.custom if context.client_context else None,
         "uid": os.getuid(),
         "cwd": str(Path.cwd()),
+        "tenant": getattr(context, "tenant_id", None),
     }
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 
@@ -15,14 +17,16 @@ import click
 from .errors import BadInput
 from .function import Function
 from .journal import LogLine
+from .scenarios import SCENARIOS
 from .session import Invocation, LocalLambda
 from .settings import Settings
+from .stage import NotAsTold, Stage
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SOURCES = {"function": "green", "platform": "cyan"}
 
 
-class _Ended(BaseException):
+class Ended(BaseException):
     """Ctrl-C, SIGTERM or SIGHUP."""
 
     def __init__(self, number: int) -> None:
@@ -55,6 +59,18 @@ class Console:
         }
         self._print({"response": body}, mark + text)
 
+    def step(self, text: str) -> None:
+        """Of a scenario."""
+        self._print({"step": text}, click.style(" scenario | ", fg="yellow") + text)
+
+    def ended(self, name: str, why: str | None) -> None:
+        """`why` a scenario did not play out as told, or None."""
+        text = f"{name}: {why or 'played out as told'}"
+        self._print(
+            {"scenario": {"name": name, "asTold": why is None, **({"why": why} if why else {})}},
+            click.style(" scenario | ", fg="red" if why else "green") + text,
+        )
+
     def serving(self, local: LocalLambda, name: str) -> None:
         url = f"{local.endpoint}/2015-03-31/functions/{name}/invocations"
         client = f"boto3.client('lambda', endpoint_url='{local.endpoint}')"
@@ -78,19 +94,29 @@ class Console:
             sys.stdout.flush()
 
 
-def run(function: Function, settings: Settings, *, event: object, invocations: int | None, console: Console) -> int:
+def run(
+    function: Function,
+    settings: Settings,
+    *,
+    event: object,
+    tenant_id: str | None,
+    invocations: int | None,
+    console: Console,
+) -> int:
     """Invoke `event` that many times, or with None serve until Ctrl-C. Returns the exit code. Raises BadInput."""
     local = LocalLambda(function, settings, console.log)
-    _raise_on_signals()
+    raise_on_signals()
     try:
         local.start()
         for notice in local.notices:
             console.notice(notice)
         if invocations is not None:
-            return _invoke(local, event, invocations, console)
+            if settings.managed_instances is not None:
+                return _invoke_at_once(local, event, invocations, settings.managed_instances, console)
+            return _invoke(local, event, tenant_id, invocations, console)
         console.serving(local, settings.name)
         threading.Event().wait()
-    except _Ended as ended:
+    except Ended as ended:
         local.stop(abort=True)
         return 0 if invocations is None else 128 + ended.number
     finally:
@@ -98,10 +124,49 @@ def run(function: Function, settings: Settings, *, event: object, invocations: i
     return 0
 
 
-def _invoke(local: LocalLambda, event: object, invocations: int, console: Console) -> int:
+def play(
+    name: str,
+    function: Function,
+    settings: Settings,
+    *,
+    event: object,
+    tenant_id: str | None,
+    gap_s: float,
+    console: Console,
+) -> int:
+    """Play a scenario. Returns the exit code: 0 if it played out as told. Raises BadInput."""
+    scenario = SCENARIOS[name]
+    played = scenario.function(function)
+    local = LocalLambda(played, settings, console.log)
+    grows = scenario.grows and played is not function
+    stage = Stage(local, settings, console, event=event, tenant_id=tenant_id, gap_s=gap_s, grows=grows)
+    if scenario.held_in_init:
+        stage.hold_next_init()
+    raise_on_signals()
+    console.step(scenario.description)
+    why: str | None = None
+    try:
+        local.start()
+        for notice in local.notices:
+            console.notice(notice)
+        if not scenario.held_in_init:
+            local.settle()
+        scenario.play(stage)
+    except NotAsTold as failure:
+        why = str(failure)
+    except Ended as ended:
+        local.stop(abort=True)
+        return 128 + ended.number
+    finally:
+        local.stop()
+    console.ended(name, why)
+    return 1 if why else 0
+
+
+def _invoke(local: LocalLambda, event: object, tenant_id: str | None, invocations: int, console: Console) -> int:
     failed = False
     for _ in range(invocations):
-        invocation = local.invoke(event)
+        invocation = local.invoke(event, tenant_id=tenant_id)
         console.response(invocation)
         failed |= invocation.function_error is not None
         local.settle()
@@ -110,13 +175,27 @@ def _invoke(local: LocalLambda, event: object, invocations: int, console: Consol
     return 1 if failed else 0
 
 
-def _raise_on_signals() -> None:
-    """The first signal raises _Ended; later ones do nothing, for the end takes its two seconds."""
+def _invoke_at_once(local: LocalLambda, event: object, invocations: int, at_once: int, console: Console) -> int:
+    failed = False
+    callers = ThreadPoolExecutor(at_once)
+    try:
+        for invocation in callers.map(local.invoke, itertools.repeat(event, invocations)):
+            console.response(invocation)
+            failed |= invocation.function_error is not None
+    finally:
+        callers.shutdown(wait=False, cancel_futures=True)
+    local.settle()
+    local.stop()
+    return 1 if failed else 0
+
+
+def raise_on_signals() -> None:
+    """The first signal raises Ended; later ones do nothing, for the end takes its two seconds."""
 
     def end(number: int, _: FrameType | None) -> None:
         for each in ENDING:
             signal.signal(each, signal.SIG_IGN)
-        raise _Ended(number)
+        raise Ended(number)
 
     for number in ENDING:
         signal.signal(number, end)

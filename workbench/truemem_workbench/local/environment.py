@@ -11,28 +11,31 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from typing import Any, Literal
 
 from aiohttp import web
 
 from . import events
 from .errors import STOPPED, Failed, Failure
-from .extension_state import Action
 from .freezer import Freezer
 from .function import Function
 from .generation import Generation
+from .hold import Hold
 from .invocation import Pending, error_answer
 from .journal import Journal
 from .launcher import Launcher
 from .memory import Memory
-from .parking import wait_until
-from .runtime_state import RuntimeAction
+from .release import release
+from .runtime_state import RuntimeAction, RuntimeState
 from .settings import Settings
 from .shutdown import kill_all, shut_down
 
-Phase = Literal["init", "invoke"]
+Phase = Literal["init", "snap-start", "invoke"]
+SPINDOWN = Failure("Sandbox.Failure", "The environment is not needed any more", "spindown")
 INIT_TIMEOUT = Failure("Sandbox.Timedout", "Init timed out", "timeout")
+RESTORE_TIMEOUT = Failure("Sandbox.Timedout", "Restore timed out", "timeout")
+RESTORE_S = 10.0
+"""For the runtime's hooks after a SnapStart restore."""
 
 
 class Environment:
@@ -41,7 +44,9 @@ class Environment:
     memory: Memory
     freezer: Freezer
 
-    def __init__(self, function: Function, settings: Settings, *, launcher: Launcher, journal: Journal) -> None:
+    def __init__(
+        self, function: Function, settings: Settings, *, launcher: Launcher, journal: Journal, hold: Hold
+    ) -> None:
         self.function = function
         self.settings = settings
         self.journal = journal
@@ -51,7 +56,13 @@ class Environment:
         self._at_rest = asyncio.Event()
         self._stopping = False
         self._reason = "spindown"
+        self.hold = hold
         self._init_s: float | None = None
+        self._restore_s: float | None = None
+        self._snapshot = False
+        """Published, and not yet restored."""
+        self._tenant: str | None = None
+        self._used = False
         self._spans: list[dict[str, Any]] = []
 
     def equip(self, memory: Memory, freezer: Freezer) -> None:
@@ -117,9 +128,12 @@ class Environment:
 
     async def _first_init(self) -> None:
         """Its failure is nobody's yet: init is done again within the first invocation."""
+        kind = self.settings.initialization
         try:
-            async with asyncio.timeout(self.settings.init_timeout_s):
-                self._init_s = await self._init("init")
+            async with asyncio.timeout(self.settings.init_limit_s):
+                taken = await self._init("snap-start" if kind == "snap-start" else "init")
+            self._init_s = taken if kind == "on-demand" else None
+            self._snapshot = kind == "snap-start"
             await self._freeze()
         except TimeoutError:
             await self._reset(INIT_TIMEOUT)
@@ -155,7 +169,7 @@ class Environment:
             self._launcher.launch_extension(generation, name)
         await generation.until(generation.registry.all_registered)
         self._launcher.launch_runtime(generation)
-        await generation.until(generation.runtime_ready)
+        await generation.until(generation.runtime_initialised)
         generation.registry.closed = True
         await generation.until(generation.registry.all_ready)
 
@@ -175,11 +189,57 @@ class Environment:
         self.journal.relay = None
         self.generation = Generation(list(self._launcher.extensions))
 
+    async def _replace(self) -> None:
+        """Every tenant has environments of its own. One at a time is all there is here: another one follows."""
+        await self._reset(SPINDOWN)
+        self._renew()
+        self._launcher.renew(self.journal.log_stream)
+        await self._first_init()
+
+    def _renew(self) -> None:
+        """From now on this is another environment, for those who look at its name or at its mark."""
+        self.journal.renew()
+        self.memory.forget()
+
+    async def _restore(self) -> None:
+        """SnapStart: go on from the snapshot. A failure is left with the generation: the invocation pays."""
+        generation = self.generation
+        self._snapshot = False
+        self._renew()
+        generation.relay.tell_init_again()
+        self.journal.restore_started(self.function.runtime)
+        begun = time.perf_counter()
+        self.freezer.thaw()
+        generation.relay.resume()
+        try:
+            async with asyncio.timeout(RESTORE_S):
+                await self._resume_runtime(generation)
+        except TimeoutError:
+            generation.fail(RESTORE_TIMEOUT)
+        except Failed:
+            pass  # the generation has it
+        self._restore_s = time.perf_counter() - begun
+        self.journal.restore_ended(generation.failure, self._restore_s)
+
+    async def _resume_runtime(self, generation: Generation) -> None:
+        """Answer restore/next: the runtime runs its hooks and asks for its first event. Raises Failed."""
+        runtime = generation.runtime
+        if runtime.state is RuntimeState.RESTORE_READY and runtime.parked is not None:
+            runtime.act(RuntimeAction.RESTORE)
+            await runtime.parked.load(web.Response())
+            await runtime.parked.fire()
+        await generation.until(generation.runtime_ready)
+
     # --- one invocation -----------------------------------------------------------------------------------------------
 
     async def _serve(self, pending: Pending) -> None:
         self.journal.current = pending
         self._spans = []
+        if self._used and pending.tenant_id != self._tenant:
+            await self._replace()
+        self._tenant, self._used = pending.tenant_id, True
+        if self._snapshot:
+            await self._restore()
         limit = self.settings.timeout_s
         pending.deadline_ms = int((time.time() + limit) * 1000)
         begun = pending.moments.released = time.perf_counter()
@@ -203,45 +263,19 @@ class Environment:
         try:
             if not self.generation.initialised:
                 await self._init("invoke")
+                await self._resume_runtime(self.generation)
         finally:
             self.journal.invocation_started(pending)
         generation = self.generation
         if generation.failure is not None:
             raise Failed(generation.failure)  # something died between the invocations: this one pays
-        await self._release(generation, pending)
+        await release(generation, pending, self.freezer, self.settings.extension_lead_us)
         await generation.until(generation.runtime_ready)
         generation.processes["runtime"].drain()  # its lines come before its end
         runtime_done = self.journal.runtime_done(pending, None)
         await generation.until(generation.registry.invocation_over)
         if generation.registry.all():
             self._spans = [self.journal.extension_overhead(runtime_done)]
-
-    async def _release(self, generation: Generation, pending: Pending) -> None:
-        """Thaw, then INVOKE to the extensions, then the event to the runtime. Each answer is ready before the thaw."""
-        runtime = generation.runtime
-        assert runtime.parked is not None
-        extensions = [each for each in generation.registry.all() if each.gates()]
-        for each in extensions:
-            assert each.parked is not None
-            each.act(Action.RELEASE)
-            headers = {
-                "Content-Type": "application/json",
-                "Lambda-Extension-Event-Identifier": str(uuid.uuid4()),
-            }
-            await each.parked.load(web.Response(body=pending.extension_event(), headers=headers))
-        runtime.act(RuntimeAction.RELEASE)
-        runtime.current = pending
-        await runtime.parked.load(web.Response(body=pending.payload, headers=pending.runtime_headers()))
-
-        self.freezer.thaw()
-        for each in extensions:
-            assert each.parked is not None
-            await each.parked.fire()
-        if extensions and self.settings.extension_lead_us:
-            await wait_until(time.perf_counter() + self.settings.extension_lead_us / 1e6)
-        pending.moments.released = time.perf_counter()
-        await runtime.parked.fire()
-        generation.relay.resume()
 
     async def _fail(self, pending: Pending, failure: Failure) -> None:
         """The caller hears at once; the reset goes on behind its back."""
@@ -254,6 +288,8 @@ class Environment:
 
     def _report(self, pending: Pending, failure: Failure | None, taken: float) -> None:
         memory = self.settings.memory_mib
-        report = events.make_report(pending.request_id, failure, taken, self._init_s, memory, self.memory.mark())
-        self._init_s = None
+        report = events.make_report(
+            pending.request_id, failure, taken, self._init_s, memory, self.memory.mark(), self._restore_s
+        )
+        self._init_s = self._restore_s = None
         self.journal.invocation_ended(pending, report, self._spans)

@@ -81,6 +81,11 @@ def internal_extension_shutdown() -> ApiError:
     return ApiError(403, "Extension.InvalidEventType", "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension")
 
 
+def no_internal_events() -> ApiError:
+    """On Managed Instances."""
+    return ApiError(403, "Extension.InvalidEventType", "No events allowed for internal extensions")
+
+
 def extension_state(name: str, current: str, wanted: str) -> ApiError:
     text = f"State transition from {current} to {wanted} failed for extension {name}. Error: {NOT_ALLOWED}"
     return ApiError(403, "Extension.InvalidExtensionState", text)
@@ -128,6 +133,11 @@ def invalid_request_id() -> ApiError:
 
 def invalid_invocation_id() -> ApiError:
     return ApiError(400, "InvalidInvocationId", "Invalid invocation ID")
+
+
+def invoke_timeout() -> ApiError:
+    """On Managed Instances: the request was given up, the worker goes on."""
+    return ApiError(410, "InvokeTimeout", "Invoke timeout")
 
 
 def invalid_response_mode() -> ApiError:

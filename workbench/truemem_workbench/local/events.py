@@ -5,6 +5,7 @@ Fields are those of the Telemetry API's schema reference; `errorType` beside `st
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from .variables import VERSION
 Event = dict[str, Any]
 """`{"time", "type", "record"}`."""
 
-INITIALIZATION = {"initializationType": "on-demand"}
+
+FAILED_STATES = ("Started", "InitError", "ExitError", "LaunchError")
+"""Of an extension, at the end of init."""
 
 
 def iso(epoch_s: float) -> str:
@@ -47,7 +50,9 @@ class Report:
     max_memory_used_mib: int
     """The high-water mark of the environment, not of the invocation. Rounded up."""
     init_duration_ms: float | None
-    """On the first invocation after an init phase of its own."""
+    """On the first invocation after an init phase of its own, on demand."""
+    restore_duration_ms: float | None = None
+    """On the first invocation after a SnapStart restore."""
 
     def line(self) -> str:
         parts = [
@@ -59,6 +64,9 @@ class Report:
         ]
         if self.init_duration_ms is not None:
             parts.append(f"Init Duration: {self.init_duration_ms:.2f} ms")
+        if self.restore_duration_ms is not None:
+            parts.append(f"Restore Duration: {self.restore_duration_ms:.2f} ms")
+            parts.append(f"Billed Restore Duration: {math.ceil(self.restore_duration_ms)} ms")
         if self.status != "success":
             parts.append(f"Status: {self.status}")
         if self.error_type:
@@ -75,6 +83,8 @@ class Report:
         }
         if self.init_duration_ms is not None:
             metrics["initDurationMs"] = self.init_duration_ms
+        if self.restore_duration_ms is not None:
+            metrics["restoreDurationMs"] = self.restore_duration_ms
         record = {"requestId": self.request_id, **_status(self.status, self.error_type), "metrics": metrics}
         return record | _optional(spans=list(spans), tracing=tracing)
 
@@ -86,6 +96,7 @@ def make_report(
     init_s: float | None,
     memory_mib: int,
     mark_bytes: int,
+    restore_s: float | None = None,
 ) -> Report:
     """At the limit the mark equals the size: that is how an OOM looks in a REPORT line."""
     duration_ms = ms(duration_s)
@@ -99,13 +110,31 @@ def make_report(
         memory_size_mib=memory_mib,
         max_memory_used_mib=min(memory_mib, math.ceil(mark_bytes / MiB)),
         init_duration_ms=init_ms,
+        restore_duration_ms=None if restore_s is None else ms(restore_s),
     )
+
+
+def level(of: Event) -> int:
+    """At which level the event stands in the log with the format JSON; telemetry has it whatever its level."""
+    kind, record = of["type"].removeprefix("platform."), of["record"]
+    if kind in ("initStart", "restoreStart"):
+        return logging.INFO if "runtimeVersion" in record else logging.DEBUG
+    if kind == "logsDropped" or record.get("status", "success") != "success" or record.get("state") in FAILED_STATES:
+        return logging.WARNING
+    if kind in ("initRuntimeDone", "restoreRuntimeDone", "runtimeDone"):
+        return logging.DEBUG
+    if kind == "initReport" and record["initializationType"] == "on-demand":
+        return logging.DEBUG
+    return logging.INFO
 
 
 def init_start(settings: Settings, phase: str, log_stream: str, runtime: str | None) -> dict[str, Any]:
     """`instanceId` is the log stream's name, which extensions read nowhere else; `instanceMaxMemory` is in bytes."""
-    record = INITIALIZATION | {
-        "phase": phase,
+    return _initialization(settings, phase) | restore_start(settings, log_stream, runtime)
+
+
+def restore_start(settings: Settings, log_stream: str, runtime: str | None) -> dict[str, Any]:
+    record = {
         "functionName": settings.name,
         "functionVersion": VERSION,
         "instanceId": log_stream,
@@ -115,19 +144,39 @@ def init_start(settings: Settings, phase: str, log_stream: str, runtime: str | N
     return record | _optional(runtimeVersion=runtime and runtime.replace("python", "python:"))
 
 
-def init_runtime_done(phase: str, failure: Failure | None) -> dict[str, Any]:
-    return INITIALIZATION | {"phase": phase} | _outcome(failure)
+def init_runtime_done(settings: Settings, phase: str, failure: Failure | None) -> dict[str, Any]:
+    return _initialization(settings, phase) | _outcome(failure)
 
 
-def init_report(phase: str, failure: Failure | None, duration_s: float) -> dict[str, Any]:
-    return INITIALIZATION | {"phase": phase} | _outcome(failure) | {"metrics": {"durationMs": ms(duration_s)}}
+def init_report(settings: Settings, phase: str, failure: Failure | None, duration_s: float) -> dict[str, Any]:
+    return _initialization(settings, phase) | _outcome(failure) | {"metrics": {"durationMs": ms(duration_s)}}
 
 
-def init_report_line(phase: str, failure: Failure, duration_s: float) -> str:
-    """Lambda writes INIT_REPORT only when init failed."""
+def _initialization(settings: Settings, phase: str) -> dict[str, Any]:
+    return {"initializationType": settings.initialization_type, "phase": phase}
+
+
+def restore_runtime_done(failure: Failure | None) -> dict[str, Any]:
+    return _outcome(failure)
+
+
+def restore_report(failure: Failure | None, duration_s: float) -> dict[str, Any]:
+    return _outcome(failure) | {"metrics": {"durationMs": ms(duration_s)}}
+
+
+def init_report_line(phase: str, failure: Failure | None, duration_s: float) -> str:
+    """Lambda writes INIT_REPORT when init failed; for provisioned concurrency and SnapStart always."""
+    return f"INIT_REPORT Init Duration: {ms(duration_s):.2f} ms\tPhase: {phase}{_status_text(failure)}"
+
+
+def restore_report_line(failure: Failure | None, duration_s: float) -> str:
+    return f"RESTORE_REPORT Restore Duration: {ms(duration_s):.2f} ms{_status_text(failure)}"
+
+
+def _status_text(failure: Failure | None) -> str:
     outcome = _outcome(failure)
     error = f"\tError Type: {outcome['errorType']}" if "errorType" in outcome else ""
-    return f"INIT_REPORT Init Duration: {ms(duration_s):.2f} ms\tPhase: {phase}\tStatus: {outcome['status']}{error}"
+    return f"\tStatus: {outcome['status']}{error}"
 
 
 def extension(name: str, state: str, events: Sequence[str], error_type: str | None) -> dict[str, Any]:

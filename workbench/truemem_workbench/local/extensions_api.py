@@ -8,10 +8,10 @@ from typing import Any
 from aiohttp import web
 
 from . import errors
-from .environment import Environment
 from .extension_state import Action
 from .http import accepted, read, reply
 from .parking import Parked
+from .serving import Serving
 from .shutdown import shutdown_response
 from .variables import ACCOUNT, VERSION
 
@@ -20,7 +20,7 @@ MAX_BODY = 1024 * 1024
 
 
 class ExtensionsApi:
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Serving) -> None:
         self._environment = environment
 
     def routes(self) -> list[web.RouteDef]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import difflib
 import importlib.util
 import os
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BadInput
+
+GROWING = "truemem_workbench.growing.handler"
+"""Not imported here: it is the function's process that runs it."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,17 @@ class Function:
     """`python3.11`, or None for a bootstrap executable."""
     needs: tuple[Path, ...]
     """Files that the user of the processes must be able to read."""
+
+    def wrapped(self) -> Function:
+        """With a shell for its runtime process, which starts the real one: as AWS_LAMBDA_EXEC_WRAPPER may do."""
+        return dataclasses.replace(self, command=("/bin/sh", "-c", _EXITS_WHEN_TOLD, "sh", *self.command))
+
+    def growing(self) -> Function | None:
+        """With a handler that runs out of memory once the user's own is done; None for a bootstrap."""
+        if self.runtime is None:
+            return None
+        code = Path(__file__).parents[1] / "growing.py"
+        return dataclasses.replace(self, command=(*self.command[:-1], GROWING), needs=(*self.needs, code))
 
     @classmethod
     def from_spec(cls, spec: str) -> Function:
@@ -88,6 +103,10 @@ class Function:
             runtime=None,
             needs=(path.parent, path),
         )
+
+
+# A runtime that exits with 0 at SIGUSR1, whatever its child does.
+_EXITS_WHEN_TOLD = 'trap "exit 0" USR1; "$@" & wait $!'
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,10 @@ class Generation:
     def runtime_ready(self) -> bool:
         return self.runtime.state is RuntimeState.READY
 
+    def runtime_initialised(self) -> bool:
+        """It waits for its first event, or with SnapStart for the restore."""
+        return self.runtime.state in (RuntimeState.READY, RuntimeState.RESTORE_READY)
+
     def roots(self) -> dict[str, int]:
         """Live processes by name; called from other threads as well."""
         return {name: process.pid for name, process in list(self.processes.items()) if process.alive}

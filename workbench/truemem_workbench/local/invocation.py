@@ -36,6 +36,7 @@ class Pending:
     payload: bytes
     arn: str
     client_context: str | None = None
+    tenant_id: str | None = None
     trace: str = field(default_factory=_trace)
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     attempt_id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -64,6 +65,10 @@ class Pending:
         """Of events; `spanId` is left out."""
         return {"type": "X-Amzn-Trace-Id", "value": self.trace}
 
+    def tenant(self) -> dict[str, str]:
+        """Of events; INVOKE, which extensions get, has no tenant."""
+        return {"tenantId": self.tenant_id} if self.tenant_id else {}
+
     def extension_event(self) -> bytes:
         """INVOKE, as extensions read it: no payload."""
         event = {
@@ -86,6 +91,8 @@ class Pending:
         }
         if self.client_context:
             headers["Lambda-Runtime-Client-Context"] = self.client_context
+        if self.tenant_id:
+            headers["Lambda-Runtime-Aws-Tenant-Id"] = self.tenant_id
         return headers
 
 

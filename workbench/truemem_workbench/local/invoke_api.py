@@ -11,10 +11,10 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from .environment import Environment
-from .errors import ApiError, Failed
+from .errors import ApiError, BadInput, Failed
 from .http import read, reply
 from .invocation import Pending
+from .serving import Serving
 from .variables import VERSION, function_arn
 
 # NAME, ACCOUNT:function:NAME or a whole ARN; each with or without a qualifier.
@@ -24,7 +24,7 @@ CALLERS_LIMIT = 6 * 1024 * 1024
 
 
 class InvokeApi:
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Serving) -> None:
         self._environment = environment
 
     def routes(self) -> list[web.RouteDef]:
@@ -41,12 +41,17 @@ class InvokeApi:
         try:
             json.loads(payload or b"{}")
             context = _client_context(request)
+            tenant = request.headers.get("X-Amz-Tenant-Id")
+            self._environment.settings.check_tenant(tenant)
+        except BadInput as error:
+            return fault(400, "InvalidParameterValueException", str(error))
         except ValueError as error:
             return fault(400, "InvalidRequestContentException", f"Could not parse request body into json: {error}")
         pending = Pending(
             payload or b"{}",
             function_arn(self._environment.settings.name, qualifier),
             client_context=context,
+            tenant_id=tenant,
         )
         if trace := request.headers.get("X-Amzn-Trace-Id"):
             pending.trace = trace
@@ -77,7 +82,7 @@ class InvokeApi:
         try:
             answer = await asyncio.shield(pending.answer)
             if tail:
-                await asyncio.shield(pending.report)  # the tail has the REPORT line: it must be written first
+                await asyncio.wait([pending.report])  # the tail has the REPORT line: it must be written first
         except Failed as failed:
             return fault(500, "ServiceException", failed.failure.message)
         headers = _headers(pending) | {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,15 +49,28 @@ class Journal:
         self._epoch = time.time() - time.perf_counter()  # perf_counter's zero on the wall clock
 
     def emit(self, kind: str, record: dict[str, Any], line: str | None = None) -> None:
-        """A platform event, and the line that the log gets for it, if any."""
+        """A platform event, and the line that the log gets for it, if any, with the log format Text."""
         self.take(events.event(time.time(), kind, record), line)
 
     def take(self, event: Event, line: str | None = None) -> None:
         self.events.append(event)
-        if line is not None:
-            self.say(json.dumps(event) if self._settings.log_format == "JSON" else line)
-        if self.relay is not None:
+        if self._settings.log_format == "JSON":
+            if events.level(event) >= logging.INFO:
+                self.say(json.dumps(event))
+        elif line is not None:
+            self.say(line)
+        if self.relay is not None and not self._lost(event):
             self.relay.offer(event)
+
+    def _lost(self, event: Event) -> bool:
+        """As real reports of invocations that died now and then are."""
+        failed = event["type"] == "platform.report" and event["record"]["status"] != "success"
+        return failed and self._settings.telemetry_fault == "report-lost"
+
+    def renew(self) -> None:
+        """Another environment goes on in this place: its log stream has another name."""
+        day, _, _ = self.log_stream.partition("]")
+        self.log_stream = f"{day}]{secrets.token_hex(16)}"
 
     def say(self, line: str) -> None:
         """A line of the platform."""
@@ -84,18 +99,33 @@ class Journal:
     def init_ended(self, generation: Generation, phase: str, failure: Failure | None, duration_s: float) -> None:
         """initRuntimeDone is not told where an extension failed before the runtime was started."""
         if "runtime" in generation.processes:
-            self.emit("platform.initRuntimeDone", events.init_runtime_done(phase, failure))
+            self.emit("platform.initRuntimeDone", events.init_runtime_done(self._settings, phase, failure))
+        self.extensions_told(generation)
+        report = events.init_report(self._settings, phase, failure, duration_s)
+        told = failure is not None or self._settings.initialization != "on-demand"
+        outcome = events.init_report_line(phase, failure, duration_s) if told else None
+        self.emit("platform.initReport", report, outcome)
+
+    def restore_started(self, runtime: str | None) -> None:
+        record = events.restore_start(self._settings, self.log_stream, runtime)
+        self.emit("platform.restoreStart", record, f"RESTORE_START Runtime Version: {runtime or 'provided'}")
+
+    def restore_ended(self, failure: Failure | None, duration_s: float) -> None:
+        self.emit("platform.restoreRuntimeDone", events.restore_runtime_done(failure))
+        line = events.restore_report_line(failure, duration_s)
+        self.emit("platform.restoreReport", events.restore_report(failure, duration_s), line)
+
+    def extensions_told(self, generation: Generation) -> None:
+        """platform.extension, one for each that registered or should have."""
         for each in generation.registry.all():
             record = events.extension(each.name, each.state.value, each.events, each.error_type)
             line = f"EXTENSION\tName: {each.name}\tState: {each.state.value}\tEvents: [{', '.join(each.events)}]"
             self.emit("platform.extension", record, line)
-        report = events.init_report(phase, failure, duration_s)
-        outcome = events.init_report_line(phase, failure, duration_s) if failure else None
-        self.emit("platform.initReport", report, outcome)
 
     def invocation_started(self, pending: Pending) -> None:
         line = f"START RequestId: {pending.request_id} Version: {VERSION}"
-        self.emit("platform.start", events.start(pending.request_id, pending.tracing()), line)
+        record = events.start(pending.request_id, pending.tracing()) | pending.tenant()
+        self.emit("platform.start", record, line)
 
     def runtime_done(self, pending: Pending, failure: Failure | None) -> float:
         """Returns when the runtime was done, by perf_counter."""
@@ -103,7 +133,7 @@ class Journal:
         record = events.runtime_done(
             pending.request_id, failure, pending.moments, ended, self._epoch, pending.tracing()
         )
-        self.emit("platform.runtimeDone", record)
+        self.emit("platform.runtimeDone", record | pending.tenant())
         return ended
 
     def extension_overhead(self, begin: float) -> dict[str, Any]:
@@ -115,6 +145,7 @@ class Journal:
 
     def invocation_ended(self, pending: Pending, report: Report, spans: Sequence[dict[str, Any]]) -> None:
         self.reports.append(report)
-        self.say(f"END RequestId: {pending.request_id}")
-        self.emit("platform.report", report.record(spans, pending.tracing()), report.line())
+        if self._settings.log_format == "Text":
+            self.say(f"END RequestId: {pending.request_id}")
+        self.emit("platform.report", report.record(spans, pending.tracing()) | pending.tenant(), report.line())
         pending.report.set_result(report)

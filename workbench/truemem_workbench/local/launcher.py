@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 from pathlib import Path
 
 from .errors import Failed, Failure
@@ -39,6 +41,15 @@ class Launcher:
         self._journal = journal
         self.memory: Memory
         self.freezer: Freezer
+
+    def renew(self, log_stream: str) -> None:
+        """Another environment takes the place of this one: with its own log stream, and nothing in /tmp."""
+        for entry in Path(self._place.tmp).iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        self._place = dataclasses.replace(self._place, log_stream=log_stream)
 
     def launch_extension(self, generation: Generation, name: str) -> None:
         """Raises Failed."""

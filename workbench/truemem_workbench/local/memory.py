@@ -34,6 +34,9 @@ class Memory(Protocol):
     def mark(self) -> int:
         """The high-water mark in bytes. Never falls."""
 
+    def forget(self) -> None:
+        """The mark begins anew, from what is held now: another environment goes on in this place."""
+
     def kills(self) -> int:
         """How many processes died for the limit so far."""
 
@@ -76,6 +79,11 @@ class CgroupMemory:
         peak = int(self.group.read(self._peak_file)) + self._mapped_but_not_charged()
         self._highest = max(self._highest, peak if self._limit is None else min(peak, self._limit))
         return self._highest
+
+    def forget(self) -> None:
+        self._highest = 0
+        if self.group.version == 1:
+            self.group.write(self._peak_file, "0")  # memory.peak of v2 has no such reset for all its readers
 
     def _mapped_but_not_charged(self) -> int:
         """Bytes of file pages that our largest process has mapped and some other group is charged for."""
@@ -134,6 +142,9 @@ class WatchedMemory:
     def mark(self) -> int:
         self._look()
         return self._highest if self._limit is None else min(self._highest, self._limit)
+
+    def forget(self) -> None:
+        self._highest = 0
 
     def kills(self) -> int:
         return self._kills

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from io import RawIOBase
 from pathlib import Path
 from typing import IO
 
@@ -35,7 +36,7 @@ class Process:
         self.pid = popen.pid
         self.exited: asyncio.Future[int] = self._loop.create_future()
         """Its exit code; minus the number of the signal that ended it."""
-        self._streams = [_Stream(popen.stdout, "stdout", on_line), _Stream(popen.stderr, "stderr", on_line)]
+        self._streams = [LineStream(popen.stdout, "stdout", on_line), LineStream(popen.stderr, "stderr", on_line)]
         self._pidfd = os.pidfd_open(popen.pid)
         self._loop.add_reader(self._pidfd, self._reap)
 
@@ -68,10 +69,12 @@ class Process:
             stream.close()
 
 
-class _Stream:
-    def __init__(self, pipe: IO[bytes] | None, name: str, on_line: LineSink) -> None:
+class LineStream:
+    """Lines from a pipe or a socket, as they come."""
+
+    def __init__(self, pipe: IO[bytes] | RawIOBase | None, name: str, on_line: LineSink) -> None:
         assert pipe is not None
-        self._pipe: IO[bytes] | None = pipe
+        self._pipe: IO[bytes] | RawIOBase | None = pipe
         self._name = name
         self._on_line = on_line
         self._rest = b""

@@ -1,4 +1,4 @@
-"""The Runtime API, `/2018-06-01/runtime`. SnapStart's restore routes are not mounted.
+"""The Runtime API, `/2018-06-01/runtime`. SnapStart's restore routes are in `snap_start`.
 
 Of a streaming response the body is collected and given to the caller whole; its error trailers are not read.
 """
@@ -46,6 +46,7 @@ class RuntimeApi:
     async def next(self, request: web.Request) -> web.StreamResponse:
         generation = self._environment.generation
         runtime = generation.runtime
+        await self._environment.hold.pass_by("next", runtime, request)
         runtime.asked_next()
         if runtime.state is RuntimeState.RUNNING and runtime.current is not None:
             return web.Response(body=runtime.current.payload, headers=runtime.current.runtime_headers())
@@ -55,6 +56,7 @@ class RuntimeApi:
 
     async def response(self, request: web.Request) -> web.Response:
         runtime = self._runtime
+        await self._environment.hold.pass_by("response", runtime, request)
         pending = self._claim(runtime, request, RuntimeAction.RESPONSE)
         began = time.perf_counter()
         mode = request.headers.get("Lambda-Runtime-Function-Response-Mode", "")
@@ -66,7 +68,7 @@ class RuntimeApi:
             body = await read(request, limit)
         except ApiError as error:
             refusal = error
-            answer = _refused(pending, error)
+            answer = refused(pending, error)
         else:
             answer = Answer(body, None, request.headers.get("Content-Type", "application/json"))
             pending.moments.produced_bytes = len(body)
@@ -81,6 +83,7 @@ class RuntimeApi:
     async def error(self, request: web.Request) -> web.Response:
         """A handled exception, as a runtime reports it: for telemetry the invocation is a success all the same."""
         runtime = self._runtime
+        await self._environment.hold.pass_by("response", runtime, request)
         pending = self._claim(runtime, request, RuntimeAction.ERROR)
         began = time.perf_counter()
         body = await read(request, MAX_PAYLOAD)
@@ -115,12 +118,19 @@ class RuntimeApi:
         return pending
 
 
-def _refused(pending: Pending, error: ApiError) -> Answer:
+def refusal_type(error: ApiError) -> str:
+    """The error type of an invocation whose response was refused."""
+    if error.status == 413:
+        return TOO_LARGE
+    return "Runtime.InvalidResponseModeHeader" if error.status == 400 else "Runtime.TruncatedResponse"
+
+
+def refused(pending: Pending, error: ApiError) -> Answer:
+    """What the caller gets for a response that was refused."""
+    message = f"RequestId: {pending.request_id} Error: {error.message}"
     if error.status == 413:
         message = f"Response payload size exceeded maximum allowed payload size ({MAX_PAYLOAD} bytes)."
-        return Answer(_body(TOO_LARGE, message), "Unhandled")
-    kind = "Runtime.InvalidResponseModeHeader" if error.status == 400 else "Runtime.TruncatedResponse"
-    return Answer(_body(kind, f"RequestId: {pending.request_id} Error: {error.message}"), "Unhandled")
+    return Answer(_body(refusal_type(error), message), "Unhandled")
 
 
 def _body(error_type: str, message: str) -> bytes:

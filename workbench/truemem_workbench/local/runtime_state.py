@@ -8,6 +8,9 @@ from enum import Enum
 class RuntimeState(Enum):
     STARTED = "Started"
     INIT_ERROR = "InitError"
+    RESTORE_READY = "RestoreReady"  # SnapStart: waits in restore/next
+    RESTORING = "Restoring"
+    RESTORE_ERROR = "RuntimeRestoreErrorState"
     READY = "Ready"
     RUNNING = "Running"
     RESPONSE = "InvocationResponse"  # a response is being read
@@ -19,6 +22,9 @@ class RuntimeAction(Enum):
     NEXT = "next"
     RELEASE = "release"
     INIT_ERROR = "init/error"
+    RESTORE_NEXT = "restore/next"
+    RESTORE = "restore"
+    RESTORE_ERROR = "restore/error"
     RESPONSE = "response"
     ERROR = "error"
     SENT = "sent"
@@ -27,6 +33,10 @@ class RuntimeAction(Enum):
 TRANSITIONS: dict[tuple[RuntimeState, RuntimeAction], RuntimeState] = {
     (RuntimeState.STARTED, RuntimeAction.NEXT): RuntimeState.READY,
     (RuntimeState.STARTED, RuntimeAction.INIT_ERROR): RuntimeState.INIT_ERROR,
+    (RuntimeState.STARTED, RuntimeAction.RESTORE_NEXT): RuntimeState.RESTORE_READY,
+    (RuntimeState.RESTORE_READY, RuntimeAction.RESTORE): RuntimeState.RESTORING,
+    (RuntimeState.RESTORING, RuntimeAction.NEXT): RuntimeState.READY,
+    (RuntimeState.RESTORING, RuntimeAction.RESTORE_ERROR): RuntimeState.RESTORE_ERROR,
     (RuntimeState.READY, RuntimeAction.NEXT): RuntimeState.READY,
     (RuntimeState.READY, RuntimeAction.RELEASE): RuntimeState.RUNNING,
     # Asking again without having answered is allowed: the same event is delivered again.
@@ -41,6 +51,8 @@ TRANSITIONS: dict[tuple[RuntimeState, RuntimeAction], RuntimeState] = {
 WANTED: dict[RuntimeAction, RuntimeState] = {
     RuntimeAction.NEXT: RuntimeState.READY,
     RuntimeAction.INIT_ERROR: RuntimeState.INIT_ERROR,
+    RuntimeAction.RESTORE_NEXT: RuntimeState.RESTORE_READY,
+    RuntimeAction.RESTORE_ERROR: RuntimeState.RESTORE_ERROR,
     RuntimeAction.RESPONSE: RuntimeState.RESPONSE,
     RuntimeAction.ERROR: RuntimeState.ERROR_RESPONSE,
 }

@@ -26,16 +26,24 @@ from .extensions_api import ExtensionsApi
 from .freezer import CgroupFreezer
 from .function import Function
 from .guard import Guard
+from .hold import Hold
 from .http import MAX_READ, api_errors
 from .invoke_api import InvokeApi
 from .journal import Journal, LogLine
 from .launcher import Launcher
+from .managed_environment import ManagedEnvironment
+from .managed_journal import ManagedJournal
+from .managed_runtime_api import ManagedRuntimeApi
 from .memory import CgroupMemory, Memory
 from .runtime_api import RuntimeApi
+from .serving import Serving
 from .settings import Settings
+from .snap_start import SnapStartApi
 from .telemetry_api import TelemetryApi
 from .variables import Place
+from .worker_output import LONGEST_PATH, WorkerOutput
 
+Api = RuntimeApi | ManagedRuntimeApi | SnapStartApi | ExtensionsApi | TelemetryApi
 LOOPBACK = "127.0.0.1"
 
 
@@ -51,13 +59,16 @@ class Server:
         self._runners: list[web.AppRunner] = []
         self._undo = contextlib.AsyncExitStack()
         self._guard: Guard
+        self._worker_output: WorkerOutput | None = None
         self._task: asyncio.Task[None] | None = None
         log_stream = time.strftime("%Y/%m/%d/[$LATEST]", time.gmtime()) + self.id
-        self.journal = Journal(settings, log_stream, on_line)
+        journal = Journal if settings.managed_instances is None else ManagedJournal
+        self.journal: Journal = journal(settings, log_stream, on_line)
         self.notices: list[str] = []
         self.port = 0
         self.folder = Path()
-        self.environment: Environment
+        self.environment: Serving
+        self.hold = Hold()
 
     async def start(self) -> None:
         """Serve, and begin the init phase. Raises BadInput; nothing is left behind then."""
@@ -81,21 +92,43 @@ class Server:
             log_stream=self.journal.log_stream,
             path=os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
             tmp=str(self.folder / "tmp"),
+            log_socket=self._open_worker_output(),
         )
         launcher = Launcher(
             self._function, self._settings, place=place, extensions=extensions, user=owner, journal=self.journal
         )
-        self.environment = Environment(self._function, self._settings, launcher=launcher, journal=self.journal)
+        self.environment, runtime_apis = self._make_environment(launcher)
         limit = self._choose_memory(self.environment.roots)
         self.environment.equip(limit, self._choose_freezer(limit, self.environment.roots))
         session = await self._undo.enter_async_context(
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None), trust_env=False)
         )
         environment = self.environment
-        apis = (RuntimeApi(environment), ExtensionsApi(environment), TelemetryApi(environment, session))
+        apis = [*runtime_apis, ExtensionsApi(environment), TelemetryApi(environment, session)]
         await self._serve(runtime_socket, [route for api in apis for route in api.routes()])
         await self._serve(invoke_socket, InvokeApi(environment).routes())
         self._task = asyncio.create_task(environment.run())
+
+    def _open_worker_output(self) -> Path | None:
+        path = self.folder / "log"
+        if self._settings.managed_instances is None or len(os.fsencode(path)) > LONGEST_PATH:
+            return None
+        self._worker_output = WorkerOutput(path, lambda stream, text: self.journal.output("function", stream, text))
+        self._undo.callback(self._worker_output.close)
+        return path
+
+    def _make_environment(self, launcher: Launcher) -> tuple[Serving, list[Api]]:
+        if isinstance(self.journal, ManagedJournal):
+            managed = ManagedEnvironment(
+                self._function, self._settings, launcher=launcher, journal=self.journal, output=self._worker_output
+            )
+            return managed, [ManagedRuntimeApi(managed)]
+        environment = Environment(
+            self._function, self._settings, launcher=launcher, journal=self.journal, hold=self.hold
+        )
+        if self._settings.initialization == "snap-start":
+            return environment, [RuntimeApi(environment), SnapStartApi(environment)]
+        return environment, [RuntimeApi(environment)]
 
     async def stop(self, reason: str, *, abort: bool) -> None:
         """Shut the environment down and leave nothing: no process, no cgroup, no folder, no socket."""
@@ -171,7 +204,8 @@ class Server:
         except NotPermitted as refusal:
             raise BadInput(f"freeze `cgroup`: {refusal}. Try --freeze signal") from None
         self._undo.callback(chosen.close)
-        self._notice(notice)
+        if self._settings.managed_instances is None:  # there, nobody has to be told that nothing freezes
+            self._notice(notice)
         if isinstance(chosen, CgroupFreezer):
             self._guard.watch(chosen.group.path)
         return chosen

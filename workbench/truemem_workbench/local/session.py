@@ -13,9 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from .environment import Environment
 from .errors import Failed
 from .events import Event, Report
 from .function import Function
+from .hold import Hold
 from .invocation import Pending
 from .journal import LogLine
 from .server import LOOPBACK, Server
@@ -47,7 +49,8 @@ class Stopped(Exception):
 class LocalLambda:
     """One execution environment on this machine. Entering serves it and starts its init; leaving stops it.
 
-    It serves one invocation at a time: a second one waits, where the real service starts a second environment.
+    It serves one invocation at a time, or with `Settings(managed_instances=N)` N of them: call `invoke` from as many
+    threads. One more waits, where the real service takes another environment.
     Every attribute may be read from any thread.
     """
 
@@ -106,18 +109,22 @@ class LocalLambda:
 
     # --- invocations --------------------------------------------------------------------------------------------------
 
-    def invoke(self, payload: object = None, *, timeout: float | None = None) -> Invocation:
+    def invoke(
+        self, payload: object = None, *, tenant_id: str | None = None, timeout: float | None = None
+    ) -> Invocation:
         """Returns when the runtime posts its response (or on an error), as Lambda's Invoke API does.
 
-        The environment may be busy for longer, with its extensions: `settle` or `report` wait for that. Raises
-        TimeoutError after `timeout` seconds, Stopped if the environment is stopped.
+        The environment may be busy for longer, with its extensions: `settle` or `report` wait for that. A request of
+        another tenant gets another environment: the present one ends first. Raises TimeoutError after `timeout`
+        seconds, Stopped if the environment is stopped, BadInput for a tenant where Lambda takes none.
         """
         if self._stopped:
             raise Stopped("the environment was stopped")
-        return self._call(self._invoke(json.dumps(payload).encode()), timeout)
+        self._settings.check_tenant(tenant_id)
+        return self._call(self._invoke(json.dumps(payload).encode(), tenant_id), timeout)
 
-    async def _invoke(self, payload: bytes) -> Invocation:
-        pending = Pending(payload, function_arn(self._settings.name))
+    async def _invoke(self, payload: bytes, tenant_id: str | None) -> Invocation:
+        pending = Pending(payload, function_arn(self._settings.name), tenant_id=tenant_id)
         self._server.environment.submit(pending)
         try:
             answer = await pending.answer
@@ -176,6 +183,22 @@ class LocalLambda:
     def environment_id(self) -> str:
         """The end of the log stream's name; its cgroups are `truemem-ID`."""
         return self._server.id
+
+    @property
+    def hold(self) -> Hold:
+        """For scenarios: set before the start, it holds the runtime's first `next` as well."""
+        return self._server.hold
+
+    @property
+    def environment(self) -> Environment:
+        """For scenarios, of which there are none on Managed Instances."""
+        assert isinstance(self._server.environment, Environment)
+        return self._server.environment
+
+    @property
+    def log_stream(self) -> str:
+        """As at present: it changes with a SnapStart restore, another tenant, a new managed environment."""
+        return self._server.journal.log_stream
 
     @property
     def environment_dir(self) -> Path:

@@ -12,6 +12,9 @@ from .errors import BadInput
 
 TELEMETRY_STATUSES = (202, 400, 403, 500)
 MAX_EXTENSIONS = 10
+ON_DEMAND_INIT_S = 10.0
+AHEAD_INIT_S = 130.0
+"""At least: the function's timeout if that is longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +41,15 @@ class Settings:
     log_format: Literal["Text", "JSON"] = "Text"
     user: Literal["auto", "current"] = "auto"
     """`auto`: uid 993 gid 990, as in Lambda, if started by root and that user can read the code."""
-    init_timeout_s: float = 10
-    """Init's own limit on demand; after it, init is done again within the first invocation."""
+    init_timeout_s: float | None = None
+    """Init's own limit [10 s on demand, else the function's timeout, at least 130 s]; after it, init is done again
+    within the first invocation."""
+    initialization: Literal["on-demand", "provisioned-concurrency", "snap-start"] = "on-demand"
+    """Ahead of traffic, and then frozen until the first invocation; with SnapStart as a snapshot that is restored."""
+    telemetry_fault: Literal["none", "report-lost", "out-of-order", "slow"] = "none"
+    """Lose the report of every failed invocation; turn each batch round; deliver everything seconds late."""
+    managed_instances: int | None = None
+    """Run as on Lambda Managed Instances, with that many requests at once: never frozen, log format JSON."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -55,9 +65,36 @@ class Settings:
             )
         if self.telemetry != "on" and self.telemetry not in TELEMETRY_STATUSES:
             raise BadInput(f"telemetry {self.telemetry}: it is `on`, 202, 400, 403 or 500. Try --telemetry on")
+        if self.managed_instances is not None:
+            if self.managed_instances < 1:
+                raise BadInput(
+                    f"{self.managed_instances} requests at once: an environment serves one or more. "
+                    "Try --managed-instances 4"
+                )
+            if self.initialization != "on-demand":
+                raise BadInput(f"{self.initialization} on Managed Instances: Lambda has either. Leave one out")
+            # Managed Instances have no other log format, and nothing is frozen between requests that overlap.
+            object.__setattr__(self, "log_format", "JSON")
+            object.__setattr__(self, "freeze", "off")
         _check_variables(self.environment)
         for path in self.extensions_by_name().values():
             check_extension(path)
+
+    @property
+    def initialization_type(self) -> str:
+        """`AWS_LAMBDA_INITIALIZATION_TYPE`, and `initializationType` of init's events."""
+        return self.initialization if self.managed_instances is None else "lambda-managed-instances"
+
+    @property
+    def init_limit_s(self) -> float:
+        if self.init_timeout_s is not None:
+            return self.init_timeout_s
+        return ON_DEMAND_INIT_S if self.initialization_type == "on-demand" else max(AHEAD_INIT_S, self.timeout_s)
+
+    def check_tenant(self, tenant_id: str | None) -> None:
+        """Raises BadInput where Lambda has no tenant isolation."""
+        if tenant_id is not None and self.initialization_type != "on-demand":
+            raise BadInput(f"tenant {tenant_id!r}: no tenant isolation with {self.initialization_type}. Leave one out")
 
     def extensions_by_name(self) -> dict[str, Path]:
         """Name to executable, in the order of launch."""

@@ -31,8 +31,11 @@ def window(generation: Generation) -> float:
     return WINDOW_INTERNAL_S if generation.registry.all() else 0.0
 
 
-async def shut_down(generation: Generation, reason: str, memory: Memory) -> None:
-    """SIGTERM to the runtime; SHUTDOWN to the extensions; SIGKILL to whatever is left. All must be thawed."""
+async def shut_down(generation: Generation, reason: str, memory: Memory, *, flush_first_s: float = 0) -> None:
+    """SIGTERM to the runtime; SHUTDOWN to the extensions; SIGKILL to whatever is left. All must be thawed.
+
+    With `flush_first_s`, SHUTDOWN waits that long for telemetry to be delivered, as on Managed Instances.
+    """
     loop = asyncio.get_running_loop()
     total = window(generation)
     deadline = loop.time() + total
@@ -44,6 +47,8 @@ async def shut_down(generation: Generation, reason: str, memory: Memory) -> None
     generation.shutdown_event = json.dumps(event, separators=(",", ":")).encode()
 
     await _stop_runtime(generation, total)
+    if flush_first_s:
+        await generation.relay.flush(flush_first_s)
     for extension in generation.registry.external():
         await _notify(generation, extension)
     generation.relay.resume(flush=True)

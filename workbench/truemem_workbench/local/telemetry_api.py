@@ -12,13 +12,17 @@ import jsonschema
 from aiohttp import web
 
 from . import errors, events
-from .environment import Environment
 from .errors import ApiError
 from .extensions_api import IDENTIFIER, MAX_BODY
 from .http import read, reply
+from .serving import Serving
 from .telemetry_delivery import Buffering, Destination, HttpDestination, Subscriber, TcpDestination
 
 SCHEMA_VERSIONS = ["2022-07-01", "2022-12-13", "2025-01-29"]
+MANAGED_SCHEMA_VERSIONS = ["2025-01-29"]
+"""On Managed Instances."""
+SLOW_MS = 5_000
+"""Telemetry fault `slow`: batches go that much later, unless the environment ends before."""
 HOSTS = ("sandbox.localdomain", "sandbox")
 """Names of the environment's own listener, resolved to 127.0.0.1 here."""
 
@@ -63,11 +67,13 @@ SCHEMA: dict[str, Any] = {
         },
     },
 }
-_validator = jsonschema.Draft202012Validator(SCHEMA)
+MANAGED_SCHEMA = SCHEMA | {
+    "properties": SCHEMA["properties"] | {"schemaVersion": {"type": "string", "enum": MANAGED_SCHEMA_VERSIONS}}
+}
 
 
 class TelemetryApi:
-    def __init__(self, environment: Environment, session: aiohttp.ClientSession) -> None:
+    def __init__(self, environment: Serving, session: aiohttp.ClientSession) -> None:
         self._environment = environment
         self._session = session
 
@@ -88,12 +94,13 @@ class TelemetryApi:
         extension = generation.registry.identify(request.headers.get(IDENTIFIER))
         if generation.relay.closed:
             raise errors.telemetry_closed()
-        wanted = parse(await read(request, MAX_BODY))
+        managed = environment.settings.managed_instances is not None
+        wanted = parse(await read(request, MAX_BODY), MANAGED_SCHEMA if managed else SCHEMA)
         destination = await self._destination(wanted["destination"])
         types = tuple(wanted["types"])
         subscriber = Subscriber(
             types,
-            _buffering(wanted.get("buffering", {})),
+            _buffering(wanted.get("buffering", {}), environment.settings.telemetry_fault),
             destination,
             parse_json=_as_objects(environment.settings.log_format, wanted["schemaVersion"]),
             on_dropped=environment.journal.take,
@@ -115,13 +122,13 @@ class TelemetryApi:
         return TcpDestination(writer)
 
 
-def parse(body: bytes) -> dict[str, Any]:
+def parse(body: bytes, schema: dict[str, Any] = SCHEMA) -> dict[str, Any]:
     """A valid subscription. Raises ApiError 400 with every fault, joined as AWS joins them."""
     try:
         wanted: Any = json.loads(body)
     except ValueError as error:
         raise errors.validation_error(f"the body is not JSON: {error}") from None
-    faults = [_explain(error) for error in _validator.iter_errors(wanted)]
+    faults = [_explain(error) for error in jsonschema.Draft202012Validator(schema).iter_errors(wanted)]
     if not faults and wanted["destination"]["protocol"] == "HTTP":
         faults = list(_uri_faults(wanted["destination"]["URI"]))
     if faults:
@@ -160,12 +167,13 @@ def _uri_faults(uri: str) -> list[str]:
     return faults
 
 
-def _buffering(wanted: dict[str, int]) -> Buffering:
+def _buffering(wanted: dict[str, int], fault: str) -> Buffering:
     default = Buffering()
     return Buffering(
         wanted.get("maxItems", default.max_items),
         wanted.get("maxBytes", default.max_bytes),
-        wanted.get("timeoutMs", default.timeout_ms),
+        wanted.get("timeoutMs", default.timeout_ms) + (SLOW_MS if fault == "slow" else 0),
+        newest_first=fault == "out-of-order",
     )
 
 

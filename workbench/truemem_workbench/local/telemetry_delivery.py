@@ -31,6 +31,8 @@ class Buffering:
     max_bytes: int = 262_144
     timeout_ms: int = 1_000
     """From the batch's first event."""
+    newest_first: bool = False
+    """A fault: AWS promises no order."""
 
 
 @dataclass
@@ -129,6 +131,8 @@ class Subscriber:
         self._on_dropped = on_dropped
         self._wake = asyncio.Event()
         self._open = True
+        self._delivered = asyncio.Event()
+        self._delivered.set()
         self._dropped_records = 0
         self._dropped_bytes = 0
         self._task = asyncio.create_task(self._deliver())
@@ -144,6 +148,7 @@ class Subscriber:
             self._dropped_bytes += len(item)
             return
         self._batch.add(item, time.monotonic())
+        self._delivered.clear()
         self._open = flow
         self._wake.set()
 
@@ -169,6 +174,10 @@ class Subscriber:
             self._batch.due = time.monotonic()
         self._wake.set()
 
+    async def delivered(self) -> None:
+        """Wait until nothing waits and nothing is on its way."""
+        await self._delivered.wait()
+
     def close(self) -> None:
         self._task.cancel()
         self._destination.close()
@@ -177,6 +186,8 @@ class Subscriber:
         while True:
             await self._until_due()
             items = self._batch.take(time.monotonic())
+            if self._batch.buffering.newest_first:
+                items.reverse()
             error = await self._send(items)
             if error is not None and not all(b'"platform.logsDropped"' in item for item in items):
                 size = sum(map(len, items))
@@ -184,6 +195,8 @@ class Subscriber:
             if self._dropped_records:
                 self._report_dropped(self._dropped_records, self._dropped_bytes, TOO_SLOW)
                 self._dropped_records = self._dropped_bytes = 0
+            if not self._batch.items:
+                self._delivered.set()
 
     async def _until_due(self) -> None:
         while True:
@@ -225,13 +238,10 @@ class Relay:
 
     def __init__(self) -> None:
         self._subscribers: dict[str, Subscriber] = {}
-        self._init_events: list[Event] | None = []
-        self._flow = True
-
-    @property
-    def closed(self) -> bool:
+        self._init_events: list[Event] = []
+        self.closed = False
         """No subscription any more: init is over."""
-        return self._init_events is None
+        self._flow = True
 
     def subscribe(self, extension_id: str, subscriber: Subscriber) -> None:
         """A new subscriber first gets what init has produced so far; a second subscription replaces the first."""
@@ -239,16 +249,25 @@ class Relay:
         if known:
             known.close()
         else:
-            for event in self._init_events or ():
+            for event in self._init_events:
                 subscriber.offer(event, flow=self._flow)
         self._subscribers[extension_id] = subscriber
 
     def close_subscription(self) -> None:
-        self._init_events = None
+        self.closed = True
+
+    def tell_init_again(self) -> None:
+        """After a SnapStart restore: initStart (with the snapshot's instanceId), initRuntimeDone, initReport."""
+        for event in self._init_events:
+            if event["type"].startswith("platform.init"):
+                self._offer(event)
 
     def offer(self, event: Event) -> None:
-        if self._init_events is not None:
+        if not self.closed:
             self._init_events.append(event)
+        self._offer(event)
+
+    def _offer(self, event: Event) -> None:
         for subscriber in self._subscribers.values():
             subscriber.offer(event, flow=self._flow)
 
@@ -263,6 +282,14 @@ class Relay:
         self._flow = True
         for subscriber in self._subscribers.values():
             subscriber.resume(flush=flush)
+
+    async def flush(self, within_s: float) -> None:
+        """Send everything, and wait for it: at most that long."""
+        self.resume(flush=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                for subscriber in list(self._subscribers.values()):
+                    await subscriber.delivered()
 
     def close(self) -> None:
         for subscriber in self._subscribers.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from .function import Function
 from .settings import Settings
@@ -10,6 +11,15 @@ from .settings import Settings
 REGION = "us-east-1"
 ACCOUNT = "123456789012"
 VERSION = "$LATEST"
+CREDENTIALS = {
+    "AccessKeyId": "local",
+    "SecretAccessKey": "local",
+    "Token": "local",
+    "Expiration": "2099-01-01T00:00:00Z",
+}
+CREDENTIALS_PATH = "/2021-04-23/credentials"
+"""Of the Runtime API's port, with SnapStart alone."""
+CREDENTIALS_TOKEN = "local"
 
 
 @dataclass(frozen=True)
@@ -23,6 +33,8 @@ class Place:
     """Begins with the folder of our own interpreter: `python3` is then the same for extensions and function."""
     tmp: str
     """Stands for Lambda's /tmp: given as TMPDIR, so that nothing stays behind."""
+    log_socket: Path | None = None
+    """On Managed Instances: where the workers of a runtime get a log stream each."""
 
 
 def function_arn(name: str, qualifier: str | None = None) -> str:
@@ -46,11 +58,16 @@ def function_variables(function: Function, settings: Settings, place: Place) -> 
         "_HANDLER": function.handler,
         "LAMBDA_TASK_ROOT": str(function.task_root),
         "LAMBDA_RUNTIME_DIR": "/var/runtime",
-        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{settings.name}",
-        "AWS_LAMBDA_LOG_STREAM_NAME": place.log_stream,
     }
+    if settings.initialization != "snap-start":  # one process would go on in many log streams
+        own["AWS_LAMBDA_LOG_GROUP_NAME"] = f"/aws/lambda/{settings.name}"
+        own["AWS_LAMBDA_LOG_STREAM_NAME"] = place.log_stream
     if function.runtime:
         own["AWS_EXECUTION_ENV"] = f"AWS_Lambda_{function.runtime}"
+    if settings.managed_instances:
+        own["AWS_LAMBDA_MAX_CONCURRENCY"] = str(settings.managed_instances)  # extensions do not get it
+    if place.log_socket:
+        own["_LAMBDA_TELEMETRY_LOG_FD_PROVIDER_SOCKET"] = str(place.log_socket)
     return _shared(settings, place) | dict(settings.environment) | _platform(settings, place) | own
 
 
@@ -61,13 +78,24 @@ def _shared(settings: Settings, place: Place) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "TZ": ":UTC",
         "TMPDIR": place.tmp,
-        # boto3 wants some credentials to make a client; these open nothing.
-        "AWS_ACCESS_KEY_ID": "local",
-        "AWS_SECRET_ACCESS_KEY": "local",
-        "AWS_SESSION_TOKEN": "local",
+        **_credentials(settings, place),
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_LAMBDA_LOG_FORMAT": settings.log_format,
+    }
+
+
+def _credentials(settings: Settings, place: Place) -> dict[str, str]:
+    """boto3 wants some credentials to make a client; these open nothing."""
+    if settings.initialization == "snap-start":
+        return {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://{place.runtime_api}{CREDENTIALS_PATH}",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN": CREDENTIALS_TOKEN,
+        }
+    return {
+        "AWS_ACCESS_KEY_ID": CREDENTIALS["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": CREDENTIALS["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": CREDENTIALS["Token"],
     }
 
 
@@ -76,6 +104,6 @@ def _platform(settings: Settings, place: Place) -> dict[str, str]:
         "AWS_LAMBDA_FUNCTION_NAME": settings.name,
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(settings.memory_mib),
         "AWS_LAMBDA_FUNCTION_VERSION": VERSION,
-        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_INITIALIZATION_TYPE": settings.initialization_type,
         "AWS_LAMBDA_RUNTIME_API": place.runtime_api,
     }

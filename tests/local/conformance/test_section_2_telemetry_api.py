@@ -1,7 +1,11 @@
-"""The Telemetry API: who may subscribe to what, and what a subscriber gets."""
+"""The Telemetry API, row by row: who may subscribe to what and when, and what a subscriber gets.
+
+When a batch goes is in `test_batch`; that a report comes after the thaw, in `test_lifecycle`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import Callable
@@ -9,9 +13,11 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local.errors import ApiError
+from truemem_workbench.local.events import Event
 from truemem_workbench.local.telemetry_api import parse
+from truemem_workbench.local.telemetry_delivery import Buffering, Relay, Subscriber
 
-from .conftest import BOUND_S, HERE, Api, Start, error_of, identified
+from ..conftest import BOUND_S, HERE, Api, Start, error_of, identified
 
 PATH = "/2022-07-01/telemetry"
 IDLE = {"idle": HERE / "extensions" / "idle"}
@@ -41,6 +47,7 @@ VALID = [
     {"destination": {"protocol": "TCP", "port": 9999}},
     {"destination": http("http://sandbox:8999/path")},
     {"buffering": {"maxItems": 10000, "maxBytes": 1048576, "timeoutMs": 30000}},
+    {"buffering": {"maxItems": 1000, "maxBytes": 262144, "timeoutMs": 25}},
 ]
 INVALID = [
     ({"schemaVersion": "2021-01-01"}, "schemaVersion"),
@@ -56,9 +63,13 @@ INVALID = [
     ({"destination": http("https://sandbox.localdomain:8080")}, "URI scheme"),
     ({"destination": http("http://example.com:8080")}, "URI host"),
     ({"destination": http("http://sandbox.localdomain:port")}, "URI"),
+    ({"destination": {"protocol": "TCP", "port": 65536}}, "destination"),
     ({"buffering": {"maxItems": 999}}, "buffering.maxItems"),
+    ({"buffering": {"maxItems": 10_001}}, "buffering.maxItems"),
+    ({"buffering": {"maxBytes": 2**18 - 1}}, "buffering.maxBytes"),
     ({"buffering": {"maxBytes": 2**20 + 1}}, "buffering.maxBytes"),
     ({"buffering": {"timeoutMs": 24}}, "buffering.timeoutMs"),
+    ({"buffering": {"timeoutMs": 30_001}}, "buffering.timeoutMs"),
 ]
 
 
@@ -120,8 +131,9 @@ def test_what_init_did_before_the_subscription_is_told_again(start: Start) -> No
     assert first["type"] == "platform.initStart"
     assert first["record"]["instanceId"].endswith(local.environment_id)
     assert first["record"]["instanceMaxMemory"] == 512 * 1024 * 1024
-    path = next(entry["path"] for entry in local.recorded() if "telemetry" in entry)
-    assert path == "/here"
+    post = next(entry for entry in local.recorded() if "telemetry" in entry)
+    assert (post["method"], post["path"], post["content"]) == ("POST", "/here", "application/json")
+    assert isinstance(post["telemetry"], list)
 
 
 def test_only_the_types_that_were_asked_for(start: Start) -> None:
@@ -133,17 +145,28 @@ def test_only_the_types_that_were_asked_for(start: Start) -> None:
     assert "a line" in [event["record"] for event in local.telemetry()]
 
 
-@pytest.mark.parametrize(("log_format", "shown"), [("Text", "a line"), ("JSON", {"message": "a line"})])
-def test_with_json_logging_a_line_is_an_object(start: Start, log_format: str, shown: object) -> None:
-    local = start(behaviour={"types": ["function"]}, log_format=log_format)
-    local.invoke({"print": "a line"})
+@pytest.mark.parametrize(
+    ("log_format", "schema", "as_object"),
+    [
+        ("Text", "2025-01-29", False),
+        ("JSON", "2022-07-01", False),
+        ("JSON", "2022-12-13", True),
+        ("JSON", "2025-01-29", True),
+    ],
+)
+def test_a_line_is_an_object_with_json_logging_and_a_schema_that_knows_it(
+    start: Start, log_format: str, schema: str, as_object: bool
+) -> None:
+    local = start(behaviour={"types": ["function"], "schema": schema}, log_format=log_format)
+    local.invoke({"print": 'a line\n{"a": 1}'})
     local.stop()
-    record = next(event["record"] for event in local.telemetry())
-    if isinstance(shown, dict):
-        assert record["message"] == "a line"
-        assert record["level"] == "INFO"
+    plain, structured = (event["record"] for event in local.telemetry())
+    if as_object:
+        assert plain.keys() == {"timestamp", "level", "message"}
+        assert plain["message"] == "a line"
+        assert structured == {"a": 1}
     else:
-        assert record == shown
+        assert (plain, structured) == ("a line", '{"a": 1}')
 
 
 def test_a_failed_post_is_tried_again(start: Start) -> None:
@@ -164,6 +187,69 @@ def test_what_cannot_be_delivered_is_dropped_and_told(start: Start) -> None:
     assert dropped["droppedRecords"] > 0
     assert dropped["droppedBytes"] > 0
     assert dropped["reason"].startswith("could not send events: ")
+
+
+class Slow:
+    """A listener that takes nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.open = asyncio.Event()
+
+    async def send(self, items: list[bytes]) -> None:
+        await self.open.wait()
+        self.taken += [json.loads(item) for item in items]
+
+    def close(self) -> None: ...
+
+
+def an_event(kind: str, text: str = "") -> Event:
+    return {"time": "2026-01-01T00:00:00.000Z", "type": kind, "record": text}
+
+
+def subscriber(destination: Slow, dropped: list[Event], *types: str) -> Subscriber:
+    buffering = Buffering(max_items=1000, max_bytes=1000, timeout_ms=1)
+    return Subscriber(types, buffering, destination, parse_json=False, on_dropped=dropped.append)
+
+
+def test_a_slow_listener_loses_events_and_holds_up_nobody() -> None:
+    async def scene() -> list[Event]:
+        slow, dropped = Slow(), list[Event]()
+        subscribed = subscriber(slow, dropped, "function")
+        for _ in range(100):
+            subscribed.offer(an_event("function", "x" * 1000), flow=True)  # returns at once, whatever the listener does
+        slow.open.set()
+        async with asyncio.timeout(BOUND_S):
+            while not dropped:
+                await asyncio.sleep(0)
+        subscribed.close()
+        return dropped
+
+    (told,) = asyncio.run(scene())
+    assert told["type"] == "platform.logsDropped"
+    assert told["record"]["droppedRecords"] > 50
+    reason = "Some logs were dropped because the downstream consumer is slower than the logs production rate"
+    assert told["record"]["reason"] == reason
+
+
+def test_each_subscriber_has_its_own_types_and_the_init_from_its_beginning() -> None:
+    async def scene() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        relay, early, late = Relay(), Slow(), Slow()
+        for each in (early, late):
+            each.open.set()
+        relay.subscribe("early", subscriber(early, [], "platform"))
+        relay.offer(an_event("platform.initStart"))
+        relay.offer(an_event("function", "a line"))
+        relay.subscribe("late", subscriber(late, [], "platform", "function"))
+        async with asyncio.timeout(BOUND_S):
+            while len(early.taken) + len(late.taken) < 3:
+                await asyncio.sleep(0)
+        relay.close()
+        return early.taken, late.taken
+
+    early, late = asyncio.run(scene())
+    assert [event["type"] for event in early] == ["platform.initStart"]
+    assert [event["type"] for event in late] == ["platform.initStart", "function"]
 
 
 def test_over_tcp_it_is_one_event_a_line(start: Start, tcp_lines: Callable[[], str]) -> None:

@@ -39,8 +39,15 @@ RUNTIME = {
     RuntimeState.STARTED: {
         RuntimeAction.NEXT: RuntimeState.READY,
         RuntimeAction.INIT_ERROR: RuntimeState.INIT_ERROR,
+        RuntimeAction.RESTORE_NEXT: RuntimeState.RESTORE_READY,
     },
     RuntimeState.INIT_ERROR: {},
+    RuntimeState.RESTORE_READY: {RuntimeAction.RESTORE: RuntimeState.RESTORING},
+    RuntimeState.RESTORING: {
+        RuntimeAction.NEXT: RuntimeState.READY,
+        RuntimeAction.RESTORE_ERROR: RuntimeState.RESTORE_ERROR,
+    },
+    RuntimeState.RESTORE_ERROR: {},
     RuntimeState.READY: {RuntimeAction.NEXT: RuntimeState.READY, RuntimeAction.RELEASE: RuntimeState.RUNNING},
     RuntimeState.RUNNING: {
         RuntimeAction.NEXT: RuntimeState.RUNNING,

@@ -1,17 +1,19 @@
-"""The Runtime API, played by the test over HTTP."""
+"""The Runtime API, row by row (1.9), played by the test over HTTP. SnapStart's routes are in `test_modes`."""
 
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import uuid
 
 import pytest
+import requests
 from truemem_workbench.local import Invocation
 from truemem_workbench.local.errors import normalised_error_type
 from truemem_workbench.local.invocation import MAX_PAYLOAD
 
-from .conftest import BOUND_S, HERE, Api, Local, Start, error_of
+from ..conftest import BOUND_S, HERE, Answer, Api, Local, Start, error_of
 
 INVOCATION = "/2018-06-01/runtime/invocation"
 STATE = "State transition from {} to {} failed for runtime. Error: State transition is not allowed"
@@ -86,6 +88,53 @@ def test_what_response_and_error_refuse(local: Local, api: Api) -> None:
     state = STATE.format("RuntimeResponseSentState", "InvocationResponse")
     assert error_of(late) == (403, "InvalidStateTransition", state)
     assert caller.get().payload == "done"
+
+
+def test_an_error_is_taken_and_passed_on(local: Local, api: Api) -> None:
+    waiting = api.next_invocation()
+    caller = Caller(local, {})
+    headers = waiting.get().headers
+    path = f"{INVOCATION}/{headers['Lambda-Runtime-Aws-Request-Id']}/error"
+    body = {"errorType": "Mine", "errorMessage": "no luck"}
+    own_attempt = {"Lambda-Runtime-Invocation-Id": headers["Lambda-Runtime-Invocation-Id"]}
+    told = own_attempt | {"Lambda-Runtime-Function-Error-Type": "Function.Mine"}
+    answer = api.call("POST", path, json=body, headers=told)
+    assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
+    assert (caller.get().payload, caller.get().function_error) == (body, "Unhandled")
+
+
+def test_a_response_that_is_cut_off(local: Local, api: Api) -> None:
+    waiting = api.next_invocation()
+    caller = Caller(local, {})
+    request_id = waiting.get().headers["Lambda-Runtime-Aws-Request-Id"]
+    host, port = api.base.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        head = f"POST {INVOCATION}/{request_id}/response HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
+        connection.sendall(head.encode() + b"only this")
+    answer = caller.get()
+    assert answer.function_error == "Unhandled"
+    assert json.loads(answer.raw)["errorMessage"].endswith("Error: HTTP request detected as truncated")
+
+
+def test_what_the_caller_sends_along_reaches_the_runtime(local: Local, api: Api) -> None:
+    waiting = api.next_invocation()
+    url = f"{local.endpoint}/2015-03-31/functions/function/invocations"
+    sent = {"X-Amz-Client-Context": "eyJhIjogMX0=", "X-Amz-Tenant-Id": "blue", "X-Amzn-Trace-Id": "Root=1-2-3"}
+    calling = Answer(lambda: requests.post(url, headers=sent, timeout=BOUND_S))
+    headers = waiting.get().headers
+    assert headers["Lambda-Runtime-Client-Context"] == '{"a": 1}'
+    assert headers["Lambda-Runtime-Aws-Tenant-Id"] == "blue"
+    assert headers["Lambda-Runtime-Trace-Id"] == "Root=1-2-3"
+    api.respond(headers["Lambda-Runtime-Aws-Request-Id"])
+    assert calling.get().status_code == 200
+
+
+def test_an_init_error_is_taken(api: Api) -> None:
+    told = {"Lambda-Runtime-Function-Error-Type": "Runtime.NoLuck"}
+    answer = api.call("POST", "/2018-06-01/runtime/init/error", json={"errorMessage": "why"}, headers=told)
+    assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
+    refused = api.call("GET", f"{INVOCATION}/next")
+    assert error_of(refused) == (403, "InvalidStateTransition", STATE.format("InitError", "Ready"))
 
 
 def test_a_response_mode_that_does_not_exist(local: Local, api: Api) -> None:

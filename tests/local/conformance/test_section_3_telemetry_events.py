@@ -1,0 +1,322 @@
+"""The platform's events, row by row: members and their types, values, order, and the lines of the log.
+
+Every event comes from one of a few environments with real processes; a row looks at all that there are of its type.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import jsonschema
+import pytest
+from truemem_workbench.local import Event, Function, Report, Settings
+from truemem_workbench.local.events import level
+
+from ..conftest import APP, BOUND_S, HERE, RECORDER, Local
+
+TEXT = {"type": "string", "minLength": 1}
+TIME = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"}
+MS = {"type": "number", "minimum": 0}
+WHOLE = {"type": "integer", "minimum": 0}
+STATUS = {"enum": ["success", "failure", "error", "timeout"]}
+PHASE = {"enum": ["init", "invoke", "snap-start"]}
+INIT_TYPE = {"enum": ["on-demand", "provisioned-concurrency", "snap-start"]}
+
+
+def record(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
+    properties = required | optional
+    return {"type": "object", "required": list(required), "properties": properties, "additionalProperties": False}
+
+
+TRACING = record({"type": {"const": "X-Amzn-Trace-Id"}, "value": TEXT}, spanId=TEXT)
+SPANS = {"type": "array", "items": record({"name": TEXT, "start": TIME, "durationMs": MS})}
+DURATION = record({"durationMs": MS})
+INSTANCE = {
+    "functionName": TEXT,
+    "functionVersion": TEXT,
+    "instanceId": TEXT,
+    "instanceMaxMemory": {"type": "integer", "minimum": 128 * 1024 * 1024},
+}
+ENDED = {"status": STATUS}
+INVOCATION = {"requestId": TEXT}
+REPORT = record(
+    {"durationMs": MS, "billedDurationMs": WHOLE, "memorySizeMB": WHOLE, "maxMemoryUsedMB": WHOLE},
+    initDurationMs=MS,
+    restoreDurationMs=MS,
+)
+INIT = {"initializationType": INIT_TYPE, "phase": PHASE}
+
+MEMBERS: dict[str, dict[str, Any]] = {
+    "platform.initStart": record(INIT | INSTANCE, runtimeVersion=TEXT),
+    "platform.initRuntimeDone": record(INIT | ENDED, errorType=TEXT),
+    "platform.initReport": record(INIT | ENDED | {"metrics": DURATION}, errorType=TEXT),
+    "platform.restoreStart": record(INSTANCE, runtimeVersion=TEXT),
+    "platform.restoreRuntimeDone": record(ENDED, errorType=TEXT),
+    "platform.restoreReport": record(ENDED | {"metrics": DURATION}, errorType=TEXT),
+    "platform.start": record(INVOCATION | {"version": TEXT}, tracing=TRACING, tenantId=TEXT),
+    "platform.runtimeDone": record(
+        INVOCATION | ENDED,
+        errorType=TEXT,
+        metrics=record({"durationMs": MS, "producedBytes": WHOLE}),
+        spans=SPANS,
+        tracing=TRACING,
+        tenantId=TEXT,
+    ),
+    "platform.report": record(
+        INVOCATION | ENDED | {"metrics": REPORT}, errorType=TEXT, spans=SPANS, tracing=TRACING, tenantId=TEXT
+    ),
+    "platform.extension": record(
+        {"name": TEXT, "state": TEXT, "events": {"type": "array", "items": {"enum": ["INVOKE", "SHUTDOWN"]}}},
+        errorType=TEXT,
+    ),
+    "platform.telemetrySubscription": record(
+        {"name": TEXT, "state": {"const": "Subscribed"}, "types": {"type": "array", "minItems": 1}}
+    ),
+}
+
+
+class Life(NamedTuple):
+    """What an environment told from its init to its end."""
+
+    events: list[Event]
+    lines: list[str]
+    reports: list[Report]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [event["record"] for event in self.events if event["type"] == f"platform.{kind}"]
+
+    def kinds(self) -> list[str]:
+        return [event["type"].removeprefix("platform.") for event in self.events]
+
+
+def live(spec: str, *payloads: object, tenant_id: str | None = None, **settings: Any) -> Life:
+    chosen = Settings(**{"extensions": {"recorder": RECORDER}, **settings})
+    with Local(Function.from_spec(spec), chosen) as local:
+        for payload in payloads:
+            local.invoke(payload, tenant_id=tenant_id)
+            local.settle(timeout=BOUND_S)
+    platform = [line.text for line in local.logs if line.source == "platform"]
+    return Life(local.events, platform, local.reports)
+
+
+@pytest.fixture(scope="module")
+def well() -> Life:
+    """A cold and a warm invocation, and an exception that the handler raised."""
+    return live(f"{APP}:handler", {"n": 1}, {"n": 2}, {"raise": "boom"}, tenant_id="blue")
+
+
+@pytest.fixture(scope="module")
+def ill() -> Life:
+    """A runtime that exits, a timeout; init again after each."""
+    return live(f"{APP}:handler", {"exit": 3}, {"n": 2}, {"sleep": 60}, {"n": 4}, timeout_s=2)
+
+
+@pytest.fixture(scope="module")
+def unborn() -> Life:
+    """An init that fails, and fails again within the invocation."""
+    return live(f"{HERE / 'functions' / 'init_fails.py'}:handler", {})
+
+
+@pytest.fixture(scope="module")
+def restored() -> Life:
+    return live(f"{HERE / 'functions' / 'snap_start.py'}:handler", {}, {}, initialization="snap-start")
+
+
+@pytest.fixture(scope="module")
+def every(well: Life, ill: Life, unborn: Life, restored: Life) -> list[Event]:
+    return [event for life in (well, ill, unborn, restored) for event in life.events]
+
+
+# --- 3.1 to 3.12: members, types, values ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", MEMBERS)
+def test_the_members_of(every: list[Event], kind: str) -> None:
+    found = [event for event in every if event["type"] == kind]
+    assert found
+    for event in found:
+        assert event.keys() == {"time", "type", "record"}
+        jsonschema.validate(event["time"], TIME)
+        jsonschema.validate(event["record"], MEMBERS[kind])
+
+
+def test_there_are_no_others(every: list[Event]) -> None:
+    """platform.fault, .end and .logsSubscription are the Logs API's. logsDropped has a test of its own in section 2."""
+    assert {event["type"] for event in every} == set(MEMBERS)
+
+
+def test_durations_have_three_decimals(every: list[Event]) -> None:
+    def durations(value: object) -> Iterator[float]:
+        if isinstance(value, dict):
+            yield from (found for key, found in value.items() if key.endswith("durationMs"))
+            value = list(value.values())
+        if isinstance(value, list):
+            for each in value:
+                yield from durations(each)
+
+    found = list(durations([event["record"] for event in every]))
+    assert found
+    assert all(each == round(each, 3) for each in found)
+
+
+def test_the_instance_is_the_log_stream_and_its_memory_is_in_bytes(well: Life) -> None:
+    (start,) = well.of("initStart")
+    assert re.fullmatch(r"\d{4}/\d\d/\d\d/\[\$LATEST\][0-9a-f]{32}", start["instanceId"])
+    assert start["instanceMaxMemory"] == 512 * 1024 * 1024
+    assert start["runtimeVersion"].startswith("python:3.")
+
+
+def test_a_bootstrap_has_no_runtime_version() -> None:
+    life = live(str(HERE / "functions" / "bootstrap"), extensions={})
+    assert "runtimeVersion" not in life.of("initStart")[0]
+
+
+STATUSES = [
+    # life, event, index, status, error type
+    ("well", "runtimeDone", 2, "success", None),  # what the handler raised is no matter of the platform
+    ("well", "report", 2, "success", None),
+    ("ill", "runtimeDone", 0, "error", "Runtime.ExitError"),
+    ("ill", "report", 0, "error", "Runtime.ExitError"),
+    ("ill", "runtimeDone", 2, "timeout", None),  # a timeout has no error type
+    ("ill", "report", 2, "timeout", None),
+    ("unborn", "initReport", 0, "error", "Runtime.Unknown"),  # a Python exception's type is not Runtime.X
+    ("unborn", "initRuntimeDone", 0, "error", "Runtime.Unknown"),
+]
+
+
+@pytest.mark.parametrize(("life", "kind", "index", "status", "error_type"), STATUSES)
+def test_status_and_error_type_are_siblings(
+    request: pytest.FixtureRequest, life: str, kind: str, index: int, status: str, error_type: str | None
+) -> None:
+    told = request.getfixturevalue(life).of(kind)[index]
+    assert (told["status"], told.get("errorType")) == (status, error_type)
+
+
+def test_spans_tell_where_the_time_went(well: Life, ill: Life) -> None:
+    done, report = well.of("runtimeDone")[0], well.of("report")[0]
+    assert [span["name"] for span in done["spans"]] == ["responseLatency", "responseDuration", "runtimeOverhead"]
+    assert [span["name"] for span in report["spans"]] == ["extensionOverhead"]
+    assert done["metrics"]["durationMs"] <= report["metrics"]["durationMs"]
+    died = ill.of("runtimeDone")[0]
+    assert "spans" not in died  # it never called /response
+    assert died["metrics"]["producedBytes"] == 0
+
+
+def test_produced_bytes_are_those_of_the_response(well: Life) -> None:
+    assert all(each["metrics"]["producedBytes"] > 0 for each in well.of("runtimeDone"))
+
+
+def test_the_init_is_in_the_first_report_on_demand_and_the_restore_with_snap_start(well: Life, restored: Life) -> None:
+    assert ["initDurationMs" in each["metrics"] for each in well.of("report")] == [True, False, False]
+    init_ms = well.of("report")[0]["metrics"]["initDurationMs"]
+    assert init_ms == well.of("initReport")[0]["metrics"]["durationMs"]
+    assert ["restoreDurationMs" in each["metrics"] for each in restored.of("report")] == [True, False]
+    assert not any("initDurationMs" in each["metrics"] for each in restored.of("report"))
+
+
+def test_an_extension_is_told_of_at_the_end_of_each_init(ill: Life) -> None:
+    wanted = {"name": "recorder", "state": "Ready", "events": ["INVOKE", "SHUTDOWN"]}
+    assert ill.of("extension") == [wanted] * 3
+
+
+# --- 3.15: order ------------------------------------------------------------------------------------------------------
+
+COLD = ["initStart", "telemetrySubscription", "initRuntimeDone", "extension", "initReport"]
+WARM = ["start", "runtimeDone", "report"]
+RESTORE = ["restoreStart", "restoreRuntimeDone", "restoreReport"]
+
+
+@pytest.mark.parametrize(
+    ("life", "order"),
+    [
+        ("well", [*COLD, *WARM, *WARM, *WARM]),
+        ("ill", [*COLD, *WARM, *COLD, *WARM, *WARM, *COLD, *WARM]),  # suppressed init before the start (code)
+        ("unborn", [*COLD, *COLD, *WARM]),
+        ("restored", [*COLD, *RESTORE, *WARM, *WARM]),
+    ],
+)
+def test_the_order_of_emission(request: pytest.FixtureRequest, life: str, order: list[str]) -> None:
+    assert request.getfixturevalue(life).kinds() == order
+
+
+def test_the_phases(ill: Life, restored: Life) -> None:
+    assert [each["phase"] for each in ill.of("initStart")] == ["init", "invoke", "invoke"]
+    assert [each["phase"] for each in restored.of("initStart")] == ["snap-start"]
+
+
+def test_time_never_goes_back_in_order_of_emission(every: list[Event], well: Life) -> None:
+    stamps = [datetime.fromisoformat(event["time"]) for event in well.events]
+    assert stamps == sorted(stamps)
+
+
+# --- 3.16: the log ----------------------------------------------------------------------------------------------------
+
+LINES = [
+    ("well", r"INIT_START Runtime Version: \S+"),
+    ("well", r"EXTENSION\tName: recorder\tState: Ready\tEvents: \[INVOKE, SHUTDOWN\]"),
+    ("well", r"TELEMETRY\tName: recorder\tState: Subscribed\tTypes: \[Platform, Function\]"),
+    ("well", r"START RequestId: [0-9a-f-]{36} Version: \$LATEST"),
+    ("well", r"END RequestId: [0-9a-f-]{36}"),
+    (
+        "well",
+        r"REPORT RequestId: [0-9a-f-]{36}\tDuration: \d+\.\d\d ms\tBilled Duration: \d+ ms\tMemory Size: 512 MB\t"
+        r"Max Memory Used: \d+ MB\tInit Duration: \d+\.\d\d ms",
+    ),
+    ("ill", r"REPORT .*\tStatus: error\tError Type: Runtime\.ExitError"),
+    ("ill", r"REPORT .*\tStatus: timeout"),
+    ("unborn", r"INIT_REPORT Init Duration: \d+\.\d\d ms\tPhase: init\tStatus: error\tError Type: Runtime\.Unknown"),
+    ("restored", r"INIT_REPORT Init Duration: .*\tPhase: snap-start\tStatus: success"),
+    ("restored", r"RESTORE_START Runtime Version: \S+"),
+    ("restored", r"RESTORE_REPORT Restore Duration: \d+\.\d\d ms\tStatus: success"),
+    ("restored", r"REPORT .*\tRestore Duration: \d+\.\d\d ms\tBilled Restore Duration: \d+ ms"),
+]
+
+
+@pytest.mark.parametrize(("life", "pattern"), LINES, ids=[pattern[:30] for _, pattern in LINES])
+def test_the_lines_of_the_text_format(request: pytest.FixtureRequest, life: str, pattern: str) -> None:
+    assert [line for line in request.getfixturevalue(life).lines if re.fullmatch(pattern, line)]
+
+
+def test_an_init_that_went_well_is_not_reported_on_demand(well: Life) -> None:
+    assert not [line for line in well.lines if line.startswith("INIT_REPORT")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "expected"),
+    [
+        ("initStart", {"runtimeVersion": "python:3.13"}, "INFO"),
+        ("initStart", {}, "DEBUG"),
+        ("restoreStart", {"runtimeVersion": "python:3.13"}, "INFO"),
+        ("restoreStart", {}, "DEBUG"),
+        *[(kind, {"status": "success"}, "DEBUG") for kind in ("initRuntimeDone", "restoreRuntimeDone", "runtimeDone")],
+        *[(kind, {"status": "error"}, "WARNING") for kind in ("initRuntimeDone", "restoreRuntimeDone", "runtimeDone")],
+        ("initReport", {"status": "success", "initializationType": "on-demand"}, "DEBUG"),
+        ("initReport", {"status": "success", "initializationType": "snap-start"}, "INFO"),
+        ("initReport", {"status": "timeout", "initializationType": "on-demand"}, "WARNING"),
+        *[(kind, {"status": "success"}, "INFO") for kind in ("restoreReport", "report")],
+        *[(kind, {"status": "failure"}, "WARNING") for kind in ("restoreReport", "report")],
+        ("start", {}, "INFO"),
+        ("telemetrySubscription", {"state": "Subscribed"}, "INFO"),
+        ("extension", {"state": "Ready"}, "INFO"),
+        ("extension", {"state": "InitError"}, "WARNING"),
+        ("logsDropped", {"droppedRecords": 1}, "WARNING"),
+    ],
+)
+def test_levels(kind: str, told: dict[str, str], expected: str) -> None:
+    assert level({"type": f"platform.{kind}", "record": told}) == getattr(logging, expected)
+
+
+def test_the_json_format_has_the_events_themselves_from_info_on() -> None:
+    life = live(f"{APP}:handler", {}, {"exit": 3}, log_format="JSON")
+    shown = [json.loads(line) for line in life.lines]
+    assert shown == [event for event in life.events if event in shown]  # each as it was told
+    kinds = [event["type"].removeprefix("platform.") for event in shown]
+    assert kinds == [
+        *["initStart", "telemetrySubscription", "extension", "start", "report"],
+        *["start", "runtimeDone", "report"],
+    ]
