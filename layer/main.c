@@ -3,8 +3,12 @@
  * Isolated: nothing of the function's environment (PYTHON*, LD_*) or file system reaches it.
  */
 #include <Python.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* CPython would look for its standard library here: stat() by stat(), and 0.5 ms. There is none. getpath.o is left
@@ -19,6 +23,36 @@ static void must(PyStatus status)
 {
     if (PyStatus_Exception(status))
         Py_ExitStatusException(status);
+}
+
+/* A closed descriptor 0, 1 or 2 would be given to the first socket that is opened, and what is said on stderr sent to
+ * the Extensions API. Nor does CPython start with a directory as its standard input. */
+static void mend_descriptors(void)
+{
+    struct stat about;
+    if (fstat(0, &about) == 0 && S_ISDIR(about.st_mode))
+        close(0);
+    for (;;) {
+        int descriptor = open("/dev/null", O_RDWR);
+        if (descriptor < 0) /* an empty root: a socket that leads nowhere takes the place as well */
+            descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (descriptor > 2)
+            close(descriptor);
+        if (descriptor < 0 || descriptor > 2)
+            return;
+    }
+}
+
+/* CPython counts how deep its C code goes, up to 10,000 calls, and takes for granted that there is stack for them: JSON
+ * that is nested as deep as that ends in a RecursionError with 4 MiB, in a crash with 2. */
+static void enough_stack(void)
+{
+    struct rlimit limit;
+    rlim_t enough = 8 << 20;
+    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= enough)
+        return;
+    limit.rlim_cur = limit.rlim_max < enough ? limit.rlim_max : enough;
+    (void)setrlimit(RLIMIT_STACK, &limit);
 }
 
 static void start(int argc, char **argv)
@@ -54,6 +88,8 @@ int install_quick_import(void);
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* EPIPE is an answer like others */
+    mend_descriptors();
+    enough_stack();
     start(argc, argv);
     PyGC_Disable(); /* until all is imported: what there is then stays */
     if (install_quick_import() < 0)

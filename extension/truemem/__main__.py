@@ -16,7 +16,7 @@ from .lambda_api import ApiError, LambdaApi
 
 
 def main(path: str) -> None:
-    """Be the extension whose file is `path`, until SHUTDOWN. Returns on SHUTDOWN; exits 1 if it cannot register."""
+    """Be the extension whose file is `path`, until SHUTDOWN. Returns on SHUTDOWN; exits 1 if it may not register."""
     address = posix.environ.get(b"AWS_LAMBDA_RUNTIME_API", b"").decode("latin-1")
     folder, _, name = path.rpartition("/")
     if not address.rpartition(":")[2].isdigit():
@@ -24,16 +24,13 @@ def main(path: str) -> None:
         sys.exit(1)
     api = LambdaApi(address)
     measuring = _enabled()
-    try:
-        measuring = _register(api, name, measuring) and measuring
-    except ApiError as error:
-        posix.write(2, f"truemem ERROR {error}\n".encode())
-        sys.exit(1)
+    managed = posix.environ.get(b"AWS_LAMBDA_INITIALIZATION_TYPE") == b"lambda-managed-instances"
+    managed = _registered(api, name, measuring, managed)
     if measuring:
         try:
             from .startup import start
 
-            start(api, address, folder)
+            start(api, address, folder, name, managed)
             return
         except Exception as error:  # a bug of ours must not become the function's
             posix.write(2, f"truemem ERROR stopped measuring: {error!r}\n".encode())
@@ -47,9 +44,28 @@ def _enabled() -> bool:
         return True  # Config says so in the log
 
 
-def _register(api: LambdaApi, name: str, measuring: bool) -> bool:
-    """Register; False if the platform grants SHUTDOWN only (Managed Instances). Raises ApiError."""
-    api.send_register(name, '["INVOKE","SHUTDOWN"]' if measuring else '["SHUTDOWN"]')
+def _registered(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool:
+    """Register, whatever it takes. Exits 1 if the platform refuses: its init waits for us, so that to stay would only
+    make it fail late. Where nobody answers, or with a fault of his own, that may pass: the platform's limit for init
+    is the only one."""
+    pause = 0.0
+    told = ""
+    while True:
+        try:
+            return _register(api, name, measuring, managed)
+        except ApiError as error:
+            if told != f"{error}":
+                told = f"{error}"
+                posix.write(2, f"truemem ERROR {told}\n".encode())
+            if 0 < error.status < 500:
+                sys.exit(1)
+            time.sleep(pause)
+            pause = min(1.0, pause * 2 + 0.01)
+
+
+def _register(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool:
+    """Register; True on Managed Instances, where the platform grants SHUTDOWN only. Raises ApiError."""
+    api.send_register(name, '["INVOKE","SHUTDOWN"]' if measuring and not managed else '["SHUTDOWN"]')
     if measuring:
         try:
             from . import startup  # noqa: F401 - while the request is on its way: most of what there is to import
@@ -62,23 +78,20 @@ def _register(api: LambdaApi, name: str, measuring: bool) -> bool:
             raise
         api.send_register(name, '["SHUTDOWN"]')
         api.finish_register()
-        return False
-    return True
+        return True
+    return managed
 
 
 def _sit_out(api: LambdaApi) -> None:
     """Answer for the extension and do nothing else, until SHUTDOWN."""
-    pause = 0.0
     while True:
         try:
             if not api.waiting:
                 api.send_next()
             if b'"SHUTDOWN"' in api.receive_event():
                 return
-            pause = 0.0
         except ApiError:
-            time.sleep(pause)
-            pause = min(1.0, pause * 2 + 0.01)
+            continue
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posix
 
-from .procfs import Gone, Procfs, parse_meminfo
+from .procfs import DIGITS, Gone, Procfs, parse_meminfo
 
 
 class EnvironmentLevel:
@@ -30,7 +30,7 @@ def parse_membership(text: bytes) -> tuple[str | None, str | None]:
     for line in text.splitlines():
         _, _, rest = line.partition(b":")
         controllers, colon, path = rest.partition(b":")
-        if not colon:
+        if not colon or b"\0" in path:
             continue
         if controllers == b"":
             unified = path.decode("utf-8", "surrogateescape")
@@ -42,7 +42,7 @@ def parse_membership(text: bytes) -> tuple[str | None, str | None]:
 def parse_bytes(text: bytes) -> int:
     """A cgroup's figure in KiB, from one number of bytes. Raises Gone for anything else."""
     digits = text.strip()
-    if not digits.isdigit():
+    if not digits.isdigit() or len(digits) > DIGITS:
         raise Gone(f"not a number of bytes: {digits[:40]!r}")
     return int(digits) // 1024
 
@@ -53,6 +53,8 @@ class Level:
     def __init__(self, proc: Procfs, root: str = "/sys/fs/cgroup") -> None:
         self._proc = proc
         self.source = "meminfo"
+        self.folder = ""
+        """Of our cgroup's files; "" for meminfo."""
         self._used = self._peak = _File("")
         try:
             unified, memory = parse_membership(proc.text("self/cgroup"))
@@ -68,7 +70,8 @@ class Level:
             # Inside a cgroup namespace the path may not exist below the mount: then the mount is ours.
             for folder in (mount + path.rstrip("/"), mount):
                 if posix.access(f"{folder}/{used}", posix.R_OK):
-                    self.source, self._used, self._peak = source, _File(f"{folder}/{used}"), _File(f"{folder}/{peak}")
+                    self.source, self.folder = source, folder
+                    self._used, self._peak = _File(f"{folder}/{used}"), _File(f"{folder}/{peak}")
                     return
 
     def read(self) -> EnvironmentLevel | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 
+from .out_of_memory import ending_of
 from .window import peak
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .history import History
+    from .oom_kills import OomKills
     from .publisher import Publisher
     from .record import InvocationRecord
     from .recorder import Cut, Recorder
@@ -32,13 +35,16 @@ class Closing:
         watch: RuntimeWatch,
         surroundings: Surroundings,
         clock: RunningClock,
+        history: History,
+        kills: OomKills,
     ) -> None:
         self._recorder = recorder
         self._publisher = publisher
         self._watch = watch
         self._surroundings = surroundings
         self._clock = clock
-        self._high_water_mark = 0
+        self._history = history
+        self._kills = kills
         self._at_rest = False
         """The last window was closed with the function at rest: the one that is open is the next invocation's."""
         self._disproven = False
@@ -61,8 +67,19 @@ class Closing:
         record.window = window
         record.peak = peak(window)
         self._mark(record.peak)
-        record.high_water_mark = self._high_water_mark
+        record.high_water_mark = self._history.high_water_mark
         self._surroundings.describe(record)
+        if window.someone_ended:
+            record.kernel_kills = self._kills.more()
+            self._history.kills = self._kills.seen
+        self._publisher.keep(record)
+
+    def died(self, reason: str) -> None:
+        """SHUTDOWN, for `reason`, ends the invocation that runs: what was known of its last moment."""
+        record = self._publisher.last()
+        if record is not None and record.window is not None and record.closed_by == "shutdown":
+            held_kib = self._surroundings.held_kib
+            record.ending = ending_of(reason, record, record.window, held_kib, self._recorder.holder)
 
     def begin(self, record: InvocationRecord, init: Window | None) -> None:
         """The next invocation begins. `init` is the window of the init phase, before the first."""
@@ -114,4 +131,4 @@ class Closing:
 
     def _mark(self, reached: Peak | None) -> None:
         if reached is not None:
-            self._high_water_mark = max(self._high_water_mark, reached.estimate)
+            self._history.high_water_mark = max(self._history.high_water_mark, reached.estimate)

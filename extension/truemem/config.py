@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 PREFIX = b"TRUEMEM_"
 
+NAMES = (
+    *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "HOLD_BUDGET"),
+    *("OOM_SCORE_ADJ", "JOURNAL", "LOG_LEVEL"),
+)
+"""All settings there are."""
+
 VCPU_MIB = 1769
 """Memory size that buys one full vCPU (developer guide, "Configure Lambda function memory")."""
 
@@ -35,10 +41,13 @@ class Config:
         "function_version",
         "hold",
         "hold_budget",
+        "initialization_type",
+        "journal",
         "level",
         "log_level",
         "memory_mib",
         "namespace",
+        "oom_score_adj",
         "problems",
         "properties",
     )
@@ -76,23 +85,28 @@ class Config:
         platform.runtimeDone, billed 25 ms or more each."""
         self.hold_budget: float = setting("HOLD_BUDGET", _percent, 0.01, "a percentage from 0.01 to 50")
         """Share of the billed time that holds of `auto` may add: a fraction, 0.01 is 1 %."""
+        self.oom_score_adj: int = setting("OOM_SCORE_ADJ", _score, 100, "a whole number from 0 to 1000")
+        """What the function's processes get at least, so that they die before us if memory runs out; 0: as it is."""
+        self.journal: bool = setting("JOURNAL", switch.parse, True, "true or false")
+        """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.log_level: str = setting(
             "LOG_LEVEL",
             lambda text: _choice(text, ("debug", "info", "warn", "error", "off")),
             "info",
             "debug, info, warn, error or off",
         )
-        known = ("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "HOLD_BUDGET", "LOG_LEVEL")
         for name in environ:
-            if name.startswith(PREFIX) and name[len(PREFIX) :].decode("latin-1") not in known:
+            if name.startswith(PREFIX) and name[len(PREFIX) :].decode("latin-1") not in NAMES:
                 self.problems.append(
-                    f"{name.decode('latin-1')} is not a setting; there are TRUEMEM_" + ", ".join(known)
+                    f"{name.decode('latin-1')} is not a setting; there are TRUEMEM_" + ", ".join(NAMES)
                 )
 
+        self.initialization_type: str = _text(environ, b"AWS_LAMBDA_INITIALIZATION_TYPE")
+        """`on-demand`, `provisioned-concurrency`, `snap-start` or `lambda-managed-instances`; "" if it is not said."""
         self.function_name: str = _text(environ, b"AWS_LAMBDA_FUNCTION_NAME") or "unknown"
         self.function_version: str = _text(environ, b"AWS_LAMBDA_FUNCTION_VERSION")
         size = _text(environ, b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE")
-        self.memory_mib: int = int(size) if size.isdigit() else 0
+        self.memory_mib: int = int(size) if size.isdecimal() and len(size) < 10 else 0
         """The memory limit in MiB, or 0 when the platform does not say."""
         wanted = _text(environ, b"AWS_LAMBDA_LOG_LEVEL").upper()
         self.level: str = wanted if wanted in ("WARN", "ERROR", "FATAL") else "INFO"
@@ -119,6 +133,13 @@ def _percent(text: str) -> float:
     if not 0.01 <= percent <= 50:
         raise ValueError
     return percent / 100
+
+
+def _score(text: str) -> int:
+    score = int(text)
+    if not 0 <= score <= 1000:
+        raise ValueError
+    return score
 
 
 def _namespace(text: str) -> str:

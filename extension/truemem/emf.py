@@ -8,13 +8,17 @@ from __future__ import annotations
 import time
 
 from .minijson import dumps
-from .record import SCHEMA, InvocationRecord, metrics, properties
+from .record import SCHEMA, metrics, properties
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .config import Config
+    from collections.abc import Mapping
 
-UNIT = "Megabytes"
+    from .config import Config
+    from .record import InvocationRecord
+
+UNITS = {"OutOfMemory": "Count"}
+"""CloudWatch's units; of all others `Megabytes`."""
 
 
 def line(record: InvocationRecord, config: Config) -> str:
@@ -22,29 +26,40 @@ def line(record: InvocationRecord, config: Config) -> str:
 
     What the user fixed (dimensions, properties) never replaces what we measured.
     """
-    values = metrics(record)
-    document: dict[str, object] = {
+    members = properties(record, config.memory_mib, config.function_version)
+    return document(record.time_ms, metrics(record), members, config)
+
+
+def document(
+    time_ms: int, values: Mapping[str, object], members: Mapping[str, object], config: Config, again: bool = False
+) -> str:
+    """The same from its parts: epoch ms, metrics and properties by name. `again`: it may have been written before, so
+    that CloudWatch must not make metrics of it."""
+    metadata: dict[str, object] = {
         "_aws": {
-            "Timestamp": record.time_ms,
+            "Timestamp": time_ms,
             "CloudWatchMetrics": [
                 {
                     "Namespace": config.namespace,
                     "Dimensions": [["FunctionName", *config.dimensions]],
-                    "Metrics": [{"Name": name, "Unit": UNIT} for name in values],
+                    "Metrics": [{"Name": name, "Unit": UNITS.get(name, "Megabytes")} for name in values],
                 }
             ],
-        },
+        }
+    }
+    made: dict[str, object] = {
+        **({} if again else metadata),
         **config.properties,
         **config.dimensions,
         "FunctionName": config.function_name,
         **values,
-        **properties(record, config.memory_mib, config.function_version),
+        **members,
         "level": config.level,
         "schema": SCHEMA,
     }
     if config.level != "INFO":  # Lambda takes a line without a timestamp for INFO, whatever its level says
-        document["timestamp"] = rfc3339(record.time_ms)
-    return dumps(document)
+        made["timestamp"] = rfc3339(time_ms)
+    return dumps(made)
 
 
 def rfc3339(time_ms: int) -> str:

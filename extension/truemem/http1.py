@@ -5,6 +5,12 @@ from __future__ import annotations
 HEAD_LIMIT = 16 * 1024
 """Longest head (start line and headers) accepted, in bytes. AWS's are below 1 KiB."""
 
+SIZE_LIMIT = 64
+"""Longest line before a chunk, in bytes."""
+
+_CHUNKED = -1
+_UNTIL_CLOSE = -2
+
 
 class Malformed(Exception):
     """The bytes are not an HTTP/1.1 message, or break a limit; the connection has no future."""
@@ -15,7 +21,7 @@ class Message:
 
     __slots__ = ("body", "headers", "start_line")
 
-    def __init__(self, start_line: bytes, headers: dict[bytes, bytes], body: bytes) -> None:
+    def __init__(self, start_line: bytes, headers: dict[bytes, bytes], body: bytes = b"") -> None:
         self.start_line = start_line
         self.headers = headers
         """By lower-case name; of a repeated header the last one counts."""
@@ -25,83 +31,146 @@ class Message:
     def status(self) -> int:
         """Status code of a response. Raises Malformed for anything else."""
         words = self.start_line.split(None, 2)
-        if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+        if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit() or len(words[1]) > 3:
             raise Malformed(f"no status line: {self.start_line[:80]!r}")
         return int(words[1])
 
 
-def parse(data: bytes | bytearray, body_limit: int, at_end: bool = False) -> tuple[Message, int] | None:
-    """The first message in `data` and the bytes it takes, or None while it is incomplete.
+class Reader:
+    """Takes a stream apart into messages. Whatever the pieces in which it comes, no byte is looked at more than a few
+    times: a sender cannot make a message cost more by sending it slowly."""
 
-    `at_end` says that the peer has closed: a body without a length then ends here (RFC 9112, 6.3).
-    Raises Malformed for anything that can never become a message of at most `body_limit` bytes of body.
-    """
-    head_end = data.find(b"\r\n\r\n", 0, HEAD_LIMIT + 4)
-    if head_end < 0:
-        if len(data) > HEAD_LIMIT or at_end:
-            raise Malformed(f"no end of the head in {len(data)} bytes")
-        return None
-    start_line, *lines = bytes(data[:head_end]).split(b"\r\n")
-    headers = {}
-    for line in lines:
-        name, colon, value = line.partition(b":")
-        if not colon:
-            raise Malformed(f"not a header: {line[:80]!r}")
-        headers[name.strip().lower()] = value.strip()
-    start = head_end + 4
+    __slots__ = ("_body", "_body_limit", "_data", "_head", "_length", "_searched")
 
-    if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
-        unchunked = _unchunk(data, start, body_limit, at_end)
-        if unchunked is None:
-            return None
-        body, end = unchunked
-        return Message(start_line, headers, body), end
+    def __init__(self, body_limit: int) -> None:
+        self._body_limit = body_limit
+        self._data = bytearray()
+        """Received, and not part of `_body` or `_head`."""
+        self._searched = 0
+        """In so many bytes of `_data` the head does not end."""
+        self._head: Message | None = None
+        self._length = 0
+        """Of the body whose head is there; or how its end is to be known."""
+        self._body = bytearray()
+        """What there is of a body in chunks."""
 
-    length = headers.get(b"content-length")
-    if length is None:
-        if not start_line.startswith(b"HTTP/"):
-            return Message(start_line, headers, b""), start  # a request without a length has no body
-        if not at_end:
-            return None
-        return Message(start_line, headers, bytes(data[start:])), len(data)
-    if not length.isdigit() or len(length) > 12:
-        raise Malformed(f"bad Content-Length {length[:40]!r}")
-    end = start + int(length)
-    if end - start > body_limit:
-        raise Malformed(f"a body of {end - start} bytes, limit {body_limit}")
-    if len(data) < end:
-        if at_end:
-            raise Malformed("closed in the middle of a body")
-        return None
-    return Message(start_line, headers, bytes(data[start:end])), end
+    @property
+    def held(self) -> int:
+        """Bytes kept of a message that is not whole."""
+        return len(self._data) + len(self._body)
 
+    @property
+    def start_line(self) -> bytes:
+        """The first line of the message that is being received, once its head is there; else nothing."""
+        return self._head.start_line if self._head is not None else b""
 
-def _unchunk(data: bytes | bytearray, at: int, limit: int, at_end: bool) -> tuple[bytes, int] | None:
-    """The body that chunks from `at` on spell, and where they end; None while they are incomplete."""
-    pieces: list[bytes] = []
-    total = 0
-    while True:
-        line_end = data.find(b"\r\n", at, at + 64)
-        if line_end < 0:
-            if at_end or len(data) - at >= 64:
-                raise Malformed("no chunk size")
-            return None
-        digits = bytes(data[at:line_end]).partition(b";")[0].strip()
-        try:
-            size = int(digits, 16)
-        except ValueError:
-            raise Malformed(f"bad chunk size {digits!r}") from None
-        total += size
-        if size < 0 or total > limit:
-            raise Malformed(f"chunks of more than {limit} bytes")
-        chunk_end = line_end + 2 + size
-        if len(data) < chunk_end + 2:
+    def feed(self, piece: bytes) -> None:
+        """More has come."""
+        self._data += piece
+
+    def take(self, at_end: bool = False) -> Message | None:
+        """The next message, or None while it is incomplete.
+
+        `at_end` says that the peer has closed: a body without a length then ends here (RFC 9112, 6.3).
+        Raises Malformed for anything that can never become a message with a body of at most `body_limit` bytes.
+        """
+        head = self._head
+        if head is None:
+            head = self._head = self._take_head(at_end)
+            if head is None:
+                return None
+        length, held = self._length, len(self._data)
+        if length == _CHUNKED:
+            body = self._take_chunks()
+        elif length == _UNTIL_CLOSE:
+            self._check(held)
+            body = self._cut(held) if at_end else None
+        else:
+            body = self._cut(length) if held >= length else None
+        if body is None:
             if at_end:
-                raise Malformed("closed in the middle of a chunk")
+                raise Malformed("closed in the middle of a body")
             return None
-        if data[chunk_end : chunk_end + 2] != b"\r\n":
-            raise Malformed("a chunk longer than its size")
-        pieces.append(bytes(data[line_end + 2 : chunk_end]))
-        at = chunk_end + 2
-        if size == 0:  # trailers are not used by any of these APIs: the last chunk's CRLF is the end
-            return b"".join(pieces), at
+        self._head = None
+        head.body = body
+        return head
+
+    def _cut(self, size: int, more: int = 0) -> bytes:
+        """Take so many bytes out, and so many after them away."""
+        piece = bytes(self._data[:size])
+        del self._data[: size + more]
+        return piece
+
+    def _check(self, size: int) -> None:
+        if size > self._body_limit:
+            raise Malformed(f"a body of {size} bytes, limit {self._body_limit}")
+
+    def _take_head(self, at_end: bool) -> Message | None:
+        end = self._data.find(b"\r\n\r\n", self._searched, HEAD_LIMIT + 4)
+        if end < 0:
+            if len(self._data) > HEAD_LIMIT or at_end:
+                raise Malformed(f"no end of the head in {len(self._data)} bytes")
+            self._searched = max(0, len(self._data) - 3)
+            return None
+        self._searched = 0
+        start_line, *lines = self._cut(end, 4).split(b"\r\n")
+        headers = {}
+        for line in lines:
+            name, colon, value = line.partition(b":")
+            if not colon:
+                raise Malformed(f"not a header: {line[:80]!r}")
+            headers[name.strip().lower()] = value.strip()
+        self._length = self._framing(start_line, headers)
+        return Message(start_line, headers)
+
+    def _framing(self, start_line: bytes, headers: dict[bytes, bytes]) -> int:
+        coding = headers.get(b"transfer-encoding")
+        if coding is not None:
+            if coding.lower() != b"chunked":
+                raise Malformed(f"Transfer-Encoding {coding[:40]!r}")
+            return _CHUNKED
+        length = headers.get(b"content-length")
+        if length is None:
+            # A request without a length has no body.
+            return _UNTIL_CLOSE if start_line.startswith(b"HTTP/") else 0
+        if not length.isdigit() or len(length) > 12:
+            raise Malformed(f"bad Content-Length {length[:40]!r}")
+        size = int(length)
+        self._check(size)
+        return size
+
+    def _take_chunks(self) -> bytes | None:
+        """The body once its last chunk is there. Chunks that are whole are put together as they come."""
+        data, at = self._data, 0
+        try:
+            while True:
+                line_end = data.find(b"\r\n", at, at + SIZE_LIMIT)
+                if line_end < 0:
+                    if len(data) - at >= SIZE_LIMIT:
+                        raise Malformed("no chunk size")
+                    return None
+                size = _chunk_size(data[at:line_end])
+                self._check(len(self._body) + size)
+                end = line_end + 2 + size
+                if len(data) < end + 2:
+                    return None
+                if data[end : end + 2] != b"\r\n":
+                    raise Malformed("a chunk longer than its size")
+                self._body += data[line_end + 2 : end]
+                at = end + 2
+                if size == 0:  # trailers are not used by any of these APIs: the last chunk's CRLF is the end
+                    body, self._body = bytes(self._body), bytearray()
+                    return body
+        finally:
+            del data[:at]
+
+
+def _chunk_size(line: bytearray) -> int:
+    digits = bytes(line).partition(b";")[0].strip()
+    try:
+        size = int(digits, 16)
+    except ValueError:
+        size = -1
+    if size < 0 or not digits.isalnum():  # no sign, no underscore
+        raise Malformed(f"bad chunk size {digits!r}")
+    return size

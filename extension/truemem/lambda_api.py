@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import _socket
 import sys
+import time
 
 from . import http1
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 EXTENSION_PATH = "/2020-01-01/extension/"
 TELEMETRY_PATH = "/2022-07-01/telemetry"
 TELEMETRY_SCHEMA = "2022-12-13"
+MANAGED_SCHEMA = "2025-01-29"
+"""The only one that Managed Instances take."""
 
 # All three are set: AWS's pages contradict each other about the defaults. 25 ms is the least allowed.
 BUFFERING = '{"maxItems":1000,"maxBytes":262144,"timeoutMs":25}'
@@ -25,6 +32,8 @@ PIECE = 4096
 ANSWER_LIMIT = 1 << 20
 """Longest body accepted from the APIs, in bytes. Events are below 2 KiB: they carry no payload."""
 
+LONGEST_PAUSE = 1.0
+"""Seconds between two requests for the next event while they fail."""
 
 SO_TIMESTAMPNS = 35
 """Ask the kernel when data arrived (socket(7), SO_TIMESTAMP; for TCP since Linux 4.16, x86_64 and arm64)."""
@@ -49,8 +58,12 @@ class LambdaApi:
         self._port = int(port)
         self._address = address
         self._socket: _socket.socket | None = None
-        self._received = bytearray()
+        self._reader = http1.Reader(ANSWER_LIMIT)
         self._extension = ""
+        self._next = b""
+        """The request for the next event: the one that must not be late."""
+        self._failures = 0
+        """Times in a row that `next` has failed."""
         self.waiting = False
         """True while a `next` is on its way: at most one may be."""
         self.arrived_ns: int | None = None
@@ -74,35 +87,51 @@ class LambdaApi:
         if not identifier:
             raise ApiError("register: no Lambda-Extension-Identifier in the answer", answer.status, answer.body)
         self._extension = f"Lambda-Extension-Identifier: {identifier.decode('latin-1')}\r\n"
+        self._next = self._request("GET", EXTENSION_PATH + "event/next", "", self._extension)
 
-    def subscribe(self, port: int) -> None:
-        """Ask for `platform` telemetry at our listener on `port`. Raises ApiError, also for 202 (unsupported)."""
-        destination = f'{{"protocol":"HTTP","URI":"http://sandbox.localdomain:{port}"}}'
+    def subscribe(self, port: int, path: str, schema: str = TELEMETRY_SCHEMA) -> None:
+        """Ask for `platform` telemetry at our listener on `port`, at `path`. Raises ApiError, also for 202
+        (unsupported)."""
+        destination = f'{{"protocol":"HTTP","URI":"http://sandbox.localdomain:{port}{path}"}}'
         body = (
-            f'{{"schemaVersion":"{TELEMETRY_SCHEMA}","types":["platform"],'
-            f'"buffering":{BUFFERING},"destination":{destination}}}'
+            f'{{"schemaVersion":"{schema}","types":["platform"],"buffering":{BUFFERING},"destination":{destination}}}'
         )
         self._send("PUT", TELEMETRY_PATH, body, self._extension)
         self._expect(200, "telemetry")
 
     def send_next(self) -> None:
-        """Ask for the next event, without waiting: `fileno` becomes readable when it comes, hours later perhaps."""
-        self._send("GET", EXTENSION_PATH + "event/next", "", self._extension)
+        """Ask for the next event, without waiting: `fileno` becomes readable when it comes, hours later perhaps.
+
+        After failures in a row it waits first, ever longer. Raises ApiError.
+        """
+        if self._failures > 1:
+            time.sleep(min(LONGEST_PAUSE, 0.005 * 2 ** min(self._failures, 10)))
+        try:
+            self._write("event/next", self._next)
+        except ApiError:
+            self._failures += 1
+            raise
         self.waiting = True
 
-    def receive_event(self) -> bytes:
-        """The body of the event that `send_next` asked for; blocks until it is whole. Raises ApiError."""
-        try:
-            return self._expect(200, "event/next").body
-        finally:
-            self.waiting = False
+    def receive_event(self, note: Callable[[bytes], None] | None = None) -> bytes:
+        """The body of the event that `send_next` asked for; blocks until it is whole. Raises ApiError.
+
+        `note` gets it before it is taken out of the socket: who is killed has left it in one place or the other.
+        """
+        self.waiting = False
+        self._failures += 1
+        body = self._expect(200, "event/next", note).body
+        if b'"INVOKE"' not in body and b'"SHUTDOWN"' not in body:
+            raise ApiError(f"event/next: no event that we asked for: {body[:200]!r}", 200, body)
+        self._failures = 0
+        return body
 
     def close(self) -> None:
         """Give up the connection; the next request makes a new one."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-        self._received.clear()
+        self._reader = http1.Reader(ANSWER_LIMIT)
 
     def _connect(self) -> _socket.socket:
         family = _socket.AF_INET6 if ":" in self._host else _socket.AF_INET
@@ -119,48 +148,58 @@ class LambdaApi:
                 continue
         return connection
 
-    def _send(self, method: str, path: str, body: str, headers: str) -> None:
+    def _request(self, method: str, path: str, body: str, headers: str) -> bytes:
         content = f"Content-Type: application/json\r\nContent-Length: {len(body.encode())}\r\n" if body else ""
-        request = f"{method} {path} HTTP/1.1\r\nHost: {self._address}\r\n{headers}{content}\r\n{body}".encode()
+        return f"{method} {path} HTTP/1.1\r\nHost: {self._address}\r\n{headers}{content}\r\n{body}".encode()
+
+    def _send(self, method: str, path: str, body: str, headers: str) -> None:
+        self._write(path, self._request(method, path, body, headers))
+
+    def _write(self, what: str, request: bytes) -> None:
+        if self._reader.held:  # more than was asked for: what comes next would be taken for another request's answer
+            self.close()
         try:
             if self._socket is None:
                 self._socket = self._connect()
             self._socket.sendall(request)
         except OSError as error:
             self.close()
-            raise ApiError(f"{method} {path}: {error}") from None
+            raise ApiError(f"{what}: {error}") from None
 
-    def _expect(self, status: int, what: str) -> http1.Message:
-        answer = self._receive(what)
-        if answer.headers.get(b"connection", b"").lower() == b"close":
-            self.close()
-        if answer.status != status:
-            raise ApiError(f"{what}: status {answer.status}, {answer.body[:200]!r}", answer.status, answer.body)
-        return answer
-
-    def _receive(self, what: str) -> http1.Message:
-        connection = self._socket
-        if connection is None:
-            raise ApiError(f"{what}: not connected")
-        at_end = False
-        self.arrived_ns = None
+    def _expect(self, status: int, what: str, note: Callable[[bytes], None] | None = None) -> http1.Message:
         try:
-            while True:
-                if self._received or at_end:
-                    parsed = http1.parse(self._received, ANSWER_LIMIT, at_end)
-                    if parsed is not None:
-                        message, taken = parsed
-                        del self._received[:taken]
-                        message.status  # noqa: B018 - raises Malformed for what is not a response
-                        return message
-                piece, control, _, _ = connection.recvmsg(PIECE, 64)
-                if self.arrived_ns is None:
-                    self.arrived_ns = _timestamp(control)
-                at_end = not piece
-                self._received += piece
+            answer = self._receive(what, note)
+            answered = answer.status
         except (OSError, http1.Malformed) as error:
             self.close()
             raise ApiError(f"{what}: {error}") from None
+        if answer.headers.get(b"connection", b"").lower() == b"close":
+            self.close()
+        if answered != status:
+            raise ApiError(f"{what}: status {answered}, {answer.body[:200]!r}", answered, answer.body)
+        return answer
+
+    def _receive(self, what: str, note: Callable[[bytes], None] | None) -> http1.Message:
+        """Raises ApiError, OSError, Malformed."""
+        connection = self._socket
+        if connection is None:
+            raise ApiError(f"{what}: not connected")
+        self.arrived_ns = None
+        reader = self._reader
+        while True:
+            piece, control, _, _ = connection.recvmsg(PIECE, 64, _socket.MSG_PEEK if note is not None else 0)
+            if self.arrived_ns is None:
+                self.arrived_ns = _timestamp(control)
+            reader.feed(piece)
+            message = reader.take(not piece)
+            if note is not None:
+                if message is not None:
+                    note(message.body)
+                connection.recv(len(piece))
+            if message is not None:
+                if not piece:
+                    self.close()
+                return message
 
 
 def _timestamp(control: list[tuple[int, int, bytes]]) -> int | None:

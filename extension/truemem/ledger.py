@@ -89,6 +89,8 @@ def _join(record: InvocationRecord, event: Event) -> None:
     if event.kind == START:
         record.tenant_id = event.text("tenantId") or record.tenant_id
     elif event.kind in (RUNTIME_DONE, REPORT):
+        if event.kind == RUNTIME_DONE:
+            record.done_ns = event.time_ns
         record.status = event.text("status") or record.status
         record.error_type = event.text("errorType") or record.error_type
         duration = event.metric("durationMs")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import posix
 import select
 
+from .journal import Journal
+
 BACKLOG = 256
 """Lines kept while stdout takes none, about 256 KiB; beyond that the oldest is dropped, and counted."""
 
@@ -15,22 +17,26 @@ PIPE_BUF = 4096
 class Output:
     """Writes lines to a descriptor in order."""
 
-    def __init__(self, descriptor: int = 1) -> None:
+    def __init__(self, descriptor: int = 1, journal: Journal | None = None) -> None:
+        self._journal = journal or Journal("")
         self._descriptor = descriptor
-        self._backlog: list[bytes] = []
+        self._backlog: list[tuple[bytes, int | None, int]] = []
+        """Lines, the slots in which the journal has them, and how many others each says were lost."""
         self._offset = 0
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
         self.dropped = 0
         """Lines lost so far."""
 
-    def put(self, line: str) -> None:
-        """Write the line now if stdout takes it, else keep it."""
+    def put(self, line: str, slot: int | None = None, tells: int = 0) -> None:
+        """Write the line now if stdout takes it, else keep it. The journal's `slot` is freed when it is out. The line
+        `tells` of so many others that were lost: if it is lost as well, they are to be told again."""
         if len(self._backlog) >= BACKLOG:
             # Not the first one if it is half written: its end must follow its beginning.
-            del self._backlog[1 if self._offset else 0]
-            self.dropped += 1
-        self._backlog.append(line.encode() + b"\n")
+            _, oldest, told = self._backlog.pop(1 if self._offset else 0)
+            self._out(oldest)
+            self.dropped += 1 + told
+        self._backlog.append((line.encode() + b"\n", slot, tells))
         self.flush()
 
     def flush(self, wait_ms: int = 0) -> bool:
@@ -39,15 +45,22 @@ class Output:
             ready = self._poll.poll(wait_ms)
             if not ready:
                 return False
-            line = self._backlog[0]
+            line, slot, tells = self._backlog[0]
+            if slot is not None and not self._offset:
+                self._journal.printing(slot)
             try:
                 self._offset += posix.write(self._descriptor, line[self._offset : self._offset + PIPE_BUF])
             except BlockingIOError:
                 return False
             except OSError:  # nobody will ever read this: EPIPE, EIO, EBADF
                 self._offset = len(line)
-                self.dropped += 1
+                self.dropped += 1 + tells
             if self._offset >= len(line):
+                self._out(slot)
                 del self._backlog[0]
                 self._offset = 0
         return True
+
+    def _out(self, slot: int | None) -> None:
+        if slot is not None:
+            self._journal.printed(slot)

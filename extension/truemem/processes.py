@@ -11,6 +11,10 @@ import time
 
 from .procfs import Gone, ProcessFiles, Procfs
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .oom_score import OomScore
+
 FUNCTION = "function"
 SIDECAR = "truemem"
 OTHER = ""
@@ -25,6 +29,12 @@ YOUNG_SECONDS = 2
 """A process may exec: one that is nobody's is looked at again while it is younger than this,"""
 AGAIN_SECONDS = 0.01
 """but not more often than this. (The function's own children are known by descent, at once.)"""
+
+NAME_MAX = 255
+"""Of a file (limits.h): what is longer is none."""
+
+FEW = 64
+"""So many new pids are looked at one by one, without listing /proc: a function starts a process, a machine is busy."""
 
 _ADDRESS = b"AWS_LAMBDA_RUNTIME_API="
 _CLOCK_BOOTTIME = 7
@@ -48,17 +58,25 @@ class Process:
 class ProcessTable:
     """The processes of one environment, kept up to date by `scan`."""
 
-    def __init__(self, proc: Procfs, api_address: str, extensions_folder: str = "/opt/extensions") -> None:
-        """`api_address` is our AWS_LAMBDA_RUNTIME_API: the function's processes have the same."""
+    def __init__(
+        self,
+        proc: Procfs,
+        api_address: str,
+        extensions_folder: str = "/opt/extensions",
+        oom_score: OomScore | None = None,
+    ) -> None:
+        """`api_address` is our AWS_LAMBDA_RUNTIME_API: the function's processes have the same. `oom_score` is
+        raised for each of those that is found."""
         self._proc = proc
+        self._oom_score = oom_score
         self.api_address = api_address
         self._extensions = extensions_folder.rstrip("/")
         self._self = posix.getpid()
         self._known: dict[int, Process] = {}
         self._nobody: set[int] = {1}
         """Processes that are none of ours: pid 1, a developer's other programs."""
-        self._undecided = False
-        """Some process is nobody's yet, but young enough to exec into somebody."""
+        self._young: set[int] = set()
+        """Nobody's yet, but young enough to exec into somebody."""
         self._elsewhere: dict[int, tuple[int, int]] = {}
         """(start time, parent) of runtimes that talk to another address: behind a proxy of another
         extension, or in another environment on the same machine."""
@@ -75,6 +93,10 @@ class ProcessTable:
         """Sidecar and extensions."""
         return [process for process in self._known.values() if process.owner != FUNCTION]
 
+    def oom_score_refused(self) -> str:
+        """Why oom_score_adj cannot be raised here, or ""."""
+        return self._oom_score.refused if self._oom_score is not None else ""
+
     def forget(self, process: Process) -> None:
         """The process has ended."""
         process.files.close()
@@ -85,17 +107,22 @@ class ProcessTable:
         last = self._proc.last_pid()
         if last < 0 or last != self._last_pid:
             return True
-        return self._undecided and time.monotonic() - self._scanned_at > AGAIN_SECONDS
+        return bool(self._young) and time.monotonic() - self._scanned_at > AGAIN_SECONDS
 
     def scan(self) -> None:
         """Find new processes and say whose they are. Raises OSError if /proc cannot be listed."""
-        self._last_pid = self._proc.last_pid()
+        before, self._last_pid = self._last_pid, self._proc.last_pid()
         self._scanned_at = time.monotonic()
-        self._undecided = False
-        present = set(self._proc.pids())
-        # A pid that is gone from one scan to the next may come back as somebody else's.
-        self._nobody &= present | {1}
-        self._elsewhere = {pid: facts for pid, facts in self._elsewhere.items() if pid in present}
+        young, self._young = self._young, set()
+        if before > 0 and 0 < self._last_pid - before <= FEW:
+            # Pids are given out in order: these are all that can be new, and threads.
+            made = range(before + 1, self._last_pid + 1)
+            present = {pid for pid in made if self._proc.leads(pid)} | young
+        else:
+            present = set(self._proc.pids())
+            # A pid that is gone from one scan to the next may come back as somebody else's.
+            self._nobody &= present | {1}
+            self._elsewhere = {pid: facts for pid, facts in self._elsewhere.items() if pid in present}
         for pid in sorted(present - self._nobody - self._known.keys() - self._elsewhere.keys()):
             try:
                 self._classify(pid)
@@ -142,7 +169,7 @@ class ProcessTable:
         elif time.clock_gettime(_CLOCK_BOOTTIME) - stat.start_time / _TICKS > YOUNG_SECONDS:
             self._nobody.add(pid)
         else:
-            self._undecided = True
+            self._young.add(pid)
 
     def _owner(self, pid: int, parent: int) -> str:
         if pid == self._self:
@@ -164,12 +191,15 @@ class ProcessTable:
         words = self._proc.text(f"{pid}/cmdline", 4096).split(b"\0")[:3]
         for path in (self._proc.executable(pid), *(word.decode("utf-8", "surrogateescape") for word in words)):
             folder, _, name = path.rpartition("/")
-            if name and folder == self._extensions:
+            if 0 < len(name) <= NAME_MAX and folder == self._extensions:
                 return name
         return ""
 
     def _add(self, pid: int, start_time: int, parent: int, owner: str) -> None:
         files = self._proc.process(pid, keep=len(self._known) < KEPT_PROCESSES)
+        # What is a child of one of them has inherited it.
+        if owner == FUNCTION and self._oom_score is not None and parent not in self._known:
+            self._oom_score.raise_for(pid)
         self._known[pid] = Process(pid, start_time, parent, owner, files)
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
 ESRCH = 3
+DIGITS = 20
+"""Of the largest number that the kernel prints."""
 _ENOENT = 2
 
 
@@ -55,11 +57,21 @@ class Status:
 class Stat:
     """What /proc/PID/stat says beside memory."""
 
-    __slots__ = ("child_faults", "faults", "parent", "rss", "start_time", "state", "threads")
+    __slots__ = ("child_faults", "faults", "name", "parent", "rss", "start_time", "state", "threads")
 
     def __init__(
-        self, state: bytes, parent: int, faults: int, child_faults: int, threads: int, start_time: int, rss: int
+        self,
+        state: bytes,
+        parent: int,
+        faults: int,
+        child_faults: int,
+        threads: int,
+        start_time: int,
+        rss: int,
+        name: str = "",
     ) -> None:
+        self.name = name
+        """Of the program, up to 15 characters: a process may give itself another."""
         self.state = state
         """One letter: R, S, D, Z (zombie), X (dead), T ..."""
         self.parent = parent
@@ -82,7 +94,7 @@ def _field(text: bytes, label: bytes) -> int:
     start += len(label)
     end = text.find(b"\n", start)
     words = text[start : end if end >= 0 else len(text)].split(None, 1)
-    if end < 0 or not words or not words[0].isdigit():
+    if end < 0 or not words or not words[0].isdigit() or len(words[0]) > DIGITS:
         raise Gone(f"{label.strip().decode()} is cut off")
     return int(words[0])
 
@@ -114,6 +126,7 @@ def parse_stat(text: bytes) -> Stat:
             threads=int(fields[17]),
             start_time=int(fields[19]),
             rss=int(fields[21]) * PAGE_KIB,
+            name=text[text.find(b"(") + 1 : text.rfind(b")")].decode("utf-8", "replace"),
         )
     except (IndexError, ValueError):
         raise Gone("stat is cut off") from None
@@ -122,7 +135,7 @@ def parse_stat(text: bytes) -> Stat:
 def parse_statm(text: bytes) -> int:
     """Resident set in KiB, from /proc/PID/statm. Raises Gone if the text is cut off."""
     fields = text.split(None, 2)
-    if len(fields) < 3 or not fields[1].isdigit():
+    if len(fields) < 3 or not fields[1].isdigit() or len(fields[1]) > DIGITS:
         raise Gone("statm is cut off")
     return int(fields[1]) * PAGE_KIB
 
@@ -130,7 +143,7 @@ def parse_statm(text: bytes) -> int:
 def parse_last_pid(text: bytes) -> int:
     """The pid given out last, from /proc/loadavg: it moves when a process or a thread is made. -1 if unknown."""
     last = text.rsplit(None, 1)[-1:]
-    return int(last[0]) if last and last[0].isdigit() else -1
+    return int(last[0]) if last and last[0].isdigit() and len(last[0]) <= DIGITS else -1
 
 
 def parse_meminfo(text: bytes) -> tuple[int, int]:
@@ -216,7 +229,7 @@ class Procfs:
 
     def pids(self) -> list[int]:
         """Every process there is. Raises OSError if the root cannot be listed."""
-        return [int(name) for name in posix.listdir(self.root) if name.isdigit()]
+        return [int(name) for name in posix.listdir(self.root) if name.isdecimal()]
 
     def process(self, pid: int, keep: bool = True) -> ProcessFiles:
         """The files of one process; nothing is opened yet."""
@@ -254,11 +267,18 @@ class Procfs:
                     link = posix.readlink(folder + name)
                 except OSError:
                     continue  # closed meanwhile
-                if link.startswith("socket:["):
+                if link.startswith("socket:[") and link[8:-1].isdecimal():
                     found.add(int(link[8:-1]))
         except OSError as error:
             _gone("fd", error)
         return found
+
+    def leads(self, pid: int) -> bool:
+        """Is it a process, and not a thread or nothing? (A thread's folder is there, but not in the list.)"""
+        try:
+            return b"\nTgid:\t%d\n" % pid in self.text(f"{pid}/status", 1024)
+        except Gone:
+            return False
 
     def last_pid(self) -> int:
         """See parse_last_pid. The descriptor is kept: this is read at every tick."""

@@ -2,37 +2,63 @@
 
 from __future__ import annotations
 
-import posix
-
+from . import minijson, out_of_memory, recovery
 from .emf import line
+from .history import SNAP_START
 from .ledger import Ledger
 from .output import Output
-from .telemetry import INIT_START, LOGS_DROPPED, Event
+from .record import metrics, properties
+from .telemetry import INIT_START, LOGS_DROPPED, RESTORE_START, Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .config import Config
+    from .history import History
+    from .journal import Journal
     from .record import InvocationRecord
+    from .recorder import Recorder
 
 
 class Publisher:
     """The records of one environment on their way to stdout."""
 
-    def __init__(self, config: Config, reports: bool, lost_elsewhere: Callable[[], int]) -> None:
+    def __init__(
+        self, config: Config, reports: bool, history: History, journal: Journal, lost_elsewhere: Callable[[], int]
+    ) -> None:
         """`reports`: is telemetry subscribed to? `lost_elsewhere` counts what readers and listener have lost."""
         self._config = config
+        self._history = history
+        self._journal = journal
         self._lost_elsewhere = lost_elsewhere
         self._ledger = Ledger(reports)
-        self._output = Output()
-        self._environment_id = posix.urandom(8).hex()
+        self._output = Output(journal=journal)
         self._lost = 0
         self._told = 0
 
     def open(self, record: InvocationRecord) -> None:
         """An invocation begins."""
         self._ledger.open(record)
+
+    def keep(self, record: InvocationRecord) -> None:
+        """The record is closed: what is known of it so far is in the journal until it is printed."""
+        record.environment_id = self._history.environment_id
+        members = properties(record, self._config.memory_mib, self._config.function_version)
+        record.slot = self._journal.keep(record.invocation, minijson.dumps([record.time_ms, metrics(record), members]))
+        self._journal.remember(self._history.text())
+
+    def draw(self, recorder: Recorder, others_kib: int) -> None:
+        """Put the curve of the invocation that runs into the journal."""
+        record = self._ledger.current()
+        if record is not None:
+            self._journal.draw(record.invocation, recovery.curve(record, recorder, others_kib))
+
+    def recover(self, kills: int) -> None:
+        """Print what an earlier process of the environment has left, `kills` OOM kills ago: marked, and once."""
+        for slot, text in recovery.lines(self._journal, self._history, self._config, kills):
+            self._output.put(text, slot)
+        self._journal.remember(self._history.text())
 
     def current(self) -> InvocationRecord | None:
         """The invocation whose window is open, or None."""
@@ -57,12 +83,24 @@ class Publisher:
     def join(self, event: Event) -> None:
         """Add what the platform says."""
         if event.kind == INIT_START:
-            self._environment_id = event.text("instanceId") or self._environment_id
+            self._on_init(event)
+        elif event.kind == RESTORE_START:
+            self._history.identify(event.text("instanceId"))
         elif event.kind == LOGS_DROPPED:
             count = event.record.get("droppedRecords")
-            self.lose(count if isinstance(count, int) else 1)
+            self.lose(count if isinstance(count, int) and 0 < count < 1_000_000 else 1)
         else:
             self._ledger.join(event)
+
+    def _on_init(self, event: Event) -> None:
+        """An init phase has begun: that of the environment, or of the snapshot which it was restored from; that one
+        is told again in every copy, with the log stream in which it was made."""
+        if event.text("initializationType") == SNAP_START and event.text("phase") != "invoke":
+            return
+        self._history.identify(event.text("instanceId"))
+        record = self._ledger.last()
+        if record is not None and event.text("phase") == "invoke":
+            record.suppressed_init = True
 
     def print_due(self, running_ms: float) -> bool:
         """Print one record that is complete, or has waited long enough (see Ledger.due); False if there is none.
@@ -73,6 +111,10 @@ class Publisher:
         if record is not None:
             self._print(record)
         return record is not None
+
+    def print_one(self, record: InvocationRecord) -> None:
+        """Print a record that was never opened here."""
+        self._print(record)
 
     def print_rest(self) -> None:
         """Print everything there is: the environment ends."""
@@ -87,5 +129,10 @@ class Publisher:
     def _print(self, record: InvocationRecord) -> None:
         lost = self._lost + self._output.dropped + self._lost_elsewhere()
         record.dropped, self._told = lost - self._told, lost
-        record.environment_id = self._environment_id
-        self._output.put(line(record, self._config))
+        record.environment_id = self._history.environment_id
+        if record.ending is not None and record.window is not None:
+            end_ns = record.done_ns or record.window.flight.last_ns()
+            record.ending.samples = record.window.flight.tail(record.time_ms * 1_000_000, end_ns)
+        record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
+        self._history.mark_mib = record.max_memory_used_mib or self._history.mark_mib
+        self._output.put(line(record, self._config), record.slot, record.dropped)

@@ -11,11 +11,12 @@ from .window import current, extended, peak
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cgroup import EnvironmentLevel
+    from .out_of_memory import Ending
     from .window import Peak, Window
 
 SCHEMA = 1
 
-METRICS = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed")
+METRICS = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "OutOfMemory")
 
 MEMBERS = (
     "_aws",
@@ -25,6 +26,8 @@ MEMBERS = (
     "environmentId",
     "invocation",
     "coldStart",
+    "suppressedInit",
+    "initializationType",
     "functionVersion",
     "tenantId",
     "status",
@@ -37,6 +40,7 @@ MEMBERS = (
     "closedBy",
     "holdMs",
     "raced",
+    "sharedBy",
     "resetDelayUs",
     "initPeakRSS",
     "highWaterMark",
@@ -46,6 +50,11 @@ MEMBERS = (
     "environment",
     "processes",
     "threads",
+    "outOfMemory",
+    "ending",
+    "lastSamples",
+    "recovered",
+    "mayRepeat",
     "reportMissing",
     "dropped",
     "level",
@@ -64,8 +73,10 @@ class InvocationRecord:
         "closed_at_ms",
         "closed_by",
         "cold_start",
+        "done_ns",
         "dropped",
         "duration_ms",
+        "ending",
         "environment",
         "environment_id",
         "error_type",
@@ -73,26 +84,38 @@ class InvocationRecord:
         "high_water_mark",
         "hold_ms",
         "init_peak",
+        "initialization_type",
         "invocation",
+        "kernel_kills",
         "max_memory_used_mib",
         "peak",
         "provisional",
+        "recovered",
         "report_came",
         "request_id",
+        "shared_by",
         "sidecar",
+        "signals",
+        "slot",
         "status",
+        "suppressed_init",
         "tenant_id",
         "time_ms",
         "window",
     )
 
-    def __init__(self, request_id: str, invocation: int, time_ms: int) -> None:
+    def __init__(self, request_id: str, invocation: int, time_ms: int) -> None:  # noqa: PLR0915 - one for each member
         self.request_id = request_id
         self.invocation = invocation
         """Number in this environment, from 1."""
         self.time_ms = time_ms
         """Epoch milliseconds at which the invocation began."""
         self.cold_start = False
+        """The environment's first."""
+        self.suppressed_init = False
+        """The init phase was done (again) within it: after a reset, or after a first one that failed."""
+        self.initialization_type = ""
+        """On the environment's first, where it is not `on-demand`."""
         self.environment_id = ""
         """The log stream (`initStart.instanceId`), or an id of our own where telemetry does not say."""
 
@@ -117,6 +140,21 @@ class InvocationRecord:
         self.extensions: dict[str, int] = {}
         """RSS of each other extension when the window closed, by name."""
         self.environment: EnvironmentLevel | None = None
+
+        self.shared_by = 0
+        """Most requests that ran at once while it did, itself included; 0 where they never do."""
+        self.done_ns: int | None = None
+        """When the runtime was done, or gone, as the platform says: epoch ns, in steps of a ms."""
+        self.kernel_kills = 0
+        """OOM kills that the kernel has counted in it."""
+        self.ending: Ending | None = None
+        """Of an invocation that died."""
+        self.signals: list[str] = []
+        """That it ran out of memory: see out_of_memory."""
+        self.recovered = False
+        """Written by the process after the one that saw it."""
+        self.slot: int | None = None
+        """In the journal, from its close to its print."""
 
         self.status: str | None = None
         self.error_type: str | None = None
@@ -155,6 +193,8 @@ def metrics(record: InvocationRecord) -> dict[str, float]:
         values["CurrentRSS"] = mib(held)
     if record.max_memory_used_mib is not None:
         values["MaxMemoryUsed"] = record.max_memory_used_mib
+    if record.signals:
+        values["OutOfMemory"] = 1
     return values
 
 
@@ -171,6 +211,8 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
             members[name] = value
 
     put("coldStart", record.cold_start)
+    put("suppressedInit", record.suppressed_init)
+    put("initializationType", record.initialization_type)
     put("functionVersion", function_version)
     put("tenantId", record.tenant_id)
     put("status", record.status)
@@ -178,9 +220,10 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
     put("durationMs", record.duration_ms)
     if record.peak is not None:
         members["method"] = record.peak.method
-        members["peakLower"] = mib(record.peak.lower)
+        put("peakLower", mib(record.peak.lower))
         put("peakUpper", mib(record.peak.upper))
         put("raced", record.peak.raced)
+    put("sharedBy", record.shared_by)
     put("closedBy", record.closed_by)
     if record.hold_ms is not None:
         members["holdMs"] = round(record.hold_ms, 3)
@@ -190,7 +233,7 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
     put("highWaterMark", mib(record.high_water_mark))
     put("memoryLimit", memory_limit_mib)
     if record.window is not None and record.peak is not None:
-        if not record.window.started_raced:
+        if not record.window.started_raced and not record.shared_by:
             members["baselineRSS"] = mib(record.window.baseline)
         members.update(_at_close(record.window, record))
     if record.environment is not None:
@@ -198,6 +241,12 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
         if record.environment.peak is not None:
             level["peak"] = mib(record.environment.peak)
         members["environment"] = level
+    if record.signals:
+        members["outOfMemory"] = {"signals": record.signals}
+    if record.ending is not None:
+        members["ending"] = record.ending.document()
+        put("lastSamples", record.ending.samples)
+    put("recovered", record.recovered)
     put("reportMissing", record.closed and not record.report_came)
     put("dropped", record.dropped)
     return members

@@ -99,6 +99,8 @@ class Recorder:
         self._tick_ended_ns = 0
         self._before_tick = (0, 0)
         """The window's highest and last sample without the last tick."""
+        self.holder: tuple[str, int, int] | None = None
+        """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.lost = 0
         """Readings that failed although the process lives."""
 
@@ -135,6 +137,7 @@ class Recorder:
         raced = False
         lost = reaped = rss = watermark = 0
         tracks: dict[int, _Track] = {}
+        largest = -1
         for reading in cut.readings:
             process = reading.process
             try:
@@ -149,6 +152,8 @@ class Recorder:
             closed.unseen += max(0, track.gap - whole)
             closed.closing.append(status.with_hwm(whole))
             rss += status.rss
+            if status.rss > largest:
+                largest, self.holder = status.rss, (after.name, process.pid, status.rss)
             reaped += before.child_faults - track.child_faults
             lost += (after.faults - before.faults) * self._fault_kib
             elapsed_ns = reading.at_ns - arrived_ns if arrived_ns is not None else UNKNOWN_NS
@@ -157,6 +162,7 @@ class Recorder:
             tracks[process.pid] = fresh = _Track(after)
             fresh.watermark = status.rss
         closed.several |= len(closed.closing) > 1 or reaped > 0
+        closed.someone_ended |= reaped > 0
         closed.stopped_raced = raced
         closed.resets = not self.refused
         unread = max(0, reaped - self._ended_faults) * self._fault_kib
@@ -165,6 +171,7 @@ class Recorder:
         self.window = Window(rss, watermark, not self.refused)
         self.window.started_raced = raced
         self.window.lost = lost
+        self.window.flight.see(cut.done_ns, rss)
         if arrived_ns is not None:
             self.window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
         self._tracks, self._ended_faults = tracks, 0
@@ -245,12 +252,17 @@ class Recorder:
             except Gone as gone:
                 self.lost += gone.errno != 0
                 self._end(process)
+        if levels:
+            pid = max(levels, key=levels.__getitem__)
+            self.holder = self._name(pid), pid, levels[pid]
         total = sum(levels.values())
         moved = abs(total - self.last_sample)
         self.last_sample = total
         self.window.sampled = max(self.window.sampled, total)
         self.window.last = total or self.window.last  # a function that has ended leaves its last level
         self._tick_ended_ns = time.time_ns()
+        if total:
+            self.window.flight.see(self._tick_ended_ns, total)
         return moved
 
     def _look_closely(self, process: Process, track: _Track, reset: bool) -> None:
@@ -289,8 +301,13 @@ class Recorder:
             track = self._tracks[process.pid] = _Track(None)
         return track
 
+    def _name(self, pid: int) -> str:
+        track = self._tracks.get(pid)
+        return track.look.name if track is not None and track.look is not None else ""
+
     def _end(self, process: Process) -> None:
         track = self._track(process)
+        self.window.someone_ended = True
         self.window.ended += track.watermark
         self._ended_faults += track.look.faults if track.look is not None else 0
         self._tracks.pop(process.pid, None)

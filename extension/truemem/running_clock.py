@@ -23,4 +23,6 @@ class RunningClock:
         """Call just after waiting."""
         busy_ms = (self._asked - self._woke) / 1e6
         self._woke = time.monotonic_ns()
-        self.running_ms += busy_ms + min((self._woke - self._asked) / 1e6, self._timeout_ms + 1)
+        waited_ms = min((self._woke - self._asked) / 1e6, self._timeout_ms + 1)
+        # After a restore from a snapshot, even this clock may have gone back (clock_gettime(2) does not know of those).
+        self.running_ms += max(0.0, busy_ms) + max(0.0, waited_ms)

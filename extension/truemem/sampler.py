@@ -18,6 +18,13 @@ AGE_FRACTION = 20
 """Otherwise look again after 1/20 of the time already run: a long invocation is not watched more often."""
 MOVING_KIB = 1024
 """A change between two samples that asks for a closer look."""
+URGENT_NS = 250 * MS
+"""If the limit would be reached within this time, as fast as memory grows, or before the look after next, the
+invocation may be about to die:"""
+URGENT_FRACTION = 4
+"""then look again after a quarter of that time, and so ever more often as the limit nears."""
+OVERDRAFT_NS = 5 * MS
+"""CPU time that may be spent on that before it is earned."""
 BURST_NS = 2 * MS
 """CPU time that may be saved up while nothing is sampled, and then spent in dense ticks."""
 
@@ -50,10 +57,10 @@ class Budget:
         self._accrue(now_ns)
         return self._allowance >= min(ticks * self._cost, BURST_NS)  # more is never saved up
 
-    def wait_ns(self, now_ns: int) -> int:
-        """Time until a tick of the usual cost can be paid for."""
+    def wait_ns(self, now_ns: int, overdraft_ns: int = 0) -> int:
+        """Time until a tick of the usual cost can be paid for, having spent `overdraft_ns` more than there was."""
         self._accrue(now_ns)
-        return max(0, round((self._cost - self._allowance) / self._rate))
+        return max(0, round((self._cost - overdraft_ns - self._allowance) / self._rate))
 
     def _accrue(self, now_ns: int) -> None:
         # A freeze may have passed, or a clock may have jumped: it fills the purse, and no more.
@@ -66,6 +73,14 @@ def init_interval_ns(age_ns: int, found: bool) -> int:
     """Time until the next tick in the init phase: looking for the runtime, which starts when every extension
     has registered; once it is `found`, the kernel keeps its peak and nothing needs to be seen."""
     return SPARSE_NS if found else min(max(age_ns // AGE_FRACTION, 2 * DENSE_NS), SPARSE_NS)
+
+
+def urgent_ns(limit_ns: float | None, interval_ns: int) -> int | None:
+    """Time until the next tick where the limit would be reached in `limit_ns` and one is planned in `interval_ns`; None
+    where nothing is urgent."""
+    if limit_ns is None or limit_ns > max(URGENT_NS, 2 * interval_ns):
+        return None
+    return max(round(limit_ns / URGENT_FRACTION), DENSE_NS)
 
 
 def interval_ns(age_ns: int, moved_kib: int, affordable_ns: int, held: bool = False) -> int:

@@ -8,36 +8,43 @@ from __future__ import annotations
 
 import time
 
-from . import minijson, sampler, telemetry
+from . import minijson, telemetry
 from .closing import Closing
 from .config import Config
 from .conversation import BROKEN, RESPONDING, WAITING
 from .holder import Holder
+from .inbox import Inbox
 from .lambda_api import ApiError, LambdaApi
 from .listener import Listener
 from .log import log
+from .notice import notice
 from .processes import ProcessTable
 from .publisher import Publisher
 from .record import InvocationRecord
 from .recorder import Recorder
 from .running_clock import RunningClock
 from .runtime_watch import RuntimeWatch
+from .sampler import Budget
 from .surroundings import Surroundings
+from .ticks import Ticks
 from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .history import History
+    from .journal import Journal
+    from .oom_kills import OomKills
     from .window import Window
 
 MS = 1_000_000
 
-LATE_NS = 5 * MS
-"""A tick this much behind its time means that the environment was frozen, or starved."""
-
 FINE_NS = 3 * MS
 """Waits shorter than this matter to the µs while an invocation is held."""
+
+ENDINGS = ("spindown", "sandboxterminated", "")
+"""Reasons of a SHUTDOWN that is no reset (the second is AWS's emulator's)."""
 
 LAST_REPORT_MS = 250
 """At SHUTDOWN, wait this long for the last report. Others saw 5 ms on average, 40 ms at most."""
@@ -56,20 +63,23 @@ class Sidecar:
         recorder: Recorder,
         watch: RuntimeWatch,
         surroundings: Surroundings,
+        history: History,
+        journal: Journal,
+        kills: OomKills,
     ) -> None:
         self._api = api
-        self._listener = listener
         self._unsubscribed = unsubscribed
         self._config = config
         self._table = table
         self._recorder = recorder
         self._watch = watch
         self._surroundings = surroundings
-        self._publisher = Publisher(config, listener is not None, self._lost)
+        self._history = history
+        self._journal = journal
+        self._publisher = Publisher(config, listener is not None, history, journal, self._lost)
         self._clock = RunningClock()
-        self._closing = Closing(recorder, self._publisher, watch, surroundings, self._clock)
-        self._bodies: list[bytes] = []
-        """Telemetry received and not yet read."""
+        self._closing = Closing(recorder, self._publisher, watch, surroundings, self._clock, history, kills)
+        self._inbox = Inbox(listener, self._publisher.lose)
         self._due = False
         """A record may be ready to be printed."""
         self._waiting = Waiting(api, listener, self._clock)
@@ -77,19 +87,20 @@ class Sidecar:
         """When there was no event yet: epoch ns."""
 
         now = time.monotonic_ns()
-        self._budget = sampler.Budget(config.cpu_budget, config.cpu_share, now)
-        looks = sampler.Budget(config.hold_budget, config.cpu_share, now)
+        self._ticks = Ticks(config, recorder, self._publisher, surroundings, now)
+        looks = Budget(config.hold_budget, config.cpu_share, now)
         self._holder = Holder(config.hold, config.hold_budget, looks, listener is not None, watch)
-        self._began = self._next_tick = self._next_look = now
+        self._began = self._next_look = now
         self._spent = 0
         """CPU time up to the last tick, if nothing was done since: what comes after it is the next one's."""
         self._invocations = 0
         self._over = False
 
-    def run(self) -> None:
-        """Serve until SHUTDOWN."""
+    def run(self, kills: int = 0) -> None:
+        """Serve until SHUTDOWN. `kills`: OOM kills since an earlier process of this environment looked."""
+        self._publisher.recover(kills)
         self._recorder.find()  # whoever is here before the runtime is not the function
-        self._api.send_next()
+        self._ask_next()
         while not self._over:
             self._turn()
 
@@ -97,8 +108,9 @@ class Sidecar:
         """Wait for the next of event, tick, telemetry. The event first, and nothing else takes long before it
         is looked for again: what keeps us from seeing it loses the race."""
         holding = self._holder.hold is not None
-        wake_at = min(self._next_tick, self._next_look, self._holder.ends_at()) if holding else self._next_tick
-        timeout_ns = 0 if self._bodies or self._due else wake_at - time.monotonic_ns()
+        tick_at = self._ticks.next_ns
+        wake_at = min(tick_at, self._next_look, self._holder.ends_at()) if holding else tick_at
+        timeout_ns = 0 if self._inbox or self._due else wake_at - time.monotonic_ns()
         spent, self._spent = self._spent or time.process_time_ns(), 0
         descriptors = self._waiting.wait(timeout_ns, fine=holding and timeout_ns < FINE_NS)
         event_came = self._api.fileno() in descriptors
@@ -120,15 +132,14 @@ class Sidecar:
             self._let_go()
         if self._holder.hold and now >= self._next_look:
             self._look(spent_before)
-        elif now >= self._next_tick:
+        elif now >= self._ticks.next_ns:
             self._tick(now, spent_before)
-        elif self._bodies:
-            self._on_telemetry(self._bodies.pop(0))
+        elif self._inbox:
+            self._on_telemetry()
         elif self._due:
             self._due = self._publisher.print_due(self._clock.running_ms)
-        elif self._listener is not None:  # last: a flood of deliveries must not pile up here
-            for descriptor in descriptors:
-                self._bodies += self._listener.ready(descriptor)
+        else:  # last: a flood of deliveries must not pile up here
+            self._inbox.take(descriptors)
 
     # Events
 
@@ -139,7 +150,7 @@ class Sidecar:
             self._table.adopt_elsewhere()
         cut = self._closing.cut()
         try:
-            body = self._api.receive_event()
+            body = self._api.receive_event(self._note)
             invoke = b'"INVOKE"' in body
             holding = invoke and self._holder.wants(time.monotonic_ns())
             if invoke and not holding:
@@ -151,11 +162,10 @@ class Sidecar:
             return
         try:
             closed = self._recorder.close(cut, self._api.arrived_ns, self._looked_ns) if cut is not None else None
-            event = minijson.loads(body)
             if invoke:
-                self._on_invoke(event, closed, holding)
+                self._on_invoke(minijson.loads(body), closed, holding)
             elif b'"SHUTDOWN"' in body:
-                self._on_shutdown(event, closed)
+                self._on_shutdown(body, closed)
         except Exception as error:
             self._publisher.lose()
             self._holder.hold = None
@@ -164,6 +174,11 @@ class Sidecar:
             self._over |= b'"SHUTDOWN"' in body
             if not self._over and not self._api.waiting and self._holder.hold is None:
                 self._ask_next()
+
+    def _note(self, body: bytes) -> None:
+        """First of all: what is noted outlives this process."""
+        if b'"INVOKE"' in body:
+            self._journal.begin(self._history.invocations + 1, time.time_ns() // MS, body)
 
     def _on_invoke(self, event: dict[str, Any], closed: Window | None, holding: bool) -> None:
         now = time.monotonic_ns()
@@ -180,42 +195,60 @@ class Sidecar:
         if self._holder.hold:
             self._holder.hold.see(self._watch.state, False, now)
         self._invocations += 1
-        record = InvocationRecord(request_id, self._invocations, time_ms)
+        if self._invocations == 1:
+            self._history.begin(self._config.initialization_type)
+        self._history.invocations += 1
+        record = InvocationRecord(request_id, self._history.invocations, time_ms)
         if self._invocations == 1:
             self._first(record)
-        self._closing.begin(record, closed if record.cold_start else None)
+        # What a snapshot was made of is not this environment's.
+        own_init = self._invocations == 1 and not self._history.restored
+        self._closing.begin(record, closed if own_init else None)
         self._due = True
         self._began = now
         self._next_look = self._holder.next_look(now, now)
-        self._next_tick = now + (sampler.HELD_NS if self._holder.hold else sampler.DENSE_NS)
+        self._ticks.begin(now, held=self._holder.hold is not None)
 
     def _first(self, record: InvocationRecord) -> None:
-        """The cold start: one line of what this environment allows."""
-        record.cold_start = True
+        """The cold start, or the first after a reset: one line of what this environment allows."""
+        record.cold_start = self._history.invocations == 1
+        record.suppressed_init = self._history.went_on
+        if record.cold_start and self._config.initialization_type not in ("", "on-demand"):
+            record.initialization_type = self._config.initialization_type
         if self._table.runtime_address() != self._table.api_address:
             log("info", "the runtime talks to another address than AWS_LAMBDA_RUNTIME_API: a proxy")
-        method = f"sampled ({self._recorder.refused})" if self._recorder.refused else "vmhwm"
-        log(
-            "info",
-            f"method={method} function processes={len(self._table.function())} environment={self._surroundings.source} "
-            f"telemetry={self._unsubscribed or 'on'} hold={self._holder.mode} "
-            f"limit={self._config.memory_mib or 'unknown'} MiB",
-        )
+        about = self._config, self._table, self._recorder, self._surroundings
+        heard, held = self._unsubscribed or "on", self._holder.mode
+        notice(*about, method="vmhwm", telemetry=heard, hold=held, problems=self._journal.problem)
 
-    def _on_shutdown(self, event: dict[str, Any], closed: Window | None) -> None:
+    def _on_shutdown(self, body: bytes, closed: Window | None) -> None:
+        """Whatever fails here, what there is to print is printed."""
         self._over = True
-        if closed is not None:
-            self._closing.close("shutdown", closed)
-        remaining = float(event.get("deadlineMs", 0)) - time.time_ns() // MS
-        until = time.monotonic_ns() + round(max(0.0, min(LAST_REPORT_MS, remaining / 2)) * MS)
-        while self._bodies:
-            self._on_telemetry(self._bodies.pop(0))
-        while self._listener is not None and not self._publisher.complete() and time.monotonic_ns() < until:
-            for descriptor in self._waiting.wait(until - time.monotonic_ns()):
-                self._bodies += self._listener.ready(descriptor)
-            while self._bodies:
-                self._on_telemetry(self._bodies.pop(0))
-        self._publisher.print_rest()
+        reason = "unknown"
+        try:
+            event = minijson.loads(body)
+            reason = str(event.get("shutdownReason", "")).lower()
+            if closed is not None:
+                self._closing.close("shutdown", closed)
+            if reason not in ENDINGS:
+                self._closing.died("timeout" if reason == "timeout" else "failure")
+            self._hear_last(float(event.get("deadlineMs", 0)) - time.time_ns() // MS)
+        finally:
+            self._publisher.print_rest()
+            if reason in ENDINGS:
+                self._journal.remove()
+            else:
+                self._journal.remember(self._history.text())
+
+    def _hear_last(self, remaining_ms: float) -> None:
+        """The last reports, if they come: the platform gives us `remaining_ms`."""
+        until = time.monotonic_ns() + round(max(0.0, min(LAST_REPORT_MS, remaining_ms / 2)) * MS)
+        while True:
+            while self._inbox:
+                self._on_telemetry()
+            if self._publisher.complete() or time.monotonic_ns() >= until:
+                return
+            self._inbox.take(self._waiting.wait(until - time.monotonic_ns()))
 
     def _recover(self, error: ApiError) -> None:
         """`next` failed. The function must not wait for us: ask again, at once and then ever more slowly."""
@@ -224,32 +257,26 @@ class Sidecar:
         self._ask_next()
 
     def _ask_next(self) -> None:
-        pause = 0.0
         while True:
             try:
                 self._api.send_next()
                 return
             except ApiError:
-                time.sleep(pause)
-                pause = min(1.0, pause * 2 + 0.01)
+                continue
 
     # Telemetry
 
-    def _on_telemetry(self, body: bytes) -> None:
-        try:
-            events, bad = telemetry.parse_batch(body)
-        except ValueError:
-            self._publisher.lose()
-            return
-        self._publisher.lose(bad)
-        for event in events:
+    def _on_telemetry(self) -> None:
+        for event in self._inbox.read():
             self._join(event)
         self._due = True
 
     def _join(self, event: telemetry.Event) -> None:
         self._holder.hear(event)
         if event.kind == telemetry.RUNTIME_DONE:
-            self._on_runtime_done(event)
+            # With any other status it does not rest: the environment is about to be reset, and SHUTDOWN will tell.
+            if event.text("status") in (None, "success"):
+                self._on_runtime_done(event)
             if self._holder.hold and self._holder.hold.request_id == event.request_id:
                 self._let_go()  # whatever kept the window from being closed
         self._publisher.join(event)
@@ -306,22 +333,18 @@ class Sidecar:
     # Ticks and lines
 
     def _tick(self, now: int, spent_before: int) -> None:
-        moved = self._recorder.sample(now - self._next_tick > LATE_NS, held=self._holder.hold is not None)
+        self._ticks.look(now, held=self._holder.hold is not None)
         if not self._holder.hold and self._watch.due(now):
             self._look(spent_before)
         if self._holder.hold and not self._recorder.last_sample:
             self._let_go()  # the function has ended
         self._publisher.flush()
         done = time.monotonic_ns()
-        age = done - self._began
         if self._invocations:
             self._spent = time.process_time_ns()
-            self._budget.spend(self._spent - spent_before, done)
-            wait_ns = self._budget.wait_ns(done)
-            self._next_tick = done + sampler.interval_ns(age, moved, wait_ns, self._holder.hold is not None)
+            self._ticks.plan(done, self._spent - spent_before, held=self._holder.hold is not None)
         else:
-            self._next_tick = done + sampler.init_interval_ns(age, bool(self._table.function()))
+            self._ticks.plan_init(done, bool(self._table.function()))
 
     def _lost(self) -> int:
-        refused = self._listener.refused if self._listener is not None else 0
-        return refused + self._table.errors + self._recorder.lost
+        return self._inbox.refused() + self._table.errors + self._recorder.lost

@@ -8,42 +8,75 @@ import posix
 
 from .cgroup import Level
 from .config import Config
-from .lambda_api import ApiError, LambdaApi
+from .history import History
+from .journal import Journal, path_in
+from .lambda_api import MANAGED_SCHEMA, TELEMETRY_SCHEMA, ApiError, LambdaApi
 from .listener import Listener
 from .log import log, set_level
+from .oom_kills import OomKills
+from .oom_score import OomScore
 from .processes import ProcessTable
-from .procfs import Procfs
+from .procfs import Gone, Procfs
 from .recorder import Recorder
 from .runtime_watch import RuntimeWatch
 from .sidecar import Sidecar
 from .surroundings import Surroundings
 
 
-def start(api: LambdaApi, address: str, extensions_folder: str) -> None:
-    """Registered already: subscribe, look around, and serve until SHUTDOWN."""
+def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool) -> None:
+    """Registered already, as the file `name` of `folder`: subscribe, look around, and serve until SHUTDOWN.
+    `managed` says that this is on Managed Instances."""
     config = Config(posix.environ)
     set_level(config.log_level)
     for problem in config.problems:
         log("warn", problem)
-    listener, unsubscribed = _subscribe(api)
+    listener, unsubscribed = _subscribe(api, MANAGED_SCHEMA if managed else TELEMETRY_SCHEMA)
     proc = Procfs()
-    table = ProcessTable(proc, address, extensions_folder or "/opt/extensions")
+    oom_score = OomScore(proc, config.oom_score_adj)
+    table = ProcessTable(proc, address, folder or "/opt/extensions", oom_score)
     recorder = Recorder(table, proc, config.memory_mib * 1024)
+    level = Level(proc)
+    if managed:
+        from .managed import Managed
+
+        gc.freeze()
+        gc.enable()
+        Managed(api, listener, unsubscribed, config, table, recorder, Surroundings(table, level), OomKills(level)).run()
+        return
     watch = RuntimeWatch(table, proc, wanted=config.hold != "always")
-    sidecar = Sidecar(api, listener, unsubscribed, config, table, recorder, watch, Surroundings(table, Level(proc)))
+    kills = OomKills(level)
+    journal = Journal(path_in(posix.environ, name) if config.journal else "")
+    history = _history(journal, proc)
+    killed = kills.since(history.kills)
+    history.kills = kills.seen
+    sidecar = Sidecar(
+        api, listener, unsubscribed, config, table, recorder, watch, Surroundings(table, level), history, journal, kills
+    )
     gc.freeze()  # what there is by now stays, and need not be looked at again
     gc.enable()  # off since the start where this is the layer's executable
-    sidecar.run()
+    sidecar.run(killed)
 
 
-def _subscribe(api: LambdaApi) -> tuple[Listener | None, str]:
+def _history(journal: Journal, proc: Procfs) -> History:
+    """What an earlier process of this environment has left, else a new one."""
+    try:
+        boot = proc.text("sys/kernel/random/boot_id", 64).decode("latin-1").strip()
+    except Gone:
+        boot = ""
+    history = History(boot)
+    if not history.take_over(journal.history) and not journal.empty():
+        journal.forget()
+    return history
+
+
+def _subscribe(api: LambdaApi, schema: str) -> tuple[Listener | None, str]:
     """A listener that telemetry is delivered to, or None and the reason why there is none."""
     try:
         listener = Listener()
     except OSError as error:
         return None, f"no port to listen on: {error.strerror}"
     try:
-        api.subscribe(listener.port)
+        api.subscribe(listener.port, listener.path, schema)
     except ApiError as error:
         return None, "not supported here" if error.status == 202 else str(error)
     return listener, ""

@@ -10,6 +10,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .record import InvocationRecord
 
+EXTENSIONS = 10
+"""As many as a function may have: more than that only pretend to be some."""
+
 
 class Surroundings:
     """Reads what a record says about everybody else."""
@@ -19,18 +22,23 @@ class Surroundings:
         self._level = level
         self.source = level.source
         """Where the environment's own level comes from: `cgroup2`, `cgroup1` or `meminfo`."""
+        self.held_kib = 0
+        """RSS of sidecar and extensions, as last read."""
 
     def describe(self, record: InvocationRecord) -> None:
         """Fill in the record's environment, sidecar and extensions."""
         record.environment = self._level.read()
+        self.held_kib = 0
         for process in self._table.others():
             try:
                 rss = process.files.rss()
             except Gone:
                 self._table.forget(process)
                 continue
+            self.held_kib += rss
             if process.owner == SIDECAR:
                 record.sidecar = rss
             else:
                 name = process.owner.partition(":")[2]
-                record.extensions[name] = record.extensions.get(name, 0) + rss
+                if name in record.extensions or len(record.extensions) < EXTENSIONS:
+                    record.extensions[name] = record.extensions.get(name, 0) + rss

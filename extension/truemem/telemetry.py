@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 INIT_START = "platform.initStart"
+RESTORE_START = "platform.restoreStart"
 START = "platform.start"
 RUNTIME_DONE = "platform.runtimeDone"
 REPORT = "platform.report"
 LOGS_DROPPED = "platform.logsDropped"
 
-_USED = (INIT_START, START, RUNTIME_DONE, REPORT, LOGS_DROPPED)
+_USED = (INIT_START, RESTORE_START, START, RUNTIME_DONE, REPORT, LOGS_DROPPED)
+
+TEXT_LIMIT = 256
+"""Characters of a member that goes into our lines. (A tenant's id may have so many.)"""
 
 
 class Event:
@@ -32,9 +36,9 @@ class Event:
         """When it happened: epoch ns, in steps of a ms; None where it does not say."""
 
     def text(self, name: str) -> str | None:
-        """A member that is a string, else None."""
+        """A member that is a string, else None; no more of it than the longest that the platform may send."""
         value = self.record.get(name)
-        return value if isinstance(value, str) and value else None
+        return value[:TEXT_LIMIT] if isinstance(value, str) and value else None
 
     def metric(self, name: str) -> float | None:
         """A member of `metrics` that is a number, and not infinite, else None."""

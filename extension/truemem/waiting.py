@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 
+LONGEST_MS = 1 << 30
+"""What poll(2) takes, in whole numbers: a clock may have jumped."""
+
+FAILURES = 10
+"""A wait that fails may be for want of memory in the kernel, and once (poll(2): ENOMEM)."""
+
 SELECT_LIMIT = 1024
 """select(2) takes descriptors below this."""
 
@@ -26,17 +32,27 @@ class Waiting:
         self._poll = select.poll()
         self._polled: set[int] = set()
         self._event_poll = select.poll()
+        self._failures = 0
+        """In a row."""
 
     def wait(self, timeout_ns: int, fine: bool = False) -> list[int]:
         """The descriptors that are ready, none after `timeout_ns`. `fine`: to the µs, where poll's timeout is in
-        whole ms, rounded up."""
+        whole ms, rounded up. Raises OSError if that fails FAILURES times in a row."""
         self._refresh()
-        timeout_ms = max(0, -(-timeout_ns // MS))
+        timeout_ms = min(max(0, -(-timeout_ns // MS)), LONGEST_MS)
         self._clock.before_wait(timeout_ms)
         try:
             if fine and timeout_ns > 0 and max(self._polled, default=0) < SELECT_LIMIT:
-                return list(select.select(list(self._polled), (), (), timeout_ns / 1e9)[0])
-            return [descriptor for descriptor, _ in self._poll.poll(timeout_ms)]
+                ready = list(select.select(list(self._polled), (), (), timeout_ns / 1e9)[0])
+            else:
+                ready = [descriptor for descriptor, _ in self._poll.poll(timeout_ms)]
+            self._failures = 0
+            return ready
+        except OSError:
+            self._failures += 1
+            if self._failures >= FAILURES:
+                raise
+            return []
         finally:
             self._clock.after_wait()
 

@@ -5,6 +5,7 @@ Pure: sizes in KiB in, a `Peak` out. The truth lies between the peak's two bound
 
 from __future__ import annotations
 
+from .flight import Flight
 from .procfs import Status
 
 KERNEL_SLACK_KIB = 256
@@ -23,12 +24,14 @@ class Window:
         "before",
         "closing",
         "ended",
+        "flight",
         "last",
         "lost",
         "reset_delay_us",
         "resets",
         "sampled",
         "several",
+        "someone_ended",
         "started_raced",
         "stopped_raced",
         "unseen",
@@ -60,6 +63,9 @@ class Window:
         """Watermarks of processes that ended in the window, as last read."""
         self.unseen = 0
         """Upper bound of what processes held that ended without being read, or after they were."""
+        self.someone_ended = False
+        """A process of the function ended in the window: by itself, or killed."""
+        self.flight = Flight()
         self.closing: list[Status] = []
         """Each live process as read when the window closed, before the reset."""
 

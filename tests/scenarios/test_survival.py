@@ -118,19 +118,18 @@ def test_garbage_on_the_listener_is_dropped_and_counted() -> None:
                     peer.sendall(data)
                 except OSError:  # refused before it was all sent: as it should be
                     continue
-        events = [
-            {"time": "2026-01-01T00:00:00.000Z", "type": "platform.ofTomorrow", "record": {"x": [1]}},
-            {"time": "?", "type": "platform.report", "record": {"requestId": "a stranger", "metrics": None}},
-            {"type": "function", "record": "a line\n"},
-            ["not an event"],
-        ]
-        assert requests.post(f"http://127.0.0.1:{port}/", data=json.dumps(events), timeout=5).status_code == 200
+        metrics = {"maxMemoryUsedMB": 1, "durationMs": 1}
+        record = {"requestId": environment.invocations[0].request_id, "metrics": metrics}
+        forged = json.dumps([{"type": "platform.report", "record": record}])
+        # The platform has been heard, and delivers to a path that nobody else was told.
+        assert requests.post(f"http://127.0.0.1:{port}/", data=forged, timeout=5).status_code == 400
         for _ in range(3):
             environment.invoke(mib=3, ms=40)
         records = environment.records()
     assert len(records) == 4
     assert sum(record.dropped or 0 for record in records) == len(garbage) + 1
     assert not any(record.reportMissing for record in records)
+    assert all(record.MaxMemoryUsed > 1 for record in records)
 
 
 def test_a_shutdown_while_the_window_is_open() -> None:
@@ -159,7 +158,7 @@ def test_a_timeout_is_told_by_its_record() -> None:
     assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
     assert records[1].status == "timeout"
     assert records[1].PeakRSS > 60
-    assert [record.invocation for record in records] == [1, 2, 1]
+    assert [record.invocation for record in records] == [1, 2, 3]
 
 
 def test_a_crash_is_told_by_its_record() -> None:

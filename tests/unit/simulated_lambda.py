@@ -38,7 +38,9 @@ class Plan:
     request_ms: float = 0.1
     """From there to the request for the next event: the runtime is done."""
     gap_ms: float = 10
-    """Frozen after it."""
+    """Frozen after it,"""
+    jump_ms: float = 0
+    """by when the monotonic clock has gone on by so much more: less than 0 where it stands still, or goes back."""
     own_traffic: tuple[float, ...] = ()
     """The handler itself makes a request to the Runtime API's address, at these times."""
     own_connection: bool = False
@@ -69,6 +71,8 @@ class World:
     def __init__(self, plans: list[Plan], faults: Faults, fresh: bool, deadline_ms: float) -> None:
         """`fresh`: the client makes a new connection for each request for an event."""
         self.now = START_NS
+        self.jumped_ns = 0
+        """What the monotonic clock has gone on by beyond time itself."""
         self.cpu_ns = 0
         """Of the sidecar."""
         self.plans, self.faults, self.fresh, self.deadline_ms = plans, faults, fresh, deadline_ms
@@ -137,6 +141,7 @@ class World:
         gap = round(self.plans[self.number].gap_ms * MS) if self.number >= 0 else 0
         self.agenda = [(when + gap, order, action) for when, order, action in self.agenda]
         self.now += gap
+        self.jumped_ns += round(self.plans[self.number].jump_ms * MS) if self.number >= 0 else 0
         if self.number >= 0:
             self._tell("platform.report", {"metrics": self._metrics() | {"maxMemoryUsedMB": 64}})
         self.number += 1
@@ -283,9 +288,10 @@ class Api:
     def send_next(self) -> None:
         self.world.ask()
 
-    def receive_event(self) -> bytes:
+    def receive_event(self, note: Callable[[bytes], None]) -> bytes:
         event = self.world.event
         assert event is not None
+        note(event)
         self.world.event, self.world.asked = None, False
         self.arrived_ns = self.world.now
         return event
@@ -348,7 +354,7 @@ class Time:
         self.world = world
 
     def monotonic_ns(self) -> int:
-        return self.world.now - START_NS
+        return self.world.now - START_NS + self.world.jumped_ns
 
     def time_ns(self) -> int:
         return self.world.now
@@ -376,6 +382,7 @@ class Recorder:
     refused = ""
     lost = 0
     last_sample = 20_000
+    holder = None
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -413,6 +420,9 @@ class Table:
     def runtime_address(self) -> str:
         return self.api_address
 
+    def oom_score_refused(self) -> str:
+        return ""
+
     def function(self) -> list[object]:
         return [self]
 
@@ -427,5 +437,6 @@ class Surroundings:
     """In place of the surroundings."""
 
     source = "meminfo"
+    held_kib = 0
 
     def describe(self, record: object) -> None: ...

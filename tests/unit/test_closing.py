@@ -16,6 +16,8 @@ from truemem import closing, publisher
 from truemem import recorder as recorder_module
 from truemem.closing import Closing
 from truemem.config import Config
+from truemem.history import History
+from truemem.journal import Journal
 from truemem.kernel import FAULT_KIB
 from truemem.procfs import Procfs, Stat
 from truemem.publisher import Publisher
@@ -50,7 +52,7 @@ class Output:
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
 
-    def put(self, line: str) -> None:
+    def put(self, line: str, *_: object) -> None:
         self.lines.append(json.loads(line))
 
     def flush(self, wait_ms: int = 0) -> None: ...
@@ -80,6 +82,15 @@ class Surroundings:
     def describe(self, record: object) -> None: ...
 
 
+class Kills:
+    """The kernel has killed nobody."""
+
+    seen = 0
+
+    def more(self) -> int:
+        return 0
+
+
 class Scene:
     """One environment: its process, and what the sidecar does with its windows."""
 
@@ -90,9 +101,10 @@ class Scene:
         vars(recorder_module)["time"] = vars(closing)["time"] = Clock(world)
         self.recorder = Recorder(Table(world), Procfs())  # type: ignore[arg-type]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(publisher, "Output", lambda: self.output)
-            self.publisher = Publisher(Config({}), reports, lambda: 0)
+            patch.setattr(publisher, "Output", lambda **_: self.output)
+            self.publisher = Publisher(Config({}), reports, History(), Journal(""), lambda: 0)
         parts: list[Any] = [self.recorder, self.publisher, self.watch, Surroundings(), RunningClock()]
+        parts += [History(), Kills()]
         self.closing = Closing(*parts)
         self.records: list[InvocationRecord] = []
         self.let_go: list[float] = []

@@ -5,6 +5,7 @@ Three things can end a hold: the connections, platform.runtimeDone, and time. Ea
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem import closing, publisher, running_clock, runtime_watch, sidecar, waiting
+from truemem.cgroup import Level
 from truemem.config import Config
+from truemem.history import History
+from truemem.journal import Journal
+from truemem.oom_kills import OomKills
 from truemem.procfs import Procfs
 from truemem.runtime_watch import RuntimeWatch
 from truemem.sidecar import Sidecar
@@ -86,7 +91,7 @@ class Output:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def put(self, line: str) -> None:
+    def put(self, line: str, *_: object) -> None:
         self.lines.append(line)
 
     def flush(self, wait_ms: int = 0) -> None: ...
@@ -106,15 +111,16 @@ def play(world: World, mode: str = "auto") -> list[str]:
         for module in (sidecar, runtime_watch, closing, running_clock):
             patch.setattr(module, "time", Time(world))
         patch.setattr(waiting, "select", Select(world))
-        patch.setattr(publisher, "Output", lambda: output)
+        patch.setattr(publisher, "Output", lambda **_: output)
         patch.setattr(runtime_watch, "RuntimeConnections", Connections)
         config = Config(
             {b"TRUEMEM_HOLD": mode.encode(), b"TRUEMEM_HOLD_BUDGET": b"50", b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"1769"}
         )
         table: Any = Table()
         watch = RuntimeWatch(table, Procfs(), wanted=mode != "always")
+        kept = [History(), Journal(""), OomKills(Level(Procfs()))]
         made: list[Any] = [Api(world), Listener(world), "", config, table, Recorder(world), watch, Surroundings()]
-        Sidecar(*made).run()
+        Sidecar(*made, *kept).run()
     return output.lines
 
 
@@ -147,6 +153,26 @@ def test_always_holds_until_the_platform_says_that_it_is_done() -> None:
     check(world, lines)
     assert all('"closedBy":"runtime-done"' in line for line in lines)
     assert all(asked >= done + 25 * MS for asked, done in zip(world.asked_at, world.done_at, strict=True))
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize("mode", ["off", "auto", "always"])
+@pytest.mark.parametrize(
+    "jump_ms", [0, -HOUR_MS, -50 * HOUR_MS, 1000 * HOUR_MS], ids=["runs on", "stands still", "goes back", "jumps ahead"]
+)
+def test_an_hour_of_frost_is_no_time_whatever_the_monotonic_clock_does(mode: str, jump_ms: float) -> None:
+    freezes = [Plan(handler_ms=50, gap_ms=HOUR_MS, jump_ms=jump_ms) for _ in range(6)]
+    plans = [Plan(handler_ms=50) for _ in range(6)]
+    world = World([*freezes, *plans, *freezes], Faults(), fresh=False, deadline_ms=DEADLINE_MS)
+    lines = play(world, mode)
+    check(world, lines)
+    made = [json.loads(line) for line in lines]
+    assert [line["requestId"] for line in made] == [str(number) for number in range(18)]
+    # The last one's report is late, like every other, and nothing comes after it.
+    assert [line.get("reportMissing") for line in made].count(True) <= 1
+    assert not any("holdMs" in line and line["holdMs"] > 60 for line in made)
 
 
 SEQUENCE: dict[str, st.SearchStrategy[Any]] = {

@@ -5,17 +5,23 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.http1 import HEAD_LIMIT, Malformed, Message, parse
+from truemem.http1 import HEAD_LIMIT, Malformed, Message, Reader
 
 LIMIT = 1000
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nLambda-Extension-Identifier: abc\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4;x=y\r\nhell\r\n1\r\no\r\n0\r\n\r\n"
 
 
+def reading(data: bytes) -> Reader:
+    reader = Reader(LIMIT)
+    reader.feed(data)
+    return reader
+
+
 def whole(data: bytes, at_end: bool = False) -> Message:
-    parsed = parse(data, LIMIT, at_end)
-    assert parsed is not None
-    return parsed[0]
+    message = reading(data).take(at_end)
+    assert message is not None
+    return message
 
 
 @pytest.mark.parametrize("data", [ANSWER, CHUNKED])
@@ -30,7 +36,7 @@ def test_header_names_are_lower_case() -> None:
 
 def test_a_body_without_length_ends_with_the_connection() -> None:
     data = b"HTTP/1.1 200 OK\r\n\r\nhello"
-    assert parse(data, LIMIT) is None
+    assert reading(data).take() is None
     assert whole(data, at_end=True).body == b"hello"
 
 
@@ -41,10 +47,31 @@ def test_a_request_without_length_has_no_body() -> None:
 @pytest.mark.parametrize("data", [ANSWER, CHUNKED])
 def test_every_prefix_is_incomplete_and_what_follows_is_left(data: bytes) -> None:
     for end in range(len(data)):
-        assert parse(data[:end], LIMIT) is None
-    parsed = parse(data + b"more", LIMIT)
-    assert parsed is not None
-    assert parsed[1] == len(data)
+        assert reading(data[:end]).take() is None
+    reader = reading(data + b"more")
+    assert reader.take() is not None
+    assert reader.held == len(b"more")
+
+
+@pytest.mark.parametrize("data", [ANSWER, CHUNKED])
+def test_byte_by_byte(data: bytes) -> None:
+    reader = Reader(LIMIT)
+    messages = []
+    for at in range(2 * len(data)):
+        reader.feed((data + data)[at : at + 1])
+        if message := reader.take():
+            messages.append(message)
+    assert [message.body for message in messages] == [b"hello", b"hello"]
+    assert reader.held == 0
+
+
+def test_the_first_line_is_known_before_the_body_has_come() -> None:
+    reader = reading(b"POST /x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhel")
+    assert reader.take() is None
+    assert reader.start_line == b"POST /x HTTP/1.1"
+    reader.feed(b"lo")
+    assert reader.take() is not None
+    assert reader.start_line == b""
 
 
 @pytest.mark.parametrize(
@@ -61,17 +88,19 @@ def test_every_prefix_is_incomplete_and_what_follows_is_left(data: bytes) -> Non
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n",
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 100,
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (LIMIT + 1),
     ],
 )
 def test_what_can_never_become_a_message(data: bytes) -> None:
     with pytest.raises(Malformed):
-        parse(data, LIMIT)
+        reading(data).take()
 
 
 @pytest.mark.parametrize("data", [ANSWER[:-1], CHUNKED[:-3], ANSWER[:20], b""])
 def test_a_connection_closed_in_the_middle(data: bytes) -> None:
     with pytest.raises(Malformed):
-        parse(data, LIMIT, at_end=True)
+        reading(data).take(at_end=True)
 
 
 @given(st.binary(max_size=300), st.booleans())
@@ -82,7 +111,7 @@ def test_anything_is_a_message_or_incomplete_or_malformed(data: bytes, at_end: b
         b"HTTP/1.1 200 OK\r\nContent-Length: ",
     ):
         try:
-            parse(start + data, LIMIT, at_end)
+            reading(start + data).take(at_end)
         except Malformed:
             continue
 
@@ -92,3 +121,42 @@ def test_any_chunking_is_undone(pieces: list[bytes]) -> None:
     body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
     message = whole(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n")
     assert message.body == b"".join(pieces)
+
+
+@given(st.lists(st.sampled_from([ANSWER, CHUNKED, b"GET / HTTP/1.1\r\n\r\n"])), st.data())
+def test_how_a_stream_is_cut_does_not_matter(messages: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(messages)
+    reader = Reader(LIMIT)
+    bodies = []
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        reader.feed(stream[:size])
+        stream = stream[size:]
+        while message := reader.take():
+            bodies.append(message.body)
+    assert bodies == [whole(message).body for message in messages]
+    assert reader.held == 0
+
+
+HEADERS = b"a:\r\n" * 4000
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n" + HEADERS, b"x"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HEADERS, b"1\r\nx\r\n"),
+    ],
+    ids=["length", "chunks"],
+)
+def test_a_slow_sender_does_not_make_a_message_dear(head: bytes, piece: bytes) -> None:
+    """Half a second. Looked at anew with each piece, it would take minutes: longer than a test may."""
+    reader = Reader(200_000)
+    for at in range(len(head)):
+        reader.feed(head[at : at + 1])
+        assert reader.take() is None
+    reader.feed(b"\r\n")
+    for _ in range(199_999):
+        reader.feed(piece)
+        assert reader.take() is None
+    assert reader.held < 300_000

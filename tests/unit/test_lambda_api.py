@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from truemem.lambda_api import ApiError, LambdaApi
+from truemem.lambda_api import LONGEST_PAUSE, ApiError, LambdaApi
 
 REGISTERED = b"HTTP/1.1 200 OK\r\nLambda-Extension-Identifier: 8476a536\r\nContent-Length: 2\r\n\r\n{}"
 EVENT = b'{"eventType":"INVOKE"}'
@@ -32,7 +32,8 @@ class Script:
 
 @contextmanager
 def server(*answers: bytes | None) -> Iterator[Script]:
-    """Answers each request with the next of `answers`, piece by piece; None closes the connection instead."""
+    """Answers each request with the next of `answers`, piece by piece; None closes the connection instead, and so does
+    HTTP/1.0 after it."""
     listening = socket.create_server(("127.0.0.1", 0))
     script = Script(f"127.0.0.1:{listening.getsockname()[1]}")
     left = list(answers)
@@ -48,6 +49,8 @@ def server(*answers: bytes | None) -> Iterator[Script]:
                         break
                     for start in range(0, len(answer), 7):
                         connection.sendall(answer[start : start + 7])
+                    if answer.startswith(b"HTTP/1.0"):
+                        break
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -110,12 +113,12 @@ def test_an_error_has_status_and_body() -> None:
     with server(REGISTERED, refusal(202, "Telemetry.NotSupported")) as script:
         api = registered(script)
         with pytest.raises(ApiError, match="status 202") as error:
-            api.subscribe(4242)
+            api.subscribe(4242, "/secret")
     assert error.value.status == 202
     assert b"Telemetry.NotSupported" in error.value.body
     assert b'"types":["platform"]' in script.requests[1]
     assert b'"buffering":{"maxItems":1000,"maxBytes":262144,"timeoutMs":25}' in script.requests[1]
-    assert b'"URI":"http://sandbox.localdomain:4242"' in script.requests[1]
+    assert b'"URI":"http://sandbox.localdomain:4242/secret"' in script.requests[1]
 
 
 def test_a_connection_lost_while_waiting_is_made_anew() -> None:
@@ -124,6 +127,58 @@ def test_a_connection_lost_while_waiting_is_made_anew() -> None:
         api.send_next()
         with pytest.raises(ApiError):
             api.receive_event()
+        assert api.fileno() == -1
+        api.send_next()
+        assert api.receive_event() == EVENT
+
+
+def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one() -> None:
+    stale = INVOKE.replace(b"INVOKE", b"DECOY!")
+    with server(REGISTERED, INVOKE + stale, None, INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        assert api.receive_event() == EVENT
+        api.send_next()  # on a connection of its own
+        with pytest.raises(ApiError):
+            api.receive_event()
+        api.send_next()
+        assert api.receive_event() == EVENT
+
+
+def test_an_answer_that_is_no_event_is_an_error() -> None:
+    with server(REGISTERED, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        with pytest.raises(ApiError, match="no event"):
+            api.receive_event()
+        api.send_next()
+        assert api.receive_event() == EVENT
+
+
+def test_while_it_fails_it_is_asked_for_ever_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("truemem.lambda_api.time.sleep", pauses.append)
+    failures = 12
+    with server(REGISTERED, *[refusal(500, "InternalServerError")] * failures, INVOKE, INVOKE) as script:
+        api = registered(script)
+        for _ in range(failures):
+            api.send_next()
+            with pytest.raises(ApiError):
+                api.receive_event()
+        assert len(pauses) == failures - 2  # the first is sent at once, and so is the one after a single failure
+        for _ in range(2):
+            api.send_next()
+            assert api.receive_event() == EVENT
+    assert pauses == sorted(pauses)
+    assert len(pauses) == failures - 1
+    assert pauses[-1] == LONGEST_PAUSE
+
+
+def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    with server(REGISTERED, b"HTTP/1.0 200 OK\r\n\r\n" + EVENT, INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        assert api.receive_event() == EVENT
         assert api.fileno() == -1
         api.send_next()
         assert api.receive_event() == EVENT

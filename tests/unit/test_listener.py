@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import select
 import socket
+import time
 
 import pytest
 import requests
 from truemem.http1 import HEAD_LIMIT
-from truemem.listener import BODY_LIMIT, CONNECTIONS, Listener
+from truemem.listener import BODY_LIMIT, CONNECTIONS, PIPELINED, Listener
 
 
-def pump(listener: Listener) -> list[bytes]:
+def pump(listener: Listener, wait_s: float = 0.2) -> list[bytes]:
     """Let the listener do whatever is to do now."""
     bodies = []
-    while ready := select.select(listener.descriptors(), [], [], 0.2)[0]:
+    while ready := select.select(listener.descriptors(), [], [], wait_s)[0]:
         for descriptor in ready:
             bodies += listener.ready(descriptor)
     return bodies
@@ -24,8 +27,28 @@ def connect(listener: Listener) -> socket.socket:
     return socket.create_connection(("127.0.0.1", listener.port), timeout=5)
 
 
-def post(body: bytes) -> bytes:
-    return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+def post(body: bytes, path: str = "/") -> bytes:
+    return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
+
+
+def deliver(listener: Listener, peer: socket.socket, body: bytes = b"[1]") -> None:
+    """As the platform does."""
+    peer.sendall(post(body, listener.path))
+    assert pump(listener) == [body]
+    assert peer.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def closed(peer: socket.socket) -> bool:
+    """Did the listener close it?"""
+    peer.settimeout(0.2)
+    try:
+        while peer.recv(1000):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        pass
+    return True
 
 
 def test_a_delivery_is_answered_with_200_and_the_connection_kept() -> None:
@@ -93,7 +116,7 @@ def test_a_flood_of_connections_is_bounded_and_the_newest_is_served() -> None:
     peers = []
     for _ in range(CONNECTIONS * 3):
         peers.append(connect(listener))
-        pump(listener)
+        pump(listener, 0)
     assert len(listener.descriptors()) == 1 + CONNECTIONS
     peers[-1].sendall(post(b"[1]"))
     assert pump(listener) == [b"[1]"]
@@ -106,3 +129,125 @@ def test_an_ordinary_client_is_understood() -> None:
     with pytest.raises(requests.exceptions.ReadTimeout):  # nobody pumps while requests waits
         requests.post(f"http://127.0.0.1:{listener.port}/any/path", json=[1], timeout=0.2)
     assert pump(listener) == [b"[1]"]
+
+
+def test_once_the_platform_has_kept_to_our_path_others_are_refused_and_counted() -> None:
+    listener = Listener()
+    with connect(listener) as stranger, connect(listener) as platform, connect(listener) as late:
+        stranger.sendall(post(b"[0]"))
+        assert pump(listener) == [b"[0]"]  # AWS's emulator for Managed Instances drops the path
+        deliver(listener, platform)
+        for peer in stranger, late:
+            peer.sendall(post(b"[2]"))
+            assert pump(listener) == []
+            assert closed(peer)
+        deliver(listener, platform)
+    assert listener.refused == 2
+
+
+def test_a_stranger_is_refused_before_his_body_has_come() -> None:
+    listener = Listener()
+    with connect(listener) as platform, connect(listener) as stranger:
+        deliver(listener, platform)
+        stranger.sendall(b"POST / HTTP/1.1\r\nContent-Length: 500000\r\n\r\n")
+        assert pump(listener) == []
+        assert closed(stranger)
+
+
+def test_paths_are_not_to_be_guessed() -> None:
+    paths = {Listener().path for _ in range(10)}
+    assert len(paths) == 10
+    assert min(map(len, paths)) > 16
+
+
+@pytest.mark.parametrize("how", ["silent", "unfinished", "delivering"])
+def test_a_flood_of_connections_does_not_push_the_platform_out(how: str) -> None:
+    listener = Listener()
+    flood = []
+    with connect(listener) as platform:
+        platform.sendall(post(b"[1]", listener.path if how == "delivering" else "/"))
+        assert pump(listener) == [b"[1]"]
+        for _ in range(CONNECTIONS * 3):
+            flood.append(connect(listener))
+            if how != "silent":
+                flood[-1].sendall(post(b"[9]")[: None if how == "delivering" else -1])
+            pump(listener, 0)
+        assert pump(listener) == []
+        assert not closed(platform)
+        platform.sendall(post(b"[1]", listener.path))
+        assert pump(listener) == [b"[1]"]
+    for peer in flood:
+        peer.close()
+
+
+def test_what_strangers_leave_unfinished_is_bounded_as_a_whole() -> None:
+    listener = Listener()
+    peers = [connect(listener) for _ in range(CONNECTIONS)]
+    start = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % BODY_LIMIT
+    for peer in peers:
+        peer.setblocking(False)
+        data = memoryview(start + b"x" * (BODY_LIMIT - 1))
+        while data:
+            try:
+                data = data[peer.send(data) :]
+            except BlockingIOError:
+                assert pump(listener, 0) == []
+            except OSError:  # refused meanwhile
+                break
+    assert pump(listener) == []
+    held = sum(made.reader.held for made in listener._connections.values())
+    assert held < 2 * BODY_LIMIT
+    assert listener.refused >= CONNECTIONS - 2
+    for peer in peers:
+        peer.close()
+
+
+def test_who_does_not_wait_for_answers_is_refused() -> None:
+    listener = Listener()
+    with connect(listener) as peer:
+        peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 500)
+        assert len(pump(listener)) <= PIPELINED
+        assert closed(peer)
+    assert listener.refused == 1
+
+
+def test_who_does_not_read_his_answers_is_refused() -> None:
+    listener = Listener()
+    with connect(listener) as peer:
+        pump(listener)
+        (connection,) = listener._connections.values()
+        while select.select([], [connection.socket], [], 0.5)[1]:  # as thousands of answers would, in the end
+            connection.socket.send(bytes(1 << 16))
+        with pytest.raises(BlockingIOError):
+            while True:
+                connection.socket.send(b"x")
+        peer.sendall(post(b"[1]"))
+        assert pump(listener) == []
+        assert len(listener.descriptors()) == 1
+    assert listener.refused == 1
+
+
+def test_without_descriptors_for_more_it_does_not_wait_for_connections() -> None:
+    """An ear that stays readable would make the sidecar's loop a busy one."""
+    listener = Listener()
+    with connect(listener):
+        (ear,) = listener.descriptors()
+        assert select.select([ear], [], [], 5)[0]
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (ear + 1, limits[1]))
+        taken: list[int] = []
+        try:
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            listener.ready(ear)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for descriptor in taken:
+                os.close(descriptor)
+        assert listener.descriptors() == []
+        deadline = time.monotonic() + 30
+        while not listener.descriptors() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        listener.ready(ear)
+        assert len(listener.descriptors()) == 2

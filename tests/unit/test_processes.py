@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
-from truemem.processes import ProcessTable
+from truemem.cgroup import Level
+from truemem.processes import NAME_MAX, ProcessTable
 from truemem.procfs import Procfs
+from truemem.record import InvocationRecord
+from truemem.surroundings import EXTENSIONS, Surroundings
 
 from tests.golden import unpack
 
@@ -26,6 +31,22 @@ def test_runtime_and_descendants_are_the_function(tmp_path: Path) -> None:
 def test_extensions_are_told_apart_by_their_folder(tmp_path: Path) -> None:
     owners = {process.pid: process.owner for process in table("lambda", tmp_path).others()}
     assert owners == {8: "extension:agent", 9: "extension:shipper"}
+
+
+def test_who_pretends_to_be_a_hundred_extensions_does_not_fill_the_line(tmp_path: Path) -> None:
+    unpack("lambda", tmp_path)
+    for pid in range(100, 200):
+        for name in "stat", "environ":
+            (tmp_path / f"{pid}").mkdir(exist_ok=True)
+            (tmp_path / f"{pid}" / name).write_bytes((tmp_path / "8" / name).read_bytes())
+        (tmp_path / f"{pid}" / "cmdline").write_text(f"/opt/extensions/{'x' * (pid * 2 - 100)}\0")
+        (tmp_path / f"{pid}" / "statm").write_text("100 50 20 1 0 20 0\n")
+    processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
+    processes.scan()
+    record = InvocationRecord("one", 1, 0)
+    Surroundings(processes, Level(Procfs(str(tmp_path)), str(tmp_path))).describe(record)
+    assert len(record.extensions) == EXTENSIONS
+    assert max(map(len, record.extensions)) <= NAME_MAX
 
 
 def test_identity_is_pid_and_start_time(tmp_path: Path) -> None:
@@ -94,3 +115,21 @@ def test_a_new_process_is_noticed(tmp_path: Path) -> None:
     assert not processes.changed()
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 32\n")
     assert processes.changed()
+
+
+def test_a_new_process_is_found_and_its_thread_is_none() -> None:
+    processes = ProcessTable(Procfs(), ADDRESS)
+    processes.scan()
+    variables = {"_HANDLER": "app.handler", "AWS_LAMBDA_RUNTIME_API": ADDRESS}
+    program = "import threading; threading.Thread(target=input).start(); print(flush=True)"
+    before = processes._last_pid
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as runtime:
+        assert runtime.stdout is not None
+        runtime.stdout.readline()
+        processes.scan()
+        found = [process.pid for process in processes.function()]
+        runtime.communicate(b"\n", timeout=30)
+    assert found == [runtime.pid]  # and not its thread
+    assert before < processes._last_pid

@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.sampler import BURST_NS, HELD_NS, MS, SPARSE_NS, Budget, init_interval_ns, interval_ns
+from truemem.sampler import (
+    BURST_NS,
+    HELD_NS,
+    MS,
+    OVERDRAFT_NS,
+    SPARSE_NS,
+    URGENT_NS,
+    Budget,
+    init_interval_ns,
+    interval_ns,
+    urgent_ns,
+)
 
 SECOND = 1000 * MS
 
@@ -116,3 +127,22 @@ def test_one_tick_that_is_affordable_need_not_be_waited_for(costs: list[int], ti
         assert budget.wait_ns(now) == 0
         assert budget.affords(1, now)
     assert budget.affords(1, now + budget.wait_ns(now) + 100) or budget.cost_ns > BURST_NS
+
+
+def test_what_grows_into_the_limit_is_looked_at_ever_more_often() -> None:
+    assert urgent_ns(None, MS) is None
+    assert urgent_ns(URGENT_NS + 1, MS) is None
+    assert urgent_ns(URGENT_NS + 1, URGENT_NS) == URGENT_NS // 4  # else it would be dead before the look after next
+    left, looks = float(URGENT_NS), 0
+    while left > MS:
+        wait = urgent_ns(left, MS)
+        assert wait is not None
+        left, looks = left - wait, looks + 1
+    assert looks < 25
+
+
+def test_an_overdraft_is_earned_back() -> None:
+    budget = Budget(0.01, 1.0, 0)
+    budget.spend(BURST_NS + OVERDRAFT_NS, 0)
+    assert budget.wait_ns(0, OVERDRAFT_NS) == budget.cost_ns * 100
+    assert budget.wait_ns(0) == (budget.cost_ns + OVERDRAFT_NS) * 100

@@ -142,14 +142,32 @@ def file(size: int, seconds: float) -> int:
 
 
 def crash(size: int, seconds: float) -> int:
-    """Touch, then end the process without a word."""
-    touch(size)
+    """Touch and hold, then end the process without a word."""
+    block = touch(size)
     time.sleep(seconds)
-    os._exit(3)
+    os._exit(3 if block else 4)
+
+
+def hog(size: int, seconds: float) -> int:
+    """A child that touches `size` bytes and, if nobody kills it, ends; the function lives on."""
+    program = (
+        f"import mmap; m = mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); chunk = bytes(65536)\n"
+    )
+    program += f"for _ in range({size // 65536}): m.write(chunk)"
+    subprocess.run([sys.executable, "-IS", "-c", program], check=False)
+    time.sleep(seconds)
+    return 0
+
+
+def leave(size: int, seconds: float) -> int:
+    """Touch and hold, then end the process as if all were well."""
+    block = touch(size)
+    time.sleep(seconds)
+    os._exit(0 if block else 4)
 
 
 KINDS: dict[str, Callable[[int, float], int]] = {
-    made.__name__: made for made in (hold, spike, keep, release, threads, child, file, crash)
+    made.__name__: made for made in (hold, spike, keep, release, threads, child, file, crash, hog, leave)
 }
 
 

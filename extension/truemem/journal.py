@@ -1,0 +1,217 @@
+"""What must survive a SIGKILL of the sidecar: a small file that the next process of the environment reads.
+
+/tmp outlives a reset (developer guide, "Execution environment"). The file has a fixed number of pages, allocated
+when it is made, and each write stays within one: what the kernel has begun to copy it copies to the end of the page,
+whatever signal comes, so that a page is as it was before a write, or as it is after it.
+"""
+
+from __future__ import annotations
+
+import posix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PAGE = 4096
+SLOTS = 18
+"""Closed records at once: one more than the ledger lets wait."""
+FIRST = 3
+SIZE = (FIRST + SLOTS) * PAGE
+"""Of the file. Page 0: the environment's history. Pages 1 and 2, by turns: the invocation that runs, written before the
+one before it is closed. Then a page for each record that is closed and not yet printed."""
+
+CURVE = PAGE // 2
+"""Offset of the curve in the page of an invocation that runs."""
+
+WAITING = b"W"
+PRINTING = b"P"
+FREE = b"\n"
+
+_REGULAR = 0o100000
+_KIND = 0o170000
+
+
+def path_in(environ: Mapping[bytes, bytes], name: str) -> str:
+    """Where the journal of the extension `name` lies: below /tmp, which belongs to one environment alone. (A TMPDIR
+    elsewhere may be shared by many.) The API's address tells local environments on one machine apart."""
+    tmp = environ.get(b"TMPDIR", b"").decode("utf-8", "surrogateescape")
+    folder = tmp.rstrip("/") if tmp.startswith("/tmp/") and ".." not in tmp else "/tmp"
+    address = environ.get(b"AWS_LAMBDA_RUNTIME_API", b"").decode("latin-1")
+    digits = "".join(c for c in address if c.isdigit())
+    return f"{folder}/.truemem-{name[:64]}-{digits[:32]}"
+
+
+class Entry:
+    """What a killed process left of one invocation."""
+
+    __slots__ = ("curve", "may_repeat", "text")
+
+    def __init__(self, text: bytes, curve: bytes = b"", may_repeat: bool = False) -> None:
+        self.text = text
+        self.curve = curve
+        self.may_repeat = may_repeat
+        """It was being printed: nobody knows whether that was done."""
+
+
+class Journal:
+    """The file, open and locked by this process; or nothing, if `path` is "" or cannot be had."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._free = list(range(SLOTS))
+        self.problem = ""
+        """Why there is no journal, or not any more."""
+        self.history = b""
+        """What the last process wrote with `remember`; empty if this is the first."""
+        self.running: list[Entry] = []
+        """The invocation that ran when it was killed; two, if the one before it was about to be closed."""
+        self.records: list[tuple[int, Entry]] = []
+        """Those that it had closed and not printed, or not certainly, each with its slot."""
+        if path:
+            try:
+                self._take(path)
+            except OSError as error:
+                self._give_up(error)
+
+    def empty(self) -> bool:
+        """Did nobody leave anything?"""
+        return not (self.history or self.running or self.records)
+
+    def remember(self, history: str) -> None:
+        """What goes on over a reset."""
+        self._put(0, history.encode())
+
+    def begin(self, number: int, time_ms: int, event: bytes) -> None:
+        """An invocation runs, the environment's `number`: `event` as the platform sent it, at `time_ms`."""
+        text = b"%d %d %s" % (number, time_ms, event)
+        if len(text) >= CURVE:  # none is: it carries no payload
+            text = b""
+        self._put(_of(number), text + b"\n" + b"\0" * (CURVE - len(text) - 1))
+
+    def draw(self, number: int, curve: str) -> None:
+        """What is known of its memory so far."""
+        self._put(_of(number) + CURVE, curve.encode(), PAGE - CURVE)
+
+    def keep(self, number: int, text: str) -> int | None:
+        """It is closed: its slot, or None where there is none left for it."""
+        slot = None
+        if self._descriptor >= 0 and self._free:
+            slot = self._free.pop()
+            if not self._put(_at(slot), WAITING + text.encode()):
+                self._free.append(slot)
+                slot = None
+        self._put(_of(number), b"")
+        return slot
+
+    def printing(self, slot: int) -> None:
+        """Its line is about to be written."""
+        self._put(_at(slot), PRINTING, newline=False)
+
+    def printed(self, slot: int) -> None:
+        """Its line is written, or lost for good."""
+        self._put(_at(slot), FREE, newline=False)
+        self._free.append(slot)
+
+    def forget(self) -> None:
+        """What is in it is another environment's."""
+        self.history, self.running, self.records = b"", [], []
+        self._free = list(range(SLOTS))
+        for page in range(FIRST + SLOTS):
+            self._put(page * PAGE, b"")
+
+    def remove(self) -> None:
+        """The environment ends."""
+        if self._descriptor >= 0:
+            self._give_up(None)
+
+    def _take(self, path: str) -> None:
+        flags = posix.O_RDWR | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK
+        try:
+            self._descriptor = posix.open(path, flags)
+        except FileNotFoundError:
+            pass
+        except OSError:  # a link, a folder, not ours: never followed, never written to
+            posix.unlink(path)
+        if self._descriptor >= 0 and not self._is_ours():
+            posix.close(self._descriptor)
+            self._descriptor = -1
+            posix.unlink(path)
+        if self._descriptor < 0:
+            self._descriptor = posix.open(path, flags | posix.O_CREAT | posix.O_EXCL, 0o600)
+            posix.posix_fallocate(self._descriptor, 0, SIZE)
+            self._lock()
+            return
+        self._lock()
+        self._read()
+
+    def _is_ours(self) -> bool:
+        about = posix.fstat(self._descriptor)
+        return (
+            about.st_mode & _KIND == _REGULAR
+            and not about.st_mode & 0o077
+            and about.st_uid == posix.geteuid()
+            and about.st_nlink == 1
+            and about.st_size == SIZE
+        )
+
+    def _lock(self) -> None:
+        """Raises OSError where another process that lives has it: it is that one's, and stays."""
+        try:
+            posix.lockf(self._descriptor, posix.F_TLOCK, 0)
+        except OSError:
+            posix.close(self._descriptor)
+            self._descriptor = -1
+            raise
+
+    def _read(self) -> None:
+        pages = posix.pread(self._descriptor, SIZE, 0)
+        self.history = _line(pages, 0, PAGE)
+        for page in (PAGE, 2 * PAGE):
+            running = _line(pages, page, page + CURVE)
+            if running:
+                self.running.append(Entry(running, _line(pages, page + CURVE, page + PAGE)))
+        for slot in range(SLOTS):
+            text = _line(pages, _at(slot), _at(slot) + PAGE)
+            if text[:1] in (WAITING, PRINTING):
+                self.records.append((slot, Entry(text[1:], may_repeat=text[:1] == PRINTING)))
+                self._free.remove(slot)
+
+    def _put(self, offset: int, text: bytes, limit: int = PAGE, newline: bool = True) -> bool:
+        """Write within one page; False if there is no journal, or it does not fit."""
+        if self._descriptor < 0 or len(text) >= limit:
+            return False
+        try:
+            posix.pwrite(self._descriptor, text + b"\n" if newline else text, offset)
+        except OSError as error:
+            self._give_up(error)
+            return False
+        return True
+
+    def _give_up(self, error: OSError | None) -> None:
+        """No journal is better than one that is not kept up: what it says would be printed a second time."""
+        if error is not None:
+            self.problem = f"{self._path}: {error.strerror}"
+        if self._descriptor < 0:
+            return
+        try:
+            posix.unlink(self._path)
+        except OSError:
+            pass
+        posix.close(self._descriptor)
+        self._descriptor = -1
+
+
+def _of(number: int) -> int:
+    return PAGE * (1 + number % 2)
+
+
+def _at(slot: int) -> int:
+    return (FIRST + slot) * PAGE
+
+
+def _line(pages: bytes, start: int, end: int) -> bytes:
+    """The text up to the newline that ends it; nothing where there is none."""
+    stop = pages.find(b"\n", start, end)
+    return pages[start:stop].strip(b"\0") if stop > start else b""

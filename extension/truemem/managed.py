@@ -1,0 +1,280 @@
+"""The lifecycle on Lambda Managed Instances: no INVOKE, never frozen, many requests at once.
+
+Nothing waits for us here but SHUTDOWN. Time is cut into segments, and telemetry says afterwards which of them each
+request overlapped (segments, overlap).
+"""
+
+from __future__ import annotations
+
+import time
+
+from . import minijson, sampler
+from .cutter import Cutter
+from .history import History
+from .inbox import Inbox
+from .journal import Journal
+from .lambda_api import ApiError, LambdaApi
+from .listener import Listener
+from .log import log
+from .notice import notice
+from .out_of_memory import DEATHS, ending_of
+from .overlap import Request, Requests
+from .publisher import Publisher
+from .running_clock import RunningClock
+from .segments import RESOLUTION_NS, Segments
+from .telemetry import REPORT, START
+from .waiting import Waiting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .config import Config
+    from .oom_kills import OomKills
+    from .processes import ProcessTable
+    from .record import InvocationRecord
+    from .recorder import Recorder
+    from .surroundings import Surroundings
+    from .window import Window
+
+INITIALIZATION_TYPE = "lambda-managed-instances"
+
+MS = 1_000_000
+
+BUSY_NS = 20 * MS
+"""Length of a segment while requests run, if the CPU budget allows,"""
+IDLE_NS = sampler.SPARSE_NS
+"""and else."""
+BUSY_FOR_NS = 1000 * MS
+"""Requests are taken to run for so long after telemetry: it comes late, and where one was there will be more."""
+
+SHUTDOWN_MS = 50
+"""At SHUTDOWN, wait this long for telemetry in any case: twice what it is buffered for."""
+LAST_REPORT_MS = 250
+"""The same while a request runs whose report is to come."""
+
+PAUSE_S = 0.01
+"""After a fault of our own: it may be there again at once."""
+
+FOREVER_NS = 3_600_000 * MS
+
+
+class Managed:
+    """One execution environment, from the first `next` to SHUTDOWN."""
+
+    def __init__(
+        self,
+        api: LambdaApi,
+        listener: Listener | None,
+        unsubscribed: str,
+        config: Config,
+        table: ProcessTable,
+        recorder: Recorder,
+        surroundings: Surroundings,
+        kills: OomKills,
+    ) -> None:
+        """`unsubscribed` says why there is no listener."""
+        self._api = api
+        self._listener = listener
+        self._unsubscribed = unsubscribed
+        self._config = config
+        self._table = table
+        self._recorder = recorder
+        self._surroundings = surroundings
+        self._kills = kills
+        # An environment that fails is not reset but ended: there is nobody to leave a journal to.
+        self._history = History()
+        self._publisher = Publisher(config, listener is not None, self._history, Journal(""), self._lost)
+        self._waiting = Waiting(api, listener, RunningClock())
+        self._inbox = Inbox(listener, self._publisher.lose)
+        self._requests = Requests()
+        self._segments = Segments()
+        self._cutter = Cutter(table, recorder)
+        self._seen_ns = 0
+        """What ended up to here lies within segments: epoch ns, as telemetry tells it."""
+        now = time.monotonic_ns()
+        self._budget = sampler.Budget(config.cpu_budget, config.cpu_share, now)
+        self._cut_at = now
+        self._heard_at = now  # so that the function is known by its first request
+        self._affordable_at = now
+        self._over = False
+
+    def run(self) -> None:
+        """Serve until SHUTDOWN."""
+        if self._listener is None:
+            log(
+                "warn",
+                f"telemetry={self._unsubscribed}: on Managed Instances nobody else tells of requests; no records",
+            )
+        elif self._config.hold != "off":
+            log("warn", "TRUEMEM_HOLD: on Managed Instances nothing can be held open")
+        self._recorder.find()
+        while not self._over:
+            if not self._did(self._turn):
+                time.sleep(PAUSE_S)
+
+    def _did(self, what: Callable[[], None]) -> bool:
+        """Do it. If that fails, one message or cut is lost, and counted."""
+        try:
+            what()
+        except Exception as error:
+            self._publisher.lose()
+            log("error", f"{error!r}")
+            return False
+        return True
+
+    def _turn(self) -> None:
+        """Wait for the next of SHUTDOWN, telemetry, cut, and do it. Deliveries are answered first."""
+        if not self._api.waiting:
+            self._ask_next()
+        spent = time.process_time_ns()
+        at_once = self._inbox or not self._api.waiting
+        for descriptor in self._wait(0 if at_once else self._next_cut_at() - time.monotonic_ns()):
+            if descriptor == self._api.fileno():
+                self._on_event()
+                return
+        now = time.monotonic_ns()
+        if now >= self._next_cut_at():
+            self._cut_at = now
+            self._cut()
+            now = time.monotonic_ns()
+            self._budget.spend(time.process_time_ns() - spent, now)
+            self._affordable_at = now + self._budget.wait_ns(now)
+            self._print_ended()
+        elif self._inbox:
+            self._on_telemetry()
+
+    def _wait(self, timeout_ns: int) -> list[int]:
+        """The descriptors that are ready. What was delivered is answered: AWS's emulator stands still until then."""
+        descriptors = self._waiting.wait(timeout_ns)
+        self._inbox.take(descriptors)
+        return descriptors
+
+    def _next_cut_at(self) -> int:
+        if self._listener is None:
+            return self._cut_at + FOREVER_NS
+        busy = self._requests.any() or time.monotonic_ns() - self._heard_at < BUSY_FOR_NS
+        return max(self._cut_at + (BUSY_NS if busy else IDLE_NS), self._affordable_at)
+
+    # Events
+
+    def _ask_next(self) -> None:
+        try:
+            self._api.send_next()
+        except ApiError as error:
+            self._publisher.lose()
+            log("warn", f"{error}")
+
+    def _on_event(self) -> None:
+        try:
+            body = self._api.receive_event()
+        except ApiError as error:
+            self._publisher.lose()
+            log("warn", f"{error}")
+            return
+        if b'"SHUTDOWN"' in body:
+            self._over = True
+            event = minijson.loads(body)
+            self._on_shutdown(str(event.get("shutdownReason", "")), float(event.get("deadlineMs", 0)))
+
+    def _on_shutdown(self, reason: str, deadline_ms: float) -> None:
+        if self._listener is None:
+            return
+        self._did(self._cut)
+        remaining_ms = max(0.0, deadline_ms - time.time_ns() // MS) / 2
+        now = time.monotonic_ns()
+        until = now + round(min(SHUTDOWN_MS, remaining_ms) * MS)
+        last_until = now + round(min(LAST_REPORT_MS, remaining_ms) * MS)
+        while now < (last_until if self._requests.running() else until):
+            self._wait(0 if self._inbox else (last_until if self._requests.running() else until) - now)
+            if self._inbox:
+                self._on_telemetry()
+            now = time.monotonic_ns()
+        while self._inbox:
+            self._on_telemetry()
+        self._did(self._cut)
+        rest = self._requests.rest(time.time_ns())
+        if reason.lower() == "failure":
+            for request in rest:
+                self._died(request)
+        self._print(rest)
+        self._publisher.print_rest()
+
+    # Telemetry
+
+    def _on_telemetry(self) -> None:
+        events = self._inbox.read()
+        self._requests.hear(events, time.time_ns())
+        for event in events:
+            if event.kind in (START, REPORT):
+                self._heard_at = time.monotonic_ns()
+            else:
+                self._publisher.join(event)
+
+    def _cut(self) -> None:
+        made = self._cutter.cut()
+        self._segments.add(made)
+        self._seen_ns = made.end_ns - RESOLUTION_NS
+        if made.window is not None and made.window.someone_ended:
+            self._requests.killed(self._kills.more())
+        self._history.high_water_mark = max(self._history.high_water_mark, made.estimate)
+
+    # Lines
+
+    def _print_ended(self) -> None:
+        self._print(self._requests.overdue(time.time_ns()))
+        if not self._cutter.gone:  # else the environment ends, and SHUTDOWN will say why
+            self._print(self._requests.ended(self._seen_ns))
+        self._publisher.flush()
+
+    def _print(self, requests: list[Request]) -> None:
+        if not requests:
+            return
+        first = requests[0].record
+        self._surroundings.describe(first)
+        for request in requests:
+            self._complete(request)
+            record = request.record
+            record.environment, record.sidecar, record.extensions = first.environment, first.sidecar, first.extensions
+            if record.cold_start:
+                self._first(record, request.start_ns)
+            self._publisher.print_one(record)
+
+    def _complete(self, request: Request) -> None:
+        """Add what the segments tell."""
+        record = request.record
+        record.closed = True
+        record.kernel_kills = request.kills if record.status != "success" else 0
+        record.high_water_mark = self._history.high_water_mark
+        record.peak = self._segments.peak_between(request.start_ns, request.end_ns)
+        record.window = self._window(request)
+
+    def _window(self, request: Request) -> Window | None:
+        """What was read at the end of its last segment, or since then if that is not kept any more."""
+        last = self._segments.at(request.end_ns)
+        if last is None or last.window is None:
+            last = self._segments.at(time.time_ns())
+        return last.window if last is not None else None
+
+    def _first(self, record: InvocationRecord, start_ns: int) -> None:
+        """The environment's first request: one line of what it allows."""
+        record.initialization_type = INITIALIZATION_TYPE
+        record.init_peak = self._segments.peak_before(start_ns)
+        about = self._config, self._table, self._recorder, self._surroundings
+        notice(*about, method="vmhwm-segments", telemetry="on", hold="off")
+
+    def _died(self, request: Request) -> None:
+        """If it ended with its processes: what was known of the last moment."""
+        record = request.record
+        if record.report_came and record.error_type not in DEATHS:
+            return
+        self._complete(request)
+        record.done_ns = request.end_ns
+        if record.window is not None:
+            record.window.flight.samples = self._segments.curve()
+            self._surroundings.describe(record)
+            held_kib = self._surroundings.held_kib
+            record.ending = ending_of("failure", record, record.window, held_kib, self._recorder.holder)
+
+    def _lost(self) -> int:
+        return self._inbox.refused() + self._table.errors + self._recorder.lost + self._requests.lost

@@ -1,0 +1,36 @@
+"""The one line that says, at the first invocation, what the environment allows."""
+
+from __future__ import annotations
+
+from .log import log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .config import Config
+    from .processes import ProcessTable
+    from .recorder import Recorder
+    from .surroundings import Surroundings
+
+
+def notice(
+    config: Config,
+    table: ProcessTable,
+    recorder: Recorder,
+    surroundings: Surroundings,
+    *,
+    method: str,
+    telemetry: str,
+    hold: str,
+    problems: str = "",
+) -> None:
+    """Log it. `method` is the one there is if watermarks can be reset; `problems` a line more, if any."""
+    if recorder.refused:
+        method = f"sampled ({recorder.refused})"
+    log(
+        "info",
+        f"method={method} function processes={len(table.function())} environment={surroundings.source} "
+        f"telemetry={telemetry} hold={hold} limit={config.memory_mib or 'unknown'} MiB",
+    )
+    for problem in problems, table.oom_score_refused():
+        if problem:
+            log("info", problem)

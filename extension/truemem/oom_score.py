@@ -1,0 +1,45 @@
+"""Makes the memory hog the one that dies: raises the function's `oom_score_adj` (proc_pid_oom_score_adj(5)).
+
+The kernel kills whoever holds most, each counted with its adjustment: in thousandths of the limit. Raising it needs no
+privilege, and children inherit it. Where the function itself holds little (many small processes, files in /tmp), an
+extension would die in its stead, and with it what it knew; a small handicap is enough for that, and does not hide an
+extension that really is the hog.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from .procfs import Gone
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .procfs import Procfs
+
+
+class OomScore:
+    """`adjustment` is what each process gets at least, 0 to 1000; 0 leaves all alone."""
+
+    def __init__(self, proc: Procfs, adjustment: int) -> None:
+        self._proc = proc
+        self._adjustment = adjustment
+        self.refused = ""
+        """Why it cannot be raised here, or ""."""
+
+    def raise_for(self, pid: int) -> None:
+        """Of one process. Raises no exception."""
+        if not self._adjustment or self.refused:
+            return
+        name = f"{pid}/oom_score_adj"
+        try:
+            if int(self._proc.text(name, 16)) >= self._adjustment:
+                return  # inherited, or its own
+            descriptor = posix.open(f"{self._proc.root}/{name}", posix.O_WRONLY | posix.O_CLOEXEC)
+            try:
+                posix.write(descriptor, b"%d" % self._adjustment)
+            finally:
+                posix.close(descriptor)
+        except (Gone, ValueError, FileNotFoundError, ProcessLookupError):
+            return  # it has ended
+        except OSError as error:
+            self.refused = f"oom_score_adj: {error.strerror}"

@@ -1,0 +1,105 @@
+"""Did the invocation run out of memory? One verdict from all signals there are. Pure.
+
+No single one is enough. The platform names it, or takes it for any other exit, or for a timeout; the kernel may have
+killed a child, which the platform does not hear of; and a mark that has reached the size stays there for good.
+"""
+
+from __future__ import annotations
+
+from .window import current
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .record import InvocationRecord
+    from .window import Window
+
+AT_LIMIT = 0.97
+"""Share of the limit from which on a level is at it: functions that thrash were seen at 127 of 128 and 192 of 192."""
+
+TIMED_OUT = "timeout"
+"""Status of an invocation, and reason of a SHUTDOWN."""
+
+PLATFORM = "Runtime.OutOfMemory"
+DEATHS = (PLATFORM, "Runtime.ExitError", "Extension.Crash")
+"""The platform's words for an invocation that ended with its processes."""
+KERNEL = "kernel"
+EXIT = "exit-at-limit"
+TIMEOUT = "timeout-at-limit"
+MARK = "mark-at-limit"
+
+
+def signals(record: InvocationRecord, limit_mib: int, mark_before_mib: float) -> list[str]:
+    """The signals that fired, none where it did not run out of memory.
+
+    `mark_before_mib` is Max Memory Used of the invocation before: a mark that was at the limit already says nothing.
+    """
+    fired = []
+    if record.error_type == PLATFORM:
+        fired.append(PLATFORM)
+    if record.kernel_kills:
+        fired.append(KERNEL)
+    if not _died(record) or not limit_mib:
+        return fired
+    at_limit = record.ending is not None and record.ending.level_kib >= AT_LIMIT * limit_mib * 1024
+    reached = (record.max_memory_used_mib or 0) >= limit_mib > mark_before_mib
+    timeout = _timed_out(record)
+    if at_limit:
+        fired.append(TIMEOUT if timeout else EXIT)
+    if reached:
+        fired.append(MARK)
+    return fired
+
+
+def ending_of(
+    reason: str, record: InvocationRecord, window: Window, others_kib: int, holder: tuple[str, int, int] | None
+) -> Ending:
+    """`reason` as SHUTDOWN has it, or "".
+
+    `holder` is the function's largest process, (name, pid, KiB); `others_kib` what sidecar and extensions held."""
+    largest = max(record.extensions.items(), key=lambda item: item[1], default=None)
+    who: dict[str, object] = {}
+    if largest is not None and largest[1] > (holder[2] if holder is not None else 0):
+        who = {"extension": largest[0], "rss": round(largest[1] / 1024, 2)}
+    elif holder is not None:
+        name, pid, rss = holder
+        who = {**({"process": name} if name else {}), "pid": pid, "rss": round(rss / 1024, 2)}
+    return Ending(reason, current(window) + others_kib, window.flight.growth_kib_per_s(), who)
+
+
+def _died(record: InvocationRecord) -> bool:
+    """Did its processes end with it? The platform's word for an exit is Runtime.ExitError. (What a runtime reports
+    of itself and lives on is no death.)"""
+    if _timed_out(record):
+        return True
+    return record.ending is not None and record.error_type in (None, *DEATHS)
+
+
+def _timed_out(record: InvocationRecord) -> bool:
+    return record.status == TIMED_OUT or (record.ending is not None and record.ending.reason == TIMED_OUT)
+
+
+class Ending:
+    """What was known of an invocation's last moment."""
+
+    __slots__ = ("growth_kib_per_s", "holder", "level_kib", "reason", "samples")
+
+    def __init__(self, reason: str, level_kib: int, growth_kib_per_s: float | None, holder: dict[str, object]) -> None:
+        self.reason = reason
+        """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
+        self.level_kib = level_kib
+        """RSS of the function, this sidecar and all extensions, at the last sample."""
+        self.growth_kib_per_s = growth_kib_per_s
+        """Of the function, None with fewer than two samples."""
+        self.holder = holder
+        """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
+        self.samples: list[list[float]] = []
+        """[ms before the end, MiB of the function], oldest first."""
+
+    def document(self) -> dict[str, object]:
+        """As it stands on the record; MiB, and MiB per second."""
+        members: dict[str, object] = {"level": round(self.level_kib / 1024, 2)}
+        if self.growth_kib_per_s is not None:
+            members["growthPerSecond"] = round(self.growth_kib_per_s / 1024, 2)
+        if self.holder:
+            members["holder"] = self.holder
+        return members

@@ -1,0 +1,122 @@
+"""Which requests run, and how many at once, as telemetry tells it (Lambda Managed Instances). Pure."""
+
+from __future__ import annotations
+
+from .record import InvocationRecord
+from .telemetry import REPORT, START
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .telemetry import Event
+
+MS = 1_000_000
+
+RUNNING = 4096
+"""Requests that may run at once, as far as we know them. Those beyond are counted, and get no record."""
+
+LONGEST_NS = 1_000_000 * MS
+"""A request takes 900 s at most (developer guide, "Lambda quotas"): the report of an older one is lost."""
+
+
+class Request:
+    """One request's record, and what is kept of it until it is printed. Times are epoch ns, as telemetry gives them."""
+
+    __slots__ = ("end_ns", "kills", "record", "start_ns", "waited")
+
+    def __init__(self, record: InvocationRecord, start_ns: int) -> None:
+        self.record = record
+        self.start_ns = start_ns
+        self.end_ns = start_ns
+        self.kills = 0
+        """OOM kills while it ran."""
+        self.waited = False
+        """Its end was not yet seen when its report had come."""
+
+
+class Requests:
+    """Of one environment."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Request] = {}
+        self._ended: list[Request] = []
+        self._count = 0
+        self.lost = 0
+        """Events about requests that are not known here, and requests beyond RUNNING."""
+
+    def any(self) -> bool:
+        """Is there any whose record is not yet taken?"""
+        return bool(self._running or self._ended)
+
+    def running(self) -> int:
+        """Requests whose report has not come."""
+        return len(self._running)
+
+    def hear(self, events: list[Event], now_ns: int) -> None:
+        """What the platform says. Within a delivery the order is not certain (Telemetry API, developer guide)."""
+        unknown = {START: 0}
+        for event in sorted(events, key=lambda event: event.time_ns or unknown.get(event.kind, now_ns)):
+            if event.kind == START:
+                self._start(event, now_ns)
+            elif event.kind == REPORT:
+                self._report(event, now_ns)
+
+    def ended(self, until_ns: int) -> list[Request]:
+        """Take those whose report has come and that ended up to this time, or have been here before: the clock may have
+        been set back."""
+        due = [request for request in self._ended if request.end_ns <= until_ns or request.waited]
+        self._ended = [request for request in self._ended if request.end_ns > until_ns and not request.waited]
+        for request in self._ended:
+            request.waited = True
+        return due
+
+    def overdue(self, now_ns: int) -> list[Request]:
+        """Take those whose report will not come any more."""
+        overdue = [request for request in self._running.values() if request.start_ns < now_ns - LONGEST_NS]
+        for request in overdue:
+            request.end_ns = request.start_ns + LONGEST_NS
+            del self._running[request.record.request_id]
+        return overdue
+
+    def killed(self, count: int) -> None:
+        """The kernel has killed so many of the function's processes. Whose request it was shows in how that ends."""
+        for request in [*self._running.values(), *self._ended]:
+            request.kills += count
+
+    def rest(self, now_ns: int) -> list[Request]:
+        """Take everything: the environment ends."""
+        for request in self._running.values():
+            request.end_ns = max(now_ns, request.start_ns)
+        rest = self._ended + list(self._running.values())
+        self._ended = []
+        self._running.clear()
+        return rest
+
+    def _start(self, event: Event, now_ns: int) -> None:
+        request_id = event.request_id
+        if request_id is None or request_id in self._running or len(self._running) >= RUNNING:
+            self.lost += 1
+            return
+        self._count += 1
+        # Of one that does not say when, the peak is not bounded: it may have begun at any time.
+        start_ns = event.time_ns if event.time_ns is not None else 0
+        record = InvocationRecord(request_id, self._count, (start_ns or now_ns) // MS)
+        record.cold_start = self._count == 1
+        record.tenant_id = event.text("tenantId")
+        self._running[request_id] = Request(record, start_ns)
+        at_once = len(self._running)
+        for request in self._running.values():
+            request.record.shared_by = max(request.record.shared_by, at_once)
+
+    def _report(self, event: Event, now_ns: int) -> None:
+        request = self._running.pop(event.request_id or "", None)
+        if request is None:
+            self.lost += 1
+            return
+        request.end_ns = max(event.time_ns or now_ns, request.start_ns)
+        record = request.record
+        record.report_came = True
+        record.status, record.error_type = event.text("status"), event.text("errorType")
+        record.tenant_id = event.text("tenantId") or record.tenant_id
+        record.duration_ms = event.metric("durationMs")
+        record.max_memory_used_mib = event.metric("maxMemoryUsedMB")
+        self._ended.append(request)

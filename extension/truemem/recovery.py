@@ -1,0 +1,111 @@
+"""What a killed process left in the journal, as lines. Pure, but for the journal that it comes from.
+
+The file lies in /tmp, where the function can write as well: whatever is not what we would have written is passed over.
+"""
+
+from __future__ import annotations
+
+from . import minijson
+from .emf import document
+from .out_of_memory import KERNEL, Ending, ending_of
+from .record import MEMBERS, METRICS, InvocationRecord, metrics, properties
+from .window import Window, peak
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .config import Config
+    from .history import History
+    from .journal import Entry, Journal
+    from .recorder import Recorder
+
+
+def lines(journal: Journal, history: History, config: Config, kills: int) -> list[tuple[int | None, str]]:
+    """Each with the slot that has it: the closed records in their order, then the one that ran when the process was
+    killed. `kills`: OOM kills that the kernel has counted since; one of them may have been ours."""
+    known: list[tuple[int, int | None, list[Any], bool]] = []
+    for slot, entry in journal.records:
+        parts = _closed(entry.text)
+        if parts is None:
+            journal.printed(slot)
+        else:
+            known.append((parts[2]["invocation"], slot, parts, entry.may_repeat))
+    for entry in journal.running:
+        record = _running(entry, history, kills)
+        if record is not None and all(parts[2].get("requestId") != record.request_id for _, _, parts, _ in known):
+            members = properties(record, config.memory_mib, config.function_version)
+            parts = [record.time_ms, metrics(record), members]
+            known.append((record.invocation, journal.keep(record.invocation, minijson.dumps(parts)), parts, False))
+    known.sort(key=lambda one: one[0])
+    made: list[tuple[int | None, str]] = []
+    for _, known_slot, (time_ms, values, members), may_repeat in known:
+        members["recovered"] = True
+        if may_repeat:
+            members["mayRepeat"] = True
+        made.append((known_slot, document(time_ms, values, members, config, again=may_repeat)))
+    return made
+
+
+def _closed(text: bytes) -> list[Any] | None:
+    """Epoch ms, metrics and properties of a closed record."""
+    try:
+        time_ms, values, members = minijson.loads(text)
+        known = values.keys() <= set(METRICS) and members.keys() <= set(MEMBERS) - set(METRICS)
+        numbers = [time_ms, members["invocation"], *values.values()]
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
+    if not known or not isinstance(members.get("requestId"), str) or not all(map(_is_number, numbers)):
+        return None
+    return [int(time_ms), values, members]
+
+
+def _running(entry: Entry, history: History, kills: int) -> InvocationRecord | None:
+    """The invocation that ran, with what the curve tells."""
+    try:
+        number, time_ms, event = entry.text.split(b" ", 2)
+        request_id = minijson.loads(event)["requestId"]
+        record = InvocationRecord(request_id, int(number), int(time_ms))
+        record.cold_start = record.invocation == 1
+    except (ValueError, TypeError, KeyError):
+        return None
+    if not isinstance(request_id, str):
+        return None
+    record.environment_id = history.environment_id
+    record.closed = True
+    history.invocations = max(history.invocations, record.invocation)
+    if kills:
+        record.kernel_kills, record.signals = kills, [KERNEL]
+    try:
+        _draw(record, minijson.loads(entry.curve))
+    except (ValueError, TypeError):
+        pass  # it ran for too short a time to have one
+    return record
+
+
+def _draw(record: InvocationRecord, drawn: Any) -> None:
+    """Raises ValueError or TypeError for what is not a curve."""
+    baseline, sampled, last, level, growth, holder, samples = drawn
+    pairs = [[float(ago), float(mib)] for ago, mib in samples]
+    numbers = [baseline, sampled, last, level, growth or 0, *(n for pair in pairs for n in pair)]
+    if not all(map(_is_number, numbers)) or not isinstance(holder, dict) or len(pairs) > 64:
+        raise ValueError
+    window = Window(int(baseline), 0, True)
+    window.sampled, window.last = int(sampled), int(last)
+    record.window, record.peak = window, peak(window)
+    named = {name: holder[name] for name in ("process", "extension", "pid", "rss") if name in holder}
+    record.ending = Ending("", int(level), growth, named)
+    record.ending.samples = pairs
+
+
+def curve(record: InvocationRecord, recorder: Recorder, others_kib: int) -> str:
+    """What `_draw` reads, of the invocation that runs; `others_kib` is what sidecar and extensions hold."""
+    window = recorder.window
+    ending = ending_of("", record, window, others_kib, recorder.holder)
+    samples = window.flight.tail(record.time_ms * 1_000_000, window.flight.last_ns())
+    seen = [window.baseline, window.sampled, window.last, ending.level_kib, ending.growth_kib_per_s]
+    return minijson.dumps([*seen, ending.holder, samples])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15

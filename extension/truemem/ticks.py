@@ -1,0 +1,71 @@
+"""The sampler at work: looks at the function, writes down its curve where it may soon be needed, and says when to look
+next."""
+
+from __future__ import annotations
+
+from . import sampler
+from .flight import Drawn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .config import Config
+    from .publisher import Publisher
+    from .recorder import Recorder
+    from .surroundings import Surroundings
+
+LATE_NS = 5 * sampler.MS
+"""A tick this much behind its time means that the environment was frozen, or starved."""
+
+
+class Ticks:
+    """Of one environment. Times are monotonic ns."""
+
+    def __init__(
+        self, config: Config, recorder: Recorder, publisher: Publisher, surroundings: Surroundings, now_ns: int
+    ) -> None:
+        self._recorder = recorder
+        self._publisher = publisher
+        self._surroundings = surroundings
+        self._limit_kib = config.memory_mib * 1024
+        self._budget = sampler.Budget(config.cpu_budget, config.cpu_share, now_ns)
+        self._drawn = Drawn(self._limit_kib)
+        self._began = now_ns
+        self._moved_kib = 0
+        self._urgent = False
+        """The invocation may be about to die."""
+        self.next_ns = now_ns
+        """When the next one is due."""
+
+    def begin(self, now_ns: int, held: bool) -> None:
+        """An invocation begins."""
+        self._began = now_ns
+        self._drawn.begin()
+        self.next_ns = now_ns + (sampler.HELD_NS if held else sampler.DENSE_NS)
+
+    def look(self, now_ns: int, held: bool) -> None:
+        """One tick."""
+        recorder = self._recorder
+        self._moved_kib = recorder.sample(now_ns - self.next_ns > LATE_NS, held=held)
+        if self._drawn.due(recorder.last_sample, self._urgent):
+            self._publisher.draw(recorder, self._surroundings.held_kib)
+
+    def plan(self, done_ns: int, cost_ns: int, held: bool) -> None:
+        """The tick is done, and has used `cost_ns` of CPU time."""
+        self._budget.spend(cost_ns, done_ns)
+        age_ns = done_ns - self._began
+        interval_ns = sampler.interval_ns(age_ns, self._moved_kib, self._budget.wait_ns(done_ns), held)
+        urgent_ns = sampler.urgent_ns(self._limit_in_ns(), interval_ns)
+        self._urgent = urgent_ns is not None
+        if urgent_ns is not None:
+            interval_ns = min(interval_ns, max(urgent_ns, self._budget.wait_ns(done_ns, sampler.OVERDRAFT_NS)))
+        self.next_ns = done_ns + interval_ns
+
+    def _limit_in_ns(self) -> float | None:
+        """When everybody together would be at the limit, if the function grows on as it does."""
+        if not self._limit_kib:
+            return None
+        return self._recorder.window.flight.ns_until(self._limit_kib - self._surroundings.held_kib)
+
+    def plan_init(self, done_ns: int, found: bool) -> None:
+        """The same in the init phase; `found`: is there a runtime yet?"""
+        self.next_ns = done_ns + sampler.init_interval_ns(done_ns - self._began, found)

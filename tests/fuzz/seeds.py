@@ -1,0 +1,47 @@
+"""Where mutation begins: what each target is really given."""
+
+from __future__ import annotations
+
+import json
+
+from truemem.journal import CURVE, PAGE
+
+from tests.golden import ARCHIVE
+
+REPORT = {
+    "time": "2026-01-01T00:00:00.000Z",
+    "type": "platform.report",
+    "record": {"requestId": "one", "status": "success", "metrics": {"durationMs": 2.5, "maxMemoryUsedMB": 94}},
+}
+START = {"type": "platform.initStart", "record": {"instanceId": "2026/11/21/[1]abc", "phase": "init"}}
+DROPPED = {"type": "platform.logsDropped", "record": {"droppedRecords": 3}}
+BATCH = json.dumps([REPORT, START, DROPPED]).encode()
+
+
+def journal() -> bytes:
+    """What a killed sidecar leaves: one invocation closed, one running, with its curve. Empty pages are left out."""
+    event = b'{"eventType":"INVOKE","requestId":"two"}'
+    history = b'["","2026/11/21/[1]abc",1,52000,94.0,0]\n'
+    curve = b'[1000,2000,1500,2500,12.5,{"process":"python3","pid":12,"rss":1500},[[100,1.5],[0,2.5]]]\n'
+    closed = b'W[1790000000000,{"PeakRSS":12.5},{"requestId":"one","invocation":1,"method":"vmhwm"}]\n'
+    running = (b"2 1790000001000 " + event + b"\n").ljust(CURVE, b"\0") + curve
+    return b"".join(page.ljust(PAGE, b"\0") for page in (history, running, b"", closed, b"P" + closed[1:]))
+
+
+def seeds() -> dict[str, list[bytes]]:
+    """By target."""
+    proc = [part.partition("\n")[2].encode() for part in ARCHIVE.read_text().split("\n--- ")]
+    post = b"\x07POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(BATCH), BATCH)
+    chunked = b"\xffHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4;x=y\r\nhell\r\n1\r\no\r\n0\r\n\r\n"
+    return {
+        "http": [post, chunked, b"\x01HTTP/1.1 200 OK\r\n\r\nbody"],
+        "telemetry_batch": [BATCH],
+        "json": [BATCH, b"[" * 5000, b'{"a":' * 5000],
+        "proc_files": proc,
+        "cgroup_files": [b"0::/a\n5:memory:/b\n", b"123456\n"],
+        "netlink": [bytes(16), (72).to_bytes(4, "little") + b"\x14" + bytes(67)],
+        "address": [b"127.0.0.1:9001", b"[::1]:9001"],
+        "settings": [b"\x02Stage=prod, Team=ml\0\x0a1024", b"\x04always\0\x000\0\x07100", b"\x051%\0\x01My/Space"],
+        "on_off": [b"true", b"off"],
+        "journal": [journal()],
+    }

@@ -1,0 +1,123 @@
+"""Whatever takes bytes from outside: each target takes any at all, and fails if something else than the domain's own
+error comes out. For hypothesis (test_parsers.py) and for libFuzzer (guided.py)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from truemem import cgroup, http1, inet_diag, minijson, oom_kills, procfs, recovery, switch, telemetry
+from truemem.config import NAMES, Config
+from truemem.history import History
+from truemem.journal import SIZE, Journal
+from truemem.ledger import Ledger
+from truemem.record import InvocationRecord
+
+LIMIT = 5000
+SETTINGS = [f"TRUEMEM_{name}".encode() for name in NAMES]
+PLATFORM = [
+    b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+    b"AWS_LAMBDA_FUNCTION_NAME",
+    b"AWS_LAMBDA_FUNCTION_VERSION",
+    b"AWS_LAMBDA_INITIALIZATION_TYPE",
+    b"AWS_LAMBDA_LOG_LEVEL",
+]
+
+
+def http(data: bytes) -> None:
+    """In pieces as the first byte says, and the rest at the end."""
+    reader = http1.Reader(LIMIT)
+    step = data[0] + 1 if data else 1
+    with suppress(http1.Malformed):
+        for start in range(1, len(data), step):
+            reader.feed(data[start : start + step])
+            while message := reader.take():
+                assert len(message.body) <= LIMIT
+        assert reader.held <= 2 * (LIMIT + http1.HEAD_LIMIT)
+        while reader.held or reader.start_line:
+            reader.take(at_end=True)
+
+
+def telemetry_batch(data: bytes) -> None:
+    with suppress(ValueError):
+        events, bad = telemetry.parse_batch(data)
+        assert bad >= 0
+        ledger = Ledger()
+        record = InvocationRecord("one", 1, 0)
+        ledger.open(record)
+        for event in events:
+            event.record["requestId"] = "one"
+            ledger.join(event)
+            assert len(event.text("instanceId") or "") <= telemetry.TEXT_LIMIT
+        assert len(record.error_type or "") <= telemetry.TEXT_LIMIT
+
+
+def json(data: bytes) -> None:
+    with suppress(ValueError):
+        minijson.dumps(minijson.loads(data))
+
+
+def proc_files(data: bytes) -> None:
+    for parse in procfs.parse_status, procfs.parse_stat, procfs.parse_statm, procfs.parse_meminfo:
+        with suppress(procfs.Gone):
+            parse(data)
+    procfs.parse_last_pid(data)
+    oom_kills.parse(data)
+
+
+def cgroup_files(data: bytes) -> None:
+    cgroup.parse_membership(data)
+    with suppress(procfs.Gone):
+        cgroup.parse_bytes(data)
+
+
+def netlink(data: bytes) -> None:
+    with suppress(inet_diag.DiagError):
+        inet_diag.parse(data)
+
+
+def address(data: bytes) -> None:
+    """The runtime's AWS_LAMBDA_RUNTIME_API is what the function says it is."""
+    with suppress(inet_diag.DiagError):
+        inet_diag.InetDiag(data.decode("latin-1")).close()
+
+
+def settings(data: bytes) -> None:
+    """`name index` `value`, by NUL: as the kernel gives an environment, none has one inside."""
+    variables = {}
+    for part in data.split(b"\0"):
+        known = [*SETTINGS, *PLATFORM, b"TRUEMEM_" + part[1:9]]
+        variables[known[(part[0] if part else 0) % len(known)]] = part[1:]
+    config = Config(variables)
+    assert config.memory_mib >= 0
+    minijson.dumps([config.namespace, config.dimensions, config.properties, config.function_name, config.problems])
+
+
+def on_off(data: bytes) -> None:
+    with suppress(ValueError):
+        switch.parse(data.decode("latin-1"))
+
+
+def journal(data: bytes) -> None:
+    """A file in /tmp that the function has written."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal"
+        path.write_bytes(data[:SIZE].ljust(SIZE, b"\0"))
+        path.chmod(0o600)
+        read = Journal(str(path))
+        assert read.problem == ""
+        history = History()
+        if read.history:
+            history.take_over(read.history)
+        for _, line in recovery.lines(read, history, Config({}), kills=1):
+            assert len(line) < SIZE
+        history.text()
+        read.remove()
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    made.__name__: made
+    for made in (http, telemetry_batch, json, proc_files, cgroup_files, netlink, address, settings, on_off, journal)
+}

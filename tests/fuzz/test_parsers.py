@@ -1,0 +1,72 @@
+"""Any bytes at all, and what is really sent with something happened to it, at everything that takes bytes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.cgroup import Level
+from truemem.oom_score import OomScore
+from truemem.processes import ProcessTable
+from truemem.procfs import Procfs
+from truemem.record import InvocationRecord
+from truemem.recorder import Recorder
+from truemem.surroundings import Surroundings
+
+from tests.fuzz.seeds import seeds
+from tests.fuzz.targets import TARGETS
+from tests.golden import unpack
+
+SEEDS = seeds()
+
+SPECIAL = [b"\0", b"\n", b"\r\n\r\n", b"-1", b"9" * 30, b"9" * 5000, b"\xff", b'"', b"[", b"{", b"null", b"NaN", b")"]
+
+
+@st.composite
+def mutated(draw: st.DrawFn, seed: bytes) -> bytes:
+    """Pieces replaced, repeated, left out, put in; cut off."""
+    data = bytearray(seed)
+    for _ in range(draw(st.integers(0, 6))):
+        at = draw(st.integers(0, len(data)))
+        end = min(len(data), at + draw(st.integers(0, 40)))
+        data[at:end] = draw(st.binary(max_size=20) | st.sampled_from([*SPECIAL, bytes(data[at:end]) * 2]))
+    return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@given(st.data())
+def test_any_bytes_give_a_value_or_the_domains_own_error(name: str, data: st.DataObject) -> None:
+    seed = data.draw(st.sampled_from(SEEDS[name]))
+    TARGETS[name](data.draw(st.binary(max_size=300) | mutated(seed)))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_is_really_sent_is_taken(name: str) -> None:
+    for seed in SEEDS[name]:
+        TARGETS[name](seed)
+
+
+@pytest.mark.parametrize("tree", ["lambda", "proxy"])
+@given(data=st.data())
+def test_a_proc_that_says_anything_is_read_to_its_end(tree: str, data: st.DataObject) -> None:
+    """Its owner is the kernel, but names, command lines and environments are the function's."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = unpack(tree, Path(folder))
+        files = sorted(path for path in root.rglob("*") if path.is_file())
+        for path in data.draw(st.lists(st.sampled_from(files), max_size=4)):
+            path.write_bytes(data.draw(mutated(path.read_bytes())))
+        first = os.open(os.devnull, os.O_RDONLY)
+        proc = Procfs(str(root))
+        table = ProcessTable(proc, "127.0.0.1:9001", oom_score=OomScore(proc, 100))
+        recorder = Recorder(table, proc, 512 * 1024)
+        recorder.find()
+        recorder.settle(recorder.close(recorder.cut(), None))
+        recorder.sample(late=True)
+        table.adopt_elsewhere()
+        table.runtime_address()
+        Surroundings(table, Level(proc, str(root / "sys/fs/cgroup"))).describe(InvocationRecord("one", 1, 0))
+        os.closerange(first, first + 200)  # the sidecar keeps them for as long as it lives

@@ -1,0 +1,107 @@
+"""The sidecar itself is killed: what it knew is printed by the next process of the environment, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from truemem.journal import CURVE, PAGE
+
+from tests.scenarios.environment import Environment, Record
+
+FOLDER = Path("tmp")
+
+
+def kill(environment: Environment) -> None:
+    os.kill(environment.local.processes()[f"extension:{environment.name}"], signal.SIGKILL)
+
+
+def journals(environment: Environment) -> list[Path]:
+    return list((environment.local.environment_dir / FOLDER).glob(".truemem-*"))
+
+
+def test_what_ran_and_what_waited_for_its_report_are_told_by_the_next_process() -> None:
+    with Environment() as environment:
+        environment.invoke(mib=5)
+        environment.invoke(mib=9)
+        running = threading.Thread(target=environment.attempt, kwargs={"mib": 60, "ms": 10_000})
+        running.start()
+        touched = threading.Event()
+        while not _level_reached(environment, 60):
+            touched.wait(0.01)
+        kill(environment)
+        running.join()
+        environment.invoke(mib=5)
+        records = {record.requestId: record for record in environment.records()}
+    ids = [made.request_id for made in environment.invocations]
+    assert list(records) == ids
+    assert [records[each].invocation for each in ids] == [1, 2, 3, 4]
+    assert {record.environmentId for record in records.values()} == {records[ids[0]].environmentId}
+    died = records[ids[2]]
+    assert died.recovered is True
+    assert (died.method, died.peakUpper, died.OutOfMemory) == ("sampled", None, None)
+    assert died.PeakRSS > 60
+    assert died.lastSamples[-1][1] > 60
+    after = records[ids[3]]
+    assert (after.coldStart, after.suppressedInit, after.recovered) == (None, True, None)
+    assert after.highWaterMark >= records[ids[1]].PeakRSS
+
+
+def _level_reached(environment: Environment, mib: int) -> bool:
+    """Has the function touched so much, and the sidecar written it down?"""
+    (journal,) = journals(environment)
+    pages = journal.read_bytes()
+    curves = [pages[at : pages.index(b"\n", at)] for at in (PAGE + CURVE, 2 * PAGE + CURVE)]
+    return any(curve.startswith(b"[") and json.loads(curve)[1] > mib * 1024 for curve in curves)
+
+
+def test_the_journal_is_private_and_gone_when_the_environment_ends() -> None:
+    with Environment() as environment:
+        environment.invoke()
+        (journal,) = journals(environment)
+        about = journal.stat()
+        assert about.st_mode & 0o777 == 0o600
+        assert about.st_size < 100_000
+        environment.local.stop()
+        assert not journal.exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "garbage"])
+def test_whatever_lies_in_its_place_is_not_touched_and_nothing_fails(kind: str, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(b"precious")
+    with Environment(freeze="off") as environment:
+        environment.invoke()
+        (journal,) = journals(environment)
+        kill(environment)
+        while any(name.startswith("extension") for name in environment.local.processes()):
+            threading.Event().wait(0.01)
+        journal.unlink()
+        if kind == "link":
+            journal.symlink_to(target)
+        elif kind == "folder":
+            journal.mkdir()
+        else:
+            journal.write_bytes(os.urandom(86_016))
+        environment.attempt()
+        answer = environment.invoke(mib=7)
+        records = environment.records()
+    assert answer["touched"] == 7 * 1024
+    assert target.read_bytes() == b"precious"
+    assert records[-1].requestId == environment.invocations[-1].request_id
+
+
+def test_switched_off_there_is_no_file() -> None:
+    with Environment(environment={"TRUEMEM_JOURNAL": "off"}) as environment:
+        environment.invoke()
+        assert journals(environment) == []
+        assert _only(environment.records()).recovered is None
+
+
+def _only(records: list[Record]) -> Record:
+    (record,) = records
+    return record

@@ -1,0 +1,112 @@
+"""Lives that are not init, invocations, spindown: what the records say of each, and that nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.local import Function
+
+from tests.scenarios.environment import Environment, Record
+
+HERE = Path(__file__).parent
+LOCAL = HERE.parent / "local" / "functions"
+DYING = HERE / "extensions" / "dying.py"
+
+
+def told(environment: Environment) -> list[Record]:
+    """The records: one for each invocation, in order."""
+    records = environment.records()
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    assert {record.environmentId for record in records} == {environment.local.log_stream}
+    return records
+
+
+def members(records: list[Record], *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(record.document.get(name) for name in names) for record in records]
+
+
+def test_an_environment_goes_on_after_a_reset() -> None:
+    with Environment(timeout_s=1.5) as environment:
+        environment.invoke(mib=40)
+        environment.attempt(mib=5, ms=60_000)
+        environment.invoke(mib=5)
+        environment.attempt("leave", ms=20)
+        environment.invoke(mib=5)
+        records = told(environment)
+    assert members(records, "invocation", "coldStart", "suppressedInit", "status", "errorType") == [
+        (1, True, None, "success", None),
+        (2, None, None, "timeout", None),
+        (3, None, True, "success", None),
+        (4, None, None, "error", "Runtime.ExitError"),
+        (5, None, True, "success", None),
+    ]
+    assert {record.highWaterMark for record in records} == {records[0].PeakRSS}
+    assert [record.ending is not None for record in records] == [False, True, False, True, False]
+    assert [record.initPeakRSS is not None for record in records] == [True, False, True, False, True]
+
+
+@pytest.mark.parametrize(("function", "init_timeout_s"), [("init_fails.py", None), ("init_hangs.py", 0.5)])
+def test_an_init_that_fails_is_done_again_within_the_first_invocation(
+    function: str, init_timeout_s: float | None
+) -> None:
+    with Environment(LOCAL / function, init_timeout_s=init_timeout_s) as environment:
+        answer = environment.attempt()
+        environment.attempt()
+        records = environment.records()
+    if answer.function_error:  # it failed in the invocation as well: no INVOKE ever reached an extension
+        assert records == []
+        return
+    assert members(records, "invocation", "coldStart", "suppressedInit") == [(1, True, True), (2, None, None)]
+
+
+def test_another_extension_that_dies_takes_the_invocation_with_it() -> None:
+    with Environment(extensions=[DYING]) as environment:
+        environment.invoke(mib=5)
+        environment.attempt(mib=30, ms=10_000)
+        environment.invoke(mib=5)
+        records = told(environment)
+    died = records[1]
+    assert (died.status, died.errorType, died.OutOfMemory) == ("error", "Extension.Crash", None)
+    assert died.ending["level"] > died.lastSamples[-1][1] > 0
+    assert (records[2].invocation, records[2].suppressedInit) == (3, True)
+
+
+def test_provisioned_concurrency_waits_between_its_init_and_its_first_use() -> None:
+    with Environment(initialization="provisioned-concurrency") as environment:
+        environment.local.settle()
+        environment.invoke(mib=5)
+        environment.invoke(mib=5)
+        records = told(environment)
+    assert members(records, "initializationType", "coldStart", "invocation") == [
+        ("provisioned-concurrency", True, 1),
+        (None, None, 2),
+    ]
+    assert records[0].initPeakRSS is not None
+    assert records[0].durationMs is not None
+
+
+def test_after_a_restore_ids_and_marks_are_this_environments_own() -> None:
+    function = Function.from_handler(f"{LOCAL / 'snap_start.py'}:handler")
+    with Environment(function, initialization="snap-start") as environment:
+        environment.local.settle()
+        snapshot = environment.local.log_stream
+        environment.attempt()
+        environment.attempt()
+        records = told(environment)
+    assert environment.local.log_stream != snapshot
+    assert members(records, "invocation", "initializationType", "coldStart", "initPeakRSS") == [
+        (1, "snap-start", True, None),
+        (2, None, None, None),
+    ]
+    assert records[0].highWaterMark == records[0].PeakRSS  # not the snapshot's
+
+
+def test_a_tenant_is_a_property() -> None:
+    with Environment() as environment:
+        for _ in range(2):
+            environment.invocations.append(environment.local.invoke({"do": "hold"}, tenant_id="blue"))
+        records = told(environment)
+    assert [record.tenantId for record in records] == ["blue", "blue"]
+    assert "blue" not in records[0].document["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]

@@ -1,0 +1,190 @@
+"""On Managed Instances requests overlap, and nobody tells whose memory is whose: what each record may still say."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.local import Invocation
+
+from tests.scenarios.environment import FUNCTIONS, SIDECAR, SLACK_MIB, Environment, Record
+
+WORKERS = 3
+PROCESSES = WORKERS + 1
+"""The runtime forks its workers."""
+LIMIT_MIB = 2048
+PATIENCE_S = 30
+
+
+@pytest.fixture
+def meeting() -> Iterator[str]:
+    """A folder where the function's processes, of another user, can meet."""
+    with tempfile.TemporaryDirectory(prefix="truemem-meet-") as folder:
+        Path(folder).chmod(0o777)
+        yield folder
+
+
+def managed(**settings: Any) -> Environment:
+    return Environment(FUNCTIONS / "together.py", managed_instances=WORKERS, memory_mib=LIMIT_MIB, **settings)
+
+
+def attempt_all(environment: Environment, events: Sequence[dict[str, Any]]) -> list[Invocation]:
+    """Invoke with all of them, as many at once as there are workers; in the events' order."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(environment.local.invoke, events))
+
+
+def invoke_all(environment: Environment, events: Sequence[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """The same; each one's request id and answer."""
+    answered = []
+    for invocation in attempt_all(environment, events):
+        assert invocation.function_error is None, invocation.payload
+        assert isinstance(invocation.payload, dict)
+        answered.append((invocation.request_id, invocation.payload))
+    return answered
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+
+
+def wait_for_lines(environment: Environment, count: int) -> None:
+    wait_until(lambda: len(environment.local.extension_stdout(environment.name)) >= count)
+
+
+def warm_up(environment: Environment) -> None:
+    """One request; its line shows that the function's processes are known."""
+    invoke_all(environment, [{"mib": 1}])
+    wait_for_lines(environment, 1)
+
+
+def records_by_id(environment: Environment) -> dict[str, Record]:
+    records = environment.records()
+    by_id = {record.requestId: record for record in records}
+    assert len(by_id) == len(records)
+    return by_id
+
+
+def test_requests_that_ran_at_once_have_the_peak_of_all_and_the_next_one_has_its_own(meeting: str) -> None:
+    together = [{"mib": mib, "ms": 60, "meet": meeting, "of": WORKERS} for mib in (20, 50, 80)]
+    with managed() as environment:
+        answers = invoke_all(environment, together)
+        wait_for_lines(environment, WORKERS)
+        ((alone, _),) = invoke_all(environment, [{"mib": 5, "ms": 60}])
+        wait_for_lines(environment, WORKERS + 1)
+        records = records_by_id(environment)
+        log = environment.log()
+
+    assert len({answer["pid"] for _, answer in answers}) == WORKERS
+    for request_id, answer in answers:
+        record = records[request_id]
+        assert record.sharedBy == WORKERS
+        assert record.PeakRSS == pytest.approx(answer["all"] / 1024, abs=PROCESSES * SLACK_MIB)
+        assert record.peakLower <= record.PeakRSS <= record.peakUpper
+        assert record.highWaterMark >= record.PeakRSS
+        assert (record.method, record.processes, record.status) == ("vmhwm-segments", PROCESSES, "success")
+        assert record.holders["function"] == record.CurrentRSS
+        assert record.durationMs >= 60
+        assert record.baselineRSS is None
+        assert record.MaxMemoryUsed is None
+    assert sorted(record.invocation for record in records.values()) == [1, 2, 3, 4]
+    assert records[alone].sharedBy == 1
+    assert records[alone].PeakRSS < max(answer["all"] for _, answer in answers) / 1024 - 100
+    (first,) = [record for record in records.values() if record.coldStart]
+    assert first.initializationType == "lambda-managed-instances"
+    assert log.count("method=vmhwm-segments") == 1
+
+
+def test_no_record_is_below_what_its_own_worker_held() -> None:
+    chance = random.Random(2026)
+    events = [{"mib": chance.choice([1, 5, 20, 64]), "ms": chance.choice([0, 1, 5, 30])} for _ in range(60)]
+    with managed() as environment:
+        answers = invoke_all(environment, events)
+        wait_for_lines(environment, len(events))
+        records = records_by_id(environment)
+        started = [event for event in environment.local.events if event["type"] == "platform.start"]
+
+    assert records.keys() == {request_id for request_id, _ in answers}
+    for request_id, answer in answers:
+        record = records[request_id]
+        assert record.peakUpper >= record.PeakRSS >= answer["own"] / 1024 - SLACK_MIB, record
+        assert (record.peakLower or 0) <= record.PeakRSS
+        assert 1 <= record.sharedBy <= WORKERS
+        assert not record.reportMissing
+        assert not record.dropped
+    assert [event["record"]["requestId"] for event in started] == sorted(
+        records, key=lambda request_id: records[request_id].invocation
+    )
+
+
+def test_shutdown_prints_what_has_not_been_printed(meeting: str) -> None:
+    """The reports come just before it, while the function's processes are gone already."""
+    events = [{"mib": 10, "meet": meeting, "of": WORKERS} for _ in range(WORKERS)]
+    with managed() as environment:
+        warm_up(environment)
+        answers = invoke_all(environment, events)
+        records = records_by_id(environment)
+    assert len(records) == 1 + WORKERS
+    for request_id, answer in answers:
+        record = records[request_id]
+        assert record.method == ("sampled" if record.peakUpper is None else "vmhwm-segments")
+        assert record.peakUpper is None or record.peakUpper >= answer["own"] / 1024 - SLACK_MIB
+        assert (record.status, record.reportMissing) == ("success", None)
+
+
+def test_telemetry_may_come_in_any_order() -> None:
+    with managed(telemetry_fault="out-of-order") as environment:
+        answers = invoke_all(environment, [{"mib": 1, "ms": 2} for _ in range(12)])
+        wait_for_lines(environment, len(answers))
+        records = records_by_id(environment)
+    assert records.keys() == {request_id for request_id, _ in answers}
+    assert not [record for record in records.values() if record.dropped or record.reportMissing]
+
+
+def test_a_runtime_that_is_killed_leaves_the_end_of_its_curve(meeting: str) -> None:
+    events: list[dict[str, Any]] = [{"mib": 30, "ms": 1000, "meet": meeting, "of": 2} for _ in range(2)]
+    events[1]["do"] = "die"
+    with managed() as environment:
+        warm_up(environment)
+        made = attempt_all(environment, events)
+        wait_for_lines(environment, 1 + 2)
+        records = records_by_id(environment)
+    for invocation in made:
+        record = records[invocation.request_id]
+        assert invocation.function_error is not None
+        assert record.status == "error"
+        assert record.ending["level"] > 30
+        assert max(level for _, level in record.lastSamples) > 60
+        assert record.sharedBy == 2
+        assert record.peakUpper is None or record.peakUpper >= 30
+
+
+def test_registered_for_shutdown_only_and_told_so_by_the_platform_if_need_be(tmp_path: Path) -> None:
+    """An environment that does not say what it is refuses INVOKE all the same."""
+    unaware = tmp_path / SIDECAR.name
+    unaware.write_text(f"#!/bin/sh\nunset AWS_LAMBDA_INITIALIZATION_TYPE\nexec {SIDECAR}\n")
+    unaware.chmod(0o755)
+    tmp_path.chmod(0o755)
+    with managed(sidecar=unaware) as environment:
+        ((request_id, _),) = invoke_all(environment, [{"mib": 5}])
+        wait_for_lines(environment, 1)
+        assert records_by_id(environment)[request_id].method == "vmhwm-segments"
+    extension = next(event for event in environment.local.events if event["type"] == "platform.extension")
+    assert extension["record"]["events"] == ["SHUTDOWN"]
+
+
+def test_without_telemetry_it_says_so_and_is_silent() -> None:
+    with managed(telemetry=202) as environment:
+        invoke_all(environment, [{"mib": 5} for _ in range(3)])
+        assert environment.records() == []
+        log = environment.log()
+    assert log.count("truemem WARN telemetry=not supported here: on Managed Instances") == 1

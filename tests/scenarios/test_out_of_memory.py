@@ -1,0 +1,91 @@
+"""Out of memory, with real kills by the kernel: what the record of that hour says, and who it blames."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.local.conftest import needs_cgroups
+from tests.scenarios.environment import Environment, Record
+
+pytestmark = needs_cgroups
+
+
+def killed(environment: Environment, do: str = "hold", **event: float) -> Record:
+    """One invocation before it, the one that dies, one after it; the record of the second, the only one that counts."""
+    environment.invoke(mib=3)
+    assert environment.attempt(do, **event).function_error == "Unhandled"
+    environment.invoke(mib=3)
+    records = environment.records()
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    assert [record.OutOfMemory for record in records[::2]] == [None, None]
+    return records[1]
+
+
+def test_the_invocation_that_was_killed_tells_the_end_of_its_curve() -> None:
+    with Environment(memory_mib=128) as environment:
+        record = killed(environment, mib=400)
+    assert record.OutOfMemory == 1
+    assert {"Runtime.OutOfMemory", "kernel"} <= set(record.outOfMemory["signals"])
+    assert (record.status, record.errorType, record.closedBy) == ("error", "Runtime.OutOfMemory", "shutdown")
+    levels = [mib for _, mib in record.lastSamples]
+    assert record.ending["level"] > levels[0]
+    assert record.ending["growthPerSecond"] > 0
+    assert record.ending["holder"]["rss"] == levels[-1] == record.CurrentRSS
+    assert record.ending["holder"]["process"].startswith("python")
+    ago = [ms for ms, _ in record.lastSamples]
+    assert ago == sorted(ago, reverse=True)
+    assert len(json.dumps([record.lastSamples, record.ending])) < 2048
+
+
+def test_a_child_that_was_killed_while_its_function_lives() -> None:
+    with Environment(memory_mib=128) as environment:
+        environment.invoke("hog", mib=400, ms=60)
+        environment.invoke(mib=3)
+        first, second = environment.records()
+    assert first.outOfMemory == {"signals": ["kernel"]}
+    assert first.OutOfMemory == 1
+    assert first.lastSamples is None  # it did not die
+    assert second.OutOfMemory is None
+
+
+def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not() -> None:
+    with Environment(memory_mib=128, timeout_s=1.5, memory_limit="watch") as environment:
+        environment.invoke(mib=3)
+        resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
+        environment.attempt(mib=127 - resting, ms=60_000)
+        environment.attempt(mib=20, ms=60_000)
+        _, full, modest = environment.records()
+    assert full.status == modest.status == "timeout"
+    assert "timeout-at-limit" in full.outOfMemory["signals"]
+    assert full.ending["level"] >= 0.97 * 128
+    assert modest.OutOfMemory is None
+    assert modest.ending["level"] < 100
+    assert modest.lastSamples[-1][1] > 20
+
+
+@pytest.mark.parametrize("do", ["crash", "leave"])
+def test_a_crash_is_not_even_where_the_mark_is_at_the_size_already(do: str) -> None:
+    with Environment(memory_mib=128) as environment:
+        environment.attempt(mib=400)
+        environment.attempt(do, mib=20, ms=40)
+        first, second = environment.records()
+    assert first.OutOfMemory == 1
+    assert (second.errorType, second.OutOfMemory) == ("Runtime.ExitError", None)
+    assert second.lastSamples[-1][1] > 20
+    assert second.highWaterMark == first.highWaterMark  # the environment's history goes on
+
+
+@pytest.mark.parametrize(("setting", "expected"), [(None, 100), ("300", 300), ("0", 0)])
+def test_the_function_is_to_die_before_us(setting: str | None, expected: int) -> None:
+    with Environment(environment={"TRUEMEM_OOM_SCORE_ADJ": setting} if setting else {}) as environment:
+        environment.invoke()
+        scores = {
+            name: int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+            for name, pid in environment.local.processes().items()
+        }
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    assert scores == {"runtime": max(expected, own), f"extension:{environment.name}": own}

@@ -1,0 +1,245 @@
+"""On Managed Instances nothing that happens keeps the sidecar from answering SHUTDOWN, or ends it before."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import pytest
+from truemem import log as log_module
+from truemem.cgroup import Level
+from truemem.config import Config
+from truemem.lambda_api import ApiError
+from truemem.listener import Listener
+from truemem.managed import Managed
+from truemem.oom_kills import OomKills
+from truemem.processes import FUNCTION, Process
+from truemem.procfs import Procfs
+from truemem.recorder import Recorder
+from truemem.segments import RESOLUTION_NS
+from truemem.surroundings import Surroundings
+
+PATIENCE_S = 30
+
+
+@pytest.fixture(autouse=True)
+def fresh_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process, one log: other tests have their own settings of it, and use it up."""
+    monkeypatch.setattr(log_module, "_left", log_module.LINES)
+    monkeypatch.setattr(log_module, "_threshold", 0)
+
+
+class Api:
+    """The Extensions API, in this process."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self.waiting = False
+        self.asked = 0
+        self.failing = 0
+        """So many of the next events cannot be received."""
+        self.refusing = 0
+        """So many of the next requests for an event cannot be sent."""
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def send_next(self) -> None:
+        self.asked += 1
+        if self.refusing:
+            self.refusing -= 1
+            raise ApiError("event/next: refused")
+        self.waiting = True
+
+    def receive_event(self) -> bytes:
+        self.waiting = False
+        body = self._ours.recv(4096)
+        if self.failing:
+            self.failing -= 1
+            raise ApiError("event/next: broken")
+        return body
+
+    def send(self, event: bytes) -> None:
+        self._theirs.sendall(event)
+
+    def shut_down(self, reason: str = "spindown") -> None:
+        deadline = round(time.time() * 1000) + 2000
+        event = {"eventType": "SHUTDOWN", "shutdownReason": reason, "deadlineMs": deadline}
+        self.send(json.dumps(event).encode())
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+
+class Table:
+    """This process is the function."""
+
+    def __init__(self) -> None:
+        self.errors = 0
+        self.processes = [Process(os.getpid(), 1, 1, FUNCTION, Procfs().process(os.getpid()))]
+
+    def function(self) -> list[Process]:
+        return self.processes
+
+    def others(self) -> list[Process]:
+        return []
+
+    def changed(self) -> bool:
+        return False
+
+    def scan(self) -> None:
+        pass
+
+    def oom_score_refused(self) -> str:
+        return ""
+
+
+class Running:
+    """A sidecar in a thread, and the platform's side of it."""
+
+    def __init__(self, listener: Listener | None) -> None:
+        self.api = Api()
+        self.listener = listener
+        table: Any = Table()
+        proc = Procfs()
+        level = Level(proc)
+        self.recorder = Recorder(table, proc)
+        config = Config({b"AWS_LAMBDA_FUNCTION_NAME": b"f", b"TRUEMEM_CPU_BUDGET": b"50"})
+        api: Any = self.api
+        self.sidecar = Managed(
+            api, listener, "not here", config, table, self.recorder, Surroundings(table, level), OomKills(level)
+        )
+        self._thread = threading.Thread(target=self.sidecar.run, daemon=True)
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        wait_until(lambda: self.api.waiting)
+        known_from = time.time_ns() + 2 * RESOLUTION_NS
+        wait_until(lambda: time.time_ns() > known_from)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        self.api.close()
+
+    def deliver(self, body: bytes) -> int:
+        """As the platform does; the status of the answer."""
+        assert self.listener is not None
+        connection = http.client.HTTPConnection("127.0.0.1", self.listener.port, timeout=PATIENCE_S)
+        connection.request("POST", self.listener.path, body)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    def tell(self, kind: str, request_id: str, **record: Any) -> None:
+        moment = time.time_ns() // 1_000_000
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment // 1000)) + f".{moment % 1000:03d}Z"
+        event = {"time": stamp, "type": kind, "record": {"requestId": request_id, **record}}
+        assert self.deliver(json.dumps([event]).encode()) == 200
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.005)
+
+
+def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+
+
+def test_a_request_gets_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(Listener()) as running:
+        running.tell("platform.start", "a")
+        running.tell("platform.report", "a", status="success", metrics={"durationMs": 1.5})
+        running.api.shut_down()
+    (line,) = lines(capfd)
+    assert (line["requestId"], line["status"], line["durationMs"], line["sharedBy"]) == ("a", "success", 1.5, 1)
+    assert line["peakUpper"] >= line["PeakRSS"] >= 10
+
+
+def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(Listener()) as running:
+        running.tell("platform.start", "a")
+        running.api.shut_down()
+    (line,) = lines(capfd)
+    assert (line["requestId"], line["reportMissing"]) == ("a", True)
+    assert line["PeakRSS"] >= 10
+
+
+def test_what_cannot_be_understood_is_counted(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(Listener()) as running:
+        for garbage in (b"{", b'{"a":1}', b'[1,{"type":2}]'):
+            assert running.deliver(garbage) == 200
+        running.tell("platform.start", "a")
+        running.tell("platform.report", "a")
+        running.api.shut_down()
+    (line,) = lines(capfd)
+    assert line["dropped"] == 4
+
+
+def test_next_that_fails_is_asked_for_again(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(Listener()) as running:
+        running.api.failing = 1
+        running.api.send(b"broken")
+        wait_until(lambda: running.api.asked == 2)
+        running.api.shut_down()
+    assert "event/next: broken" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("listener", [None, Listener])
+def test_next_that_cannot_be_sent_is_tried_again(listener: type[Listener] | None) -> None:
+    running = Running(listener() if listener else None)
+    running.api.refusing = 3
+    with running:
+        assert running.api.asked == 4
+        running.api.shut_down()
+
+
+def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = Running(Listener())
+    failed = threading.Event()
+
+    def fail() -> None:
+        failed.set()
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(running.recorder, "cut", fail)
+    with running:
+        running.tell("platform.start", "a")
+        assert failed.wait(PATIENCE_S)
+        running.tell("platform.report", "a")
+        running.api.shut_down()
+    captured = capfd.readouterr()
+    assert "a bug" in captured.err
+    line = json.loads(captured.out)
+    assert line["requestId"] == "a"
+    assert "PeakRSS" not in line
+    assert line["dropped"] >= 1
+
+
+def test_an_event_that_is_no_json_ends_it_all_the_same() -> None:
+    with Running(Listener()) as running:
+        running.api.send(b'"SHUTDOWN"')
+
+
+def test_without_telemetry_it_only_waits(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(None) as running:
+        running.api.shut_down("failure")
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "telemetry=not here: on Managed Instances" in captured.err

@@ -1,0 +1,96 @@
+"""The kernel's count of OOM kills, wherever it is; and the processes that are to die first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.cgroup import Level
+from truemem.oom_kills import OomKills, parse
+from truemem.oom_score import OomScore
+from truemem.procfs import Procfs
+
+V1 = "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"
+V2 = "low 0\nhigh 0\nmax 31\noom 2\noom_kill {}\noom_group_kill 0\n"
+VMSTAT = "nr_free_pages 5\n" * 600 + "oom_kill {}\nnuma_hit 9\n"
+
+
+def level(folder: Path, source: str) -> Level:
+    made = Level(Procfs("/nowhere"))
+    made.source, made.folder = source, str(folder)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "text"),
+    [("cgroup1", "memory.oom_control", V1), ("cgroup2", "memory.events", V2), ("meminfo", "vmstat", VMSTAT)],
+)
+def test_it_counts_on(tmp_path: Path, source: str, name: str, text: str) -> None:
+    file = tmp_path / name
+    file.write_text(text.format(3))
+    kills = OomKills(level(tmp_path, source), vmstat=str(tmp_path / "vmstat"))
+    assert (kills.seen, kills.more()) == (3, 0)
+    file.write_text(text.format(5))
+    assert (kills.more(), kills.more(), kills.seen) == (2, 0, 5)
+    assert (kills.since(4), kills.since(None)) == (1, 0)
+    file.unlink()
+    assert (kills.more(), kills.seen) == (0, None)
+
+
+def test_a_kernel_that_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\n")  # before Linux 4.13
+    kills = OomKills(level(tmp_path, "cgroup1"))
+    assert (kills.seen, kills.more(), kills.since(0)) == (None, 0, 0)
+
+
+@given(st.binary())
+def test_any_text_is_a_number_or_nothing(text: bytes) -> None:
+    assert parse(text) is None or parse(text) == int(text.split(b"oom_kill ")[1].split(b"\n")[0])
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as made:
+        yield made
+        made.kill()
+
+
+def adjustment(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+def test_a_process_gets_at_least_the_adjustment(process: subprocess.Popen[bytes]) -> None:
+    before = adjustment(process.pid)
+    OomScore(Procfs(), 0).raise_for(process.pid)
+    assert adjustment(process.pid) == before
+    OomScore(Procfs(), 700).raise_for(process.pid)
+    assert adjustment(process.pid) == 700
+    OomScore(Procfs(), 100).raise_for(process.pid)
+    assert adjustment(process.pid) == 700  # its own, or inherited
+
+
+def test_a_process_that_has_ended_is_no_refusal(tmp_path: Path) -> None:
+    score = OomScore(Procfs(str(tmp_path)), 100)
+    score.raise_for(8)
+    assert score.refused == ""
+
+
+def test_a_refusal_is_told_and_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "oom_score_adj").write_text("0\n")
+    tried = []
+
+    def refuse(descriptor: int, text: bytes) -> int:
+        tried.append(text)
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("truemem.oom_score.posix.write", refuse)
+    score = OomScore(Procfs(str(tmp_path)), 100)
+    score.raise_for(7)
+    score.raise_for(7)
+    assert (score.refused, tried) == ("oom_score_adj: Permission denied", [b"100"])

@@ -1,0 +1,152 @@
+"""Which requests run at once, by what telemetry tells of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.overlap import LONGEST_NS, RUNNING, Request, Requests
+from truemem.telemetry import REPORT, START, Event
+
+MS = 1_000_000
+NOW = 1_800_000_000_000 * MS
+LATER = NOW + 60_000 * MS
+
+
+def started(name: str, at_ms: int | None, **members: Any) -> Event:
+    return Event(START, {"requestId": name, **members}, None if at_ms is None else NOW + at_ms * MS)
+
+
+def reported(name: str, at_ms: int, status: str = "success", duration_ms: float = 1.0, **members: Any) -> Event:
+    record = {"requestId": name, "status": status, "metrics": {"durationMs": duration_ms}, **members}
+    return Event(REPORT, record, NOW + at_ms * MS)
+
+
+def after(*deliveries: list[Event]) -> Requests:
+    requests = Requests()
+    for delivery in deliveries:
+        requests.hear(delivery, LATER)
+    return requests
+
+
+def shared(requests: Requests) -> dict[str, int]:
+    return {request.record.request_id: request.record.shared_by for request in requests.rest(LATER)}
+
+
+def test_one_by_one_each_is_alone() -> None:
+    requests = after([started("a", 0), reported("a", 5), started("b", 5), reported("b", 9)])
+    assert shared(requests) == {"a": 1, "b": 1}
+
+
+def test_requests_that_overlap_share() -> None:
+    events = [started("a", 0), started("b", 2), reported("a", 5), started("c", 6), reported("b", 9), reported("c", 9)]
+    assert shared(after(events)) == {"a": 2, "b": 2, "c": 2}
+
+
+def test_those_that_ran_one_after_the_other_do_not_add_up() -> None:
+    events = [started("long", 0)]
+    for number in range(10):
+        events += [started(f"{number}", number * 10), reported(f"{number}", number * 10 + 8)]
+    assert shared(after(events, [reported("long", 200)]))["long"] == 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60)), min_size=1, max_size=12), st.randoms())
+def test_shared_by_is_the_most_at_once(spans: list[tuple[int, int]], chance: Any) -> None:
+    """Against counting at every moment; within a delivery events come in any order."""
+    events: list[Event] = []
+    for number, (start, length) in enumerate(spans):  # no two at the same ms: their order would be unknown
+        events += [
+            started(f"{number}", start * 100 + number),
+            reported(f"{number}", (start + length) * 100 + 50 + number),
+        ]
+    chance.shuffle(events)
+    found = shared(after(events))
+    intervals = [(start * 100 + n, (start + length) * 100 + 50 + n) for n, (start, length) in enumerate(spans)]
+    for number, (start, end) in enumerate(intervals):
+        moments = [moment for moment, _ in intervals if start <= moment < end]
+        at_once = [sum(first <= moment < last for first, last in intervals) for moment in moments]
+        assert found[f"{number}"] == max(at_once)
+
+
+def test_what_the_platform_tells_is_on_the_record() -> None:
+    first = started("a", 0, tenantId="blue")
+    last = reported("a", 40, "error", 38.125, errorType="Runtime.ExitError")
+    (request,) = after([first, last]).ended(LATER)
+    record = request.record
+    assert (request.start_ns, request.end_ns) == (NOW, NOW + 40 * MS)
+    assert (record.status, record.error_type, record.duration_ms) == ("error", "Runtime.ExitError", 38.125)
+    assert (record.tenant_id, record.report_came, record.time_ms) == ("blue", True, NOW // MS)
+
+
+def test_they_are_numbered_in_the_order_of_their_start() -> None:
+    requests = after([started("a", 0), started("b", 1), reported("b", 5), reported("a", 9), started("c", 10)])
+    numbers = {request.record.request_id: request.record for request in requests.rest(NOW)}
+    assert [numbers[name].invocation for name in "abc"] == [1, 2, 3]
+    assert [numbers[name].cold_start for name in "abc"] == [True, False, False]
+
+
+def test_ended_ones_are_taken_once() -> None:
+    requests = after([started("a", 0), started("b", 1), reported("a", 5)])
+    assert [request.record.request_id for request in requests.ended(LATER)] == ["a"]
+    assert requests.ended(LATER) == []
+    assert (requests.running(), requests.any()) == (1, True)
+
+
+def test_the_end_of_a_request_has_to_be_seen_before_it_is_taken() -> None:
+    requests = after([started("a", 0), reported("a", 5)])
+    assert requests.ended(NOW + 4 * MS) == []
+    assert [request.record.request_id for request in requests.ended(NOW + 5 * MS)] == ["a"]
+
+
+def test_but_not_forever_the_clock_may_have_been_set_back() -> None:
+    requests = after([started("a", 0), reported("a", 5)])
+    assert requests.ended(NOW - 3_600_000 * MS) == []
+    assert len(requests.ended(NOW - 3_600_000 * MS)) == 1
+
+
+def test_at_the_end_those_that_run_go_out_without_a_report() -> None:
+    requests = after([started("a", 0)])
+    (request,) = requests.rest(NOW + 700 * MS)
+    assert not request.record.report_came
+    assert request.end_ns == NOW + 700 * MS
+    assert not requests.any()
+
+
+def test_a_report_that_never_comes_is_not_waited_for_forever() -> None:
+    requests = after([started("a", 0), started("b", 5000)])
+    assert requests.overdue(NOW + LONGEST_NS) == []
+    assert [request.record.request_id for request in requests.overdue(NOW + LONGEST_NS + 1)] == ["a"]
+    assert requests.running() == 1
+
+
+def test_of_one_that_does_not_say_when_it_began_anything_may_be_true() -> None:
+    (request,) = after([started("a", None), reported("a", 5)]).ended(LATER)
+    assert request.start_ns == 0
+    assert request.record.time_ms > NOW // MS
+
+
+def test_what_is_not_known_is_counted() -> None:
+    requests = after([reported("never-started", 5), started("a", 6), started("a", 7), Event(START, {}, NOW)])
+    assert requests.lost == 3
+    assert requests.running() == 1
+
+
+def test_a_process_that_the_kernel_killed_may_be_that_of_any_request_that_ran() -> None:
+    requests = after([started("a", 0), started("b", 1), reported("a", 5, "timeout")])
+    requests.killed(1)
+    requests.hear([started("c", 10)], NOW)
+    assert {request.record.request_id: request.kills for request in requests.rest(NOW)} == {"a": 1, "b": 1, "c": 0}
+
+
+def test_how_many_may_run_is_bounded() -> None:
+    requests = after([started(f"{number}", 0) for number in range(RUNNING + 5)])
+    assert (requests.running(), requests.lost) == (RUNNING, 5)
+
+
+def test_a_report_before_its_start_ends_no_earlier_than_it() -> None:
+    """The clock may have been set back."""
+    requests = after([started("a", 50)], [reported("a", 40)])
+    (request,) = requests.ended(LATER)
+    assert isinstance(request, Request)
+    assert request.end_ns == request.start_ns

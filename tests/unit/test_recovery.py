@@ -1,0 +1,170 @@
+"""What a killed process left in the journal, as lines: each invocation once, marked, and nothing that is not ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from truemem.config import Config
+from truemem.history import History
+from truemem.journal import Journal
+from truemem.minijson import dumps
+from truemem.out_of_memory import Ending
+from truemem.publisher import Publisher
+from truemem.record import InvocationRecord, metrics, properties
+from truemem.recovery import curve, lines
+from truemem.window import Window, peak
+
+EVENT = b'{"eventType":"INVOKE","deadlineMs":1,"requestId":"%s"}'
+CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "journal")
+
+
+def record(number: int, mib: int = 50) -> InvocationRecord:
+    """One that is closed."""
+    made = InvocationRecord(f"r-{number}", number, 1_700_000_000_000 + number)
+    made.window = Window(10 * 1024, 0, True)
+    made.window.sampled = made.window.last = mib * 1024
+    made.peak = peak(made.window)
+    return made
+
+
+def left(journal: Journal, *records: InvocationRecord) -> list[int | None]:
+    """Put closed records into the journal; their slots."""
+    return [
+        journal.keep(each.invocation, dumps([each.time_ms, metrics(each), properties(each, 128, "1")]))
+        for each in records
+    ]
+
+
+def recovered(path: str, kills: int = 0, history: History | None = None) -> list[dict[str, Any]]:
+    """The lines that the next process prints."""
+    return [json.loads(text) for _, text in lines(Journal(path), history or History(), CONFIG, kills)]
+
+
+def test_closed_records_come_in_their_order_and_are_marked(path: str) -> None:
+    left(Journal(path), record(2), record(1))
+    first, second = recovered(path)
+    assert (first["requestId"], second["requestId"]) == ("r-1", "r-2")
+    assert first["recovered"] is True
+    assert first["PeakRSS"] == 50
+    assert [metric["Name"] for metric in first["_aws"]["CloudWatchMetrics"][0]["Metrics"]] == ["PeakRSS", "CurrentRSS"]
+    assert first["_aws"]["Timestamp"] == 1_700_000_000_001
+
+
+def test_what_may_have_been_printed_makes_no_metrics(path: str) -> None:
+    journal = Journal(path)
+    (slot,) = left(journal, record(1))
+    assert slot is not None
+    journal.printing(slot)
+    (line,) = recovered(path)
+    assert line["mayRepeat"] is True
+    assert "_aws" not in line
+    assert line["PeakRSS"] == 50
+
+
+def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
+    class Recorder:
+        window = Window(10 * 1024, 0, True)
+        holder = ("python3.13", 9, 100 * 1024)
+
+    for ms in range(0, 100, 10):
+        Recorder.window.flight.see((1_700_000_000_000 + ms) * 1_000_000, (10 + ms) * 1024)
+    Recorder.window.sampled = Recorder.window.last = 100 * 1024
+    running = InvocationRecord("r-3", 3, 1_700_000_000_000)
+    journal = Journal(path)
+    journal.begin(3, running.time_ms, EVENT % b"r-3")
+    journal.draw(3, curve(running, Recorder(), 5 * 1024))  # type: ignore[arg-type]
+
+    history = History()
+    (line,) = recovered(path, kills=1, history=history)
+    assert (line["requestId"], line["invocation"], line["recovered"]) == ("r-3", 3, True)
+    assert (line["peakLower"], line["method"]) == (100, "sampled")
+    assert line["outOfMemory"] == {"signals": ["kernel"]}
+    assert line["OutOfMemory"] == 1
+    assert line["ending"] == {
+        "level": 105,
+        "growthPerSecond": 1000,
+        "holder": {"process": "python3.13", "pid": 9, "rss": 100},
+    }
+    assert line["lastSamples"][-2:] == [[10, 90], [0, 100]]
+    assert history.invocations == 3
+
+
+def test_an_invocation_of_which_nothing_was_seen_is_told_all_the_same(path: str) -> None:
+    Journal(path).begin(1, 1_700_000_000_000, EVENT % b"r-1")
+    (line,) = recovered(path)
+    assert (line["requestId"], line["coldStart"]) == ("r-1", True)
+    assert "PeakRSS" not in line
+
+
+def test_one_that_was_just_being_closed_is_told_once(path: str) -> None:
+    journal = Journal(path)
+    journal.begin(1, 1_700_000_000_000, EVENT % b"r-1")
+    journal.keep(1 + 1, dumps([0, {}, properties(record(1), 128, "1")]))  # killed before it cleared the running page
+    assert [line["requestId"] for line in recovered(path)] == ["r-1"]
+
+
+def test_a_recovered_line_is_not_recovered_again(path: str, capfd: pytest.CaptureFixture[str]) -> None:
+    left(Journal(path), record(1))
+    Journal(path).begin(2, 0, EVENT % b"r-2")
+    for _ in range(2):
+        Publisher(CONFIG, True, History(), Journal(path), lambda: 0).recover(0)
+    assert [json.loads(line)["requestId"] for line in capfd.readouterr().out.splitlines()] == ["r-1", "r-2"]
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=20) | st.sampled_from(["r-1", "PeakRSS", "invocation"]),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=12), inner, max_size=6),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(junk, junk, st.binary(max_size=200))
+def test_whatever_the_function_writes_there_is_passed_over(
+    tmp_path_factory: pytest.TempPathFactory, first: Any, second: Any, noise: bytes
+) -> None:
+    path = str(tmp_path_factory.mktemp("any") / "journal")
+    journal = Journal(path)
+    journal.remember("x")
+    journal.keep(1, json.dumps(first))
+    journal.keep(1, noise.decode("latin-1"))
+    journal.keep(1, json.dumps([1, {"PeakRSS": second}, {"requestId": first, "invocation": second}]))
+    journal.begin(2, 1, EVENT % b"r-2")
+    journal.draw(2, json.dumps(second))
+    journal.begin(3, 1, json.dumps(first).encode())
+    told = recovered(path)
+    assert "r-2" in [line["requestId"] for line in told]
+    assert all(isinstance(line["invocation"], int | float) for line in told)
+
+
+def test_history_goes_on_and_no_other_boots() -> None:
+    history = History("boot-1")
+    history.identify("2026/11/21/[$LATEST]abc")
+    history.invocations, history.high_water_mark, history.mark_mib, history.kills = 7, 1024, 94, None
+    after = History("boot-1")
+    assert after.take_over(history.text().encode())
+    assert (after.environment_id, after.invocations, after.high_water_mark) == ("2026/11/21/[$LATEST]abc", 7, 1024)
+    assert after.went_on
+    assert not History("boot-2").take_over(history.text().encode())
+
+
+@given(junk)
+def test_a_history_that_is_not_one_is_not_taken_over(text: Any) -> None:
+    history = History("boot")
+    before = history.text()
+    assert not history.take_over(json.dumps(text).encode())
+    assert history.text() == before
+
+
+def test_an_ending_of_a_killed_sidecar_has_no_reason() -> None:
+    assert Ending("", 1024, None, {}).document() == {"level": 1.0}
