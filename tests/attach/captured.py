@@ -37,6 +37,7 @@ RUNS = {
     "near the limit": Run({"memory_mib": 256}, [{"mib": 5, "ms": 20}, {"mib": 205, "ms": 40}, {"mib": 5, "ms": 20}]),
     "vendor": Run({"extension": VENDOR}, [{"mib": 10, "ms": 20}] * 3),
     "out of memory": Run({"memory_mib": 256}, [{"mib": 5, "ms": 20}, {"mib": 600, "ms": 20}, {"mib": 5, "ms": 20}]),
+    "child killed": Run({"memory_mib": 128}, [{"do": "hog", "mib": 400, "ms": 60}, {"mib": 5, "ms": 20}]),
     "timeout": Run({"timeout_s": 1}, [{"mib": 5, "ms": 20}, {"mib": 60, "ms": 5000}]),
     "crash": Run({}, [{"mib": 5, "ms": 20}, {"do": "crash", "mib": 40, "ms": 60}, {"mib": 5, "ms": 20}]),
     "child": Run({}, [{"do": "child", "mib": 30, "ms": 60}, {"mib": 5, "ms": 20}]),

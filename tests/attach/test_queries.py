@@ -164,7 +164,7 @@ def test_every_invocation_is_counted_by_how_exact_it_was(log: Log) -> None:
 def test_near_the_limit() -> None:
     rows = ask("near-the-limit", *STORED.values())
     assert {row["environmentId"] for row in rows} <= {
-        environment_id(STORED[name]) for name in ("near the limit", "out of memory")
+        environment_id(STORED[name]) for name in ("near the limit", "out of memory", "child killed")
     }
     row = of(STORED["near the limit"], rows)
     assert row["invocation"] == 2
@@ -183,6 +183,16 @@ def test_near_the_limit() -> None:
 def test_an_invocation_that_failed_is_found(name: str, status: str, error: str | None) -> None:
     row = of(STORED[name], ask("failed", *STORED.values()))
     assert (row["status"], row["errorType"], row["invocation"]) == (status, error, 2)
+
+
+def test_out_of_memory_by_every_signal() -> None:
+    rows = ask("out-of-memory", *STORED.values())
+    died, child = of(STORED["out of memory"], rows), of(STORED["child killed"], rows)
+    assert (died["signal"], died["status"], died["invocation"]) == ("Runtime.OutOfMemory", "error", 2)
+    assert number(died["ending.level"]) > 100
+    assert str(died["ending.holder.process"]).startswith("python")
+    assert (child["signal"], child["status"], child["ending.level"]) == ("kernel", "success", None)
+    assert len(rows) == 2
 
 
 def test_failures_are_counted_by_kind() -> None:

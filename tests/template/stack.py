@@ -121,19 +121,6 @@ class Parts:
             cloudwatch.put_metric_alarm(AlarmName=name, **_numbers(properties))
         return {each["AlarmName"]: each for each in cloudwatch.describe_alarms()["MetricAlarms"]}
 
-    def metric_filters(self) -> dict[str, dict[str, Any]]:
-        """All of them, by logical id."""
-        logs = self._client("logs")
-        for name, properties in self.resolve.resources("AWS::Logs::MetricFilter").items():
-            (made,) = properties["MetricTransformations"]
-            logs.put_metric_filter(
-                filterName=name,
-                logGroupName=properties["LogGroupName"],
-                filterPattern=properties["FilterPattern"],
-                metricTransformations=[{key[0].lower() + key[1:]: each for key, each in made.items()}],
-            )
-        return {each["filterName"]: each for each in logs.describe_metric_filters()["metricFilters"]}
-
     def dashboard(self) -> dict[str, Any]:
         """Its body."""
         ((name, properties),) = self.resolve.resources("AWS::CloudWatch::Dashboard").items()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse")  # what moto do
 SAMPLES = {"IncidentX86": "x86_64", "RepairedX86": "x86_64", "IncidentArm": "arm64", "RepairedArm": "arm64"}
 FUNCTIONS = {**SAMPLES, "ProbeX86": "x86_64", "ProbeArm": "arm64"}
 
-UNSUPPORTED = {"AWS::CloudWatch::Alarm", "AWS::Logs::MetricFilter", "AWS::S3::BucketPolicy", "AWS::Lambda::Permission"}
+UNSUPPORTED = {"AWS::CloudWatch::Alarm", "AWS::S3::BucketPolicy", "AWS::Lambda::Permission"}
 """What moto's CloudFormation does not make, or does not list."""
 OWN = {"AWS::IAM::Policy", "AWS::Lambda::LayerVersion"}
 """What it makes under another name."""
@@ -152,7 +152,7 @@ def test_the_schedules_send_what_the_handler_takes(truth: Stack, account: Accoun
 
 def test_alarms_watch_what_the_sidecar_emits(parts: Parts) -> None:
     alarms = parts.alarms()
-    assert set(alarms) == {f"{name}{what}" for name in SAMPLES for what in ("NearLimit", "Drift", "Killed")}
+    assert set(alarms) == {f"{name}{what}" for name in SAMPLES for what in ("NearLimit", "Drift", "OutOfMemory")}
     namespace = Config({}).namespace
     seen = set()
     for name in SAMPLES:
@@ -165,46 +165,17 @@ def test_alarms_watch_what_the_sidecar_emits(parts: Parts) -> None:
                     assert dimension["Name"] == "FunctionName"
                     seen.add(metric["MetricName"])
     assert seen == {"PeakRSS", "CurrentRSS"} <= set(METRICS)
-    assert emf.UNIT == "Megabytes"  # in which the expressions divide by the memory size
+    assert not seen & set(emf.UNITS)  # so they are Megabytes, in which the expressions divide by the memory size
 
 
-def test_a_killed_lines_alarm_has_a_filter_to_fill_it(parts: Parts) -> None:
-    made = {
-        (change["metricNamespace"], change["metricName"])
-        for each in parts.metric_filters().values()
-        for change in each["metricTransformations"]
-    }
+def test_out_of_memory_is_the_sidecars_own_verdict(parts: Parts, truth: Stack) -> None:
     alarms = parts.alarms()
-    assert {(alarms[f"{n}Killed"]["Namespace"], alarms[f"{n}Killed"]["MetricName"]) for n in SAMPLES} == made
-    assert len(made) == len(SAMPLES)
-
-
-KILLS = (
-    "REPORT RequestId: 7e\tDuration: 912.11 ms\tMemory Size: 128 MB\tMax Memory Used: 128 MB\t"
-    "Status: error\tError Type: Runtime.OutOfMemory",
-    "RequestId: 7e Error: Runtime exited with error: signal: killed",
-    '{"time":"2026-01-01T00:00:00Z","type":"platform.report","record":{"requestId":"7e","status":"error",'
-    '"errorType":"Runtime.OutOfMemory"}}',
-)
-NO_KILLS = (
-    "REPORT RequestId: 7e\tDuration: 9.11 ms\tMemory Size: 128 MB\tMax Memory Used: 128 MB",
-    '{"time":"2026-01-01T00:00:00Z","type":"platform.report","record":{"requestId":"7e","status":"success"}}',
-    "2026-01-01T00:00:00Z 7e Task timed out after 3.00 seconds",
-)
-
-
-def test_the_filter_finds_kills_in_both_log_formats(parts: Parts) -> None:
-    for each in parts.metric_filters().values():
-        matches = matcher(each["filterPattern"])
-        assert all(map(matches, KILLS))
-        assert not any(map(matches, NO_KILLS))
-
-
-def matcher(pattern: str) -> Any:
-    """CloudWatch's plain text patterns of optional terms (`?"a" ?"b"`): any of them, case and all."""
-    terms = re.findall(r'\?"([^"]*)"', pattern)
-    assert pattern == " ".join(f'?"{term}"' for term in terms), "a pattern of another form"
-    return lambda line: any(term in line for term in terms)
+    for name in SAMPLES:
+        alarm = alarms[f"{name}OutOfMemory"]
+        assert (alarm["Namespace"], alarm["MetricName"]) == (Config({}).namespace, "OutOfMemory")
+        assert alarm["Dimensions"] == [{"Name": "FunctionName", "Value": truth.ids[name]}]
+        assert (alarm["Statistic"], alarm["Threshold"], alarm["TreatMissingData"]) == ("Sum", 1, "notBreaching")
+    assert "OutOfMemory" in METRICS
 
 
 def widgets(parts: Parts, kind: str) -> Iterator[dict[str, Any]]:
@@ -225,14 +196,13 @@ def test_the_dashboard_shows_peak_current_and_mark_on_one_graph_for_each_functio
                 assert name in METRICS
                 assert metric[2] == "FunctionName"
                 graph.setdefault(metric[3], set()).add(name)
-            elif namespace == "AWS/Lambda":
-                assert name in LAMBDA_METRICS
             else:
-                assert namespace == "truth/killed-lines"
+                assert namespace == "AWS/Lambda"
+                assert name in LAMBDA_METRICS
         for function, names in graph.items():
             shown.setdefault(function, []).append(names)
     assert set(shown) == {truth.ids[name] for name in SAMPLES}
-    assert all(set(METRICS) in graphs for graphs in shown.values())
+    assert all({"PeakRSS", "CurrentRSS", "MaxMemoryUsed"} in graphs for graphs in shown.values())
 
 
 LANGUAGE = {
