@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types pytest layer executable bench models probe gate lock clean
+.PHONY: help setup demo faults fuzz test lint types pytest layer executable bench models probe gate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,8 +33,11 @@ lint: $(READY)
 types: $(READY)
 	@$(BIN)/mypy
 
+# On both cores what is about values; alone what runs real environments, whose races and budgets it would disturb.
+ALONE := tests/local tests/scenarios tests/faults
 pytest: $(READY)
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile $(filter-out $(ALONE) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(ARGS)
+	@$(BIN)/pytest $(ALONE) $(ARGS)
 
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
 	@$(BIN)/python -m layer $(ARGS)
@@ -52,6 +55,12 @@ models: $(READY) ## Make the sample's models and upload them: make models BUCKET
 
 probe: layer ## Ask Lambda what its environment allows (an AWS account is needed): docs/verified.md
 	@$(BIN)/python -m probe $(ARGS)
+
+faults: layer ## Break things, see what is lost, and write docs/reliability.md: 10 minutes
+	@$(BIN)/python -m faults $(ARGS)
+
+fuzz: $(READY) ## Fuzz parsers, listener and API client for as long as you let it
+	@$(BIN)/pytest tests/fuzz --hypothesis-profile=long --timeout=0 $(ARGS)
 
 gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
 	@$(BIN)/python benchmarks/gate.py $(ARGS)

@@ -14,12 +14,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from urllib.parse import urlsplit
+
+TELL_S = 2.0
+"""Telemetry that is not taken by then is given up, as the platform does."""
 
 WAIT_S = 20.0
 """What has not come by then does not come. Raises TimeoutError."""
+
+LOOK_S = 0.02
+"""So often is looked whether the extension lives, where that is asked for."""
 
 IDENTIFIER = b"Lambda-Extension-Identifier: 00000000-0000-0000-0000-000000000001\r\n"
 
@@ -38,14 +45,19 @@ class BareApi:
         """When the last request of each kind had come: `register`, `telemetry`, `next`. Monotonic ns."""
         self.listener: tuple[str, int] | None = None
         """Where the extension takes telemetry."""
+        self._path = "/"
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
 
-    def wait_for_next(self) -> int:
-        """Serve until the extension asks for its next event; when it did."""
+    def wait_for_next(self, alive: Callable[[], bool] | None = None) -> int:
+        """Serve until the extension asks for its next event; when it did. Raises ConnectionError once it is not
+        `alive` any more."""
         deadline = time.monotonic() + WAIT_S
         while self._next is None:
-            ready = self._selector.select(deadline - time.monotonic())
-            if not ready:
+            left = deadline - time.monotonic()
+            ready = self._selector.select(min(left, LOOK_S) if alive is not None else left)
+            if alive is not None and not alive():
+                raise ConnectionError("the extension has ended")
+            if not ready and time.monotonic() >= deadline:
                 raise TimeoutError(f"the extension has not asked for an event in {WAIT_S:g} s; so far {self.at_ns}")
             for key, _ in ready:
                 assert isinstance(key.fileobj, socket.socket)
@@ -70,17 +82,24 @@ class BareApi:
         return self._send({**event, "deadlineMs": time.time_ns() // 1_000_000 + 2000})
 
     def tell(self, *events: Mapping[str, object]) -> None:
-        """Deliver telemetry, over a kept connection."""
+        """Deliver telemetry, over a kept connection. Raises OSError if it is not taken."""
         if self.listener is None:
             return
         if self._telemetry is None:
-            self._telemetry = socket.create_connection(self.listener)
-            self._telemetry.settimeout(WAIT_S)
-        body = json.dumps(events).encode()
-        self._telemetry.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            self._telemetry = socket.create_connection(self.listener, TELL_S)
+        self._telemetry.sendall(_post(self._path, json.dumps(events).encode()))
         if not self._telemetry.recv(4096):  # hangs up after each answer
             self._telemetry.close()
             self._telemetry = None
+
+    def begin_again(self) -> None:
+        """The extension has ended, and another process of it is to come: at the same address, as after a reset."""
+        for connection in list(self._received):
+            self._forget(connection)
+        if self._telemetry is not None:
+            self._telemetry.close()
+        self._next = self._telemetry = self.listener = None
+        self.at_ns.clear()
 
     def close(self) -> None:
         """Give the sockets back."""
@@ -103,12 +122,13 @@ class BareApi:
             self._received[made] = b""
             self._selector.register(made, selectors.EVENT_READ)
             return
-        data = ready.recv(65536)
+        try:
+            data = ready.recv(65536)
+        except ConnectionResetError:  # killed with something unread
+            data = b""
         at_ns = time.monotonic_ns()
         if not data:
-            self._selector.unregister(ready)
-            del self._received[ready]
-            ready.close()
+            self._forget(ready)
             return
         text = self._received[ready] + data
         head, ended, body = text.partition(b"\r\n\r\n")
@@ -125,12 +145,24 @@ class BareApi:
             ready.sendall(_answer(b'{"functionName":"bare"}', IDENTIFIER))
         elif path.endswith(b"/telemetry"):
             self.at_ns["telemetry"] = at_ns
-            uri = json.loads(body)["destination"]["URI"]
-            self.listener = ("127.0.0.1", int(uri.rpartition(":")[2].strip("/")))
+            uri = urlsplit(json.loads(body)["destination"]["URI"])
+            self.listener = ("127.0.0.1", uri.port or 80)
+            self._path = uri.path or "/"
             ready.sendall(_answer(b"OK", b""))
         else:
             self.at_ns["next"] = at_ns
             self._next = ready
+
+    def _forget(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        del self._received[connection]
+        connection.close()
+        if self._next is connection:
+            self._next = None
+
+
+def _post(path: str, body: bytes) -> bytes:
+    return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
 
 
 def _answer(body: bytes, headers: bytes) -> bytes:

@@ -18,9 +18,9 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]], text_column
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *rows))
 
 
-def replace(page: Path, name: str, text: str) -> None:
+def replace(page: Path, name: str, text: str, by: str = "make bench") -> None:
     """Put `text` between the page's marks for `name`. Raises click.ClickException if they are not there."""
-    begin, end = f"<!-- {name}: made by make bench -->", f"<!-- /{name} -->"
+    begin, end = f"<!-- {name}: made by {by} -->", f"<!-- /{name} -->"
     before, opened, rest = page.read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not opened or not closed:

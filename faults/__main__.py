@@ -1,0 +1,70 @@
+"""`make faults`: break things, see what the function notices and what is lost, and write docs/reliability.md.
+
+Exit codes: 0 all is as promised, 1 something was lost in silence or did harm, 2 an experiment could not be run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import publish
+from faults.experiments import Experiment, experiments
+from faults.page import PAGE, table, text
+from faults.result import NotHere, Row
+from faults.subject import chosen
+
+NAMES = [experiment.name for experiment in experiments(chosen())]
+
+
+@click.command(help=__doc__, context_settings={"max_content_width": 100})
+@click.option("--quick", is_flag=True, help="A few of each, in less than a minute: what the tests do.")
+@click.option("--only", multiple=True, type=click.Choice(NAMES), help="This experiment alone; can be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+@click.option("--write/--no-write", default=True, help="Write docs/reliability.md, if all was run in full.")
+def main(quick: bool, only: tuple[str, ...], as_json: bool, write: bool) -> None:
+    """See the module."""
+    subject = chosen()
+    rows: list[Row] = []
+    skipped: list[str] = []
+    columns = (TextColumn("{task.description:16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+
+        def task(experiment: Experiment) -> Callable[[], None]:
+            return partial(progress.advance, progress.add_task(experiment.name, total=experiment.total))
+
+        for experiment in experiments(subject, quick=quick):
+            if only and experiment.name not in only:
+                continue
+            advance = task(experiment)
+            for step in experiment.steps:
+                try:
+                    rows += step(advance)
+                except NotHere as reason:
+                    skipped.append(f"{experiment.name}: {reason}")
+                except (OSError, AssertionError, RuntimeError, LookupError) as error:
+                    skipped.append(f"{experiment.name}: {error!r}")
+    broken = [each for row in rows for each in row.broken]
+    if as_json:
+        click.echo(json.dumps({"sidecar": str(subject), "rows": [asdict(row) for row in rows], "skipped": skipped}))
+    else:
+        console = Console(width=160)
+        console.print(table(rows))
+    for each in skipped:
+        click.echo(f"could not run {each}", err=True)
+    for each in broken:
+        click.echo(f"not as promised: {each}", err=True)
+    if write and not quick and not only and not skipped:
+        publish.replace(PAGE, "faults", text(rows, subject), "make faults")
+    sys.exit(1 if broken else 2 if skipped else 0)
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m faults")

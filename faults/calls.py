@@ -1,0 +1,194 @@
+"""Every system call that the sidecar makes, failing: once, for a while, and for good."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from faults.environment import Died, Environment, tally
+from faults.result import Row, counted
+from faults.subject import Subject, faulty
+
+INVOCATIONS = 8
+TOGETHER = 2
+
+ONCE_AND_FOR_GOOD = ("1", "2", "7", "30", "4-15", "1+")
+NOT_FOR_GOOD = ("3", "6", "11", "5-12")
+"""Of the connection to the API: where it fails for good, there is no Lambda."""
+FIRST = "1"
+LOOKING = {"TRUEMEM_HOLD": "auto", "TRUEMEM_HOLD_BUDGET": "50"}
+"""It asks the kernel about connections where it may hold."""
+
+GROUPS: dict[str, tuple[tuple[str, str, Sequence[str]], ...]] = {
+    "reading /proc and cgroup": (
+        ("open-proc", "EACCES EMFILE EIO EINTR", ONCE_AND_FOR_GOOD),
+        ("open-cgroup", "EACCES EMFILE EIO", ONCE_AND_FOR_GOOD),
+        ("read-proc", "EIO EINTR EAGAIN", ONCE_AND_FOR_GOOD),
+        ("pread-proc", "EIO EINTR EACCES", ONCE_AND_FOR_GOOD),
+        ("pread-cgroup", "EIO EINTR", ONCE_AND_FOR_GOOD),
+        ("read-cgroup", "EIO", ONCE_AND_FOR_GOOD),
+        ("listdir", "EACCES EMFILE EIO", ONCE_AND_FOR_GOOD),
+        ("readlink", "EACCES EIO", ONCE_AND_FOR_GOOD),
+        ("access", "EIO", ONCE_AND_FOR_GOOD),
+        ("close", "EIO EINTR", ("5", "1+")),
+    ),
+    "resetting the watermark": (
+        ("open-clear_refs", "EACCES EMFILE EIO", ONCE_AND_FOR_GOOD),
+        ("write-clear_refs", "EIO EINTR EACCES EPIPE", ONCE_AND_FOR_GOOD),
+    ),
+    "raising `oom_score_adj`": (
+        ("open-oom_score_adj", "EACCES EMFILE EIO", ONCE_AND_FOR_GOOD),
+        ("write-oom_score_adj", "EACCES EIO EINTR", ONCE_AND_FOR_GOOD),
+    ),
+    "the journal": (
+        ("open-journal", "EACCES ENOSPC EMFILE EIO EROFS", ("1", "2", "1+")),
+        ("posix_fallocate", "ENOSPC EIO EINTR", (FIRST,)),
+        ("lockf", "EAGAIN ENOLCK", (FIRST,)),
+        ("fstat", "EIO", (FIRST,)),
+        ("unlink", "EACCES EROFS", ("1", "1+")),
+        ("pread-journal", "EIO", (FIRST,)),
+        ("pwrite", "ENOSPC EIO EINTR", ONCE_AND_FOR_GOOD),
+    ),
+    "waiting (`poll`)": (("poll", "EINTR EAGAIN EIO", ONCE_AND_FOR_GOOD),),
+    "standard output and the log": (
+        ("write-stdout", "EPIPE EIO EAGAIN ENOSPC EINTR", ("1", "2", "7", "3-5", "1+")),
+        ("write-stderr", "EPIPE EIO EAGAIN", ("1", "1+")),
+    ),
+    "the telemetry listener": (
+        ("listener-bind", "EACCES EMFILE", (FIRST,)),
+        ("listener-listen", "EIO", (FIRST,)),
+        ("listener-accept", "EMFILE EIO", ("1", "1-3", "1+")),
+        ("listener-accept", "EAGAIN EINTR", ("1", "1-3")),
+        ("delivery-recv", "EAGAIN EINTR", NOT_FOR_GOOD),
+        ("delivery-recv", "EIO", ONCE_AND_FOR_GOOD),
+        ("delivery-send", "EPIPE EAGAIN EINTR", ONCE_AND_FOR_GOOD),
+    ),
+    "the connection to the API": (
+        ("api-setsockopt", "EIO", ("1", "1+")),
+        ("api-send", "EPIPE EINTR EAGAIN", NOT_FOR_GOOD),
+        ("api-recv", "EIO EINTR EAGAIN", NOT_FOR_GOOD),
+    ),
+    "netlink, and the rest": (
+        ("netlink-socket", "EACCES EMFILE", ("1", "1+")),
+        ("netlink-bind", "EACCES", ("1", "1+")),
+        ("netlink-send", "EIO EINTR EAGAIN", ONCE_AND_FOR_GOOD),
+        ("netlink-recv", "EIO EINTR EAGAIN", ONCE_AND_FOR_GOOD),
+        ("urandom", "EIO EAGAIN", (FIRST,)),
+    ),
+}
+"""What the calls are for: name of the call as faulty.py spells it, error numbers, and when."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One environment with one fault. Counts of invocations, unless said otherwise."""
+
+    fault: str
+    failures: int
+    """Calls that failed."""
+    served: int
+    missing: int
+    """Without a line."""
+    told: int
+    """Of the missing, those that are known to be: `dropped` of a later line, or the log, says so."""
+    stopped: bool
+    """It stopped measuring, and said so."""
+    broken: str
+    """What was not as promised, or ""."""
+
+
+def faults(groups: Iterable[str] = GROUPS) -> list[tuple[str, str]]:
+    """(group, fault) of each."""
+    return [
+        (group, f"{call}:{number}:{when}")
+        for group in groups
+        for call, numbers, moments in GROUPS[group]
+        for number in numbers.split()
+        for when in moments
+    ]
+
+
+def under(subject: Subject, fault: str) -> Outcome:
+    """One environment: a few invocations, and SHUTDOWN."""
+    broken = ""
+    with Environment(subject, LOOKING if fault.startswith("netlink") else None) as environment:
+        try:
+            environment.begin()
+            for number in range(INVOCATIONS):
+                environment.invoke(f"hold {256 * number} 2")
+            code = environment.shut_down()
+            broken = "" if code == 0 else f"exit code {code} at SHUTDOWN"
+        except Died:
+            environment.kill()
+            broken = "the sidecar has ended"
+        except (OSError, AssertionError) as error:  # it does not ask, or hangs up on what it is told
+            broken = f"{error!r}"
+        failed = environment.tmp / "failed"
+        failures = failed.read_bytes().count(b"INJECTED") if failed.exists() else 0
+        log = environment.said()
+        stopped = "stopped measuring" in log
+        if environment.wrong:
+            broken = f"{environment.wrong} wrong answers"
+        records = environment.records()
+        printed = tally(environment.served, records)
+    missing = [name for name in environment.served if not printed[name]]
+    dropped = sum(record.get("dropped", 0) for record in records)
+    after = _after_the_last(environment.served, [record["requestId"] for record in records])
+    silent = len(missing) - dropped - after
+    told = len(missing) if stopped or silent <= 0 else dropped
+    if not broken and silent > 0 and not stopped:
+        broken = f"{silent} of {len(missing)} missing lines were lost in silence"
+    if not broken and not failures and (missing or stopped):
+        broken = f"{len(missing)} lines are missing, and no call has failed"
+    if not broken and max(printed.values(), default=0) > 1:
+        broken = "a line was printed twice"
+    return Outcome(fault, failures, len(environment.served), len(missing), told, stopped, broken)
+
+
+def sweep(planned: Sequence[tuple[str, str]], advance: Callable[[], None]) -> list[Row]:
+    """A row for each group of `planned` (see `faults`)."""
+
+    def one(fault: str) -> Outcome:
+        with tempfile.TemporaryDirectory(prefix="truemem-faulty-", dir="/tmp") as folder:
+            try:
+                return under(faulty(Path(folder), fault), fault)
+            finally:
+                advance()
+
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        outcomes = list(pool.map(one, [fault for _, fault in planned]))
+    groups: dict[str, list[Outcome]] = {}
+    for (group, _), outcome in zip(planned, outcomes, strict=True):
+        groups.setdefault(group, []).append(outcome)
+    return [row(f"system calls fail: {group}", found) for group, found in groups.items()]
+
+
+def row(name: str, outcomes: Sequence[Outcome]) -> Row:
+    """What came of a group's faults. Those whose call was never made are left out."""
+    made = [outcome for outcome in outcomes if outcome.failures]
+    served = sum(outcome.served for outcome in made)
+    missing = sum(outcome.missing for outcome in made)
+    stopped = sum(outcome.stopped for outcome in made)
+    broken = [f"{outcome.fault}: {outcome.broken}" for outcome in outcomes if outcome.broken]
+    lost = "nothing"
+    if missing:
+        lost = f"{counted(missing, 'line')} of {served:,}, told by `dropped` or the log"
+    if stopped:
+        lost += f"; in {counted(stopped, 'environment')} it stopped measuring, and said so"
+    return Row(
+        name,
+        f"{counted(len(made), 'fault')}, {counted(sum(outcome.failures for outcome in made), 'failed call')}, "
+        f"{served:,} invocations",
+        "nothing" if not broken else "**see below**",
+        lost,
+        broken,
+    )
+
+
+def _after_the_last(served: Sequence[str], printed: Sequence[str]) -> int:
+    """Invocations after the last that has a line: nothing could be said of them any more."""
+    last = max((served.index(name) for name in printed if name in served), default=-1)
+    return len(served) - 1 - last

@@ -1,0 +1,99 @@
+"""All experiments: what each is made of, in full and in short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from faults import calls, injected, journal_paths, kills, lifecycle, oom, soak, standard_output
+from faults.result import Row
+from faults.subject import Subject
+
+Advance = Callable[[], None]
+Step = Callable[[Advance], list[Row]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Some steps, each with rows of its own."""
+
+    name: str
+    steps: Sequence[Step]
+    total: int
+    """So often is progress told."""
+
+
+def _one(step: Callable[..., Row], *arguments: object, **settings: object) -> Step:
+    def run(advance: Advance) -> list[Row]:
+        return [step(*arguments, advance=advance, **settings)]
+
+    return run
+
+
+def experiments(subject: Subject, *, quick: bool = False) -> list[Experiment]:
+    """In the order of the table."""
+    return [
+        _memory(subject, quick),
+        _kills(subject, quick),
+        _soak(subject, quick),
+        _calls(quick),
+        _injected(subject, quick),
+        _lifecycle(subject, quick),
+        _paths(subject),
+        _streams(subject, quick),
+    ]
+
+
+def _memory(subject: Subject, quick: bool) -> Experiment:
+    if quick:
+        planned: list[tuple[int, str, int, int | None]] = [(128, "fast", 1, None), (128, "children", 2, None)]
+    else:
+        shares = {"fast": 20, "slow": 6, "child": 12, "children": 12}
+        planned = [(mib, shape, count, None) for mib in (128, 256, 512) for shape, count in shares.items()]
+        planned += [(mib, shape, 5, 0) for mib in (128, 512) for shape in ("fast", "children")]
+    steps = [
+        _one(oom.out_of_memory, subject, mib, shape, count, adjustment=adjustment)
+        for mib, shape, count, adjustment in planned
+    ]
+    return Experiment("out-of-memory", steps, sum(count for _, _, count, _ in planned))
+
+
+def _kills(subject: Subject, quick: bool) -> Experiment:
+    bare, local = (25, 2) if quick else (500, 40)
+    steps = [_one(kills.kills, subject, bare), _one(kills.kills_under_the_local_lambda, subject, local)]
+    return Experiment("kills", steps, bare + local)
+
+
+def _soak(subject: Subject, quick: bool) -> Experiment:
+    count, warm, long_s = (1500, 1000, 1) if quick else (100_000, soak.WARM, 150)
+    return Experiment("soak", [_one(soak.soak, subject, count, warm=warm, long_s=long_s)], count + warm)
+
+
+def _calls(quick: bool) -> Experiment:
+    planned = calls.faults()[:: 16 if quick else 1]
+    return Experiment("calls", [partial(calls.sweep, planned)], len(planned))
+
+
+def _injected(subject: Subject, quick: bool) -> Experiment:
+    planned = injected.faults()[:: 8 if quick else 1]
+    return Experiment("injected", [partial(injected.sweep, subject, planned)], len(planned))
+
+
+def _lifecycle(subject: Subject, quick: bool) -> Experiment:
+    names = ["crash", "extension"] if quick else list(lifecycle.FAULTS)
+    count = 1 if quick else 10
+    return Experiment("life-cycle", [_one(lifecycle.life, subject, name, count) for name in names], count * len(names))
+
+
+def _paths(subject: Subject) -> Experiment:
+    steps = [_one(journal_paths.in_the_way, subject, title) for title in journal_paths.PATHS]
+    return Experiment("journal", steps, len(steps))
+
+
+def _streams(subject: Subject, quick: bool) -> Experiment:
+    some, many = (10, 450) if quick else (100, 5000)
+    steps = [_one(standard_output.gone, subject, title, some) for title in standard_output.GONE]
+    return Experiment(
+        "stdout", [*steps, _one(standard_output.blocked, subject, many)], some * len(standard_output.GONE) + many
+    )

@@ -1,0 +1,173 @@
+"""Where the journal is to lie, something else lies, or nothing can: the function can write to /tmp as well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from truemem.journal import path_in
+
+from faults.environment import Environment, tally
+from faults.result import NotHere, Row, counted
+from faults.subject import Subject
+
+INVOCATIONS = 10
+CONTENT = b"not to be touched" * 1000
+
+
+@contextmanager
+def symlink(path: Path) -> Iterator[None]:
+    """To a file of somebody's."""
+    target = path.with_name("target")
+    target.write_bytes(CONTENT)
+    path.symlink_to(target)
+    yield
+    _same(target)
+
+
+@contextmanager
+def hard_link(path: Path) -> Iterator[None]:
+    """To the same."""
+    target = path.with_name("target")
+    target.write_bytes(CONTENT)
+    target.chmod(0o600)
+    path.hardlink_to(target)
+    yield
+    _same(target)
+
+
+@contextmanager
+def folder(path: Path) -> Iterator[None]:
+    """With something in it."""
+    path.mkdir()
+    (path / "inside").write_bytes(CONTENT)
+    yield
+    _same(path / "inside")
+
+
+@contextmanager
+def pipe(path: Path) -> Iterator[None]:
+    """Whoever opens it to read waits for a writer."""
+    os.mkfifo(path)
+    yield
+
+
+@contextmanager
+def somebody_elses(path: Path) -> Iterator[None]:
+    """Of another user."""
+    path.write_bytes(CONTENT)
+    try:
+        os.chown(path, 12345, 12345)
+    except PermissionError:
+        raise NotHere("only root can make files of another user") from None
+    yield
+
+
+@contextmanager
+def garbage(path: Path) -> Iterator[None]:
+    """Ours, of any size."""
+    path.write_bytes(os.urandom(20_000))
+    path.chmod(0o600)
+    yield
+
+
+@contextmanager
+def garbage_of_its_size(path: Path) -> Iterator[None]:
+    """Ours, with what might be read as a journal."""
+    from truemem.journal import SIZE
+
+    line = b'W[1,{"PeakRSS":1e999},{"requestId":[],"invocation":"x"}]\n'
+    text = b'[null,{},-1]\n7 7 7 {"requestId":\n' + line * SIZE
+    path.write_bytes(text[:SIZE])
+    path.chmod(0o600)
+    yield
+
+
+@contextmanager
+def full(path: Path) -> Iterator[None]:
+    """No space left on the device."""
+    with _mounted(path.parent, "size=16k"):
+        with (path.parent / "filling").open("wb", buffering=0) as filling:
+            try:
+                while True:
+                    filling.write(b"x" * 4096)
+            except OSError:
+                pass
+        yield
+
+
+@contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    """Nothing can be written."""
+    with _mounted(path.parent, "ro"):
+        yield
+
+
+PATHS = {
+    "the journal's path is a link": symlink,
+    "the journal's path is a hard link": hard_link,
+    "the journal's path is a folder": folder,
+    "the journal's path is a named pipe": pipe,
+    "the journal is somebody else's file": somebody_elses,
+    "the journal holds garbage": garbage,
+    "the journal holds garbage of the right size": garbage_of_its_size,
+    "/tmp is full": full,
+    "/tmp is read-only": read_only,
+}
+
+
+def in_the_way(subject: Subject, title: str, advance: Callable[[], None]) -> Row:
+    """One environment. Raises NotHere."""
+    with Environment(subject) as environment:
+        variables = {key.encode(): value.encode() for key, value in environment.variables.items()}
+        path = Path(path_in(variables, subject.name))
+        broken = []
+        try:
+            with PATHS[title](path):
+                environment.begin()
+                for _ in range(INVOCATIONS):
+                    environment.invoke()
+                if environment.shut_down() != 0:
+                    broken.append(f"{title}: no clean end")
+        except AssertionError as error:
+            broken.append(f"{title}: {error}")
+        advance()
+        printed = tally(environment.served, environment.records())
+        missing = sum(not count for count in printed.values())
+        if missing:
+            broken.append(f"{title}: {counted(missing, 'line')} missing")
+        strangers = len(environment.lines) - printed.total()
+        if strangers:
+            broken.append(f"{title}: {counted(strangers, 'line')} of nobody's")
+        said = "; the log says that there is no journal" if path.name in environment.said() else ""
+        return Row(
+            title,
+            counted(len(environment.served), "invocation"),
+            "nothing" if not environment.wrong else "wrong answers",
+            (counted(missing, "line") if missing else "nothing") + said,
+            broken,
+        )
+
+
+def _same(target: Path) -> None:
+    assert target.read_bytes() == CONTENT, f"{target.name} was written to"
+
+
+@contextmanager
+def _mounted(at: Path, options: str) -> Iterator[None]:
+    """A file system of its own."""
+    try:
+        made = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "truemem", str(at)], capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise NotHere(f"mount: {error}") from None
+    if made.returncode:
+        raise NotHere(made.stderr.strip())
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)

@@ -1,0 +1,92 @@
+"""Would the experiments notice? What is not as promised is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from faults.calls import under
+from faults.environment import Environment, tally
+from faults.kills import UNNOTED, UNREAD, Count, kills
+from faults.lifecycle import row
+from faults.oom import incomplete
+from faults.subject import chosen, source
+
+COMPLETE = {
+    "OutOfMemory": 1,
+    "outOfMemory": {"signals": ["kernel"]},
+    "lastSamples": [[1.0, 100.0]],
+    "ending": {"level": 127.0, "growthPerSecond": 800.0, "holder": {"process": "python", "pid": 7, "rss": 90.0}},
+}
+
+
+@pytest.mark.parametrize(
+    ("lines", "left", "counted"),
+    [
+        ([{}], "", "once"),
+        ([{}], UNREAD, "once"),
+        ([{"recovered": True}], "", "recovered"),
+        ([{}, {"recovered": True, "mayRepeat": True}], "", "repeated"),
+        ([{"recovered": True, "mayRepeat": True}], "", "repeated"),
+        ([], UNREAD, "unknown"),
+        ([], UNNOTED, "unnoted"),
+        ([], "", "wrong"),
+        ([{}, {}], "", "wrong"),
+        ([{}, {"recovered": True}], "", "wrong"),
+    ],
+)
+def test_an_invocation_is_judged_by_its_lines(lines: list[dict[str, Any]], left: str, counted: str) -> None:
+    totals = Count()
+    totals.judge("a", lines, left)
+    found = {name: getattr(totals, name) for name in ("once", "recovered", "repeated", "unknown", "unnoted")}
+    assert {name for name, number in {**found, "wrong": len(totals.wrong)}.items() if number} == {counted}
+
+
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ({}, ""),
+        ({"OutOfMemory": None}, "no OutOfMemory"),
+        ({"lastSamples": None}, "no lastSamples"),
+        ({"outOfMemory": {"signals": []}}, "no signal"),
+        ({"ending": {"level": 127.0, "holder": {}}}, "no growthPerSecond in `ending`"),
+        ({"lastSamples": [[1.0, 100.0]] * 200}, "a flight recorder of"),
+        ({"mayRepeat": True}, "0 lines"),
+    ],
+)
+def test_a_record_is_complete_or_it_is_said_what_is_missing(change: dict[str, Any], missing: str) -> None:
+    record = {name: value for name, value in {**COMPLETE, **change}.items() if value is not None}
+    said = incomplete([record], died=True)
+    assert said.startswith(missing)
+    assert bool(said) is bool(missing)
+
+
+def test_a_missing_line_is_found() -> None:
+    served = ["a", "b"]
+    assert row("a fault", served, [{"requestId": "a"}], 0, 0, 0).broken == ["a fault: 1 line missing"]
+    assert row("a fault", served, [{"requestId": name} for name in "abb"], 0, 0, 0).broken == [
+        "a fault: a line printed twice"
+    ]
+
+
+def test_without_its_journal_kills_are_not_survived() -> None:
+    forgetful = replace(chosen(), variables={"TRUEMEM_JOURNAL": "false"})
+    assert any("no line" in broken for broken in kills(forgetful, 8, lambda: None).broken)
+
+
+def test_a_fault_that_does_not_come_is_none() -> None:
+    with Environment(source()) as environment:
+        environment.begin()
+        for _ in range(3):
+            environment.invoke()
+        assert environment.shut_down() == 0
+        assert set(tally(environment.served, environment.records()).values()) == {1}
+
+
+def test_a_sidecar_that_ends_is_found(tmp_path: Any) -> None:
+    ending = tmp_path / "truemem"
+    ending.write_text("#!/bin/sh\nexit 1\n")
+    ending.chmod(0o755)
+    assert under(replace(source(), path=ending), "none").broken == "the sidecar has ended"
