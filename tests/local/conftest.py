@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -172,6 +174,19 @@ def identified(identifier: str) -> dict[str, str]:
 def error_of(response: requests.Response) -> tuple[int, str, str]:
     body = response.json()
     return response.status_code, body["errorType"], body["errorMessage"]
+
+
+def interrupted(command: list[str], cue: str) -> int:
+    """Ctrl-C once a line of its stdout has `cue`: the exit code. Nothing that it had started may be left."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert any(cue in line for line in process.stdout)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        code = process.wait(BOUND_S)
+    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
+    return code
 
 
 def can_make_cgroups() -> bool:

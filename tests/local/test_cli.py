@@ -18,7 +18,7 @@ import psutil
 import pytest
 import requests
 
-from .conftest import APP, BOUND_S, HERE, cgroups_of, needs_cgroups
+from .conftest import APP, BOUND_S, HERE, cgroups_of, interrupted, needs_cgroups
 
 RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]
 FUNCTION = f"{APP}:handler"
@@ -142,16 +142,7 @@ def test_ctrl_c_leaves_nothing(number: signal.Signals) -> None:
 
 def test_ctrl_c_in_the_midst_of_an_invocation(tmp_path: Path) -> None:
     command = [*RUN, FUNCTION, "--no-sidecar", "--json", "--event", '{"sleep": 600}']
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "START RequestId" in line:
-                break
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
-        process.stdout.read()
-        assert process.wait(BOUND_S) == 130
-    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
+    assert interrupted(command, "START RequestId") == 130
 
 
 @needs_cgroups

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import psutil
 import pytest
 from truemem_workbench.local import Function, Settings
 from truemem_workbench.local.function import GROWING
@@ -18,7 +16,7 @@ from truemem_workbench.local.scenarios import BYSTANDER, SCENARIOS
 from truemem_workbench.local.session import Invocation
 from truemem_workbench.local.stage import NotAsTold, Stage
 
-from .conftest import APP, BOUND_S, HERE, RECORDER, Local, needs_cgroups
+from .conftest import APP, HERE, RECORDER, Local, interrupted, needs_cgroups
 
 INIT = ["initStart", "telemetrySubscription", "initRuntimeDone", "extension", "initReport"]
 WARM = ["start", "runtimeDone", "report"]
@@ -219,16 +217,7 @@ def test_the_command_plays_one_and_says_how_it_went(event: str, code: int) -> No
 
 def test_ctrl_c_in_the_midst_of_one() -> None:
     command = [*RUN, f"{APP}:handler", "--no-sidecar", "--json", "--timeout", "600", "--scenario", "timeout"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if "is the function's timeout" in line:
-                break
-        children = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGINT)
-        process.stdout.read()
-        assert process.wait(BOUND_S) == 130
-    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
+    assert interrupted(command, "is the function's timeout") == 130
 
 
 def test_help_describes_every_scenario() -> None:
