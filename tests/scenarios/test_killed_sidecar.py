@@ -25,10 +25,10 @@ def journals(environment: Environment) -> list[Path]:
 
 
 def test_what_ran_and_what_waited_for_its_report_are_told_by_the_next_process() -> None:
-    with Environment() as environment:
+    with Environment(timeout_s=300) as environment:
         environment.invoke(mib=5)
         environment.invoke(mib=9)
-        running = threading.Thread(target=environment.attempt, kwargs={"mib": 60, "ms": 10_000})
+        running = threading.Thread(target=environment.attempt, kwargs={"mib": 60, "ms": 300_000})
         running.start()
         touched = threading.Event()
         while not _level_reached(environment, 60):

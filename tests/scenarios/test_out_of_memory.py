@@ -53,7 +53,7 @@ def test_a_child_that_was_killed_while_its_function_lives() -> None:
 
 
 def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not() -> None:
-    with Environment(memory_mib=128, timeout_s=1.5, memory_limit="watch") as environment:
+    with Environment(memory_mib=128, timeout_s=4, memory_limit="watch") as environment:
         environment.invoke(mib=3)
         resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
         environment.attempt(mib=127 - resting, ms=60_000)
