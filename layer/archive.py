@@ -1,4 +1,4 @@
-"""The layer's zip: the executable in `extensions/`, notices beside it, the same bytes each time."""
+"""The layer's zip: the executable in `extensions/`, the probe in `python/`, notices, the same bytes each time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 EXECUTABLE, PLAIN = 0o100755, 0o100644
 
+PYTHON = Path(__file__).parent / "python"
+"""What Lambda has on the path of a Python function, as /opt/python."""
+
 
 def write(target: Path, executable: Path, notices: Mapping[str, str]) -> None:
     """`notices`: text by file name."""
     partial = target.with_suffix(".partial")
     with zipfile.ZipFile(partial, "w") as archive:
         _add(archive, f"extensions/{executable.name}", executable.read_bytes(), EXECUTABLE)
+        for module in sorted(PYTHON.glob("*.py")):
+            _add(archive, f"python/{module.name}", module.read_bytes(), PLAIN)
         for name, text in sorted(notices.items()):
             _add(archive, f"licenses/truemem/{name}", text.encode(), PLAIN)
     partial.replace(target)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .config import Config
     from .record import InvocationRecord
 
-UNITS = {"OutOfMemory": "Count"}
+UNITS = {"MemoryDrift": "Kilobytes", "OutOfMemory": "Count"}
 """CloudWatch's units; of all others `Megabytes`."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posix
 
 from . import minijson
+from .drift import Drift
 
 SNAP_START = "snap-start"
 
@@ -14,6 +15,7 @@ class History:
 
     __slots__ = (
         "boot",
+        "drift",
         "environment_id",
         "from_platform",
         "high_water_mark",
@@ -40,6 +42,8 @@ class History:
         """Max Memory Used, as last reported."""
         self.kills: int | None = None
         """The kernel's count of OOM kills, as last read."""
+        self.drift = Drift()
+        """Leak or not. It ends with this process: after a reset the function's processes are new as well."""
         self.went_on = False
         """Another process of this sidecar has been here before: this one was started by a reset."""
 

@@ -236,6 +236,7 @@ class Managed:
             self._complete(request)
             record = request.record
             record.environment, record.sidecar, record.extensions = first.environment, first.sidecar, first.extensions
+            self._surroundings.ask(record)
             if record.cold_start:
                 self._first(record, request.start_ns)
             self._publisher.print_one(record)

@@ -9,6 +9,7 @@ from .ledger import Ledger
 from .output import Output
 from .record import metrics, properties
 from .telemetry import INIT_START, LOGS_DROPPED, RESTORE_START, Event
+from .window import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,4 +136,20 @@ class Publisher:
             record.ending.samples = record.window.flight.tail(record.time_ms * 1_000_000, end_ns)
         record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
         self._history.mark_mib = record.max_memory_used_mib or self._history.mark_mib
+        self._judge(record)
         self._output.put(line(record, self._config), record.slot, record.dropped)
+
+    def _judge(self, record: InvocationRecord) -> None:
+        """Leak or not, so far: told with some of the lines."""
+        drift, last, due = self._history.drift, record.closed_by == "shutdown", False
+        if record.window is None or record.peak is None:
+            return
+        held_kib = current(record.window)
+        # The last reading may be that of a dying function, or hold memory of the next invocation.
+        drift.see(held_kib, record.peak.estimate)
+        if held_kib and not last and not record.window.stopped_raced:
+            drift.add(held_kib, record.time_ms)
+            due = drift.due()
+        if last or due:
+            others_kib = record.sidecar + sum(record.extensions.values())
+            record.drift = drift.document(self._config.memory_mib * 1024 - record.peak.estimate - others_kib)

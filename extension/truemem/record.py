@@ -11,12 +11,13 @@ from .window import current, extended, peak
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cgroup import EnvironmentLevel
+    from .heap import Heap
     from .out_of_memory import Ending
     from .window import Peak, Window
 
 SCHEMA = 1
 
-METRICS = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "OutOfMemory")
+METRICS = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "MemoryDrift", "OutOfMemory")
 
 MEMBERS = (
     "_aws",
@@ -50,6 +51,8 @@ MEMBERS = (
     "environment",
     "processes",
     "threads",
+    "heap",
+    "drift",
     "outOfMemory",
     "ending",
     "lastSamples",
@@ -74,6 +77,7 @@ class InvocationRecord:
         "closed_by",
         "cold_start",
         "done_ns",
+        "drift",
         "dropped",
         "duration_ms",
         "ending",
@@ -81,6 +85,7 @@ class InvocationRecord:
         "environment_id",
         "error_type",
         "extensions",
+        "heap",
         "high_water_mark",
         "hold_ms",
         "init_peak",
@@ -140,7 +145,11 @@ class InvocationRecord:
         self.extensions: dict[str, int] = {}
         """RSS of each other extension when the window closed, by name."""
         self.environment: EnvironmentLevel | None = None
+        self.heap: Heap | None = None
+        """What the allocator says, where the function imports the probe."""
 
+        self.drift: dict[str, object] = {}
+        """The verdict on the environment's memory so far: leak or not; empty where none is due."""
         self.shared_by = 0
         """Most requests that ran at once while it did, itself included; 0 where they never do."""
         self.done_ns: int | None = None
@@ -184,7 +193,7 @@ def mib(kib: int) -> float:
 
 
 def metrics(record: InvocationRecord) -> dict[str, float]:
-    """The record's metrics by name, in MiB (CloudWatch's `Megabytes`, as in REPORT)."""
+    """The record's metrics by name, in MiB (CloudWatch's `Megabytes`, as in REPORT) but for emf.UNITS."""
     values: dict[str, float] = {}
     if record.peak is not None:
         values["PeakRSS"] = mib(record.peak.estimate)
@@ -193,6 +202,9 @@ def metrics(record: InvocationRecord) -> dict[str, float]:
         values["CurrentRSS"] = mib(held)
     if record.max_memory_used_mib is not None:
         values["MaxMemoryUsed"] = record.max_memory_used_mib
+    growth = record.drift.get("perInvocationKiB")
+    if isinstance(growth, float):
+        values["MemoryDrift"] = growth
     if record.signals:
         values["OutOfMemory"] = 1
     return values
@@ -241,6 +253,9 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
         if record.environment.peak is not None:
             level["peak"] = mib(record.environment.peak)
         members["environment"] = level
+    if record.heap is not None:
+        members["heap"] = record.heap.document()
+    put("drift", record.drift)
     if record.signals:
         members["outOfMemory"] = {"signals": record.signals}
     if record.ending is not None:

@@ -32,6 +32,7 @@ class Run(NamedTuple):
 
 
 RUNS = {
+    "drift": Run({}, [{"do": "keep", "mib": 1, "ms": 5}] * 40),
     "leak": Run({"function": LATE}, [{"mib": 8, "keep": True}] * 8),
     "spike": Run({"function": LATE}, [{}, {"mib": 300}, *[{}] * 5]),
     "near the limit": Run({"memory_mib": 256}, [{"mib": 5, "ms": 20}, {"mib": 205, "ms": 40}, {"mib": 5, "ms": 20}]),

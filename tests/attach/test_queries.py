@@ -133,6 +133,17 @@ def test_drift_is_told_from_a_spike(log: Log) -> None:
     assert abs(number(spike["slopeKiB"])) < 1024
 
 
+def test_the_sidecars_own_verdict_on_each_environment() -> None:
+    rows = ask("verdicts", *STORED.values())
+    (row,) = (row for row in rows if row["environmentId"] == environment_id(STORED["drift"]))
+    assert row["verdict"] == "warming"  # it grows; too early to call it a leak
+    assert number(row["perInvocationKiB"]) == pytest.approx(1024, rel=0.05)
+    assert number(row["low"]) <= number(row["perInvocationKiB"])
+    assert number(row["perMinuteKiB"]) > number(row["perInvocationKiB"])
+    assert row["invocations"] == len(RUNS["drift"].events)
+    assert len(rows) == 1  # the others are too short
+
+
 def test_the_right_size_is_the_peaks_not_the_mark(log: Log) -> None:
     (row,) = ask("right-size", log["spike"])
     assert (row["invocations"], row["size"]) == (len(RUNS["spike"].events), 512)

@@ -25,13 +25,16 @@ ZIP_LIMIT, UNPACKED_LIMIT = 2_000_000, 4_500_000
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_zip_holds_one_executable_and_notices(dist: Path, architecture: str) -> None:
+def test_the_zip_holds_one_executable_the_probe_and_notices(dist: Path, architecture: str) -> None:
     archive = dist / f"truemem-layer-{architecture}.zip"
     with zipfile.ZipFile(archive) as layer:
         entries = {entry.filename: entry for entry in layer.infolist()}
         header = layer.read("extensions/truemem")[:64]
-        notices = {name: layer.read(name).decode() for name in entries if not name.startswith("extensions/")}
-    assert [name for name in entries if name.startswith("extensions/")] == ["extensions/truemem"]
+        notices = {name: layer.read(name).decode() for name in entries if name.startswith("licenses/")}
+        probe = layer.read("python/truemem_heap.py")
+    assert entries.keys() == {"extensions/truemem", "python/truemem_heap.py", *notices}
+    assert probe == (ROOT / "layer" / "python" / "truemem_heap.py").read_bytes()
+    assert entries["python/truemem_heap.py"].external_attr >> 16 == 0o100644
     assert entries["extensions/truemem"].external_attr >> 16 == 0o100755
     assert header[:5] == b"\x7fELF\x02"
     assert int.from_bytes(header[18:20], "little") == MACHINES[architecture]

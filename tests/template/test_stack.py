@@ -224,9 +224,9 @@ def test_its_queries_name_members_that_a_line_has(parts: Parts, truth: Stack) ->
     queries = [properties["query"] for properties in widgets(parts, "log")]
     assert len(queries) >= 4 + 4
     used = {name for query in queries for name in fields(query)}
-    known = {*MEMBERS, "holders.truemem"}
+    known = {*MEMBERS, "holders.truemem", "drift.verdict", "drift.perInvocationKiB"}
     assert used <= known, used - known
-    assert {"CurrentRSS", "environmentId", "holders.truemem"} <= used
+    assert {"CurrentRSS", "environmentId", "holders.truemem", "drift.verdict"} <= used
     groups = {group for query in queries for group in re.findall(r"SOURCE '([^']*)'", query)}
     assert groups == {truth.ids[f"{name}Log"] for name in SAMPLES}
 

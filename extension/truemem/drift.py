@@ -1,0 +1,276 @@
+"""Leak or not: the shape of what an environment has held, in a few hundred bytes of state.
+
+Pure: KiB in, a verdict out. One level is the median of a few invocations. Levels are evenly spaced; when there are too
+many of them each two become one, so that they always span the whole life of the function's processes. A reset starts
+new processes, and a new history.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STABLE = "stable"
+WARMING = "warming"
+PLATEAU = "plateau"
+GROWING = "growing"
+SPIKY = "spiky"
+INSUFFICIENT = "insufficient"
+
+BLOCK = 4
+"""Invocations whose median is the first kind of level."""
+LEVELS = 48
+"""At most."""
+FIRST = 8
+"""Levels that a verdict needs."""
+MINIMUM = BLOCK * FIRST
+"""Invocations that a verdict needs."""
+GROWING_FROM = 128
+"""Invocations before growth may be called a leak: until then most caches grow as well."""
+STEP = 4
+"""Levels from one verdict to the next: it takes 0.2 ms."""
+EVERY = 16
+"""A verdict is told with every so manieth invocation, and the last."""
+
+FLOOR_KIB = 512
+"""Less than this is no growth: twice what the kernel keeps back in per-thread and per-CPU batches (window)."""
+NOISE = 3
+"""Nor is what is less than so many times the noise of one level."""
+DECELERATED = 0.58
+"""What grows less than so much of its earlier growth is about to stop."""
+UNEVEN = 0.6
+"""Growth of more than this variation, noise left out, or half of it in two of eleven parts, comes in a few steps."""
+SPIKE_KIB = 16 * 1024
+"""A peak so far above what was held before and after is a spike, if it is a quarter of that as well."""
+
+
+class Shape:
+    """What the levels say."""
+
+    __slots__ = ("high", "low", "name", "slope")
+
+    def __init__(self, name: str, slope: float, low: float, high: float) -> None:
+        self.name = name
+        self.slope = slope
+        """KiB per level, of the judged part; with its 95 % interval."""
+        self.low = low
+        self.high = high
+
+
+class Drift:
+    """Of the processes that run now."""
+
+    __slots__ = (
+        "_block",
+        "_first_ms",
+        "_held_kib",
+        "_last_ms",
+        "_levels",
+        "_seen",
+        "_spiky",
+        "_stride",
+        "_sum",
+        "_summed",
+        "count",
+        "growth",
+        "verdict",
+    )
+
+    def __init__(self) -> None:
+        self._block: list[int] = []
+        """What was held after each invocation since the last median."""
+        self._sum = 0.0
+        """Of the medians that are to become one level, and how many they are."""
+        self._summed = 0
+        self._levels: list[float] = []
+        self._stride = BLOCK
+        """Invocations in one level."""
+        self._first_ms = self._last_ms = 0
+        self._held_kib = 0
+        self._spiky = False
+        self._seen = 0
+        """Invocations so far, and those of them that count."""
+        self.count = 0
+        self.verdict = ""
+        """The last one; empty while there is too little to judge."""
+        self.growth = (0.0, 0.0, 0.0)
+        """KiB per invocation, and its 95 % interval: that of the last verdict."""
+
+    def see(self, held_kib: int, peak_kib: int) -> None:
+        """What one more invocation left behind, as far as is known, and its peak."""
+        self._seen += 1
+        self._spiky = self._spiky or is_spike(peak_kib, max(self._held_kib, held_kib))
+        self._held_kib = held_kib
+
+    def add(self, held_kib: int, time_ms: int) -> None:
+        """What one more invocation, that began at `time_ms`, left behind, for certain."""
+        self._first_ms = self._first_ms or time_ms
+        self._last_ms = time_ms
+        self.count += 1
+        self._block.append(held_kib)
+        if len(self._block) == BLOCK:
+            self._sum += median(self._block)
+            self._summed += 1
+            self._block.clear()
+            if self._summed * BLOCK == self._stride:
+                self._add_level(self._sum / self._summed)
+                self._sum, self._summed = 0.0, 0
+
+    def due(self) -> bool:
+        """Is there a verdict to be told with this invocation?"""
+        return bool(self.verdict) and self.count % EVERY == 0
+
+    def document(self, room_kib: int) -> dict[str, object]:
+        """The verdict as the line has it; empty without one. `room_kib` is left until the memory limit, and not above 0
+        where nobody knows."""
+        if not self.verdict:
+            return {}
+        growth, low, high = self.growth
+        members: dict[str, object] = {"verdict": self.verdict, "perInvocationKiB": round(growth, 2) + 0.0}
+        if self.verdict not in (GROWING, WARMING):  # every byte of a line is paid for
+            return members
+        members["low"], members["high"] = round(low, 2), round(high, 2)
+        if self._last_ms > self._first_ms:
+            members["perMinuteKiB"] = round(growth * (self._seen - 1) * 60_000 / (self._last_ms - self._first_ms), 2)
+        if self.verdict == GROWING and growth > 0 and room_kib > 0:
+            members["invocationsLeft"] = int(room_kib / growth)
+        return members
+
+    def _add_level(self, level: float) -> None:
+        self._levels.append(level)
+        if len(self._levels) >= FIRST and len(self._levels) % STEP == 0:
+            seen = shape(self._levels, self.count)
+            self.verdict = SPIKY if self._spiky and seen.name == STABLE else seen.name
+            per_level = self._stride * self._seen / self.count  # invocations, with those between that are left out
+            self.growth = seen.slope / per_level, seen.low / per_level, seen.high / per_level
+        if len(self._levels) == LEVELS:
+            self._levels = [(self._levels[at] + self._levels[at + 1]) / 2 for at in range(0, LEVELS, 2)]
+            self._stride *= 2
+
+
+def is_spike(peak_kib: float, held_kib: float) -> bool:
+    """Is a peak far above what was held before and after it?"""
+    return peak_kib - held_kib > max(SPIKE_KIB, held_kib / 4)
+
+
+def median(values: Sequence[float]) -> float:
+    """Of at least one value."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def shape(levels: Sequence[float], invocations: int) -> Shape:
+    """Of at least FIRST levels, evenly spaced over so many `invocations`."""
+    first, judged = judged_part(levels)
+    whole = [*levels[1:first], *judged]  # that something was loaded early must show: it may go on, ever more slowly
+    slope, low, high = theil_sen(judged)
+    grows = []
+    if _grows(judged, slope, low):
+        grows.append(whole)
+    floor = _floor(judged)
+    if _grows(floor, *theil_sen(floor)[:2]):
+        grows.append(_floor(whole))
+    if not grows:
+        return Shape(_settled(levels, noise_of(judged)), slope, low, high)
+    goes_on = invocations >= GROWING_FROM and not _slows(whole) and any(map(_evenly, grows))
+    return Shape(GROWING if goes_on else WARMING, slope, low, high)
+
+
+def judged_part(levels: Sequence[float]) -> tuple[int, list[float]]:
+    """Where it begins, and its levels, without what was loaded once."""
+    first = max(2, len(levels) // 6)
+    return first, without_steps(levels[first:])
+
+
+def without_steps(levels: Sequence[float]) -> list[float]:
+    """Without the one or two steps up that stand out from all others: something was loaded, once."""
+    made = list(levels)
+    rises = _rises(made)
+    usual = median(rises)
+    spread = median([abs(rise - usual) for rise in rises])
+    limit = usual + max(8 * spread, FLOOR_KIB / 2)
+    for rise, at in sorted(((rise, at) for at, rise in enumerate(rises)), reverse=True)[:2]:
+        if rise > limit:
+            for later in range(at + 1, len(made)):
+                made[later] -= rise - usual
+    return made
+
+
+def noise_of(levels: Sequence[float]) -> float:
+    """Standard deviation of one level, KiB, from how far each lies off its two neighbours: growth cancels out."""
+    off = [abs(levels[at] - (levels[at - 1] + levels[at + 1]) / 2) for at in range(1, len(levels) - 1)]
+    return median(off) * 1.4826 / 1.2247 if off else 0.0
+
+
+def theil_sen(levels: Sequence[float]) -> tuple[float, float, float]:
+    """The median of all slopes, KiB per level, and its 95 % interval (Sen 1968, without ties)."""
+    count = len(levels)
+    if count < 2:
+        return 0.0, 0.0, 0.0
+    slopes = sorted([(b - a) / (at + 1) for first, a in enumerate(levels) for at, b in enumerate(levels[first + 1 :])])
+    sigma = (count * (count - 1) * (2 * count + 5) / 18) ** 0.5
+    reach = round(1.96 * sigma / 2)
+    middle = len(slopes) // 2
+    return median(slopes), slopes[max(0, middle - reach)], slopes[min(len(slopes) - 1, middle + reach)]
+
+
+def _floor(levels: Sequence[float]) -> list[float]:
+    """The lowest of each four levels: what a garbage collector leaves."""
+    return [min(levels[at : at + 4]) for at in range(len(levels) % 4, len(levels), 4)]
+
+
+def _grows(levels: Sequence[float], slope: float, low: float) -> bool:
+    """Up, by more than noise, in each third, in the last one to its end, and never given back."""
+    growth = slope * (len(levels) - 1)
+    if len(levels) < 6 or low <= 0 or growth < max(FLOOR_KIB, NOISE * noise_of(levels)):
+        return False
+    parts = _parts(levels, 3)
+    thirds = [median(part) for part in parts]
+    still = theil_sen(parts[2])[0] * (len(levels) - 1) > growth / 10
+    return still and thirds[0] < thirds[1] < thirds[2] and _kept(levels) > growth / 2
+
+
+def _evenly(levels: Sequence[float]) -> bool:
+    """Does it grow in more than a few steps?"""
+    parts = [median(part) for part in _parts(levels, min(12, len(levels)))]
+    rises = _rises(parts)
+    growth = parts[-1] - parts[0]
+    mean = growth / len(rises)
+    variance = sum((rise - mean) ** 2 for rise in rises) / len(rises) - 2 * noise_of(levels) ** 2
+    return sum(sorted(rises)[-2:]) <= growth / 2 and variance <= (UNEVEN * mean) ** 2
+
+
+def _slows(levels: Sequence[float]) -> bool:
+    """Is the growth of the second half much less than that of the first?"""
+    rises = _rises([median(part) for part in _parts(levels, min(12, len(levels)))])
+    half = len(rises) // 2
+    return sum(rises[-half:]) < DECELERATED * sum(rises[:half])
+
+
+def _kept(levels: Sequence[float]) -> float:
+    """By how much the lowest of all later levels rises, from the first to the last sixth."""
+    floor = list(levels)
+    for at in range(len(floor) - 2, -1, -1):
+        floor[at] = min(floor[at], floor[at + 1])
+    sixth = max(1, len(floor) // 6)
+    return median(floor[-sixth:]) - median(floor[:sixth])
+
+
+def _settled(levels: Sequence[float], noise: float) -> str:
+    """No growth goes on: has there been any?"""
+    start = levels[max(1, len(levels) // 24)]
+    last = levels[-(len(levels) // 3) :]
+    rise = median(last) - start
+    enough = max(2 * FLOOR_KIB, 6 * noise, start / 50)
+    return PLATEAU if rise > enough and min(last) - start > rise / 2 else STABLE
+
+
+def _parts(levels: Sequence[float], count: int) -> list[Sequence[float]]:
+    edges = [round(len(levels) * at / count) for at in range(count + 1)]
+    return [levels[edges[at] : edges[at + 1]] for at in range(count)]
+
+
+def _rises(levels: Sequence[float]) -> list[float]:
+    return [levels[at + 1] - levels[at] for at in range(len(levels) - 1)]

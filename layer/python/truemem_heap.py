@@ -1,0 +1,243 @@
+"""What malloc has in use and what it merely keeps: `import truemem_heap`, and truemem's line has it as `heap`.
+
+In the layer, where Lambda has it on the path of a Python function. Nothing happens until it is imported, nothing at
+all outside Lambda, and nothing that goes wrong here reaches the function. The standard library alone, Python 3.8 on.
+
+Under AWS's runtime client each reading is taken just before the answer is sent. Under another one, or where `automatic`
+is False, decorate the handler:
+
+    @truemem_heap.watch
+    def handler(event, context): ...
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import itertools
+import os
+import posix
+import sys
+import threading
+import time
+from contextlib import suppress
+
+try:
+    import ctypes
+except ImportError:  # a Python that was built without: no figures then
+    ctypes = None  # type: ignore[assignment]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+PAGE = 4096
+SLOT = 256
+"""For each reading, by turns: truemem may look for one when later ones are there (extension/truemem/heap.py)."""
+
+FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
+"""Of both structures, mallinfo(3)."""
+
+SHARE = 100
+"""Of the time, one in so many may go into readings (malloc walks all its free blocks for one): 1 %."""
+CREDIT_NS = 5_000_000
+"""As much of that may be saved up."""
+
+TIDIED = 1000
+"""As many entries of the folder are looked at for pages of processes that have ended."""
+
+
+def _reader() -> tuple[Callable[[], Any], bytes] | None:
+    """glibc's function and its name; None elsewhere (musl has none)."""
+    if ctypes is None:
+        return None
+    # PyDLL keeps the GIL: giving it up costs another thread's turn, ms, for a call of µs.
+    library = ctypes.PyDLL(None)
+    for name, kind in (("mallinfo2", ctypes.c_size_t), ("mallinfo", ctypes.c_uint)):  # the latter until glibc 2.33
+        found = getattr(library, name, None)
+        if found is not None:
+            found.argtypes = ()
+            found.restype = type(name, (ctypes.Structure,), {"_fields_": [(field, kind) for field in FIELDS]})
+            return found, name.encode()
+    return None
+
+
+class Page:
+    """A private file of one page, made when it is first written to."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = ""
+        self._folder = folder
+        self._descriptor = -1
+        self._identity = (0, 0)
+        self._number = 0
+
+    def put(self, request_id: str, figures: list[int], source: bytes) -> None:
+        """In one write, within one page. Raises OSError, UnicodeError."""
+        self._number += 1
+        numbers = b" ".join(b"%d" % figure for figure in (time.time_ns() // 1_000_000, *figures))
+        about = (self._number, request_id.encode("ascii"), numbers, source, self._number)
+        text = b"truemem-heap-1 %d %s %s %s %d\n" % about
+        if len(text) <= SLOT:
+            self._open()
+            posix.pwrite(self._descriptor, text, self._number * SLOT % PAGE)
+
+    def forget(self) -> None:
+        """In a child after fork(): the page is the parent's."""
+        if self._about() is not None:
+            posix.close(self._descriptor)
+        self._descriptor, self.path = -1, ""
+
+    def remove(self) -> None:
+        """The process ends. Raises OSError."""
+        if self.path:
+            posix.unlink(self.path)
+
+    def _open(self) -> None:
+        about = self._about()
+        if about is not None:
+            if about.st_nlink:
+                return
+            posix.close(self._descriptor)  # somebody has emptied /tmp
+        if not self.path:
+            self._tidy()
+        self._descriptor, self.path = -1, f"{self._folder}/.truemem-heap-{posix.getpid()}"
+        with suppress(FileNotFoundError):
+            posix.unlink(self.path)  # of an earlier process with this pid; a link is not followed
+        flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
+        descriptor = posix.open(self.path, flags, 0o600)
+        try:
+            posix.posix_fallocate(descriptor, 0, PAGE)
+        except OSError:
+            posix.close(descriptor)
+            raise
+        about = posix.fstat(descriptor)
+        self._descriptor, self._identity = descriptor, (about.st_dev, about.st_ino)
+
+    def _about(self) -> os.stat_result | None:
+        """Of the file that was opened; None if that descriptor is something else by now, or was never opened: the
+        function may close what it does not know."""
+        try:
+            about = posix.fstat(self._descriptor)
+        except OSError:
+            return None
+        return about if (about.st_dev, about.st_ino) == self._identity else None
+
+    def _tidy(self) -> None:
+        """Pages of processes that were killed: /tmp outlives them, and is small."""
+        with suppress(OSError), posix.scandir(self._folder) as entries:
+            for entry in itertools.islice(entries, TIDIED):
+                before, named, pid = entry.name.partition(".truemem-heap-")
+                if named and not before and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110 - no pathlib here
+                    posix.unlink(entry.path)
+
+
+class Probe:
+    """Reads, and notes what it has read."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._reader = _reader()
+        self._credit_ns = CREDIT_NS
+        self._looked_ns = time.monotonic_ns()
+
+    def note(self, request_id: object) -> None:
+        """That invocation is about to end. Never raises."""
+        with suppress(Exception):
+            if self._reader is not None and isinstance(request_id, str) and request_id:
+                self._note(request_id)
+
+    def _note(self, request_id: str) -> None:
+        began, now = time.thread_time_ns(), time.monotonic_ns()
+        self._credit_ns = min(CREDIT_NS, self._credit_ns + (now - self._looked_ns) // SHARE)
+        self._looked_ns = now
+        if self._reader is None or self._credit_ns < 0:
+            return
+        read, source = self._reader
+        heap = read()
+        sizes = [heap.uordblks // 1024, heap.fordblks // 1024, heap.hblkhd // 1024]
+        try:
+            self._page.put(request_id, [*sizes, *gc.get_count(), threading.active_count()], source)
+        finally:
+            self._credit_ns -= time.thread_time_ns() - began
+
+
+def _folder() -> str:
+    """Where truemem looks: /tmp, or a folder below it that TMPDIR names. As the process was started with it."""
+    tmp = posix.environ.get(b"TMPDIR", b"").decode("utf-8", "surrogateescape")
+    return tmp.rstrip("/") if tmp.startswith("/tmp/") and ".." not in tmp else "/tmp"
+
+
+def _hook(probe: Probe) -> bool:
+    """Have AWS's runtime client note each invocation before it posts the answer, if it is the client that we know.
+
+    There, and not around the handler: a frame of ours would be the first of each error's stack trace.
+    """
+    module = sys.modules.get("awslambdaric.lambda_runtime_client")
+    for kind in list(vars(module).values()) if module is not None else []:
+        posts = [vars(kind).get(f"post_invocation_{end}") for end in ("result", "error")] if _is_class(kind) else []
+        if posts and all(map(_takes_a_request, posts)):
+            for post in posts:
+                setattr(kind, post.__name__, _noting(post, probe))
+            return True
+    return False
+
+
+def _is_class(kind: object) -> bool:
+    return isinstance(kind, type)
+
+
+def _takes_a_request(post: Any) -> bool:
+    code = getattr(post, "__code__", None)
+    return code is not None and code.co_varnames[: code.co_argcount][:2] == ("self", "invoke_id")
+
+
+def _noting(post: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
+    @functools.wraps(post)
+    def noting(self: Any, invoke_id: Any, *arguments: Any, **named: Any) -> Any:
+        probe.note(invoke_id)
+        return post(self, invoke_id, *arguments, **named)
+
+    return noting
+
+
+def watch(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """The handler, each of whose invocations is noted; the handler itself where that is done already."""
+    probe = _probe
+    if automatic or probe is None:
+        return handler
+
+    @functools.wraps(handler)
+    def watched(event: Any, context: Any, *arguments: Any, **named: Any) -> Any:
+        try:
+            return handler(event, context, *arguments, **named)
+        finally:
+            probe.note(getattr(context, "aws_request_id", None))
+
+    return watched
+
+
+_probe: Probe | None = None
+automatic = False
+"""Is each invocation noted without a change of the handler?"""
+
+
+def _start() -> None:
+    global _probe, automatic  # noqa: PLW0603 - a module's state, made once
+    page = Page(_folder())
+    _probe = Probe(page)
+    automatic = _hook(_probe)
+    os.register_at_fork(after_in_child=page.forget)
+    atexit.register(_remove, page)
+
+
+def _remove(page: Page) -> None:
+    with suppress(OSError):
+        page.remove()
+
+
+if b"AWS_LAMBDA_RUNTIME_API" in posix.environ:
+    with suppress(Exception):
+        _start()
