@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo faults fuzz test lint types pytest layer executable bench models probe gate lock clean
+.PHONY: help setup demo faults fuzz fleet test lint types pytest layer executable bench models probe gate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ executable: layer ## The scenarios against the layer's executable
 	@TRUEMEM_TEST_SIDECAR=$(CURDIR)/dist/$(shell uname -m | sed s/aarch64/arm64/)/extensions/truemem $(BIN)/pytest tests/scenarios
 
 bench: layer ## Measure every figure of the READMEs and write it there
-	@failed=; for program in accuracy hold sample_settings layer; do \
+	@failed=; for program in accuracy hold sample_settings layer heap drift; do \
 		$(BIN)/python benchmarks/$$program.py || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
@@ -61,6 +61,9 @@ faults: layer ## Break things, see what is lost, and write docs/reliability.md: 
 
 fuzz: $(READY) ## Fuzz parsers, listener and API client for as long as you let it
 	@$(BIN)/pytest tests/fuzz --hypothesis-profile=long --timeout=0 $(ARGS)
+
+fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4 minutes
+	@$(BIN)/python benchmarks/report.py --full --runs 1
 
 gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
 	@$(BIN)/python benchmarks/gate.py $(ARGS)

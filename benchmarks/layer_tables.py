@@ -130,7 +130,7 @@ def cost_section(costs: Sequence[Cost], line_bytes: float) -> Section:
         "Per million invocations; cold starts per million of those. Memory: PSS after 1,000 invocations. At most: if "
         "all of the sidecar's CPU time were taken from a function that computes all the time; where the size buys a "
         f"whole vCPU there is another one for it. Lines of {line_bytes:.0f} bytes. A cold start is longer by exec to "
-        f"register. Besides: three metrics for each function, ${3 * METRIC_MONTH:.2f} a month.",
+        f"register. Besides: four metrics for each function, ${4 * METRIC_MONTH:.2f} a month.",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,9 @@ from sessions import open_session, session_cache
 from settings import read_settings
 from sources import open_models
 from tracing import traced
+
+with suppress(ImportError):  # it is in truemem's layer: what malloc holds, on the line of each invocation
+    import truemem_heap  # type: ignore[import-not-found] # noqa: F401
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

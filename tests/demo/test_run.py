@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from truemem_workbench.demo.run import join
 from truemem_workbench.demo.workload import Call
+from truemem_workbench.heap import readings
 from truemem_workbench.local import Invocation
-from truemem_workbench.records import Record, parse_line
+from truemem_workbench.records import Record, parse_line, parse_lines
 
 
 def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -56,6 +57,23 @@ def test_picture_and_raw_lines_are_where_it_says(small_run: tuple[Path, dict[str
     assert picture.stat().st_size > 10_000
     records = [parse_line(line) for line in lines.read_text().splitlines()]
     assert [record.invocation for record in records if record] == list(range(1, 11))
+
+
+def test_the_verdict_tells_what_is_in_use_from_what_is_held(small_run: tuple[Path, dict[str, Any]]) -> None:
+    output, document = small_run
+    assert "freed but held by the allocator" in document["verdict"][-1]
+    # of the last one there is none: its process is gone with its page
+    lines = (output / "truemem.emf.jsonl").read_text().splitlines()
+    assert len(readings(parse_lines(lines))) >= len(lines) - 1
+
+
+def test_a_repair_is_run_with_the_same_calls(tmp_path: Path) -> None:
+    repaired = ["--load-from", "path", "--cache-size", "8", "--pop-before-load"]
+    done = demo("--invocations", "2", *repaired, "--repairs", "--json", "--output", tmp_path)
+    assert done.returncode == 0, done.stderr
+    repairs = json.loads(done.stdout)["repairs"]
+    assert list(repairs) == ["blocks from 32 KiB mapped"]
+    assert repairs["blocks from 32 KiB mapped"].keys() == {"currentRSS", "maxMemoryUsed", "inUse", "held"}
 
 
 def test_the_table_and_the_verdict_are_printed_with_the_settings(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from truemem_workbench.demo.verdict import Row, headline, verdict
 from truemem_workbench.demo.workload import Call
+from truemem_workbench.heap import UNKNOWN
 
 if TYPE_CHECKING:
     from tests.demo.conftest import MakeRow
@@ -22,6 +23,7 @@ def test_a_spike_that_does_not_stay(spike_run: list[Row]) -> None:
         " 210 MiB. In 25 of 30 invocations it was 10 % or more below the mark, by 301 MiB in the median.",
         "What it leaves behind is flat: current RSS 200 MiB over invocations 11 to 20, 200 MiB over the last 10"
         " (medians). As far as these invocations can tell, this is not a leak: it is a mark that cannot fall.",
+        UNKNOWN,
     ]
     assert headline(spike_run) == POINT
 
@@ -33,7 +35,7 @@ def test_a_run_that_failed_has_no_triumphant_title(spike_run: list[Row]) -> None
 
 def test_growth_is_not_called_flat(make_row: MakeRow) -> None:
     rows = [make_row(n, peak=100 + 2 * n, current=99 + 2 * n, mark=112 + 2 * n) for n in range(1, 31)]
-    mark, peaks, left = verdict(rows)
+    mark, peaks, left, _ = verdict(rows)
     assert mark == "Max Memory Used rose from 114 to 172 MiB, and never fell."
     assert peaks.startswith("The function's own peak was highest in invocation 30: 160 MiB. In 3 of 30")
     assert left.startswith("What it leaves behind still rises: current RSS 130 MiB over invocations 11 to 20, 150")
@@ -43,13 +45,13 @@ def test_growth_is_not_called_flat(make_row: MakeRow) -> None:
 
 def test_a_level_that_falls_is_said_to_fall(make_row: MakeRow) -> None:
     rows = [make_row(n, peak=300, current=300 - 5 * n, mark=310) for n in range(1, 21)]
-    assert verdict(rows)[-1].startswith("What it leaves behind fell: ")
+    assert verdict(rows)[-2].startswith("What it leaves behind fell: ")
 
 
 def test_flat_is_within_two_percent_or_two_mib(make_row: MakeRow) -> None:
     def left(before: float, after: float) -> str:
         rows = [make_row(n, peak=600, current=before if n <= 10 else after, mark=700) for n in range(1, 21)]
-        return verdict(rows)[-1]
+        return verdict(rows)[-2]
 
     assert "is flat" in left(500, 510)
     assert "still rises" in left(500, 510.1)
@@ -65,7 +67,19 @@ def test_few_invocations_give_no_verdict_on_a_leak(make_row: MakeRow) -> None:
         "The function's own peak was highest in invocation 1: 100 MiB; in the next it was 100 MiB."
         " It was never known to be 10 % or more below the mark.",
         "Current RSS went from 90 to 90 MiB: 10 invocations are too few to call that flat or rising.",
+        UNKNOWN,
     ]
+
+
+def test_with_the_probe_it_names_hoarding_and_not_a_leak(make_row: MakeRow) -> None:
+    heap = {"inUse": 100, "held": 50, "mapped": 10}
+    rows = [make_row(n, peak=200, current=190 + n, mark=300, heap=heap, processes=3) for n in range(1, 21)]
+    *_, left, told = verdict(rows)
+    assert left == (
+        "What it leaves behind still rises: current RSS 196 MiB over invocations 1 to 10, 206 MiB over the last 10"
+        " (medians)."
+    )
+    assert told.startswith("50 MiB are freed but held by the allocator, beside 110 MiB in use: hoarding; ")
 
 
 def test_an_uncertain_peak_counts_with_its_upper_bound(make_row: MakeRow) -> None:

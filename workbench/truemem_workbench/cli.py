@@ -9,11 +9,16 @@ from typing import Any, Literal
 import click
 import truemem
 
+from .check.command import check
+from .doctor import doctor
 from .local import console
 from .local.errors import BadInput
 from .local.function import Function
 from .local.scenarios import BYSTANDER, SCENARIOS
 from .local.settings import Settings, extensions_of
+from .metrics import metrics
+from .page.command import page
+from .report.command import report
 
 SIDECAR_NAME = "truemem"
 
@@ -26,6 +31,13 @@ def cli() -> None:
 @cli.group()
 def local() -> None:
     """A Lambda on this machine, with memory: limit, high-water mark, freeze, late reports."""
+
+
+cli.add_command(check)
+cli.add_command(report)
+cli.add_command(doctor)
+cli.add_command(metrics)
+cli.add_command(page)
 
 
 class _Telemetry(click.ParamType[Literal["on"] | int]):

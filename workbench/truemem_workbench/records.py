@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,7 +118,7 @@ def parse_lines(lines: Iterable[str]) -> list[Record]:
 
 def _number(line: Mapping[str, Any], name: str) -> float | None:
     value = line.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
 

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from truemem_workbench.demo.picture import draw
+from truemem_workbench.demo.repairs import Level, chosen, effects, level
 from truemem_workbench.demo.run import Outcome, Progress, as_json, run, save_lines
 from truemem_workbench.demo.table import table
 from truemem_workbench.demo.verdict import headline, verdict
@@ -62,6 +63,7 @@ class Refused(click.ClickException):
     type=click.IntRange(0, 32 * 1024 * 1024),
     help="malloc's, in bytes; glibc's own sliding one if not given. Try 32768.",
 )
+@click.option("--repairs", is_flag=True, help="Then each repair with the same calls: up to five more runs.")
 def main(
     invocations: int,
     memory: int,
@@ -72,6 +74,7 @@ def main(
     cache_size: int,
     pop_before_load: bool,
     mmap_threshold: int | None,
+    repairs: bool,
 ) -> None:
     """Replay the ONNX incident under the local Lambda, with the sidecar attached.
 
@@ -90,6 +93,11 @@ def main(
         output.mkdir(parents=True, exist_ok=True)
         with _progress(shown=not as_document) as progress:
             outcome = run(calls, memory_mib=memory, variables=variables, progress=progress)
+            others = chosen(variables) if repairs else {}
+            repaired = {
+                words: level(run(calls, memory_mib=memory, variables=changed, progress=progress).rows)
+                for words, changed in others.items()
+            }
         picture, lines = output / "memory.png", output / "truemem.emf.jsonl"
         draw(outcome.rows, picture, memory_mib=memory, subtitle=_subtitle(outcome, memory, variables))
         save_lines(outcome.lines, lines)
@@ -98,6 +106,7 @@ def main(
     except OSError as problem:
         raise Refused(f"cannot write to {output}: {problem.strerror or problem}. Try --output FOLDER") from None
 
+    after = {words: found for words, found in repaired.items() if found is not None} if repairs else None
     if as_document:
         document = {
             "workload": workload,
@@ -107,17 +116,20 @@ def main(
             "invocations": [as_json(row) for row in outcome.rows],
             "headline": headline(outcome.rows),
             "verdict": verdict(outcome.rows),
+            "repairs": {words: found.figures() for words, found in (after or {}).items()},
             "notices": outcome.notices,
             "files": [str(picture), str(lines)],
         }
         click.echo(json.dumps(document, indent=2))
     else:
-        _print(outcome, workload=workload, settings=_settings(memory, variables), files=[picture, lines])
+        _print(outcome, workload=workload, settings=_settings(memory, variables), files=[picture, lines], after=after)
     if not outcome.lines:
         raise Refused(f"the sidecar printed no record; the last it said: {outcome.last_words}")
 
 
-def _print(outcome: Outcome, *, workload: str, settings: str, files: list[Path]) -> None:
+def _print(
+    outcome: Outcome, *, workload: str, settings: str, files: list[Path], after: Mapping[str, Level] | None
+) -> None:
     console = Console(highlight=False)
     console.print(f"\n[bold]The ONNX sample under the local Lambda[/bold]: {settings}.")
     console.print(f"The calls: {workload}.")
@@ -128,6 +140,12 @@ def _print(outcome: Outcome, *, workload: str, settings: str, files: list[Path])
     )
     for sentence in verdict(outcome.rows):
         console.print(f"[bold]-[/bold] {sentence}")
+    before = level(outcome.rows)
+    if before and after:
+        console.print("\nThe same calls with one repair each, MiB at the end:")
+        console.print(effects(before, after))
+    elif after is None:
+        console.print("\nWhat each repair is worth: make demo ARGS=--repairs")
     for notice in outcome.notices:
         console.print(f"[dim]On this machine: {notice}[/dim]")
     console.print(f"\n{len(outcome.rows)} invocations in {outcome.seconds:.0f} s. Written:")

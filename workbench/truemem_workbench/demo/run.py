@@ -19,6 +19,8 @@ from truemem_workbench.records import Record, parse_line
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "sample_function"
 SIDECAR = ROOT / "extension" / "run"
+PROBE = ROOT / "layer" / "python"
+"""On the function's path, as Lambda has a layer's."""
 
 Progress = Callable[[str, int, int], None]
 """What is being done, how much of it is done, of how much."""
@@ -53,7 +55,7 @@ def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str],
             name="onnx-incident",
             memory_mib=memory_mib,
             timeout_s=60,
-            environment={**variables, "MODEL_DIR": str(model_dir)},
+            environment={**variables, "MODEL_DIR": str(model_dir), "PYTHONPATH": str(PROBE)},
             extensions={"truemem": SIDECAR},
         )
         progress("starting the environment", 0, len(calls))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from truemem_workbench.demo.workload import Call
+from truemem_workbench.heap import explain, readings
 from truemem_workbench.records import Record
 
 WELL_BELOW = 0.9
@@ -101,7 +102,9 @@ def verdict(rows: Sequence[Row]) -> list[str]:
         sentences.append(f"{len(lost)} of {len(rows)} invocations without a complete record, left out below: {which}.")
     if len(seen) < 2:
         return [*sentences, "Too few records to compare anything."]
-    return [*sentences, _mark(seen), _peaks(seen), _left_behind(seen)]
+    records = [row.record for row in rows if row.record]
+    told = _left_behind(seen, known=bool(readings(records)))
+    return [*sentences, _mark(seen), _peaks(seen), told, explain(records)]
 
 
 def _mark(seen: Sequence[Seen]) -> str:
@@ -140,7 +143,8 @@ def _peaks(seen: Sequence[Seen]) -> str:
     )
 
 
-def _left_behind(seen: Sequence[Seen]) -> str:
+def _left_behind(seen: Sequence[Seen], *, known: bool) -> str:
+    """`known`: what it is made of is told after that."""
     if len(seen) < 2 * TAIL:
         return (
             f"Current RSS went from {seen[0].current:.0f} to {seen[-1].current:.0f} MiB:"
@@ -157,6 +161,8 @@ def _left_behind(seen: Sequence[Seen]) -> str:
         return f"What it leaves behind is flat: {levels}. {_NO_LEAK}"
     if after < before:
         return f"What it leaves behind fell: {levels}. {_NO_LEAK}"
+    if known:
+        return f"What it leaves behind still rises: {levels}."
     return (
         f"What it leaves behind still rises: {levels}. A cache that fills or a leak:"
         " more invocations can tell, these cannot."

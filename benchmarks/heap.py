@@ -1,0 +1,139 @@
+"""What the in-process probe costs (layer/python/truemem_heap.py). Writes the table of docs/heap.md.
+
+Exit codes: 0 measured, 1 it could not be.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.publish import ROOT, machine, markdown, replace
+
+PAGE = ROOT / "docs" / "heap.md"
+BY = "python benchmarks/heap.py"
+PROBE = ROOT / "layer" / "python"
+REQUEST = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
+FREE_BLOCKS = (0, 1_000, 10_000, 100_000)
+
+IMPORT = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+import logging, re  # as AWS's runtime client does
+if sys.argv[2] == "with":
+    import ctypes
+def rss():  # the sum of VmRSS is behind by a batch of pages
+    with open("/proc/self/smaps_rollup") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith("Rss:"))
+rss()
+before, began = rss(), time.perf_counter()
+import truemem_heap
+took = time.perf_counter() - began
+print(json.dumps([took * 1000, rss() - before]))
+"""
+
+
+def once(*, free_blocks: int, folder: str) -> dict[str, float]:
+    """In a process of its own: µs of one note, right after another, and when its memory is out of the caches."""
+    sys.path.insert(0, str(PROBE))
+    from layer.python.truemem_heap import CREDIT_NS, Page, Probe
+
+    library = ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    library.free.argtypes = [ctypes.c_void_p]
+    blocks = [library.malloc(2000) for _ in range(2 * free_blocks)]
+    for block in blocks[::2]:  # every other one: neighbours that are free become one
+        library.free(block)
+    probe = Probe(Page(folder))
+    other = bytearray(64 << 20)
+
+    def note() -> float:
+        probe._credit_ns = CREDIT_NS
+        began = time.perf_counter_ns()
+        probe.note(REQUEST)
+        return (time.perf_counter_ns() - began) / 1000
+
+    def cold() -> float:
+        for at in range(0, len(other), 64):
+            other[at] ^= 1
+        return note()
+
+    note()
+    return {"warm": middle(note, 200), "cold": middle(cold, 15)}
+
+
+def middle(measure: Callable[[], float], times: int) -> float:
+    return statistics.median(measure() for _ in range(times))
+
+
+def sidecar(folder: Path) -> dict[str, float]:
+    """µs of the sidecar's look for a page, if it is there and if not."""
+    sys.path.insert(0, str(ROOT / "extension"))
+    from truemem.heap import HeapPages
+
+    from layer.python.truemem_heap import Page
+
+    pages = HeapPages({b"TMPDIR": bytes(folder)})
+    Page(str(folder)).put(REQUEST, [1, 2, 3, 4, 5, 6, 7], b"mallinfo2")
+
+    def look(pid: int) -> float:
+        began = time.perf_counter_ns()
+        pages.find([pid], REQUEST, 0)
+        return (time.perf_counter_ns() - began) / 1000
+
+    return {"there": middle(lambda: look(os.getpid()), 500), "absent": middle(lambda: look(1), 500)}
+
+
+def imported(how: str, folder: str) -> tuple[float, float]:
+    """Median ms and KiB of the import, from source: a layer's folder cannot be written to."""
+    shutil.copy(PROBE / "truemem_heap.py", folder)
+    environment = {**os.environ, "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", IMPORT, folder, how]
+    outputs = [
+        json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+        for _ in range(15)
+    ]
+    return statistics.median(ms for ms, _ in outputs), statistics.median(kib for _, kib in outputs)
+
+
+@click.command(help=__doc__)
+@click.option("--child", type=int, hidden=True)
+@click.option("--folder", hidden=True)
+def main(child: int | None, folder: str) -> None:
+    """See the module."""
+    if child is not None:
+        click.echo(json.dumps(once(free_blocks=child, folder=folder)))
+        return
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        rows = []
+        for count in FREE_BLOCKS:
+            command = [sys.executable, __file__, "--child", str(count), "--folder", name]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            cost = json.loads(done.stdout)
+            rows.append([f"a reading, {count:,} free blocks", f"{cost['warm']:.0f} µs", f"{cost['cold']:.0f} µs"])
+        look = sidecar(Path(name))
+        rows.append(["the sidecar's look for it", f"{look['there']:.0f} µs", ""])
+        rows.append(["the same, where no process has the probe", f"{look['absent']:.0f} µs", ""])
+        for how, words in (("with", "in a function that has ctypes already"), ("without", "in one that has not")):
+            ms, kib = imported(how, name)
+            rows.append([f"the import, {words}", f"{ms:.1f} ms, {kib:.0f} KiB", ""])
+    table = markdown(["", "warm", "cold"], rows)
+    replace(PAGE, "cost", f"{table}\n\nMedians, on {machine()}.", by=BY)
+    click.echo(table)
+
+
+if __name__ == "__main__":
+    main()

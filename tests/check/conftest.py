@@ -1,0 +1,69 @@
+"""Measurements of invented runs, written as the sidecar would print them; and the command itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from truemem_workbench.check.command import check
+from truemem_workbench.check.measurement import Measurement, Seen
+from truemem_workbench.lines import parse_event
+
+FUNCTIONS = Path(__file__).with_name("functions")
+LEAKY = f"{FUNCTIONS / 'leaky.py'}:handler"
+STEADY = f"{FUNCTIONS / 'steady.py'}:handler"
+
+MakeMeasurement = Callable[..., Measurement]
+
+
+def emf(number: int, current: float, peak: float, **members: Any) -> str:
+    """A line of the sidecar, MiB."""
+    document = {
+        "_aws": {"Timestamp": 1_760_000_000_000 + 100 * number, "CloudWatchMetrics": []},
+        "requestId": f"request-{number}",
+        "environmentId": "one",
+        "invocation": number,
+        "method": "vmhwm",
+        "CurrentRSS": current,
+        "PeakRSS": peak,
+        "peakLower": peak,
+        "peakUpper": peak,
+        "memoryLimit": 256,
+        "schema": 1,
+    }
+    return json.dumps(document | members)
+
+
+def seen(number: int, current: float, peak: float, **members: Any) -> Seen:
+    line = parse_event(emf(number, current, peak, **members))
+    assert line is not None
+    return Seen(number, line)
+
+
+def run_of(currents: Sequence[float], *, spike: float = 5, warm_up: int = 0, **members: Any) -> Measurement:
+    """Invocations that left these levels behind, MiB, each with a peak `spike` above its own."""
+    made = [seen(number, current, current + spike) for number, current in enumerate(currents, 1)]
+    settings: dict[str, Any] = {"spec": "app.py:handler", "memory_mib": 256, "seconds": 3.0} | members
+    return Measurement(seen=made, invocations=len(made), warm_up=warm_up, **settings)
+
+
+LEVEL = [50.0] * 200
+"""As flat as can be."""
+LEAK = [50 + 0.0078125 * number for number in range(200)]
+"""8 KiB with each invocation."""
+
+
+@pytest.fixture
+def invoke_check(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`truemem check ARGUMENTS`, in this process."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    monkeypatch.setattr("truemem_workbench.check.command.raise_on_signals", lambda: None)  # they are pytest's
+
+    def invoke(*arguments: object) -> Result:
+        return CliRunner().invoke(check, [str(argument) for argument in arguments])
+
+    return invoke

@@ -1,0 +1,71 @@
+"""The committed file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from truemem_workbench.check.baseline import Baseline, Growth, read, write
+from truemem_workbench.local import BadInput
+
+ONE, TWO = Baseline(55.0, 50.0, {"events": "a"}), Baseline(90.0, 40.0)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    write(path, "app.py:one", ONE)
+    write(path, "app.py:two", TWO)
+    assert read(path, "app.py:one") == ONE
+    assert read(path, "app.py:two") == TWO
+
+
+def test_it_is_the_same_file_whichever_function_was_first(tmp_path: Path) -> None:
+    for path, order in ((tmp_path / "a", [("one", ONE), ("two", TWO)]), (tmp_path / "b", [("two", TWO), ("one", ONE)])):
+        for spec, baseline in order:
+            write(path, spec, baseline)
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is no baseline of truemem check"),
+        ('{"schema": 2, "functions": {}}', "is no baseline of truemem check"),
+        ('{"schema": 1, "functions": {}}', "no baseline of app.py:one in"),
+        (json.dumps({"schema": 1, "functions": {"app.py:one": {"peak": "?"}}}), "has no peak and current, in MiB"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "memory.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(BadInput) as refused:
+        read(path, "app.py:one")
+    assert said in str(refused.value)
+    assert f"Try --write-baseline {path}" in str(refused.value)
+
+
+def test_a_file_of_something_else_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "package.json"
+    path.write_text('{"name": "app"}')
+    with pytest.raises(BadInput, match="is no baseline"):
+        write(path, "app.py:one", ONE)
+    assert path.read_text() == '{"name": "app"}'
+
+
+def test_it_says_where_figures_are_not_alike() -> None:
+    assert ONE.differs({"events": "a", "runtime": "python3.13"}) == []
+    assert ONE.differs({"events": "b"}) == ["not as in the baseline: events (was a, is b)"]
+
+
+@pytest.mark.parametrize(("text", "mib"), [("10%", 5.0), ("8", 8.0), ("0", 0.0), ("2.5%", 1.25)])
+def test_growth_is_a_share_or_mib(text: str, mib: float) -> None:
+    assert Growth.parse(text).mib(50) == pytest.approx(mib)
+
+
+@pytest.mark.parametrize("text", ["", "%", "-1", "nan", "inf", "8 MiB"])
+def test_growth_is_nothing_else(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        Growth.parse(text)

@@ -1,0 +1,149 @@
+"""What breaks a limit, and what does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from truemem_workbench.check.baseline import Baseline, Growth
+from truemem_workbench.check.limits import Finding, Limits, find
+from truemem_workbench.check.measurement import Failure, Measurement
+from truemem_workbench.check.result import Result
+
+from .conftest import LEAK, LEVEL, run_of, seen
+
+
+def outcomes(measurement: Measurement, baseline: Baseline | None = None, **limits: Any) -> dict[str, str]:
+    return {each.name: each.outcome for each in find(measurement, Limits(**limits), baseline)}
+
+
+def only(measurement: Measurement, **limits: Any) -> Finding:
+    (finding,) = find(measurement, Limits(**limits))
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("currents", "limits", "expected"),
+    [
+        (LEVEL, {}, {"growth": "kept"}),
+        (LEAK, {}, {"growth": "broken"}),
+        (LEAK, {"drift_kib": 7.5}, {"max-drift": "broken"}),
+        (LEAK, {"drift_kib": 8.5}, {"max-drift": "kept"}),  # tolerated, so that it may be `growing`
+        (LEVEL, {"drift_kib": 0}, {"max-drift": "kept"}),
+        (LEAK, {"drift_per_minute_kib": 4700}, {"max-drift-per-minute": "broken"}),  # one in 100 ms: 4,800
+        (LEAK, {"drift_per_minute_kib": 4900}, {"max-drift-per-minute": "kept"}),
+        (LEVEL, {"peak_mib": 54.9}, {"growth": "kept", "max-peak": "broken"}),
+        (LEVEL, {"peak_mib": 55}, {"growth": "kept", "max-peak": "kept"}),
+        (LEVEL, {"current_mib": 49.9}, {"growth": "kept", "max-current": "broken"}),
+        (LEVEL, {"current_mib": 50}, {"growth": "kept", "max-current": "kept"}),
+    ],
+)
+def test_a_limit_is_broken_by_what_is_above_it(
+    currents: list[float], limits: dict[str, Any], expected: dict[str, str]
+) -> None:
+    assert outcomes(run_of(currents), **limits) == expected
+
+
+def test_drift_is_judged_by_the_lower_end_of_its_interval() -> None:
+    noisy = run_of([level + 2 * (number * 37 % 100) / 100 for number, level in enumerate(LEAK)])
+    low, middle = noisy.verdict.low_kib, noisy.verdict.per_invocation_kib
+    assert low is not None
+    assert middle is not None
+    assert low < middle
+    assert outcomes(noisy, drift_kib=(low + middle) / 2) == {"max-drift": "kept"}
+    assert outcomes(noisy, drift_kib=low - 0.1) == {"max-drift": "broken"}
+
+
+def test_a_raced_peak_is_judged_by_its_lower_bound() -> None:
+    raced = run_of(LEVEL, spike=0)
+    raced = replace(raced, seen=[*raced.seen, seen(201, 50, 90, peakLower=60, raced=True)])
+    assert outcomes(raced, peak_mib=61)["max-peak"] == "kept"
+    assert outcomes(raced, peak_mib=59)["max-peak"] == "broken"
+
+
+def test_the_warm_up_counts_for_peaks_and_not_for_levels() -> None:
+    warming = run_of([70.0] * 20 + LEVEL, warm_up=20)
+    assert outcomes(warming, peak_mib=74, current_mib=51) == {
+        "growth": "kept",
+        "max-peak": "broken",
+        "max-current": "kept",
+    }
+
+
+def test_the_init_phase_has_a_peak_too() -> None:
+    measurement = run_of(LEVEL)
+    first = seen(1, 50, 55, initPeakRSS=120)
+    finding = find(replace(measurement, seen=[first, *measurement.seen[1:]]), Limits(peak_mib=100))[1]
+    assert finding.outcome == "broken"
+    assert finding.sentence == "The highest peak was 120.0 MiB, in the init phase, and 100 MiB are allowed."
+
+
+def test_out_of_memory_breaks_whatever_the_limits_are() -> None:
+    measurement = run_of(LEVEL)
+    killed = seen(200, 50, 256, outOfMemory={"signals": ["kernel"]})
+    found = find(replace(measurement, seen=[*measurement.seen[:-1], killed]), Limits())
+    assert (found[0].name, found[0].outcome) == ("out-of-memory", "broken")
+    assert found[0].sentence == "Out of memory in invocation 200: over its memory size of 256 MiB."
+
+
+def test_a_failure_leaves_it_unmeasured_unless_errors_are_allowed() -> None:
+    failing = run_of(LEVEL, failures=[Failure(7, "KeyError: 'id'")])
+    (finding, _) = find(failing, Limits())
+    assert finding.outcome == "unknown"
+    assert finding.sentence == "1 of 200 invocations failed, the first of them number 7: KeyError: 'id'."
+    assert outcomes(failing, errors=True) == {"growth": "kept"}
+
+
+def test_too_few_invocations_leave_drift_unknown() -> None:
+    few = run_of(LEVEL[:10])
+    assert only(few).outcome == "unknown"
+    assert only(few, drift_kib=4).outcome == "unknown"
+
+
+def test_but_who_asks_for_a_peak_alone_gets_it_from_a_few() -> None:
+    assert outcomes(run_of(LEVEL[:10]), peak_mib=60) == {"max-peak": "kept"}
+
+
+def test_without_a_record_nothing_is_known() -> None:
+    finding = only(run_of([], last_words="truemem ERROR register refused"), peak_mib=60)
+    assert finding.outcome == "unknown"
+    assert finding.sentence.endswith("The last that the sidecar said: truemem ERROR register refused")
+
+
+def test_only_the_environment_that_served_most_is_judged_for_drift() -> None:
+    measurement = run_of(LEVEL)
+    other = [seen(number, 90, 95, environmentId="two") for number in range(201, 231)]
+    both = replace(measurement, seen=[*measurement.seen, *other])
+    assert both.verdict.name == "stable"
+    assert both.highest_current == 50
+    assert outcomes(both, peak_mib=94)["max-peak"] == "broken"
+    assert "2 environments served: drift is that of the one that served most" in Result(both, []).notices()
+
+
+@pytest.mark.parametrize(
+    ("grown", "allowed", "expected"),
+    [
+        (1.0, Growth(), "kept"),
+        (1.09, Growth(), "kept"),
+        (1.11, Growth(), "broken"),
+        (1.11, Growth(12), "kept"),
+        (1.11, Growth(6.1, percent=False), "kept"),  # of 50 and 55 MiB
+        (1.11, Growth(5, percent=False), "broken"),
+        (0.5, Growth(0), "kept"),
+    ],
+)
+def test_growth_is_over_the_baseline(grown: float, allowed: Growth, expected: str) -> None:
+    was = Baseline.of(run_of(LEVEL))
+    now = run_of([level * grown for level in LEVEL], spike=5 * grown)
+    found = outcomes(now, was, growth=allowed)
+    assert found == {"growth": "kept", "max-growth (peak)": expected, "max-growth (current)": expected}
+
+
+@pytest.mark.parametrize(
+    ("findings", "code"),
+    [(["kept"], 0), (["kept", "broken"], 1), (["unknown", "kept"], 2), (["unknown", "broken"], 1)],
+)
+def test_the_exit_code_is_that_of_the_worst(findings: list[Any], code: int) -> None:
+    made = [Finding("max-peak", "", "", outcome, "") for outcome in findings]
+    assert Result(run_of(LEVEL), made).exit_code == code

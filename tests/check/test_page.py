@@ -1,0 +1,74 @@
+"""docs/check.md says what the command takes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from truemem_workbench import pytest_plugin
+from truemem_workbench.check.command import check
+
+from tests.attach.pages import DOCS, block, blocks
+
+PAGE = "check.md"
+TEXT = (DOCS / PAGE).read_text()
+
+
+def options() -> set[str]:
+    return {option for parameter in check.params for option in parameter.opts if option.startswith("--")}
+
+
+def commands() -> list[str]:
+    shell = "\n".join(made.text for made in blocks(PAGE) if made.language == "bash")
+    steps = yaml.safe_load(block(PAGE, "actions"))["jobs"]["memory"]["steps"]
+    return [line for line in [*shell.splitlines(), *(step.get("run", "") for step in steps)] if "truemem check" in line]
+
+
+def test_every_option_is_on_the_page_and_no_other() -> None:
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) - {"--markers"}
+    assert named == options()
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_is_one_that_it_takes(command: str) -> None:
+    with check.make_context("truemem check", shlex.split(command)[2:]) as context:
+        assert context.params["target"] or context.params["remote"]
+
+
+def test_there_are_commands() -> None:
+    assert len(commands()) == 5
+
+
+def test_the_workflow_checks_annotates_and_keeps_the_reports() -> None:
+    workflow = yaml.safe_load(block(PAGE, "actions"))
+    assert workflow[True] == ["pull_request"]  # YAML 1.1 reads `on` so; GitHub does not
+    steps = workflow["jobs"]["memory"]["steps"]
+    assert all(("uses" in step) != ("run" in step) for step in steps)
+    (command,) = (step["run"] for step in steps if "truemem check" in step.get("run", ""))
+    given = check.make_context("truemem check", shlex.split(command)[2:]).params
+    assert given["github"] is True
+    kept = steps[-1]["with"]["path"].split()
+    assert kept == [str(given["junit"]), str(given["png"])]
+
+
+def test_the_tests_on_the_page_are_what_the_plugin_takes() -> None:
+    tree = ast.parse(block(PAGE, "test_memory"))
+    tests = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    for test in tests:
+        (marker,) = test.decorator_list
+        assert isinstance(marker, ast.Call)
+        given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in marker.keywords}
+        pytest_plugin.Asked(**{str(name): value for name, value in given.items()})
+        assert all(hasattr(pytest_plugin, argument.arg) for argument in test.args.args)
+    assert len(tests) == 2
+
+
+def test_its_links_and_paths_lead_somewhere() -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", TEXT):
+        assert (DOCS / link).is_file(), link
+    for path in re.findall(r"`(tests/[\w/.]+\.py)`", TEXT):
+        assert (Path(__file__).parents[2] / path).is_file(), path

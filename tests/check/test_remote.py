@@ -1,0 +1,112 @@
+"""`--remote` against the local Lambda's own Invoke API, and moto's CloudWatch Logs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from click.testing import Result
+from moto import mock_aws
+from truemem_workbench.check.remote_run import Remote, from_logs
+from truemem_workbench.cli import sidecar
+from truemem_workbench.local import Function, LocalLambda, Settings
+
+from .conftest import STEADY, emf
+
+if TYPE_CHECKING:
+    from mypy_boto3_logs.type_defs import InputLogEventTypeDef
+
+GROUP = "/aws/lambda/mine"
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_LOGS", "http://127.0.0.1:9")  # nothing is there
+    yield
+
+
+@pytest.mark.usefixtures("account")
+def test_a_deployed_function_is_invoked_and_its_log_tails_are_read(
+    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(name="mine", memory_mib=256, extensions={"truemem": sidecar()})
+    with LocalLambda(Function.from_spec(STEADY), settings) as local:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
+        limits = ["--warm-up", 10, "--invocations", 40, "--max-peak", 128]
+        # an event longer than telemetry's buffering: each line is in the tail of the invocation after its own
+        done = invoke_check("--remote", "mine", "--event", '{"ms": 40}', *limits, "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["checked"] == "remote:mine"
+    assert (document["invocations"], document["memorySize"]) == (50, 256)
+    assert document["records"] >= 48
+    assert document["drift"]["verdict"] == "stable"
+
+
+@pytest.mark.usefixtures("account")
+def test_a_function_that_is_not_there_is_told_in_one_line(
+    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalLambda(Function.from_spec(STEADY), Settings(name="mine")) as local:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
+        done = invoke_check("--remote", "other")
+    assert done.exit_code == 2
+    assert "Invoke of other: ResourceNotFoundException (Function not found: arn:aws:lambda:" in done.output
+    assert "Try another name, or AWS_REGION" in done.output
+
+
+@pytest.mark.usefixtures("account")
+def test_without_the_layer_there_is_nothing_to_judge(
+    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalLambda(Function.from_spec(STEADY), Settings(name="mine")) as local:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
+        done = invoke_check("--remote", "mine", "--warm-up", 0, "--invocations", 3)
+    assert done.exit_code == 2
+    assert "Does mine have truemem's layer?" in done.output
+    assert f"{GROUP} could not be read" in done.output
+
+
+@pytest.mark.usefixtures("account")
+def test_lines_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL_LOGS")
+    with mock_aws():
+        logs = boto3.client("logs")
+        logs.create_log_group(logGroupName=GROUP)
+        logs.create_log_stream(logGroupName=GROUP, logStreamName="one")
+        waits = []
+
+        def put(number: int) -> None:
+            event: InputLogEventTypeDef = {"timestamp": int(time.time() * 1000), "message": emf(number, 50, 55)}
+            logs.put_log_events(logGroupName=GROUP, logStreamName="one", logEvents=[event])
+
+        def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            put(len(waits) + 1)
+
+        put(1)
+        run = Remote("mine", boto3.client("lambda"), requests=["request-1", "request-2", "request-3"])
+        from_logs(run, logs, GROUP, of=3, sleep=sleep)
+        assert [each.number for each in run.seen()] == [1, 2, 3]
+        assert len(waits) == 2
+
+
+@pytest.mark.usefixtures("account")
+def test_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL_LOGS")
+    waits: list[float] = []
+    with mock_aws():
+        logs = boto3.client("logs")
+        logs.create_log_group(logGroupName=GROUP)
+        run = Remote("mine", boto3.client("lambda"), requests=["request-1"])
+        from_logs(run, logs, GROUP, of=1, patience_s=20, sleep=waits.append)
+    assert sum(waits) == 20
+    assert run.seen() == []

@@ -1,0 +1,80 @@
+"""A function as its SAM template has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from truemem_workbench.check.local_run import Run
+from truemem_workbench.check.target import resolve
+from truemem_workbench.local import BadInput
+
+from .conftest import FUNCTIONS
+
+TEMPLATE = FUNCTIONS / "template.yaml"
+ROOT = Path(__file__).parents[2]
+
+
+def test_what_the_text_says_is_taken_over() -> None:
+    target = resolve(f"{TEMPLATE}:Inner")
+    assert (target.name, target.memory_mib, target.timeout_s) == ("Inner", 320, 20)
+    assert target.environment == {"SHARED": "1", "OWN": "true"}
+    assert target.function.task_root == (FUNCTIONS / "src").resolve()
+    assert target.function.handler == "pkg.inner.handler"
+    assert (target.source, target.line) == (FUNCTIONS / "src" / "pkg" / "inner.py", 7)
+
+
+def test_what_only_a_stack_knows_is_told() -> None:
+    notices = resolve(f"{TEMPLATE}:Inner").notices
+    for name in ("TABLE", "SECRET", "REGION"):
+        assert any(f"only a stack knows {name} of Inner" in notice for notice in notices)
+    assert any(notice.startswith("python3.8 is asked for") for notice in notices)
+    plain = resolve(f"{TEMPLATE}:Plain")
+    assert plain.memory_mib == 128
+    assert any("only a stack knows MemorySize" in notice for notice in plain.notices)
+
+
+def test_a_handler_below_the_code_folder_runs() -> None:
+    with Run(resolve(f"{TEMPLATE}:Inner"), quick=True) as run:
+        variables = run.invoke({}).payload
+    assert isinstance(variables, dict)
+    assert (variables["SHARED"], variables["OWN"]) == ("1", "true")
+    assert variables["AWS_LAMBDA_FUNCTION_NAME"] == "Inner"
+    assert variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "320"
+    assert "TABLE" not in variables
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Node", "runs on nodejs22.x"),
+        ("Image", "is an image"),
+        ("Uploaded", "is no folder of this machine"),
+        ("Table", "no AWS::Serverless::Function 'Table' in .* \\(found: Inner, Plain, Node, Image, Uploaded\\). Try"),
+    ],
+)
+def test_what_cannot_be_run_here_is_refused_in_one_line(name: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        resolve(f"{TEMPLATE}:{name}")
+
+
+def test_a_template_alone_is_no_function() -> None:
+    with pytest.raises(BadInput, match=r"names no function\. Try"):
+        resolve(str(TEMPLATE))
+
+
+def test_what_is_not_yaml_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text("Resources: [")
+    with pytest.raises(BadInput, match="is not YAML"):
+        resolve(f"{tmp_path / 'template.yaml'}:Inner")
+
+
+def test_our_own_template_can_be_read() -> None:
+    with pytest.raises(BadInput, match=r"found: .*Incident"):
+        resolve(f"{ROOT / 'template.yaml'}:Nothing")
+
+
+def test_a_handler_in_a_file_has_its_line() -> None:
+    target = resolve(f"{FUNCTIONS / 'leaky.py'}:handler")
+    assert target.line == 10
+    assert target.name == "functions"

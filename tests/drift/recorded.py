@@ -1,0 +1,85 @@
+"""Curves of real functions: run under the local Lambda with the sidecar attached, kept in `curves/`.
+
+`python -m tests.drift.recorded [NAME...]` records them anew: a minute. Node has to be installed for one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from truemem_workbench.drift import Point
+from truemem_workbench.lines import Line, parse_event, points
+from truemem_workbench.local import Function
+
+from tests.drift.functions.behave import BEHAVIOURS
+from tests.drift.synthetic import INVOCATIONS
+from tests.scenarios.environment import SOURCE, Environment
+
+FOLDER = Path(__file__).with_name("curves")
+FUNCTIONS = Path(__file__).with_name("functions")
+NODE = "Node"
+
+LABELS = {
+    "steady": ("stable",),
+    "python list": ("growing",),
+    "C level": ("growing",),
+    "lru_cache": ("plateau",),
+    "arenas": ("plateau",),
+    "one spike": ("spiky",),
+    "model swap": ("stable",),
+    "cycles": ("stable",),
+    NODE: ("stable", "plateau"),
+}
+"""The verdict that is right, by what the function does. V8's heap is all but full-grown after 20 invocations: whether
+that was still its start is a matter of taste."""
+
+
+def run(name: str, invocations: int = INVOCATIONS) -> list[Line]:
+    """Run it now: its lines."""
+    function: Path | Function = FUNCTIONS / "behave.py"
+    if name == NODE:
+        function = Function.from_spec(str(FUNCTIONS / "node_bootstrap"))
+    with Environment(function, sidecar=SOURCE, environment={"BEHAVIOUR": name}, memory_mib=512) as environment:
+        for number in range(invocations):
+            made = environment.local.invoke({"n": number})
+            assert made.function_error is None, made.payload
+        environment.local.stop()
+        lines = [parse_event(text) for text in environment.local.extension_stdout(environment.name)]
+    return [line for line in lines if line is not None]
+
+
+def _file(name: str) -> Path:
+    return FOLDER / f"{name.replace(' ', '-')}.json"
+
+
+def stored(name: str) -> list[Point]:
+    """As it was once."""
+    kept = json.loads(_file(name).read_text())
+    return [
+        Point(number, float(time), float(current), float(peak), bool(certain))
+        for number, time, current, peak, certain in kept["points"]
+    ]
+
+
+def main(names: list[str]) -> None:
+    """Record them."""
+    assert set(BEHAVIOURS) | {NODE} == set(LABELS)
+    FOLDER.mkdir(exist_ok=True)
+    for name in names or LABELS:
+        seen = points(run(name))
+        begun = seen[0].time_ms
+        rows = [
+            [p.invocation, round(p.time_ms - begun), round(p.current_kib), round(p.peak_kib or 0), int(p.certain)]
+            for p in seen
+        ]
+        kept = {"columns": ["invocation", "ms", "currentKiB", "peakKiB", "certain"], "points": rows}
+        _file(name).write_text(json.dumps(kept, separators=(",", ":")) + "\n")
+        first, *_, last = [p.current_kib for p in seen if p.certain]
+        uncertain = sum(not p.certain for p in seen)
+        print(f"{name}: {len(seen)} invocations, {first / 1024:.1f} to {last / 1024:.1f} MiB, {uncertain} uncertain")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,226 @@
+"""Leak or not: no alarm over memory that does not leak, and none missing over memory that does."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from truemem import drift as small
+from truemem.drift import BLOCK, GROWING, INSUFFICIENT, LEVELS, Drift
+from truemem_workbench.drift import MINIMUM, PATTERNS, Point, Verdict, judge
+from truemem_workbench.lines import points as curve_of
+
+from tests.drift import recorded
+from tests.drift.judged import Tally, on_the_way, points, sidecar, workbench
+from tests.drift.synthetic import LEAK_FREE, LEAKS, STEADY_LEAKS, corpus, make
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def line(slope_kib: float, count: int, *, base_kib: float = 50_000, first: int = 1, ms: float = 1000) -> list[Point]:
+    """A straight one."""
+    levels = [base_kib + slope_kib * at for at in range(count)]
+    return [Point(first + at, (first + at) * ms, level, level + 100) for at, level in enumerate(levels)]
+
+
+# --- the corpus -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verdict", [workbench, sidecar])
+def test_no_false_alarm_and_no_missed_leak(verdict: Callable[[list[Point]], str]) -> None:
+    told = Tally()
+    for kinds, count in ((LEAK_FREE, 144), (STEADY_LEAKS, 60)):
+        for series in corpus(kinds, count):
+            told.add(series.label, verdict(points(series)))
+    assert told.false_alarms() == 0, told
+    assert told.missed() == 0, told
+    for label in ("stable", "plateau", "warming", "growing", "spiky"):
+        assert (told.recall(label) or 0) > 0.7, (label, told)
+        assert (told.precision(label) or 0) > 0.7, (label, told)
+
+
+def test_the_sidecar_agrees_with_the_workbench() -> None:
+    curves = [points(series) for series in corpus({**LEAK_FREE, **LEAKS}, 105)]
+    same = sum(workbench(curve) == sidecar(curve) for curve in curves)
+    assert same >= 0.94 * len(curves)
+
+
+@pytest.mark.parametrize("name", recorded.LABELS)
+def test_a_recorded_curve_is_told_for_what_it_is(name: str) -> None:
+    curve = recorded.stored(name)
+    assert len(curve) == 300
+    assert judge(curve, 512).name in recorded.LABELS[name]
+    assert sidecar(curve) in recorded.LABELS[name]
+    assert GROWING in recorded.LABELS[name] or GROWING not in on_the_way(curve)
+
+
+def test_the_rates_of_recorded_leaks_are_those_of_their_code() -> None:
+    for name, kib in (("python list", 8), ("C level", 4)):
+        verdict = judge(recorded.stored(name), 512)
+        growth, low, high = verdict.per_invocation_kib, verdict.low_kib, verdict.high_kib
+        assert growth is not None
+        assert low is not None
+        assert high is not None
+        assert growth == pytest.approx(kib, rel=0.15)
+        assert 0 < low <= growth <= high < 2 * kib
+
+
+def test_a_function_that_leaks_is_found_out_as_it_runs() -> None:
+    lines = recorded.run("python list", 162)
+    assert judge(curve_of(lines)).name == GROWING
+    told = {line.invocation or 0: line.members for line in lines if "drift" in line.members}
+    assert len(told) in (9, 10)  # each 16th reading that was certain, from the 32nd, and the last line
+    assert max(told) == 162
+    last = told[162]
+    assert last["drift"]["verdict"] == GROWING
+    assert last["MemoryDrift"] == last["drift"]["perInvocationKiB"] == pytest.approx(8, rel=0.25)
+    assert 0 < last["drift"]["invocationsLeft"] < 512 * 1024 / 6
+    assert {"Name": "MemoryDrift", "Unit": "Kilobytes"} in last["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+    assert "MemoryDrift" not in lines[0].members
+
+
+# --- what a verdict says ----------------------------------------------------------------------------------------------
+
+
+def test_growth_by_invocation_by_minute_and_what_is_left() -> None:
+    verdict = judge(line(8, 300), 100)
+    assert verdict.name == "growing"
+    assert verdict.per_invocation_kib == pytest.approx(8)
+    assert verdict.per_minute_kib == pytest.approx(8 * 60)
+    left = (100 * 1024 - 50_000 - 8 * 300) / 8
+    assert verdict.invocations_left == pytest.approx(left, abs=50)
+    assert verdict.sentence().startswith(
+        "Growing: 8.0 KiB per invocation (95 % interval 8.0 KiB to 8.0 KiB), 480.0 KiB"
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, MINIMUM - 1])
+def test_a_few_invocations_say_nothing(count: int) -> None:
+    verdict = judge(line(1024, count), 512)
+    assert (verdict.name, verdict.per_invocation_kib, verdict.invocations_left) == ("insufficient", None, None)
+    assert str(MINIMUM) in verdict.sentence()
+
+
+def test_early_growth_is_called_warming_until_there_is_enough_of_it() -> None:
+    curve = line(64, small.GROWING_FROM)
+    assert judge(curve[:-1]).name == "warming"
+    assert judge(curve).name == "growing"
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_each_verdict_has_a_sentence_and_a_pattern(name: str) -> None:
+    verdict = Verdict(name, 8.0, 7.0, 9.0, None, None, PATTERNS[name])  # type: ignore[arg-type, index]
+    assert verdict.sentence().lower().startswith(name[:5] if name != "insufficient" else "too little")
+    assert verdict.pattern in anchors(DOCS / "patterns.md")
+
+
+# --- what is less trusted ---------------------------------------------------------------------------------------------
+
+
+def test_uncertain_points_are_left_out_where_there_are_enough_others() -> None:
+    wild = [Point(p.invocation, p.time_ms, p.current_kib * 3, None, certain=False) for p in line(0, 100)]
+    flat = line(0, 100)
+    mixed = [wild[at] if at % 2 else flat[at] for at in range(100)]
+    assert judge(mixed).name == "stable"
+    assert judge(wild).name == "stable"  # better than nothing
+
+
+def test_a_leak_that_is_killed_again_and_again_is_a_leak() -> None:
+    lives: list[Point] = []
+    for life in range(3):
+        first, *rest = line(1024, 150, first=1 + 150 * life)
+        lives += [Point(first.invocation, first.time_ms, first.current_kib, first.peak_kib, begins=True), *rest]
+    assert judge(lives).name == "growing"
+    assert judge([*lives, *line(0, 10, first=451)]).name == "growing"
+
+
+def test_the_order_of_points_does_not_matter() -> None:
+    curve = points(make("4 KiB", 3))
+    assert judge(curve[::-1]) == judge(curve)
+
+
+# --- the sidecar's ----------------------------------------------------------------------------------------------------
+
+
+def fed(curve: list[Point]) -> Drift:
+    drift = Drift()
+    for point in curve:
+        drift.see(round(point.current_kib), round(point.peak_kib or 0))
+        drift.add(round(point.current_kib), round(point.time_ms))
+    return drift
+
+
+def test_its_state_stays_small_however_long_it_lives() -> None:
+    drift = Drift()
+    for number in range(1, 20_001):
+        drift.see(50_000, 50_000)
+        drift.add(50_000 + number % 7 * 4, number * 1000)
+        kept = [getattr(drift, name) for name in drift.__slots__]
+        assert sum(len(value) for value in kept if isinstance(value, list)) < LEVELS + BLOCK, number
+    assert drift.verdict == "stable"
+
+
+@pytest.mark.parametrize("count", [300, 1000, 5000])
+def test_its_rate_is_right_however_long_it_lives(count: int) -> None:
+    document = fed(line(8, count)).document(room_kib=8 * 1000)
+    assert document["verdict"] == "growing"
+    assert document["perInvocationKiB"] == pytest.approx(8, abs=0.01)
+    assert document["perMinuteKiB"] == pytest.approx(480, abs=1)
+    assert document["invocationsLeft"] == 1000
+    assert json.loads(json.dumps(document)) == document
+
+
+def test_without_a_known_limit_it_does_not_say_what_is_left() -> None:
+    assert "invocationsLeft" not in fed(line(8, 300)).document(room_kib=-50_000)
+
+
+def test_it_says_nothing_before_it_knows_and_then_now_and_then() -> None:
+    drift, told = Drift(), []
+    for point in line(0, 100):
+        drift.see(round(point.current_kib), round(point.current_kib))
+        drift.add(round(point.current_kib), round(point.time_ms))
+        if drift.due():
+            told.append(point.invocation)
+    assert told == [32, 48, 64, 80, 96]
+    assert fed(line(0, 31)).document(1) == {}
+
+
+def test_a_cache_is_not_called_a_leak_once_it_is_full() -> None:
+    told = list(on_the_way(points(make("cache, full", 1))))
+    assert told[-1] == "plateau"
+    assert GROWING not in told
+    assert set(told[:31]) == {INSUFFICIENT}
+
+
+def test_the_pages_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", (DOCS / "patterns.md").read_text())
+    assert len(links) > 10
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = DOCS / (path or "patterns.md")
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 2**40), min_size=32, max_size=320), st.integers(-(2**40), 2**40))
+def test_whatever_comes_it_has_a_verdict(held: list[int], room: int) -> None:
+    drift = Drift()
+    for number, kib in enumerate(held):
+        drift.see(kib, kib)
+        drift.add(kib, number)
+    document = drift.document(room)
+    assert document["verdict"] in PATTERNS
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert judge([Point(n, n, kib, None) for n, kib in enumerate(held)], 512).name in PATTERNS

@@ -1,0 +1,79 @@
+"""Which invocations the sidecar's verdict is made of, and which lines tell it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from truemem.config import Config
+from truemem.history import History
+from truemem.journal import Journal
+from truemem.procfs import Status
+from truemem.publisher import Publisher
+from truemem.record import InvocationRecord
+from truemem.window import Window, peak
+
+CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"})
+MIB = 1024
+
+
+class Printed:
+    """A publisher, and its lines."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+        self.history = History()
+        self._publisher = Publisher(CONFIG, True, self.history, Journal(""), lambda: 0)
+        self._count = 0
+
+    def line(self, held_mib: float, *, raced: bool = False, closed_by: str = "next-invoke") -> dict[str, Any]:
+        """Of the next invocation, that leaves so much behind."""
+        self._count += 1
+        record = InvocationRecord(f"r-{self._count}", self._count, 1_700_000_000_000 + 100 * self._count)
+        record.window = window = Window(10 * MIB, 0, True)
+        held = round(held_mib * MIB)
+        window.closing = [Status(hwm=held, rss=held, anon=held, file=0, shmem=0, threads=1)]
+        window.stopped_raced = raced
+        record.peak, record.closed_by = peak(window), closed_by
+        self._publisher.print_one(record)
+        self._publisher.flush()
+        line: dict[str, Any] = json.loads(self._capfd.readouterr().out)
+        return line
+
+
+@pytest.fixture
+def printed(capfd: pytest.CaptureFixture[str]) -> Printed:
+    return Printed(capfd)
+
+
+def test_every_16th_line_tells_from_the_32nd(printed: Printed) -> None:
+    lines = [printed.line(30 + 0.1 * number) for number in range(70)]
+    assert [line["invocation"] for line in lines if "drift" in line] == [32, 48, 64]
+    assert [line["invocation"] for line in lines if "MemoryDrift" in line] == [32, 48, 64]
+
+
+def test_the_last_line_tells_and_its_own_level_does_not_count(printed: Printed) -> None:
+    for _ in range(33):
+        printed.line(30)
+    assert "drift" not in printed.line(30)
+    last = printed.line(120, closed_by="shutdown")
+    assert last["drift"] == {"verdict": "stable", "perInvocationKiB": 0}
+    assert last["MemoryDrift"] == 0
+
+
+def test_what_may_be_another_invocations_does_not_count(printed: Printed) -> None:
+    for _ in range(40):
+        printed.line(90, raced=True)
+    assert printed.history.drift.count == 0
+    assert "drift" not in printed.line(90, closed_by="shutdown")
+
+
+def test_a_leak_says_what_is_left(printed: Printed) -> None:
+    lines = [printed.line(30 + 0.1 * number) for number in range(160)]
+    drift = lines[-1]["drift"]
+    assert drift["verdict"] == "growing"
+    assert drift["perInvocationKiB"] == pytest.approx(102.4, rel=0.01)
+    assert drift["perMinuteKiB"] == pytest.approx(102.4 * 600, rel=0.01)
+    left = (128 - 30 - 0.1 * 159) / 0.1
+    assert drift["invocationsLeft"] == pytest.approx(left, abs=2)

@@ -1,0 +1,94 @@
+"""Hoarding, leak, or neither: from figures alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from truemem_workbench.heap import UNKNOWN, explain, hoarding, reading
+from truemem_workbench.records import Record, parse_line
+
+
+def record(in_use: float, held: float, *, mapped: float = 1, other: float = 40, **members: Any) -> Record:
+    """A line of the sidecar; `other` is what of RSS is not malloc's."""
+    heap = {"inUse": in_use, "held": held, "mapped": mapped, "gc": [1, 2, 3], "threads": 1}
+    rss = in_use + held + mapped + other
+    line = {"_aws": {}, "schema": 1, "CurrentRSS": rss, "processes": 1, "heap": heap, **members}
+    made = parse_line(json.dumps(line))
+    assert made is not None
+    return made
+
+
+def test_freed_and_held_and_nothing_else_grows_is_hoarding() -> None:
+    found = hoarding([record(75, 61) for _ in range(20)])
+    assert found is not None
+    assert found.alone
+    assert found.sentence() == (
+        "61 MiB are freed but held by the allocator, beside 76 MiB in use: hoarding; nothing else grows: not a leak."
+        " Set MALLOC_MMAP_THRESHOLD_=32768."
+    )
+
+
+def test_what_is_held_may_be_what_grows() -> None:
+    found = hoarding([record(75, 30 + number) for number in range(20)])
+    assert found is not None
+    assert found.alone
+    assert found.sentence().startswith("44 MiB (34 before) are freed but held")
+
+
+def test_hoarding_hides_no_leak() -> None:
+    found = hoarding([record(75 + number, 61) for number in range(20)])
+    assert found is not None
+    assert not found.alone
+    assert "what is in use grows, from 80 to 90 MiB: a cache that fills, or a leak." in found.sentence()
+
+
+def test_nor_one_of_pythons_own_objects_which_malloc_does_not_know() -> None:
+    lines = [record(75, 61, other=40 + number) for number in range(20)]
+    assert "what is not malloc's (Python's small objects, stacks, files) grows, from 44 to 54 MiB" in explain(lines)
+
+
+def test_a_leak_is_not_called_hoarding() -> None:
+    lines = [record(75 + number, 3) for number in range(20)]
+    assert hoarding(lines) is None
+    assert explain(lines) == (
+        "90 MiB are in use, 3 MiB freed but held by the allocator: no hoarding; what is in use grows, from 80 to 90"
+        " MiB: a cache that fills, or a leak."
+    )
+
+
+def test_after_the_repair_there_is_nothing_to_say() -> None:
+    lines = [record(15, 2, mapped=59) for _ in range(20)]
+    assert hoarding(lines) is None
+    assert explain(lines).endswith("no hoarding; nothing else grows: not a leak.")
+
+
+def test_of_a_few_readings_no_growth_is_told() -> None:
+    found = hoarding([record(75 + number, 61) for number in range(19)])
+    assert found is not None
+    assert not found.alone
+    assert "whether something leaks, more invocations can tell" in found.sentence()
+
+
+def test_with_several_processes_only_what_malloc_has_is_judged() -> None:
+    lines = [record(75, 61, processes=3) for _ in range(20)]
+    assert "what is in use does not grow" in explain(lines)
+    assert "not a leak" not in explain(lines)
+
+
+def test_without_the_probe_it_says_what_cannot_be_known() -> None:
+    assert hoarding([]) is None
+    assert explain([record(1, 1, heap=None)]) == UNKNOWN
+
+
+@pytest.mark.parametrize("held", [None, "61", True, -1, [61], float("nan"), 10**400])
+def test_a_figure_that_is_none_makes_no_reading(held: object) -> None:
+    assert reading({"heap": {"inUse": 1, "held": held, "mapped": 1}}) is None
+
+
+def test_lines_without_a_reading_are_passed_over() -> None:
+    lines = [record(75, 61), record(1, 1, heap="none"), record(75, 61)]
+    found = hoarding(lines)
+    assert found is not None
+    assert found.held == 61

@@ -1,0 +1,129 @@
+"""The probe in a function under AWS's own runtime client, and what the sidecar's line says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.heap import hoarding, reading
+from truemem_workbench.records import parse_lines
+
+from tests.scenarios.environment import Environment, Record
+from tests.scenarios.test_managed_instances import wait_for_lines
+
+ROOT = Path(__file__).parents[2]
+FUNCTION = Path(__file__).with_name("functions") / "allocates.py"
+
+
+def environment(function: Path = FUNCTION, *, variables: dict[str, str] | None = None, **settings: Any) -> Environment:
+    """With the layer's `python` folder on the path, as Lambda has it."""
+    path = {"PYTHONPATH": str(ROOT / "layer" / "python")}
+    return Environment(function, environment={**path, **(variables or {})}, **settings)
+
+
+def finished(running: Environment) -> list[Record]:
+    """A record for each invocation so far. The environment's end takes the last one's page with it: one more."""
+    running.invoke("nothing")
+    return running.records()[:-1]
+
+
+def test_what_is_held_is_told_from_what_is_in_use() -> None:
+    with environment() as running:
+        running.invoke("nothing")
+        running.invoke("hoard", mib=40)
+        running.invoke("leak", mib=60)
+        before, hoard, leak = finished(running)
+
+    assert hoard.CurrentRSS - before.CurrentRSS > 35
+    assert hoard.heap["held"] - before.heap["held"] == pytest.approx(40, abs=4)
+    assert hoard.heap["inUse"] - before.heap["inUse"] < 4
+    # 40 of the 60 come from what was held
+    assert leak.heap["inUse"] - hoard.heap["inUse"] == pytest.approx(60, abs=4)
+    assert leak.heap["held"] < 6
+    assert hoard.heap["threads"] == 1
+    assert len(hoard.heap["gc"]) == 3
+    assert "source" not in hoard.heap
+
+
+def test_the_workbench_names_what_a_real_function_does() -> None:
+    with environment() as running:
+        for _ in range(20):
+            running.invoke("hoard", mib=40)
+        hoards = finished(running)
+    with environment() as running:
+        for _ in range(20):
+            running.invoke("leak", mib=2)
+        leaks = finished(running)
+
+    found = hoarding(parse_lines(record.line for record in hoards))
+    assert found is not None
+    assert found.alone
+    assert "MALLOC_MMAP_THRESHOLD_=32768" in found.sentence()
+    assert hoarding(parse_lines(record.line for record in leaks)) is None
+
+
+def test_an_invocation_that_fails_has_it_too_and_its_stack_trace_is_the_functions_own() -> None:
+    with environment() as running:
+        failed = running.attempt("fail").payload
+        (record,) = finished(running)
+
+    assert isinstance(failed, dict)
+    assert f'File "{FUNCTION}"' in failed["stackTrace"][0]
+    assert "truemem_heap" not in str(failed)
+    assert reading(record.document) is not None
+
+
+def test_under_another_client_the_decorator_does_it() -> None:
+    with environment(variables={"UNKNOWN_CLIENT": "1"}) as running:
+        running.invoke("leak", mib=20)
+        running.attempt("fail")
+        answered, failed = finished(running)
+    assert answered.heap["inUse"] > 20
+    assert failed.heap["inUse"] > 20
+
+
+def test_it_survives_a_change_of_folder_and_children_do_not_have_it() -> None:
+    with environment() as running:
+        running.invoke("nothing")
+        listed = running.invoke("leave")["answer"]
+        running.invoke("nothing")
+        records = finished(running)
+    assert listed
+    assert not [line for line in listed if "truemem" in line]
+    assert all(record.heap for record in records)
+
+
+def test_a_function_that_empties_tmp_has_a_new_page() -> None:
+    with environment() as running:
+        running.invoke("nothing")
+        assert [running.invoke("empty")["answer"] for _ in range(2)] == [1, 1]
+        *_, last = finished(running)  # those before may have been removed before they were read
+    assert last.heap
+
+
+def test_a_function_that_closes_what_it_does_not_know_gets_nothing_written_into_its_own_file() -> None:
+    with environment() as running:
+        running.invoke("nothing")
+        running.invoke("close")
+        written = running.invoke("victim")["answer"]
+        *_, last = finished(running)
+    assert written == 0
+    assert last.heap
+
+
+def test_without_the_import_there_is_nothing() -> None:
+    with environment(variables={"WITHOUT": "1"}) as running:
+        running.invoke("nothing")
+        assert running.invoke("empty") == {"answer": 0}
+        records = finished(running)
+    assert [record.heap for record in records] == [None, None]
+
+
+def test_each_worker_of_a_managed_instance_has_its_own() -> None:
+    with environment(managed_instances=2) as running:
+        for _ in range(4):
+            running.invoke("nothing")
+        wait_for_lines(running, 4)
+        records = running.records()
+    assert all(record.heap for record in records)

@@ -1,0 +1,270 @@
+"""The page between probe and sidecar: what one writes the other reads, and nothing else is believed."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.config import Config
+from truemem.emf import line
+from truemem.heap import SLOT, Heap, HeapPages, parse
+from truemem.journal import PAGE
+from truemem.record import InvocationRecord
+
+from layer.python import truemem_heap
+from layer.python.truemem_heap import Page, Probe
+from tests.emf_check import valid_emf
+from tests.unit.test_emf import ENVIRON, full
+
+NOW = 1_700_000_000_000
+FIGURES = [24_000, 7_000, 1_000, 300, 8, 2, 5]
+REQUEST = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
+
+
+def text(request: str = REQUEST, number: int = 3, same: int | None = None, **changed: str) -> bytes:
+    """A reading as the probe writes it, some of its fields changed."""
+    values = {"time": str(NOW), "in_use": "24000", "held": "7000", "mapped": "1000", "gc": "300 8 2", "threads": "5"}
+    fields = [str(number), request, *{**values, **changed}.values(), "mallinfo2", str(number if same is None else same)]
+    return f"truemem-heap-1 {' '.join(fields)}\n".encode()
+
+
+def figures(heap: Heap | None) -> list[int]:
+    assert heap is not None
+    return [heap.in_use, heap.held, heap.mapped, *heap.gc, heap.threads]
+
+
+class Clock:
+    """Of a machine on which nothing takes time but what is said to."""
+
+    def __init__(self) -> None:
+        self.now_ns = self.spent_ns = 0
+
+    def work(self, seconds: float) -> None:
+        self.spent_ns += int(seconds * 10**9)
+
+    def time_ns(self) -> int:
+        return self.now_ns
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def thread_time_ns(self) -> int:
+        return self.spent_ns
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    return Page(str(tmp_path))
+
+
+def pages(folder: Path) -> HeapPages:
+    """As of a sidecar whose TMPDIR is this folder, which is below /tmp as pytest's are."""
+    return HeapPages({b"TMPDIR": bytes(folder)})
+
+
+def found(folder: Path, request: str = REQUEST) -> Heap | None:
+    return pages(folder).find([os.getpid()], request, 0)
+
+
+def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> None:
+    page.put(REQUEST, FIGURES, b"mallinfo2")
+    assert figures(found(tmp_path)) == FIGURES
+    assert found(tmp_path, "another") is None
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.stat().st_size == PAGE
+    page.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reading_is_left_alone_by_the_fifteen_after_it(tmp_path: Path, page: Page) -> None:
+    for number in range(40):
+        page.put(f"request-{number}", [number, *FIGURES[1:]], b"mallinfo2")
+    for number in range(24, 40):
+        assert figures(found(tmp_path, f"request-{number}"))[0] == number
+    assert found(tmp_path, "request-23") is None
+
+
+def test_on_an_old_glibc_the_line_says_that_the_figures_have_32_bits(tmp_path: Path, page: Page) -> None:
+    page.put(REQUEST, FIGURES, b"mallinfo")
+    heap = found(tmp_path)
+    assert heap is not None
+    assert heap.document()["source"] == "mallinfo"
+
+
+def test_a_reading_of_an_earlier_attempt_at_the_same_request_is_not_this_ones() -> None:
+    assert parse(text(), REQUEST, NOW + 500) is not None
+    assert parse(text(), REQUEST, NOW + 60_000) is None
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [
+        text(same=2),
+        text()[:-1],
+        text(held="-7000"),
+        text(held="7e3"),
+        text(held="9" * 16),
+        text(gc="300 8"),
+        text().replace(b"truemem-heap-1", b"truemem-heap-2"),
+        text().replace(b"mallinfo2", b"jemalloc"),
+        b" " + text(),
+        b"\0" * SLOT + text()[1:],
+    ],
+)
+def test_what_is_not_whole_is_not_there(torn: bytes) -> None:
+    assert parse(torn, REQUEST, NOW) is None
+
+
+@given(
+    st.binary(max_size=PAGE) | st.lists(st.sampled_from([text(), text()[:40], b" ", b"\n", b"\0" * 40])).map(b"".join)
+)
+def test_any_bytes_give_a_reading_or_none(page: bytes) -> None:
+    heap = parse(page, REQUEST, NOW)
+    assert heap is None or figures(heap) == FIGURES
+
+
+def test_only_a_private_regular_file_of_ours_is_read(tmp_path: Path) -> None:
+    file = tmp_path / f".truemem-heap-{os.getpid()}"
+    content = text().ljust(PAGE, b"\0")
+    file.write_bytes(content)
+    file.chmod(0o600)
+    assert found(tmp_path) is not None
+
+    file.chmod(0o644)
+    assert found(tmp_path) is None
+    file.chmod(0o600)
+    os.link(file, tmp_path / "second name")
+    assert found(tmp_path) is None
+    file.unlink()
+    file.symlink_to(tmp_path / "second name")
+    assert found(tmp_path) is None
+    file.unlink()
+    os.mkfifo(file, 0o600)
+    assert found(tmp_path) is None
+    file.unlink()
+    file.mkdir()
+    assert found(tmp_path) is None
+    file.rmdir()
+    file.write_bytes(content * 2)
+    file.chmod(0o600)
+    assert found(tmp_path) is None
+
+
+def test_the_probe_follows_no_link_and_takes_the_place_of_what_was_there(tmp_path: Path, page: Page) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f".truemem-heap-{os.getpid()}").symlink_to(victim)
+    page.put(REQUEST, FIGURES, b"mallinfo2")
+    assert victim.read_text() == "precious"
+    assert found(tmp_path) is not None
+
+
+def test_pages_of_processes_that_were_killed_are_removed(tmp_path: Path, page: Page) -> None:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    (tmp_path / f".truemem-heap-{child}").touch()
+    (tmp_path / ".truemem-heap-1").touch()
+    page.put(REQUEST, FIGURES, b"mallinfo2")
+    assert {file.name for file in tmp_path.iterdir()} == {".truemem-heap-1", f".truemem-heap-{os.getpid()}"}
+
+
+def test_nothing_that_goes_wrong_reaches_the_function(tmp_path: Path) -> None:
+    probe = Probe(Page(str(tmp_path / "no such folder")))
+    for request in (REQUEST, "", None, 5, "ä", "x" * 5000):
+        probe.note(request)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_readings_take_no_more_than_their_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second each, as in a heap of millions of free blocks; 400 invocations, one a second."""
+    clock = Clock()
+    monkeypatch.setattr(truemem_heap, "time", clock)
+    probe = Probe(Page(str(tmp_path)))
+    assert probe._reader is not None
+    read, source = probe._reader
+
+    def slow() -> object:
+        clock.work(1.0)
+        return read()
+
+    probe._reader = slow, source
+    noted = []
+    for number in range(400):
+        clock.now_ns += 10**9
+        probe.note(f"request-{number}")
+        noted.append(found(tmp_path, f"request-{number}") is not None)
+    assert sum(noted) == pytest.approx(4, abs=1)
+    assert noted[0]
+
+
+def test_a_request_id_that_does_not_fit_is_not_noted(tmp_path: Path) -> None:
+    probe = Probe(Page(str(tmp_path)))
+    for request in ("ä", "x" * SLOT):
+        probe.note(request)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_glibc_there_are_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.PyDLL", lambda _: object())
+    Probe(Page(str(tmp_path))).note(REQUEST)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_client_that_it_does_not_know_is_left_alone(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def post_invocation_result(self, answer: bytes) -> None: ...
+        def post_invocation_error(self, invoke_id: str) -> None: ...
+
+    before = dict(vars(Client))
+    module = ModuleType("awslambdaric.lambda_runtime_client")
+    module.Client = Client  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert not truemem_heap._hook(Probe(page))
+    assert vars(Client) == before
+
+
+def test_an_old_glibcs_figures_are_read_without_a_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old:
+        mallinfo: Any = ctypes.PyDLL(None).mallinfo
+
+    monkeypatch.setattr("ctypes.PyDLL", lambda _: Old)
+    probe = Probe(Page(str(tmp_path)))
+    assert probe._reader is not None
+    assert Old.mallinfo.restype.from_buffer_copy(b"\xff" * 40).uordblks == 2**32 - 1
+    probe.note(REQUEST)
+    heap = found(tmp_path)
+    assert heap is not None
+    assert heap.source == "mallinfo"
+    assert heap.in_use > 0
+
+
+def test_outside_lambda_it_does_nothing() -> None:
+    def handler() -> None: ...
+
+    assert truemem_heap.watch(handler) is handler
+    assert not truemem_heap.automatic
+
+
+def test_the_probe_is_python_3_8() -> None:
+    ast.parse(Path(truemem_heap.__file__).read_text(), feature_version=(3, 8))
+
+
+def test_the_line_has_it_in_mib_and_stays_short() -> None:
+    record = full()
+    without = len(line(record, Config(ENVIRON)))
+    record.heap = Heap(62_464, 2**32, 1, [700, 10, 10], 64, "mallinfo2")
+    document = valid_emf(line(record, Config(ENVIRON)))
+    assert document["heap"] == {"inUse": 61.0, "held": 2**22, "mapped": 0.0, "gc": [700, 10, 10], "threads": 64}
+    assert len(line(record, Config(ENVIRON))) < without + 120
+    assert "heap" not in valid_emf(line(InvocationRecord("1", 1, NOW), Config({})))

@@ -1,0 +1,66 @@
+"""The PNG: panels for the most telling environments, and no spike lost."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+from truemem_workbench import page
+from truemem_workbench.demo.picture import MARK, PEAK
+from truemem_workbench.page.picture import DEAD, thinned
+
+from tests.page.lines import curve, leak, line, noisy, parsed, recorded, spiked
+
+
+def pixels(path: Path, colour: str) -> Any:
+    """Rows, from the top, of the pixels that have that colour."""
+    image = np.rint(matplotlib.image.imread(path)[:, :, :3] * 255)
+    wanted = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+    return np.nonzero(np.all(np.abs(image - wanted) <= 2, axis=2))[0]
+
+
+def test_a_panel_for_each_environment_the_worst_at_the_top(tmp_path: Path) -> None:
+    died = {"OutOfMemory": 1, "status": "failure", "errorType": "Runtime.OutOfMemory", "PeakRSS": 505.0}
+    oom = (line(row, "oom", **(died if row == 30 else {})) for row in range(60))
+    made = page.gather(parsed(chain(curve(noisy(60), "calm"), leak(300), oom)))
+    assert [environment.id for environment in made[:2]] == ["oom", "leak"]
+
+    page.draw(made, tmp_path / "memory.png")
+    height, width = matplotlib.image.imread(tmp_path / "memory.png").shape[:2]
+    assert width == 1080  # a phone's
+    assert height > 1300
+    rows = pixels(tmp_path / "memory.png", DEAD)
+    assert rows.size > 50
+    assert rows.max() < height / 2 + 100  # the cross, and the two verdicts that are bad
+    assert pixels(tmp_path / "memory.png", MARK).size > 1500
+
+
+def test_the_spike_among_thousands_is_drawn(tmp_path: Path) -> None:
+    flat, spike = tmp_path / "flat.png", tmp_path / "spike.png"
+    for path, peaks in ((flat, spiked(9_000, at=10)), (spike, spiked(9_000, at=10))):
+        if path == spike:
+            peaks[7_012] = 390
+        page.draw(page.gather(parsed(recorded(peaks))), path)
+    assert pixels(spike, PEAK).size > pixels(flat, PEAK).size + 100
+
+
+def test_thinning_keeps_lowest_and_highest_and_gaps() -> None:
+    x = np.arange(100_000, dtype=float)
+    y = np.sin(x / 5000) * 10
+    y[41_234], y[77_000], y[500:700] = 99, -99, np.nan
+    thin_x, thin_y = thinned(x, y)
+    assert len(thin_x) < 2000
+    assert [float(np.nanmax(thin_y)), float(np.nanmin(thin_y))] == [99, -99]
+    assert np.isnan(thin_y).any()
+    assert (np.diff(thin_x) > 0).all()
+
+
+def test_nothing_known_is_an_empty_panel(tmp_path: Path) -> None:
+    missing: dict[str, Any] = dict.fromkeys(
+        ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "peakLower", "peakUpper", "memoryLimit")
+    )
+    page.draw(page.gather(parsed([line(0, **missing)])), tmp_path / "memory.png")
+    assert pixels(tmp_path / "memory.png", PEAK).size > 0  # the legend

@@ -1,0 +1,128 @@
+"""`truemem doctor`: what is wrong is found, and what is right is not called wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.doctor import Finding, of_configuration
+
+from tests.attach.captured import FILE as CAPTURED
+from tests.report.conftest import Command
+from tests.report.written import line, log, request
+
+REPORT = "REPORT RequestId: {id}\tDuration: 1 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB"
+START = "truemem INFO method=vmhwm function processes=1 environment=meminfo telemetry=on hold=off limit=512 MiB"
+STATE = "EXTENSION\tName: truemem\tState: Ready\tEvents: [INVOKE, SHUTDOWN]"
+
+
+def reports(count: int) -> list[str]:
+    return [REPORT.format(id=request("a", number)) for number in range(1, count + 1)]
+
+
+def test_the_log_of_real_runs_is_one_where_it_works(truemem: Command) -> None:
+    ran = truemem("doctor", CAPTURED)
+
+    lines = sum('"schema"' in each for each in CAPTURED.read_text().splitlines())
+    assert ran.code == 0
+    assert f"{lines} lines of the sidecar" in ran.out
+    assert "vmhwm, kept by the kernel, exact" in ran.out
+
+
+HEALTHY = [STATE, START, *reports(11), *(line("a", number) for number in range(1, 11))]
+
+LOGS = {
+    "healthy": (HEALTHY, 0, "10 of 10 peaks: vmhwm"),
+    "no layer": (reports(5), 1, "The function runs without the sidecar"),
+    "nothing at all": (["START"], 1, "No invocation and no line of the sidecar"),
+    "one invocation only": ([STATE, START, *reports(1)], 0, "has not printed a line yet"),
+    "switched off": ([STATE, *reports(9)], 1, "9 invocations ended, and none has a line"),
+    "other architecture": (["fork/exec /opt/extensions/truemem: exec format error"], 1, "another architecture's"),
+    "misspelt setting": ([*HEALTHY, "truemem WARN TRUEMEM_HOLDD is no setting"], 0, "TRUEMEM_HOLDD is no setting"),
+    "sampled": ([line("a", n, method="sampled", peakUpper=None) for n in range(1, 9)], 0, "sampled, a lower bound"),
+    "raced": ([line("a", n, raced=True) for n in range(1, 9)], 0, "8 peaks are intervals"),
+    "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "telemetry did not come"),
+    "lines lost": ([*reports(40), line("a", 1)], 0, "39 of 40 invocations with a REPORT have no line"),
+    "out of memory": ([line("a", 1, OutOfMemory=1)], 0, "1 invocations ran out of memory"),
+}
+
+
+@pytest.mark.parametrize("case", LOGS)
+def test_a_log_is_judged(case: str, truemem: Command, tmp_path: Path) -> None:
+    lines, code, told = LOGS[case]
+    ran = truemem("doctor", log(tmp_path, lines))
+
+    assert told in ran.out
+    assert ran.code == code
+
+
+def test_a_healthy_log_has_nothing_to_mend(truemem: Command, tmp_path: Path) -> None:
+    findings = map(json.loads, truemem("doctor", log(tmp_path, HEALTHY), "--json").out.splitlines())
+
+    assert all(each["grade"] == "ok" and not each["mend"] for each in findings)
+
+
+ARN = "arn:aws:lambda:eu-west-1:123456789012:layer:truemem-{}:1"
+
+
+def problems(**configuration: Any) -> list[Finding]:
+    return [each for each in of_configuration(configuration) if each.grade != "ok"]
+
+
+def test_a_configuration_is_judged() -> None:
+    attached = {"Layers": [{"Arn": ARN.format("arm64")}], "Architectures": ["arm64"]}
+
+    assert problems(**attached) == []
+    assert "No layer" in problems()[0].text
+    assert "the layer's name says arm64" in problems(**attached | {"Architectures": ["x86_64"]})[0].text
+    assert "TRUEMEM_ENABLED" in problems(**attached, Environment={"Variables": {"TRUEMEM_ENABLED": "False"}})[0].text
+    assert "level is ERROR" in problems(**attached, LoggingConfig={"ApplicationLogLevel": "ERROR"})[0].text
+    assert problems(PackageType="Image")[0].grade == "note"
+
+
+@pytest.fixture
+def function(aws: Callable[[str], Any]) -> str:
+    """A function in AWS without the layer, and without a log."""
+    role = {"Version": "2012-10-17", "Statement": []}
+    arn = aws("iam").create_role(RoleName="doctor", AssumeRolePolicyDocument=json.dumps(role))["Role"]["Arn"]
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("app.py", "")
+    aws("lambda").create_function(
+        FunctionName="patient", Runtime="python3.13", Role=arn, Handler="app.handler", Code={"ZipFile": code.getvalue()}
+    )
+    return "patient"
+
+
+def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aws: Callable[[str], Any]) -> None:
+    before = truemem("doctor", function)
+    logs = aws("logs")
+    logs.create_log_group(logGroupName=f"/aws/lambda/{function}")
+    logs.create_log_stream(logGroupName=f"/aws/lambda/{function}", logStreamName="a")
+    now = int(time.time() * 1000)
+    events = [{"timestamp": now - 1000, "message": each} for each in HEALTHY]
+    logs.put_log_events(logGroupName=f"/aws/lambda/{function}", logStreamName="a", logEvents=events)
+    after = truemem("doctor", function)
+
+    assert before.code == after.code == 1
+    assert "No layer with truemem in its name is attached" in before.out
+    assert f"There is no log group /aws/lambda/{function}" in before.out
+    assert "10 lines of the sidecar" in after.out
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [("nowhere.log", "there is no file nowhere.log"), (".", "is a folder"), ("nobody", "there is no function nobody")],
+)
+def test_bad_input_is_one_line(target: str, told: str, truemem: Command, aws: Callable[[str], Any]) -> None:
+    ran = truemem("doctor", target)
+
+    assert ran.code == 2
+    assert told in ran.err
+    assert ran.err.count("\n") == 1

@@ -1,0 +1,68 @@
+"""`truemem metrics` against moto's CloudWatch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from truemem_workbench.metrics import Moment, bar, period_s
+
+from tests.report.conftest import Command
+
+HOUR = 3600
+
+
+@pytest.fixture
+def stored(aws: Callable[[str], Any]) -> None:
+    """Two minutes with a spike in the second, an hour ago."""
+    minute = (datetime.now(UTC) - timedelta(hours=1)).replace(second=0, microsecond=0)
+    for number, peaks in enumerate([[100.0, 110.0, 120.0], [100.0, 700.0, 110.0]]):
+        at = minute + timedelta(minutes=number)
+        for name, values in (("PeakRSS", peaks), ("CurrentRSS", [90.0] * 3), ("MaxMemoryUsed", [720.0] * 3)):
+            aws("cloudwatch").put_metric_data(
+                Namespace="truemem",
+                MetricData=[
+                    {
+                        "MetricName": name,
+                        "Dimensions": [{"Name": "FunctionName", "Value": "spiky"}],
+                        "Timestamp": at,
+                        "Value": value,
+                        "Unit": "Megabytes",
+                    }
+                    for value in values
+                ],
+            )
+
+
+def test_metrics_are_told_by_time(truemem: Command, stored: None) -> None:
+    ran = truemem("metrics", "spiky", "--json")
+
+    first, second = map(json.loads, ran.out.splitlines())
+    assert (first["invocations"], first["peak_mean"], first["peak_max"], first["current_max"]) == (3, 110, 120, 90)
+    assert (second["invocations"], second["peak_max"], second["mark_max"]) == (3, 700, 720)
+    assert "│" in truemem("metrics", "spiky").out
+
+
+def test_a_function_without_metrics_is_sent_to_the_doctor(truemem: Command, stored: None) -> None:
+    ran = truemem("metrics", "nobody")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert (
+        "no metric of nobody in the namespace truemem since then. Try --since 7d, or truemem doctor nobody" in ran.err
+    )
+
+
+@pytest.mark.parametrize(
+    ("span_h", "period"), [(1, 60), (3, 60), (12, 300), (24, 3600), (7 * 24, 3600), (60 * 24, 86_400)]
+)
+def test_the_longer_the_time_the_longer_the_period(span_h: float, period: int) -> None:
+    assert period_s(0, span_h * HOUR) == period
+
+
+def test_the_bar_shows_the_peak_and_the_mark() -> None:
+    moment = Moment("", 1, None, peak_max=50.0, current_max=None, mark_max=100.0, out_of_memory=None)
+
+    assert bar(moment, 100.0) == "██████████         │"

@@ -1,0 +1,267 @@
+"""What a report says of lines whose truth is known."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from truemem_workbench.lines import points, read
+from truemem_workbench.report import collect
+from truemem_workbench.report.store import Store
+
+from tests.report.conftest import Command
+from tests.report.written import BEGIN_MS, life, line, log, request
+
+LEAKY, STEADY = "1eaf1eaf", "57ead157"
+LATER = datetime.fromtimestamp((BEGIN_MS + 151_000) / 1000, UTC).isoformat()
+"""The time of invocation 151."""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """An environment that grows by 1 MiB with each invocation, and a steady one."""
+    return log(tmp_path, [*life(LEAKY, grows=1.0), *life(STEADY)])
+
+
+def test_the_environment_that_leaks_is_named_first(truemem: Command, two: Path) -> None:
+    report = truemem("report", two, "--json").document
+
+    leaky, steady = report["environments"]
+    assert leaky["environment_id"].endswith(LEAKY)
+    assert leaky["verdict"]["name"] == "growing"
+    assert leaky["verdict"]["per_invocation_kib"] == pytest.approx(1024, rel=0.02)
+    assert (leaky["current_first"], leaky["current_last"]) == (pytest.approx(91, abs=0.1), pytest.approx(290, abs=0.1))
+    assert steady["verdict"]["name"] == "stable"
+    assert any(LEAKY in sentence and "docs/patterns.md#" in sentence for sentence in report["sentences"])
+
+
+def test_figures_are_those_of_the_lines(truemem: Command, tmp_path: Path) -> None:
+    lines = [line("a", number, PeakRSS=float(number)) for number in range(1, 201)]
+    report = truemem("report", log(tmp_path, lines), "--json").document
+
+    (function,) = report["functions"]
+    (environment,) = report["environments"]
+    for peaks in (function["peaks"], environment["peaks"]):
+        assert peaks == {"invocations": 200, "p50": 100, "p99": 198, "highest": 200, "out_of_memory": 0}
+    assert environment["peak_request"] == request("a", 200)
+    assert (environment["mark"], environment["size"]) == (200, 1024)
+    assert (environment["first_ms"], environment["last_ms"]) == (BEGIN_MS + 1000, BEGIN_MS + 200_000)
+
+
+def test_it_is_told_who_holds_the_memory(truemem: Command, tmp_path: Path) -> None:
+    held = {"function": 80.0, "truemem": 5.0, "extensions": {"vendor-agent": 51.0}}
+    lines = [
+        line("a", 1, holders=held | {"extensions": {"vendor-agent": 99.0}}),
+        line("a", 2, holders=held),
+        line("a", 3, holders={"function": 1.0, "truemem": 5.0}, closedBy="shutdown"),
+    ]
+    report = truemem("report", log(tmp_path, lines), "--json").document
+
+    holders = {each["name"]: each["median"] for each in report["functions"][0]["holders"]}
+    assert holders == {"function": 80, "vendor-agent": 51, "truemem": 5}
+    assert report["environments"][0]["others"] == 104  # at its worst: the size must hold it
+
+
+def test_out_of_memory_is_counted_and_the_requests_named(truemem: Command, tmp_path: Path) -> None:
+    path = log(tmp_path, [line("a", 1), line("a", 2, OutOfMemory=1, status="error"), line("b", 1)])
+    ran = truemem("report", path)
+
+    assert f"1 of 3 invocations ran out of memory: {request('a', 2)}" in ran.out
+    assert truemem("report", path, "--json").document["environments"][0]["out_of_memory_requests"] == [request("a", 2)]
+
+
+def test_a_mark_that_rises_over_steady_memory_is_called_by_its_name(truemem: Command, tmp_path: Path) -> None:
+    path = log(tmp_path, [*life("a", 200, MaxMemoryUsed=200), line("a", 201, MaxMemoryUsed=700)])
+
+    assert "Max Memory Used rose in 1 environments whose memory was judged not to grow" in truemem("report", path).out
+
+
+def test_what_malloc_hoards_is_told_from_a_leak(truemem: Command, tmp_path: Path) -> None:
+    heap = {"inUse": 60.0, "held": 61.0, "mapped": 2.0}
+    path = log(tmp_path, life("a", 60, heap=heap, rss={"anon": 130.0}, processes=1))
+
+    assert "61 MiB are freed but held by the allocator" in truemem("report", path).out
+
+
+def test_an_environment_or_a_time_can_be_chosen(truemem: Command, two: Path) -> None:
+    chosen = truemem("report", two, "--environment", LEAKY, "--json").document
+    later = truemem("report", two, "--since", LATER, "--json").document
+
+    assert [each["environment_id"][-8:] for each in chosen["environments"]] == [LEAKY]
+    assert chosen["elsewhere"] == 200
+    assert later["lines"] == 2 * 50
+
+
+@pytest.mark.parametrize("columns", ["80", "150"])
+def test_verdicts_are_seen_in_a_terminal_of_any_width(
+    columns: str, truemem: Command, two: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    rows = [text.split() for text in truemem("report", two).out.splitlines()]
+
+    assert [row[-1] for row in rows if row and row[0] in (LEAKY, STEADY)] == ["growing", "stable"]
+
+
+def test_csv_has_a_row_for_each_environment(truemem: Command, two: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(truemem("report", two, "--csv").out)))
+
+    assert [(row["environmentId"][-8:], row["verdict"], row["invocations"]) for row in rows] == [
+        (LEAKY, "growing", "200"),
+        (STEADY, "stable", "200"),
+    ]
+
+
+def test_standard_input_is_read_packed_or_not(truemem: Command, two: Path) -> None:
+    content = two.read_bytes()
+
+    for given in (content, gzip.compress(content)):
+        assert truemem("report", "-", "--json", stdin=given).document["lines"] == 400
+
+
+def test_a_reset_begins_a_new_curve(tmp_path: Path) -> None:
+    """Memory that falls with new processes is no plateau of the old ones, and theirs no leak of the new."""
+    lives = [*life("a", 200, grows=1.0), *life("a", 400)[200:]]
+    lives[200] = line("a", 201, suppressedInit=True)
+    with Store() as store:
+        report = collect.collect(store, store.load([log(tmp_path, lives)]))
+
+    assert report.environments[0].verdict.name == "growing"
+    assert [point.begins for point in points(list(read([tmp_path / "log.txt"])))].index(True) == 200
+
+
+def test_versions_of_a_function_stand_apart(truemem: Command, tmp_path: Path) -> None:
+    lines = [*life("a", functionVersion="41"), *life("b", grows=1.0, functionVersion="42")]
+    path = log(tmp_path, lines)
+    report = truemem("report", path, "--compare", "41:42", "--json").document
+
+    assert [each["version"] for each in report["functions"]] == ["41", "42"]
+    comparison = report["comparison"]
+    rows = {row["name"]: row for row in comparison["rows"]}
+    assert rows["growth, KiB per invocation"]["after"] == pytest.approx(1024, rel=0.02)
+    assert comparison["sentence"] == "Version 42 brought growth that 41 did not have."
+    assert "Before and after" in truemem("report", path, "--compare", "41:42").out
+
+
+SAID = {
+    "Powertools": '{{"level":"INFO","message":"done","function_request_id":"{id}","model_id":"{model}"}}',
+    "Lambda's JSON format": '{{"timestamp":"2026","requestId":"{id}","message":{{"model_id":"{model}"}}}}',
+    "plain JSON": '{{"request_id":"{id}","model_id":"{model}"}}',
+    "Lambda's text format": '[INFO]\t2026-11-21T12:00:00.123Z\t{id}\t{{"model_id":"{model}"}}',
+}
+
+
+@pytest.mark.parametrize("form", SAID)
+def test_memory_is_told_by_what_the_function_says(form: str, truemem: Command, tmp_path: Path) -> None:
+    def lines() -> Iterator[str]:
+        for number in range(1, 41):
+            model = "big" if number % 4 == 0 else "small"
+            peak = 300.0 if model == "big" else 100.0
+            yield SAID[form].format(id=request("a", number), model=model)
+            left = 92.0 if model == "big" else 90.0
+            yield line("a", number, PeakRSS=peak, CurrentRSS=left, baselineRSS=90.0)
+        yield line("a", 41)
+
+    report = truemem("report", log(tmp_path, lines()), "--by", "model_id", "--json").document
+
+    big, small, not_told = report["parts"]
+    assert (big["value"], big["peaks"]["invocations"], big["peaks"]["p50"]) == ("big", 10, 300)
+    assert (big["added_p50"], big["left_mean"], big["left_sum"]) == (210, 2, 20)
+    assert (small["value"], small["peaks"]["invocations"], small["left_sum"]) == ("small", 30, 0)
+    assert (not_told["value"], not_told["peaks"]["invocations"]) == (None, 1)
+
+
+def test_a_member_of_the_sidecars_own_line_will_do_for_by(truemem: Command, tmp_path: Path) -> None:
+    path = log(tmp_path, [line("a", 1, tenantId="blue"), line("a", 2, tenantId="green")])
+
+    assert {each["value"] for each in truemem("report", path, "--by", "tenantId", "--json").document["parts"]} == {
+        "blue",
+        "green",
+    }
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [([], 0), (["leak"], 1), (["oom"], 0), (["leak", "oom"], 1)])
+def test_a_leak_is_a_failure_only_when_asked_for(fail_on: list[str], code: int, truemem: Command, two: Path) -> None:
+    options = [word for name in fail_on for word in ("--fail-on", name)]
+
+    assert truemem("report", two, *options).code == code
+
+
+def test_many_environments_are_judged_in_batches_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collect, "WORTH_A_POOL", 1)
+    lines = [each for number in range(12) for each in life(f"{number:08x}", 150, grows=1.0 if number == 7 else 0.0)]
+    with Store(batch=400) as store:
+        report = collect.collect(store, store.load([log(tmp_path, sorted(lines, key=hash))]))
+
+    assert [each.environment_id[-8:] for each in report.environments if each.verdict.name == "growing"] == ["00000007"]
+    assert report.functions[0].peaks.invocations == 12 * 150
+    assert len(report.environments) == 12
+
+
+def test_a_small_leak_in_a_long_life_is_found(tmp_path: Path) -> None:
+    with Store() as store:
+        report = collect.collect(store, store.load([log(tmp_path, life("a", 1500, grows=8 / 1024))]))
+
+    (environment,) = report.environments
+    assert environment.verdict.name == "growing"
+    assert environment.verdict.per_invocation_kib == pytest.approx(8, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], "nothing to read from. Try FILE..., --function NAME or --log-group NAME"),
+        (["LOG", "--function", "orders"], "several places to read from"),
+        (["nowhere.log"], "nowhere.log cannot be read: No such file or directory"),
+        (["."], ". is a folder. Try ./*"),
+        (["EMPTY"], "no line of the sidecar in these files. Try truemem doctor FILE"),
+        (["LOG", "--environment", "zzz"], "all 1 lines are of another time or environment"),
+        (["LOG", "--since", "yesterday"], "--since yesterday is no time. Try --since 3h"),
+        (["LOG", "--compare", "41"], "--compare 41 is not two versions. Try --compare 41:42"),
+        (["LOG", "--compare", "1:2"], "no line is of version 1. There are: $LATEST"),
+        (["LOG", "--by", "colour"], "--by colour: no JSON line has it together with a request id"),
+        (["LOG", "--json", "--csv"], "standard output takes one of them"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str], told: str, truemem: Command, tmp_path: Path
+) -> None:
+    files = {"LOG": log(tmp_path, [line()]), "EMPTY": log(tmp_path, ["START"], "empty.txt")}
+    ran = truemem("report", *(files.get(each, each) for each in arguments))
+
+    assert ran.code == 2
+    assert ran.err.startswith("truemem report: ")
+    assert told in ran.err
+    assert ran.err.count("\n") == 1
+    assert not ran.out
+
+
+def test_nothing_is_left_in_the_temporary_folder(
+    truemem: Command, two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+
+    assert truemem("report", two).code == 0
+    assert list(folder.iterdir()) == []
+
+
+def test_json_is_plain(truemem: Command, two: Path) -> None:
+    text = truemem("report", two, "--json").out
+
+    assert "NaN" not in text
+    assert json.loads(text)["by"] is None
+
+
+def test_the_same_lines_are_drawn(truemem: Command, two: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert truemem("report", two, "--html", page).code == 0
+    assert page.read_text().lstrip().lower().startswith("<!doctype html>")
+    refused = truemem("report", two, "--html", tmp_path / "none" / "page.html")
+    assert (refused.code, "cannot be written" in refused.err) == (2, True)

@@ -1,0 +1,80 @@
+"""The smallest safe memory size."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.report.sizing import GB_SECOND, Seen, advise, rounded
+
+from tests.report.conftest import Command
+from tests.report.written import life, log
+
+SEEN = Seen(
+    invocations=1000,
+    size=1024,
+    need=200.0,
+    others=20.0,
+    mark=700.0,
+    unbounded=0,
+    out_of_memory=0,
+    growing=0,
+    billed_ms=100.0,
+)
+
+
+def test_need_and_others_with_headroom_rounded_up() -> None:
+    advice = advise(SEEN, headroom=0.2, per_month=None, price=GB_SECOND)
+
+    assert advice.suggested == 320  # (200 + 20) * 1.2 = 264
+    assert advice.mark_suggests == 896  # 700 * 1.2 = 840
+    assert advice.saving is None
+
+
+def test_the_saving_is_memory_times_time_times_traffic_times_price() -> None:
+    advice = advise(SEEN, headroom=0.2, per_month=10e6, price=0.00002)
+
+    assert advice.saving == pytest.approx((1024 - 320) / 1024 * 0.1 * 10e6 * 0.00002)
+
+
+def test_more_memory_than_now_costs() -> None:
+    advice = advise(dataclasses.replace(SEEN, size=256), headroom=0.2, per_month=1e6, price=GB_SECOND)
+
+    assert advice.saving is not None
+    assert advice.saving < 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"need": None}, "no peak was measured"),
+        ({"growing": 3}, "memory grows in 3"),
+        ({"out_of_memory": 1}, "it ran out of memory"),
+        ({"invocations": 99}, "99 invocations are too few"),
+        ({"need": 10_000.0}, "more than Lambda's largest size"),
+    ],
+)
+def test_no_size_where_none_is_known_to_be_safe(changed: dict[str, Any], why: str) -> None:
+    advice = advise(dataclasses.replace(SEEN, **changed), headroom=0.2, per_month=1e6, price=GB_SECOND)
+
+    assert advice.suggested is None
+    assert advice.saving is None
+    assert why in (advice.reason or "")
+
+
+@pytest.mark.parametrize(("mib", "size"), [(1, 128), (128, 128), (128.1, 192), (256, 256), (1000, 1024)])
+def test_sizes_are_steps_from_the_smallest_on(mib: float, size: int) -> None:
+    assert rounded(mib) == size
+
+
+def test_the_report_says_it_and_names_the_cpu(truemem: Command, tmp_path: Path) -> None:
+    path = log(tmp_path, life("a", 120, initPeakRSS=120.0, memoryLimit=1024))
+    out = truemem("report", path, "--invocations-per-month", "10000000").out
+
+    # the init phase needed most: (120 + 5) * 1.2 = 150
+    assert "Smallest safe memory size: 192 MB. The function needed 120.0 MiB at most" in out
+    assert "At that traffic it saves $13.54 a month, if durations stay as they are." in out
+    assert "0.58 vCPU become 0.11. Code that computes all the time takes up to 5.3 times as long" in out
+    assert "The mark, 200 MB, would have suggested 256 MB by the same rule." in out

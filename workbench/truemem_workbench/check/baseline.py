@@ -1,0 +1,102 @@
+"""A committed file of what functions took when somebody last looked: later runs may exceed it by so much."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from truemem_workbench.local import BadInput
+
+if TYPE_CHECKING:
+    from .measurement import Measurement
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What is allowed over a baseline: a share of it, or MiB."""
+
+    amount: float = 10
+    percent: bool = True
+
+    @classmethod
+    def parse(cls, text: str) -> Growth:
+        """`10%`, or `8` MiB. Raises ValueError."""
+        amount = float(text.removesuffix("%"))
+        if not 0 <= amount < float("inf"):
+            raise ValueError(text)
+        return cls(amount, text.endswith("%"))
+
+    def mib(self, was: float) -> float:
+        return was * self.amount / 100 if self.percent else self.amount
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} %" if self.percent else f"{self.amount:g} MiB"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One function's entry. MiB."""
+
+    peak: float
+    """The highest, warm-up and init phase included."""
+    current: float
+    """The median of what invocations after the warm-up left behind."""
+    about: Mapping[str, object] = field(default_factory=dict)
+    """What it ran with: with other events, another size or another runtime, figures are not alike."""
+
+    @classmethod
+    def of(cls, measurement: Measurement) -> Baseline | None:
+        """None where nothing was measured."""
+        if measurement.peak is None or measurement.usual_current is None:
+            return None
+        return cls(round(measurement.peak[1], 2), round(measurement.usual_current, 2), measurement.about)
+
+    def differs(self, about: Mapping[str, object]) -> list[str]:
+        """What is not as it was, in plain words."""
+        changed = [name for name, value in self.about.items() if about.get(name) != value]
+        return [f"not as in the baseline: {name} (was {self.about[name]}, is {about.get(name)})" for name in changed]
+
+
+def read(path: Path, spec: str) -> Baseline:
+    """The entry of a function. Raises BadInput."""
+    mend = f"Try --write-baseline {path}"
+    entry = _functions(path, mend).get(spec)
+    if entry is None:
+        raise BadInput(f"no baseline of {spec} in {path}. {mend}")
+    try:
+        return Baseline(float(entry["peak"]), float(entry["current"]), dict(entry.get("about", {})))
+    except (KeyError, TypeError, ValueError):
+        raise BadInput(f"the baseline of {spec} in {path} has no peak and current, in MiB. {mend}") from None
+
+
+def write(path: Path, spec: str, baseline: Baseline) -> None:
+    """Add or replace the entry of a function; the others stay. Raises BadInput."""
+    functions = dict(_functions(path, "Try another name")) if path.exists() else {}
+    functions[spec] = asdict(baseline)
+    document = {"schema": SCHEMA, "functions": dict(sorted(functions.items()))}
+    try:
+        path.write_text(json.dumps(document, indent=2) + "\n")
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}. Try --write-baseline PATH") from None
+
+
+def _functions(path: Path, mend: str) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}. {mend}") from None
+    except ValueError:
+        document = None
+    if (
+        not isinstance(document, dict)
+        or document.get("schema") != SCHEMA
+        or not isinstance(document.get("functions"), dict)
+    ):
+        raise BadInput(f"{path} is no baseline of truemem check. {mend}")
+    functions: dict[str, Any] = document["functions"]
+    return functions

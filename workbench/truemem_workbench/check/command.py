@@ -1,0 +1,248 @@
+"""`truemem check` at a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from truemem_workbench.local import BadInput
+from truemem_workbench.local.console import Ended, raise_on_signals, read_event
+
+from .baseline import Growth
+from .drive import WARM_UP, Progress
+from .events import read_events
+
+if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`
+    from .limits import Limits
+    from .measurement import Measurement
+    from .result import Result
+
+EPILOG = """
+\b
+Exit codes:
+  0  every limit was kept
+  1  a limit was broken, or the function ran out of memory
+  2  it could not be measured: the input cannot be used, invocations failed, too few records to judge
+  130, 143  Ctrl-C or SIGTERM
+"""
+
+
+class _Growth(click.ParamType[Growth]):
+    name = "MiB|%"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Growth:
+        if isinstance(value, Growth):
+            return value
+        try:
+            return Growth.parse(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither MiB nor a share, as in 8 or 10%", param, ctx)
+
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+AMOUNT = click.FloatRange(min=0)
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@click.argument("target", required=False, metavar="APP.py:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
+@click.option("--remote", metavar="FUNCTION", help="Check a deployed function, which has truemem's layer, instead.")
+@click.option("--invocations", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="To judge.")
+@click.option(
+    "--warm-up",
+    type=click.IntRange(0),
+    default=WARM_UP,
+    show_default=True,
+    metavar="N",
+    help="At most, until it settles.",
+)
+@click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}].")
+@click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over.")
+@click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth per invocation: the interval's lower end.")
+@click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="The same by the clock.")
+@click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Of any invocation, or the init phase.")
+@click.option("--max-current", type=AMOUNT, metavar="MiB", help="Left behind by any invocation after the warm-up.")
+@click.option("--max-growth", type=_Growth(), help="Of peak and current over --baseline [default: 10%].")
+@click.option("--baseline", type=FILE, help="Compare with this file.")
+@click.option("--write-baseline", type=FILE, help="Note the figures there if all limits are kept.")
+@click.option("--allow-errors", is_flag=True, help="Invocations may fail; else a failure leaves it unmeasured.")
+@click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
+@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="[default: the template's, or 30]")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="For the function; repeatable.")
+@click.option("--quick", is_flag=True, help="Do not hold invocations: some peaks are then intervals.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--junit", type=FILE, help="Write JUnit XML.")
+@click.option("--png", type=FILE, help="Write the curve as a picture.")
+@click.option("--github", is_flag=True, help="Print annotations for GitHub Actions.")
+@click.option("--log-group", metavar="NAME", help="Of --remote [default: /aws/lambda/FUNCTION].")
+@click.pass_context
+def check(context: click.Context, /, **given: Any) -> None:
+    """Invoke a function many times, and fail if its memory breaks a limit.
+
+    Without --max-drift it must not grow: the verdict `growing` fails. GITHUB_STEP_SUMMARY, if set, gets a summary.
+    """
+    raise_on_signals()
+    try:
+        code = _check(**given)
+    except BadInput as problem:
+        click.echo(f"truemem check: {problem}", err=True)
+        code = 2
+    except Ended as ended:
+        code = 128 + ended.number
+    context.exit(code)
+
+
+def _check(
+    *,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    max_growth: Growth | None,
+    as_json: bool,
+    junit: Path | None,
+    png: Path | None,
+    github: bool,
+    **given: Any,
+) -> int:
+    from . import baseline as baselines
+    from .limits import Limits, find
+    from .result import Result
+
+    if max_growth is not None and baseline is None:
+        raise BadInput(f"--max-growth {max_growth}: over what? Try --baseline FILE")
+    if as_json and github:
+        raise BadInput("--json with --github: both would be on stdout. Leave one out")
+    limits = Limits(
+        drift_kib=given.pop("max_drift"),
+        drift_per_minute_kib=given.pop("max_drift_per_minute"),
+        peak_mib=given.pop("max_peak"),
+        current_mib=given.pop("max_current"),
+        growth=max_growth,
+        errors=given.pop("allow_errors"),
+    )
+    spec = _spec(given["target"], given["remote"])
+    was = baselines.read(baseline, spec) if baseline else None
+    measurement, source, line = _measured(**given)
+    if was is not None:
+        measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
+    result = Result(measurement, find(measurement, limits, was), source, line)
+    _tell(result, limits, as_json=as_json, junit=junit, png=png, github=github)
+    now = baselines.Baseline.of(measurement)
+    if write_baseline is not None and result.exit_code == 0 and now is not None:
+        baselines.write(write_baseline, spec, now)
+        click.echo(f"truemem check: the baseline of {spec} is in {write_baseline}", err=True)
+    return result.exit_code
+
+
+def _spec(target: str | None, remote: str | None) -> str:
+    if (target is None) == (remote is None):
+        raise BadInput("one function is checked, here or there. Try truemem check app.py:handler")
+    return target or f"remote:{remote}"
+
+
+def _measured(
+    *,
+    target: str | None,
+    remote: str | None,
+    event: str | None,
+    events: Path | None,
+    invocations: int,
+    warm_up: int,
+    quick: bool,
+    memory_mib: int | None,
+    timeout_s: float | None,
+    env: tuple[str, ...],
+    log_group: str | None,
+) -> tuple[Measurement, Path | None, int | None]:
+    if event is not None and events is not None:
+        raise BadInput("--event with --events: leave one out")
+    payloads = read_events(events) if events else [read_event(event or "{}")]
+    if remote is not None:
+        if quick or env or memory_mib is not None or timeout_s is not None:
+            raise BadInput("--remote takes the function as it is: leave out --quick, --memory, --timeout and --env")
+        try:
+            from . import remote_run
+        except ModuleNotFoundError as missing:
+            raise BadInput(f"--remote needs {missing.name}. Try pip install boto3") from None
+
+        with _progress() as progress:
+            measurement = remote_run.measure(
+                remote, payloads, invocations=invocations, warm_up=warm_up, log_group=log_group, progress=progress
+            )
+        return measurement, None, None
+    from . import local_run
+    from .target import resolve
+
+    if log_group is not None:
+        raise BadInput(f"--log-group {log_group} is for --remote FUNCTION alone")
+    resolved = resolve(target or "")
+    resolved = replace(
+        resolved,
+        memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
+        timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
+        environment={**resolved.environment, **dict(_variable(each) for each in env)},
+    )
+    with _progress() as progress:
+        measurement = local_run.measure(
+            resolved, payloads, invocations=invocations, warm_up=warm_up, quick=quick, progress=progress
+        )
+    return measurement, resolved.source, resolved.line
+
+
+def _variable(given: str) -> tuple[str, str]:
+    name, separator, value = given.partition("=")
+    if not separator:
+        raise BadInput(f"--env {given} has no value. Try --env {given}=VALUE")
+    return name, value
+
+
+def _tell(result: Result, limits: Limits, *, as_json: bool, junit: Path | None, png: Path | None, github: bool) -> None:
+    from . import github as actions
+
+    if as_json:
+        click.echo(json.dumps(result.document(), indent=2))
+    else:
+        from rich.console import Console
+
+        from .terminal import show
+
+        show(result, Console(highlight=False))
+    if junit is not None:
+        from . import junit as xml
+
+        xml.write(result, junit)
+    if png is not None:
+        from .picture import draw
+
+        draw(result, limits, png)
+    if github:
+        for annotation in actions.errors(result):
+            click.echo(annotation)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        try:
+            actions.add_summary(result, Path(summary))
+        except OSError as error:
+            click.echo(f"truemem check: no summary: {error}", err=True)  # a summary is not worth a failed build
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on stderr if that is a terminal, gone at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def progress(doing: str, done: int, of: int) -> None:
+            bar.update(task, description=doing, completed=done, total=of)
+
+        yield progress

@@ -1,0 +1,41 @@
+"""What a function is invoked with: one event, or a file of them, over and over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from truemem_workbench.local import BadInput
+
+
+def read_events(path: Path) -> list[object]:
+    """A JSON array of events, JSON lines with one event each, or one event on its own. Raises BadInput."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise BadInput(f"cannot read events from {path}: {why}. Try --events PATH/events.jsonl") from None
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return _lines(path, text)
+    events = whole if isinstance(whole, list) else [whole]
+    if not events:
+        raise BadInput(f"no event in {path}: the array is empty. Try --event '{{}}'")
+    return events
+
+
+def _lines(path: Path, text: str) -> list[object]:
+    events = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            events.append(json.loads(line))
+        except ValueError as error:
+            raise BadInput(
+                f"{path} line {number} is not JSON ({error}). Try one event a line, or a JSON array of events"
+            ) from None
+    if not events:
+        raise BadInput(f"no event in {path}: it is empty. Try --event '{{}}'")
+    return events

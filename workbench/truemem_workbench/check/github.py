@@ -1,0 +1,53 @@
+"""GitHub Actions: annotations (workflow commands) and the step's summary, in Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .result import Result
+
+MARKS = {"kept": "✅ kept", "broken": "❌ broken", "unknown": "⚠️ unknown"}
+
+
+def errors(result: Result) -> list[str]:
+    """A command for each limit that was not kept; they point to the handler."""
+    place = f"file={_property(result.source.as_posix())}," if result.source else ""
+    place += f"line={result.line}," if result.source and result.line else ""
+    return [
+        f"::error {place}title={_property(f'truemem: {finding.name}')}::{_data(finding.sentence)}"
+        for finding in result.findings
+        if finding.outcome != "kept"
+    ]
+
+
+def summary(result: Result) -> str:
+    rows = [
+        f"| {finding.name} | {_cell(finding.allowed)} | {_cell(finding.measured)} | {MARKS[finding.outcome]} |"
+        for finding in result.findings
+    ]
+    parts = [
+        f"### {_cell(result.headline)}",
+        "\n".join(["| limit | allowed | measured | |", "|---|---|---|---|", *rows]),
+        "\n".join(["```", *result.curves(), "```"]) if result.curves() else "",
+        "\n".join(f"- {_cell(sentence)}" for sentence in [*result.sentences(), *result.notices()]),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def add_summary(result: Result, path: Path) -> None:
+    """To what steps before have written there. Raises OSError."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(summary(result))
+
+
+def _data(value: str) -> str:
+    """As in actions/toolkit, packages/core/src/command.ts."""
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: str) -> str:
+    return _data(value).replace(":", "%3A").replace(",", "%2C")
+
+
+def _cell(value: str) -> str:
+    return value.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

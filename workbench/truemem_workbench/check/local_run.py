@@ -1,0 +1,114 @@
+"""A run under the local Lambda, with the sidecar attached."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+
+from truemem_workbench.lines import Line, parse_event
+from truemem_workbench.local import Invocation, LocalLambda, Settings
+
+from .drive import BLOCK, WARM_UP, Progress, drive
+from .measurement import Failure, Measurement, Seen, settled, settling, told
+from .target import Target
+
+SIDECAR = "truemem"
+LEAD_US = 2000
+"""Where invocations are not held: the sidecar is told so long before the function, that most races are won."""
+INVOKE_S = 1000
+"""Longest wait for an answer: beyond every timeout that Lambda allows."""
+
+
+class Run:
+    """One environment: invoke, then `measurement`. It ends with its `with` block at the latest."""
+
+    def __init__(self, target: Target, *, quick: bool = False) -> None:
+        """`quick` leaves invocations alone where else each is held open until its peak is exact, some 25 ms."""
+        from truemem_workbench.cli import sidecar  # the command imports us
+
+        self._target = target
+        held = {} if quick else {"TRUEMEM_HOLD": "always"}
+        settings = Settings(
+            name=target.name,
+            memory_mib=target.memory_mib,
+            timeout_s=target.timeout_s,
+            environment={**held, **target.environment},
+            extensions={SIDECAR: sidecar()},
+            extension_lead_us=LEAD_US if quick else 300,
+        )
+        self._local = LocalLambda(target.function, settings)
+        self._invocations: list[Invocation] = []
+        self._events: set[str] = set()
+        self._started = time.monotonic()
+
+    def __enter__(self) -> Run:
+        """Begin the init phase. Raises BadInput for what this machine does not permit."""
+        self._local.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._local.stop(abort=error[0] is not None)
+
+    def invoke(self, event: object = None) -> Invocation:
+        """One invocation: its answer, whether it succeeded or not."""
+        self._events.add(json.dumps(event, sort_keys=True))
+        invocation = self._local.invoke(event, timeout=INVOKE_S)
+        self._invocations.append(invocation)
+        return invocation
+
+    def settled(self) -> bool:
+        return settled([seen.line for seen in self._seen()])
+
+    @property
+    def failing(self) -> int:
+        return len(self._invocations) if all(each.function_error for each in self._invocations) else 0
+
+    def measurement(self, warm_up: int | None = None) -> Measurement:
+        """End the environment, and see what it was. The first `warm_up` invocations do not count for drift; None: as
+        many as it took to settle.
+        """
+        self._local.stop()
+        if warm_up is None:
+            warm_up = settling([seen.line for seen in self._seen()], step=BLOCK, bound=WARM_UP)
+        seconds = time.monotonic() - self._started
+        failures = [
+            Failure(number, told(invocation.payload, invocation.function_error))
+            for number, invocation in enumerate(self._invocations, 1)
+            if invocation.function_error is not None
+        ]
+        said = [line.text for line in self._local.logs if line.source == f"extension:{SIDECAR}"]
+        return Measurement(
+            spec=self._target.spec,
+            seen=self._seen(),
+            invocations=len(self._invocations),
+            warm_up=warm_up,
+            memory_mib=self._target.memory_mib,
+            seconds=seconds,
+            failures=failures,
+            notices=(*self._target.notices, *self._local.notices),
+            last_words=said[-1] if said else "nothing",
+            about={
+                "runtime": self._target.function.runtime or "bootstrap",
+                "memorySize": self._target.memory_mib,
+                "events": hashlib.sha256("\n".join(sorted(self._events)).encode()).hexdigest()[:16],
+            },
+        )
+
+    def _seen(self) -> list[Seen]:
+        by_request: dict[str | None, Line] = {}
+        for text in self._local.extension_stdout(SIDECAR):
+            if line := parse_event(text):
+                by_request.setdefault(line.request_id, line)
+        numbered = enumerate(self._invocations, 1)
+        return [Seen(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
+
+
+def measure(
+    target: Target, events: Sequence[object], *, invocations: int, warm_up: int, quick: bool, progress: Progress
+) -> Measurement:
+    """One run from its start to its end. Raises BadInput."""
+    with Run(target, quick=quick) as run:
+        taken = drive(run, events, invocations=invocations, warm_up=warm_up, progress=progress)
+        return run.measurement(taken)

@@ -1,0 +1,133 @@
+"""What was measured: an environment's invocations, and what there is to say about them. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from truemem_workbench.drift import Point, Verdict, judge
+from truemem_workbench.lines import Line, points
+
+UNSETTLED = ("insufficient", "warming")
+"""Verdicts that say nothing about growth in the long run."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An invocation that did not succeed."""
+
+    number: int
+    """From 1."""
+    error: str
+    """Its type, and what was said."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An invocation with its record."""
+
+    number: int
+    """Of the invocation in this run, from 1."""
+    line: Line
+
+    @property
+    def surely(self) -> float | None:
+        """The peak is not below this, MiB."""
+        return self.line.peak_rss if self.line.peak_lower is None else self.line.peak_lower
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One run. Sizes in MiB."""
+
+    spec: str
+    """What was checked."""
+    seen: Sequence[Seen]
+    """In the order of the invocations; those of the warm-up come first."""
+    invocations: int
+    """How many there were, the warm-up's included."""
+    warm_up: int
+    """How many of them were needed for it to settle; they count for peaks, and not for drift."""
+    memory_mib: int | None
+    seconds: float
+    failures: Sequence[Failure] = ()
+    notices: Sequence[str] = ()
+    """What was not as in Lambda, or could not be done; in plain words."""
+    last_words: str = "nothing"
+    """The last line that the sidecar printed, if it printed no record."""
+    about: dict[str, object] = field(default_factory=dict)
+    """What it ran with, for a baseline."""
+
+    @cached_property
+    def judged(self) -> list[Seen]:
+        """After the warm-up, in the environment that served most of them: a second one would be a step in the curve."""
+        later = [each for each in self.seen if each.number > self.warm_up]
+        counted = Counter(each.line.environment for each in later)
+        most = counted.most_common(1)[0][0] if counted else ""
+        return [each for each in later if each.line.environment == most]
+
+    @property
+    def environments(self) -> int:
+        """How many served them."""
+        return len({each.line.environment for each in self.seen})
+
+    @cached_property
+    def points(self) -> list[Point]:
+        return points(each.line for each in self.judged)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        return judge(self.points, self.memory_mib)
+
+    @cached_property
+    def peak(self) -> tuple[str, float] | None:
+        """Where memory was highest, and how high it surely was: invocations, warm-up and init phase alike."""
+        named = [(f"invocation {each.number}", each.surely) for each in self.seen]
+        named += [("the init phase", each.line.init_peak_rss) for each in self.seen]
+        known = [(name, value) for name, value in named if value is not None]
+        return max(known, key=lambda pair: pair[1], default=None)
+
+    @cached_property
+    def levels(self) -> list[float]:
+        """Current RSS of each judged invocation, where it is certain."""
+        return [point.current_kib / 1024 for point in self.points if point.certain]
+
+    @property
+    def highest_current(self) -> float | None:
+        return max(self.levels, default=None)
+
+    @property
+    def usual_current(self) -> float | None:
+        """The median."""
+        return statistics.median(self.levels) if self.levels else None
+
+    @property
+    def out_of_memory(self) -> list[int]:
+        """Numbers of the invocations that ran out of memory."""
+        return [each.number for each in self.seen if each.line.out_of_memory]
+
+    @property
+    def uncertain_peaks(self) -> int:
+        """Invocations whose peak is an interval, not a figure."""
+        return sum(each.line.raced for each in self.seen)
+
+
+def settled(lines: Sequence[Line]) -> bool:
+    """Is the warm-up over: has the curve a shape that more invocations need not change?"""
+    return judge(points(lines)).name not in UNSETTLED
+
+
+def settling(lines: Sequence[Line], *, step: int, bound: int) -> int:
+    """How many of the first invocations were the warm-up: a multiple of `step`, `bound` and half of them at most."""
+    most = min(bound, len(lines) // 2)
+    return next((taken for taken in range(step, most, step) if settled(lines[:taken])), most)
+
+
+def told(payload: object, function_error: str | None) -> str:
+    """What an answer with a function error says, in a line."""
+    members = payload if isinstance(payload, dict) else {}
+    said = [str(members[name]) for name in ("errorType", "errorMessage") if members.get(name)]
+    return ": ".join(said) or function_error or "unknown error"

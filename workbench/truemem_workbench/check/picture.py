@@ -1,0 +1,45 @@
+"""The curve as a picture, for a build's artifacts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from truemem_workbench.demo.picture import CURRENT, MARK, PEAK, QUIET
+from truemem_workbench.local import BadInput
+
+from .limits import Limits
+from .result import Result
+
+LIMIT_SHOWN = 0.5
+"""A limit is drawn only when the curve comes near: a share of it."""
+
+
+def draw(result: Result, limits: Limits, path: Path) -> None:
+    """Peak and current of every invocation, the warm-up shaded, and the limits that are near. Raises BadInput."""
+    measured = result.measurement
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10}):
+        figure = Figure(figsize=(10, 4.5), dpi=120, facecolor="white", layout="constrained")
+        axes = figure.subplots()
+        for name, colour in (("peak_rss", PEAK), ("current_rss", CURRENT)):
+            known = [(each.number, value) for each in measured.seen if (value := getattr(each.line, name)) is not None]
+            label = {"peak_rss": "peak of each invocation", "current_rss": "current, left behind"}[name]
+            axes.plot([x for x, _ in known], [y for _, y in known], color=colour, linewidth=1.4, label=label)
+        highest = measured.peak[1] if measured.peak else 0.0
+        for label, limit in (("peak", limits.peak_mib), ("current", limits.current_mib)):
+            if limit is not None and highest > LIMIT_SHOWN * limit:
+                axes.axhline(limit, color=MARK, linewidth=1.2, linestyle="--", label=f"{label} allowed: {limit:g}")
+        if measured.warm_up:
+            axes.axvspan(0.5, measured.warm_up + 0.5, color=QUIET, alpha=0.12, linewidth=0, label="warm-up")
+        axes.set_title(f"{result.headline}\n{measured.verdict.sentence()}", loc="left", fontsize=10, wrap=True)
+        axes.set_xlabel("invocation", color=QUIET, loc="left")
+        axes.set_ylabel("MiB", color=QUIET)
+        axes.set_ylim(bottom=0)
+        axes.grid(axis="y", color="#e3e3e3", linewidth=0.8)
+        axes.legend(frameon=False, loc="lower right")
+        try:
+            figure.savefig(path, format="png")
+        except OSError as error:
+            raise BadInput(f"cannot write {path}: {error.strerror}. Try --png PATH/curve.png") from None

@@ -1,0 +1,114 @@
+"""A measurement with its findings: what every form of output is made from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .curve import curve
+from .limits import Finding
+from .measurement import Measurement
+
+KEPT, BROKEN, UNKNOWN = 0, 1, 2
+"""Exit codes."""
+
+
+@dataclass(frozen=True)
+class Result:
+    measurement: Measurement
+    findings: Sequence[Finding]
+    source: Path | None = None
+    """Where annotations point to."""
+    line: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        outcomes = {finding.outcome for finding in self.findings}
+        return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
+
+    @property
+    def headline(self) -> str:
+        """In one line."""
+        word = ("passed", "FAILED", "could not be measured")[self.exit_code]
+        counted = f"{len(self.measurement.judged)} invocations after {self.measurement.warm_up} to warm up"
+        return f"{self.measurement.spec} {word}: {counted}, {self.measurement.seconds:.0f} s"
+
+    def curves(self, *, plain: bool = False) -> list[str]:
+        """Current and peak over the judged invocations, each as a line with its first and last value."""
+        measured = [each.line for each in self.measurement.judged]
+        lines = []
+        for name, values in (
+            ("current", [line.current_rss for line in measured if line.current_rss is not None]),
+            ("peak", [line.peak_rss for line in measured if line.peak_rss is not None]),
+        ):
+            if values:
+                drawn = curve(values, plain=plain, highest=name == "peak")
+                lines.append(f"{name:7} {values[0]:7.1f} {drawn} {values[-1]:.1f} MiB")
+        return lines
+
+    def sentences(self) -> list[str]:
+        """What was not kept; or else the verdict. And where to read on about growth."""
+        verdict = self.measurement.verdict
+        said = [finding.sentence for finding in self.findings if finding.outcome != "kept"] or [verdict.sentence()]
+        return (
+            [*said, f"What to do about it: docs/patterns.md#{verdict.pattern}"] if verdict.name == "growing" else said
+        )
+
+    def text(self) -> str:
+        """All of it, for a failing test."""
+        marks = {"kept": "kept", "broken": "BROKEN", "unknown": "unknown"}
+        rows = [(each.name, each.allowed, each.measured, marks[each.outcome]) for each in self.findings]
+        titles = ("limit", "allowed", "measured", "")
+        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+        table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (titles, *rows)]
+        return "\n".join([self.headline, "", *table, "", *self.curves(), "", *self.sentences(), *self.notices()])
+
+    def notices(self) -> list[str]:
+        """What lessens the measurement's worth."""
+        notices = list(self.measurement.notices)
+        if uncertain := self.measurement.uncertain_peaks:
+            notices.append(
+                f"{uncertain} of {len(self.measurement.seen)} peaks are intervals, judged by their lower bound"
+            )
+        if self.measurement.seen and (lost := self.measurement.invocations - len(self.measurement.seen)):
+            notices.append(f"{lost} of {self.measurement.invocations} invocations have no record")
+        if (several := self.measurement.environments) > 1:
+            notices.append(f"{several} environments served: drift is that of the one that served most")
+        return notices
+
+    def document(self) -> dict[str, object]:
+        """For `--json`. What is unknown is left out."""
+        measured, verdict = self.measurement, self.measurement.verdict
+        drift = {
+            "verdict": verdict.name,
+            "perInvocationKiB": verdict.per_invocation_kib,
+            "low": verdict.low_kib,
+            "high": verdict.high_kib,
+            "perMinuteKiB": verdict.per_minute_kib,
+            "invocationsLeft": verdict.invocations_left,
+        }
+        document = {
+            "checked": measured.spec,
+            "outcome": ("passed", "failed", "unknown")[self.exit_code],
+            "invocations": measured.invocations,
+            "warmUp": measured.warm_up,
+            "records": len(measured.seen),
+            "seconds": round(measured.seconds, 1),
+            "memorySize": measured.memory_mib,
+            "peak": measured.peak[1] if measured.peak else None,
+            "peakIn": measured.peak[0] if measured.peak else None,
+            "current": measured.usual_current,
+            "highestCurrent": measured.highest_current,
+            "drift": _known(drift),
+            "sentence": verdict.sentence(),
+            "findings": [_known(vars(finding)) for finding in self.findings],
+            "notices": self.notices(),
+            "currents": [round(point.current_kib / 1024, 2) for point in measured.points],
+            "peaks": [round(point.peak_kib / 1024, 2) for point in measured.points if point.peak_kib is not None],
+        }
+        return _known(document)
+
+
+def _known(members: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in members.items() if value is not None}

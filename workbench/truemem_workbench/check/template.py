@@ -1,0 +1,151 @@
+"""A function of a SAM template, as far as its text alone says: no stack, no deployment."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from truemem_workbench.local import BadInput, Function
+
+from .target import Target, line_of, name_from
+
+SERVERLESS = "AWS::Serverless::Function"
+UNKNOWN = object()
+"""What only a deployed stack can tell."""
+
+LEAST = {"MemorySize": 128, "Timeout": 3}
+"""What Lambda gives to a function that does not say."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with CloudFormation's short forms, each as the long one: `!Ref X` is {"Ref": "X"}."""
+
+
+def _short_form(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    value: Any
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        assert isinstance(node, yaml.MappingNode)
+        value = loader.construct_mapping(node, deep=True)
+    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
+
+
+_Loader.add_multi_constructor("!", _short_form)
+
+
+def from_template(path: Path, logical_id: str) -> Target:
+    """CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
+
+    A parameter's default counts as literal; other intrinsic functions need a stack, and are told in the notices.
+    """
+    template = _read(path)
+    resources = _mapping(template.get("Resources"))
+    functions = [name for name, each in resources.items() if _mapping(each).get("Type") == SERVERLESS]
+    if logical_id not in functions:
+        found = ", ".join(functions) or "none"
+        example = functions[0] if functions else "LOGICAL_ID"
+        raise BadInput(f"no {SERVERLESS} {logical_id!r} in {path} (found: {found}). Try {path}:{example}")
+    where = f"{logical_id} in {path}"
+    shared = _mapping(_mapping(template.get("Globals")).get("Function"))
+    own = _mapping(_mapping(resources[logical_id]).get("Properties"))
+    parameters = _mapping(template.get("Parameters"))
+    defaults = {name: _mapping(each).get("Default", UNKNOWN) for name, each in parameters.items()}
+
+    def literal(value: Any) -> Any:
+        if isinstance(value, dict):
+            return defaults.get(value["Ref"], UNKNOWN) if value.keys() == {"Ref"} else UNKNOWN
+        return value
+
+    properties = {name: literal(value) for name, value in {**shared, **own}.items() if name != "Environment"}
+    variables = {
+        name: literal(value)
+        for each in (shared, own)
+        for name, value in _mapping(_mapping(each.get("Environment")).get("Variables")).items()
+    }
+    unknown = [name for name, value in variables.items() if value is UNKNOWN]
+    memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
+    function, source, line = _function(path.parent, properties, where)
+    return Target(
+        spec=f"{path}:{logical_id}",
+        name=name_from(logical_id),
+        function=function,
+        memory_mib=LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, f"MemorySize of {where}"),
+        timeout_s=LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, f"Timeout of {where}"),
+        environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
+        source=source,
+        line=line,
+        notices=(
+            *(f"only a stack knows {name} of {where}: not set. Try --env {name}=VALUE" for name in unknown),
+            *([f"only a stack knows MemorySize of {where}: 128 MiB. Try --memory MiB"] if memory is UNKNOWN else []),
+            *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
+            *_other_python(properties.get("Runtime"), function),
+        ),
+    )
+
+
+def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[Function, Path | None, int | None]:
+    """The function, the file that its handler is in, and the line. Raises BadInput."""
+    if properties.get("PackageType") == "Image":
+        raise BadInput(f"{where} is an image, which is not run here. Try its APP.py:HANDLER")
+    uri = properties.get("CodeUri", ".")
+    if not isinstance(uri, str) or uri.startswith("s3://"):
+        raise BadInput(f"CodeUri of {where} is no folder of this machine. Try APP.py:HANDLER")
+    code = folder / uri
+    runtime = properties.get("Runtime")
+    if isinstance(runtime, str) and runtime.startswith("provided"):
+        return Function.from_bootstrap(code / "bootstrap"), None, None
+    if isinstance(runtime, str) and not runtime.startswith("python"):
+        raise BadInput(f"{where} runs on {runtime}: Python and `provided` can be checked here")
+    handler = properties.get("Handler")
+    if not isinstance(handler, str) or "." not in handler:
+        raise BadInput(f"Handler of {where} is {handler!r}, not MODULE.FUNCTION. Try APP.py:HANDLER")
+    module, _, name = handler.rpartition(".")
+    source = code / f"{module.replace('.', '/')}.py"
+    found = Function.from_handler(f"{source}:{name}")
+    root = code.resolve()
+    function = dataclasses.replace(  # a handler below the folder is named from the folder
+        found, command=(*found.command[:-1], handler), task_root=root, handler=handler, needs=(root, *found.needs)
+    )
+    return function, source, line_of(source, name)
+
+
+def _other_python(runtime: object, function: Function) -> list[str]:
+    if runtime is UNKNOWN or runtime is None or function.runtime in (None, runtime):
+        return []
+    return [
+        f"{runtime} is asked for, and this is {function.runtime}: its memory may differ. Run truemem with {runtime}"
+    ]
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """Raises BadInput."""
+    try:
+        return _mapping(yaml.load(path.read_text(), _Loader))
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}. Try PATH/template.yaml:LOGICAL_ID") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        first = str(error).partition("\n")[0]
+        raise BadInput(f"{path} is not YAML ({first}). Try sam validate --template {path}") from None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    """As CloudFormation passes it on."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _whole(value: object, what: str) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise BadInput(f"{what} is {value!r}, not a whole number. Try sam validate") from None

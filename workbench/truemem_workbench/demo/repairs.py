@@ -1,0 +1,80 @@
+"""What each repair of the incident is worth: the same calls again, with one setting changed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+
+from truemem_workbench.demo.verdict import TAIL, Row, complete
+from truemem_workbench.heap import Heap, levels, readings
+
+REPAIRS: Mapping[str, Mapping[str, str]] = {
+    "a cache of 8": {"CACHE_SIZE": "8"},
+    "a file, not its bytes": {"LOAD_FROM": "path"},
+    "the old session dropped first": {"POP_BEFORE_LOAD": "true"},
+    "blocks from 32 KiB mapped": {"MMAP_THRESHOLD": "32768"},
+}
+"""The sample's variables for each (sample_function/README.md tells which line it changes)."""
+
+ALL: Mapping[str, str] = {name: value for variables in REPAIRS.values() for name, value in variables.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """Where one run has ended; MiB."""
+
+    current: float
+    """Median RSS that the last invocations left behind."""
+    mark: float
+    """Max Memory Used at the end."""
+    heap: Heap | None
+    """Median of the last readings; None without the probe."""
+
+    def figures(self) -> dict[str, float]:
+        """By the names in records, in use with its mapped blocks; what is unknown is left out."""
+        known = {"currentRSS": self.current, "maxMemoryUsed": self.mark}
+        if self.heap is not None:
+            known |= {"inUse": self.heap.used, "held": self.heap.held}
+        return known
+
+
+def level(rows: Sequence[Row]) -> Level | None:
+    """None where nothing was measured."""
+    seen = complete(rows)
+    if not seen:
+        return None
+    heaps = readings(row.record for row in rows if row.record)
+    return Level(
+        current=statistics.median(row.current for row in seen[-TAIL:]),
+        mark=seen[-1].mark,
+        heap=levels(heaps).now if heaps else None,
+    )
+
+
+def chosen(variables: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Each repair that is not made already, and then all: its words, and all variables of its run."""
+    each = {
+        words: {**variables, **changed}
+        for words, changed in REPAIRS.items()
+        if any(variables.get(name) != value for name, value in changed.items())
+    }
+    return each if len(each) < 2 else {**each, "all of them": {**variables, **ALL}}
+
+
+def effects(before: Level, after: Mapping[str, Level]) -> Table:
+    """A line for each repair: what was, and what is."""
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    grid.add_column("", no_wrap=True)
+    titles = {"currentRSS": "current", "maxMemoryUsed": "mark", "inUse": "in use", "held": "held"}
+    for title in titles.values():
+        grid.add_column(title, justify="right", no_wrap=True)
+    was = before.figures()
+    for words, repaired in after.items():
+        now = repaired.figures()
+        cells = [f"{was[name]:.0f} → {now[name]:.0f}" if name in was and name in now else "-" for name in titles]
+        grid.add_row(words, *cells)
+    return grid

@@ -1,0 +1,180 @@
+"""Is it a leak? The verdict over what one environment has held after each of its invocations.
+
+Values in, a value out. A leak is told from a cache, a collector or a wave of traffic by the shape of the curve, and the
+shapes are those of the sidecar (truemem.drift), which judges while the environment runs. Here there is room for all
+points: the growth is Theil-Sen's over every one of them, and its interval, which takes each for independent, is widened
+by what they remember of one another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from truemem import drift
+
+Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient"]
+Floats = NDArray[np.float64]
+
+MINIMUM = drift.MINIMUM
+MOST = 150
+"""Points that Theil-Sen is given, which looks at each pair of them; of more, medians. A fleet has many environments."""
+MINUTE_MS = 60_000
+
+PATTERNS: dict[Name, str] = {
+    "stable": "steady",
+    "warming": "a-cache-that-fills",
+    "plateau": "a-cache-that-fills",
+    "growing": "a-cache-without-bound",
+    "spiky": "two-copies-at-load",
+    "insufficient": "too-few-invocations",
+}
+"""Where docs/patterns.md begins to explain a verdict: the likeliest pattern, from which it leads to the others."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One invocation."""
+
+    invocation: int
+    """Number in its environment, from 1."""
+    time_ms: float
+    """Epoch milliseconds at which it began."""
+    current_kib: float
+    """What it left behind: RSS when its window closed."""
+    peak_kib: float | None
+    """The highest that it reached, or None where nobody knows."""
+    certain: bool = True
+    """False where `current_kib` may hold another invocation's memory (raced), or is a dying process's (`shutdown`)."""
+    begins: bool = False
+    """The function's processes are new: the environment's first invocation, or the first after a reset."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the curve of one environment says."""
+
+    name: Name
+    per_invocation_kib: float | None
+    """Growth per invocation over the judged part (Theil-Sen); None without a verdict."""
+    low_kib: float | None
+    high_kib: float | None
+    """Its 95 % interval."""
+    per_minute_kib: float | None
+    """The same growth by the clock, freezes included; None where the times do not tell."""
+    invocations_left: int | None
+    """Until the memory limit, at this rate; only for `growing`."""
+    pattern: str
+    """Anchor in docs/patterns.md."""
+
+    def sentence(self) -> str:
+        """For people."""
+        if self.name == "growing":
+            return self._growing()
+        return {
+            "stable": "Stable: what it holds after an invocation neither grows nor falls.",
+            "warming": "Warming: it still grows, but less and less; give it more invocations before judging it.",
+            "plateau": "Plateau: it has grown and stopped, as a cache does that is full.",
+            "spiky": "Spiky: single invocations need much more than they leave behind; this is not a leak.",
+            "insufficient": f"Too little to judge: {MINIMUM} invocations of one environment are needed.",
+        }[self.name]
+
+    def _growing(self) -> str:
+        said = f"Growing: {_size(self.per_invocation_kib)} per invocation"
+        said += f" (95 % interval {_size(self.low_kib)} to {_size(self.high_kib)})"
+        if self.per_minute_kib is not None:
+            said += f", {_size(self.per_minute_kib)} a minute"
+        if self.invocations_left is not None:
+            said += f"; the limit is about {self.invocations_left:,} invocations away"
+        return said + ". A leak, or a cache that is far from full."
+
+
+def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
+    """The verdict over one environment's invocations, in any order. After a reset the processes are new and memory
+    begins anew: a leak in any of the environment's lives is a leak, else the last that is long enough tells."""
+    verdicts = [_judge(life, limit_mib) for life in _lives(points)]
+    told = [verdict for verdict in verdicts if verdict.name != "insufficient"]
+    growing = [verdict for verdict in told if verdict.name == "growing"]
+    return (growing or told or [Verdict("insufficient", None, None, None, None, None, PATTERNS["insufficient"])])[-1]
+
+
+def _lives(points: Sequence[Point]) -> Iterator[list[Point]]:
+    life: list[Point] = []
+    for point in sorted(points, key=lambda point: point.invocation):
+        if point.begins and life:
+            yield life
+            life = []
+        life.append(point)
+    yield life
+
+
+def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
+    trusted = [point for point in life if point.certain]
+    if len(trusted) < MINIMUM:  # better to judge by what is doubtful than not at all: medians bear some of it
+        trusted = life
+    if len(trusted) < MINIMUM:
+        return Verdict("insufficient", None, None, None, None, None, PATTERNS["insufficient"])
+    numbers = np.array([point.invocation for point in trusted], dtype=float)
+    held = np.array([point.current_kib for point in trusted], dtype=float)
+
+    edges = _edges(len(held), min(drift.LEVELS, len(held) // drift.BLOCK))
+    levels = _medians(held, edges)
+    name = cast(Name, drift.shape(levels, len(held)).name)
+
+    first, smooth = drift.judged_part(levels)
+    loaded = np.repeat(np.array(levels[first:]) - smooth, np.diff(edges[first:]))
+    begin = edges[first]
+    growth, low, high = _growth(numbers[begin:], held[begin:] - loaded)
+    if name == "growing" and low <= 0:
+        name = "warming"
+    if name == "stable" and _spiky(life):
+        name = "spiky"
+    span = (trusted[-1].time_ms - trusted[begin].time_ms) / MINUTE_MS
+    per_minute = growth * float(numbers[-1] - numbers[begin]) / span if span > 0 else None
+    left = None
+    if name == "growing" and limit_mib:
+        highest = np.quantile([point.peak_kib or point.current_kib for point in trusted[-MINIMUM:]], 0.9)
+        left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
+    return Verdict(name, growth, low, high, per_minute, left, PATTERNS[name])
+
+
+def _edges(count: int, parts: int) -> list[int]:
+    """Where each of so many equal parts begins, and the last ends."""
+    return [round(count * at / parts) for at in range(parts + 1)]
+
+
+def _medians(values: Floats, edges: Sequence[int]) -> list[float]:
+    known = values.tolist()
+    return [drift.median(known[first:last]) for first, last in pairwise(edges)]
+
+
+def _growth(numbers: Floats, held: Floats) -> tuple[float, float, float]:
+    """KiB per invocation, and its 95 % interval."""
+    if len(held) > MOST:
+        edges = _edges(len(held), MOST)
+        numbers, held = np.array(_medians(numbers, edges)), np.array(_medians(held, edges))
+    slope, _, low, high = stats.theilslopes(held, numbers, 0.95)
+    off = stats.rankdata(held - slope * numbers)  # ranks: one outlier must not hide what all others remember
+    memory = float(np.corrcoef(off[:-1], off[1:])[0, 1]) if np.ptp(off[:-1]) and np.ptp(off[1:]) else 0.0
+    memory = min(max(memory, 0.0), 0.95)
+    wider = math.sqrt((1 + memory) / (1 - memory))
+    return float(slope), float(slope - (slope - low) * wider), float(slope + (high - slope) * wider)
+
+
+def _spiky(points: Sequence[Point]) -> bool:
+    return any(
+        point.peak_kib is not None and drift.is_spike(point.peak_kib, max(before.current_kib, point.current_kib))
+        for before, point in pairwise(points)
+    )
+
+
+def _size(kib: float | None) -> str:
+    if kib is None:
+        return "?"
+    return f"{kib / 1024:,.1f} MiB" if abs(kib) >= 1024 else f"{kib:,.1f} KiB"

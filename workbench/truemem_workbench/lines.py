@@ -1,0 +1,104 @@
+"""The sidecar's lines from wherever they are on disk, one at a time: for the picture, and for logs of ordinary size.
+
+`truemem report` reads a fleet's lines through its own engine (`report.store`), which knows the same files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .drift import Point
+from .records import Record, parse_line
+from .report.sources import events, is_line, parsed_event
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line(Record):
+    """One of the sidecar's lines: a record, and what belongs to the line."""
+
+    function: str | None = None
+    """`FunctionName`."""
+    function_version: str | None = None
+    tenant_id: str | None = None
+    time_ms: float | None = None
+    """Epoch ms at which the invocation began. None on a line that may repeat another: it has no `_aws`."""
+    may_repeat: bool = False
+
+    @property
+    def environment(self) -> str:
+        """Which environment: one id is never that of two functions."""
+        return self.environment_id or ""
+
+    @property
+    def certain(self) -> bool:
+        """Is `current_rss` what the invocation left behind, and not another's, or that of a dying process?"""
+        return not self.raced and self.closed_by != "shutdown" and not self.recovered
+
+
+def read(paths: Iterable[Path]) -> Iterator[Line]:
+    """The lines in these files, in their order, each invocation once. Raises BadInput if one cannot be read."""
+    seen: set[tuple[str, str | None, int | None]] = set()
+    repeats: dict[tuple[str, str | None, int | None], Line] = {}
+    for path in paths:
+        for event in events(path):
+            line = parse_event(event)
+            if line is None:
+                continue
+            key = (line.environment, line.request_id, line.invocation)
+            if line.may_repeat:
+                repeats[key] = line  # the first one may still come
+            elif key not in seen:
+                seen.add(key)
+                yield line
+    for key, line in repeats.items():
+        if key not in seen:
+            yield line
+
+
+def parse_event(event: str) -> Line | None:
+    """The sidecar's line in a log event, or None if it is somebody else's."""
+    if '"schema"' not in event:
+        return None
+    document = parsed_event(event)
+    if document is None or not is_line(document):
+        return None
+    may_repeat = "_aws" not in document
+    record = parse_line(json.dumps({"_aws": {}, **document}))
+    if record is None:
+        return None
+    metadata = document.get("_aws")
+    time_ms = metadata.get("Timestamp") if isinstance(metadata, dict) else None
+    return Line(
+        **vars(record) | {"members": document},
+        function=_text(document.get("FunctionName")),
+        function_version=_text(document.get("functionVersion")),
+        tenant_id=_text(document.get("tenantId")),
+        time_ms=float(time_ms) if isinstance(time_ms, int | float) else None,
+        may_repeat=may_repeat,
+    )
+
+
+def points(lines: Iterable[Line]) -> list[Point]:
+    """What the verdict takes of one environment's lines."""
+    made = []
+    for number, line in enumerate(lines, 1):
+        if line.current_rss is None:
+            continue
+        made.append(
+            Point(
+                invocation=line.invocation or number,
+                time_ms=line.time_ms or 0.0,
+                current_kib=line.current_rss * 1024,
+                peak_kib=None if line.peak_rss is None else line.peak_rss * 1024,
+                certain=line.certain,
+                begins=line.cold_start or line.members.get("suppressedInit") is True,
+            )
+        )
+    return made
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

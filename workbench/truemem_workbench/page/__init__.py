@@ -1,0 +1,37 @@
+"""Pictures of many invocations: one HTML file to look into, and one PNG to send.
+
+`page.write(page.gather(lines.read(paths)), path)`; `page.draw` makes the PNG of the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..lines import Line
+    from .environments import Environment
+
+# Imports are late: scipy and matplotlib take a second, and the command line asks this package for its options alone.
+
+
+def gather(lines: Iterable[Line]) -> list[Environment]:
+    """The lines by environment, judged; the most telling first."""
+    from . import environments
+
+    return environments.gather(lines)
+
+
+def write(environments: Sequence[Environment], path: Path) -> None:
+    """Write the page. Raises OSError."""
+    from . import html
+
+    html.write(environments, path)
+
+
+def draw(environments: Sequence[Environment], path: Path) -> None:
+    """Write the PNG. Raises OSError."""
+    from . import picture
+
+    picture.draw(environments, path)

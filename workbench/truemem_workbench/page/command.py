@@ -1,0 +1,71 @@
+"""`truemem page`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..local.errors import BadInput
+from . import draw, gather, write
+
+if TYPE_CHECKING:
+    from .environments import Environment
+
+
+@click.command(
+    short_help="Memory of each invocation as an HTML page, and as a PNG.",
+    epilog="Exit codes: 0, written; 2, the input cannot be used, and one line says why.",
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--output", default="page.html", show_default=True, metavar="PATH", type=click.Path(path_type=Path))
+@click.option("--png", metavar="PATH", type=click.Path(path_type=Path), help="Also a picture of the most telling ones.")
+@click.option("--environment", "only", multiple=True, metavar="ID", help="Only with this in their id; repeatable.")
+def page(files: tuple[Path, ...], output: Path, png: Path | None, only: tuple[str, ...]) -> int:
+    """Draw FILEs of log lines (`-` is standard input) as one HTML file to look into: it needs no network and no server.
+
+    FILE is what `truemem report` reads: whole logs, exports of the console, answers of the aws command; also gzipped.
+    """
+    try:
+        _page(files, output, png, only)
+    except BadInput as error:
+        click.echo(f"truemem page: {error}", err=True)
+        return 2
+    return 0
+
+
+def _page(files: Sequence[Path], output: Path, png: Path | None, only: Sequence[str]) -> None:
+    from ..lines import read  # judging needs scipy, half a second
+
+    with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
+        paths = [_standard_input(Path(folder)) if str(file) == "-" else file for file in files]
+        environments = gather(
+            line for line in read(paths) if not only or any(part in line.environment for part in only)
+        )
+    if not environments:
+        which = f" of {' or '.join(only)}" if only else ""
+        raise BadInput(f"no line of the sidecar{which} in {', '.join(map(str, files))}. Try the function's whole log")
+    _made(output, write, environments)
+    if png is not None:
+        _made(png, draw, environments)
+
+
+def _made(path: Path, make: Callable[[Sequence[Environment], Path], None], environments: Sequence[Environment]) -> None:
+    try:
+        make(environments, path)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+    click.echo(path)
+
+
+def _standard_input(folder: Path) -> Path:
+    """As a file, whose kind can be told before it is read."""
+    path = folder / "standard-input"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path

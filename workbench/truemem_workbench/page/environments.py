@@ -1,0 +1,189 @@
+"""The sidecar's lines as columns, one environment after the other: what both pictures are drawn from."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from ..drift import Point, Verdict, judge
+from ..lines import Line
+
+NAN = math.nan
+
+FIGURES = ("peak", "lower", "upper", "current", "mark", "inUse", "held")
+"""Curves, MiB; not-a-number where unknown. `mark` is REPORT's Max Memory Used; the last two are the heap's,
+`inUse` with the blocks that have a mapping of their own."""
+COLUMNS = ("time", "number", *FIGURES, "duration", "flags", "outcome")
+"""Of one invocation: ms since 1970, number in its environment, the curves, ms, Flags, index in `words`."""
+
+URGENCY = ("growing", "spiky", "warming", "plateau", "insufficient", "stable")
+"""Verdicts, the one that asks for a look first."""
+
+KIB = 1024
+LATEST_MS = 8.64e15
+"""Beyond it no calendar knows a date."""
+WORDS, OTHER = 100, "failed"
+"""Different outcomes that an environment tells apart, and what the rest of them is called."""
+
+
+class Flag(IntEnum):
+    """What is marked on the curve, and what its reader should know."""
+
+    COLD_START = 1
+    RESET = 2
+    """The init phase was done again within this invocation."""
+    OUT_OF_MEMORY = 4
+    RACED = 8
+    FAILED = 16
+    RECOVERED = 32
+    """Printed by a later process: the one that measured it was killed."""
+    NO_REPORT = 64
+    ENDED = 128
+    """Closed by shutdown: its current would be a last sample, maybe of a dying invocation, and is left out."""
+    SAMPLED = 256
+    """Not the kernel's own watermark: the peak is a lower bound."""
+
+
+@dataclass
+class Environment:
+    """One execution environment, its invocations in their order."""
+
+    id: str
+    """Its log stream, or the random id that the sidecar gave it."""
+    function: str = ""
+    version: str = ""
+    limit: float | None = None
+    """Memory size, MiB."""
+    holders: dict[str, float] = field(default_factory=dict)
+    """Who held what at the last close, MiB."""
+    columns: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
+    request_ids: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=lambda: [""])
+    """Outcomes that are not `success`, in words."""
+    verdict: Verdict = field(default_factory=lambda: judge([]))
+    """Once it is finished."""
+
+    def __len__(self) -> int:
+        return len(self.request_ids)
+
+    def add(self, line: Line) -> None:
+        heap = line.members.get("heap")
+        heap = heap if isinstance(heap, dict) else {}
+        in_use = _figure(heap.get("inUse"))
+        last = self.columns["number"][-1] if self else 0
+        flags = _flags(line)
+        row: dict[str, float | None] = {
+            "time": line.time_ms if line.time_ms is not None and 0 <= line.time_ms < LATEST_MS else None,
+            "number": line.invocation if 0 < (line.invocation or 0) < 1 << 32 else last + 1,
+            "peak": line.peak_rss,
+            "lower": line.peak_lower,
+            "upper": line.peak_upper,
+            "current": None if flags & Flag.ENDED else line.current_rss,
+            "mark": line.max_memory_used,
+            "inUse": None if in_use is None else in_use + (_figure(heap.get("mapped")) or 0),
+            "held": _figure(heap.get("held")),
+            "duration": line.duration_ms,
+            "flags": flags,
+            "outcome": self._word(_outcome(line)),
+        }
+        for name, value in row.items():
+            self.columns[name].append(NAN if value is None else value)
+        self.request_ids.append(line.request_id or "")
+        self.function = line.function or self.function
+        self.version = line.function_version or self.version
+        self.limit = line.memory_limit or self.limit
+        if line.function_holds is not None and not flags & Flag.ENDED:
+            held = {"function": line.function_holds, "truemem": line.sidecar_holds or 0, **line.extensions_hold}
+            self.holders = held
+
+    def _word(self, text: str) -> int:
+        if text not in self.words:
+            text = text if len(self.words) < WORDS else OTHER
+            self.words += [text] if text not in self.words else []
+        return self.words.index(text)
+
+    def finish(self) -> None:
+        """In the order of their numbers (lines of recovered invocations come late), and judged."""
+        numbers = self.columns["number"]
+        order = sorted(range(len(self)), key=numbers.__getitem__)
+        if order != list(range(len(self))):
+            self.columns = {name: array("d", (column[i] for i in order)) for name, column in self.columns.items()}
+            self.request_ids = [self.request_ids[i] for i in order]
+        self.verdict = judge(self._points(), None if self.limit is None else round(self.limit))
+
+    def _points(self) -> list[Point]:
+        return [
+            Point(
+                int(number), time, current * KIB, None if math.isnan(peak) else peak * KIB, not int(flags) & Flag.RACED
+            )
+            for number, time, current, peak, flags in zip(
+                *(self.columns[name] for name in ("number", "time", "current", "peak", "flags")), strict=True
+            )
+            if not math.isnan(current)
+        ]
+
+    def count(self, flag: Flag) -> int:
+        return sum(1 for flags in self.columns["flags"] if int(flags) & flag)
+
+    def highest(self, name: str) -> float:
+        """Of a curve; 0 where nothing is known."""
+        return max((value for value in self.columns[name] if not math.isnan(value)), default=0.0)
+
+
+def gather(lines: Iterable[Line]) -> list[Environment]:
+    """By environment, the most telling first: out of memory, then by verdict, then by how near to the limit."""
+    found: dict[tuple[str, str], Environment] = {}
+    for line in lines:
+        if line.request_id is None and line.peak_rss is None:
+            continue
+        key = (line.function or "", line.environment)
+        if key not in found:
+            found[key] = Environment(line.environment)
+        found[key].add(line)
+    for environment in found.values():
+        environment.finish()
+    return sorted(found.values(), key=_urgency)
+
+
+def _urgency(environment: Environment) -> tuple[int, int, float, str]:
+    used = environment.highest("peak") / (environment.limit or 10240)
+    died = environment.count(Flag.OUT_OF_MEMORY)
+    return (0 if died else 1, URGENCY.index(environment.verdict.name), -used, environment.id)
+
+
+def most(environments: Sequence[Environment], invocations: int) -> list[Environment]:
+    """Whole environments, from the first on, while they fit; at least one."""
+    kept: list[Environment] = []
+    room = invocations
+    for environment in environments:
+        if len(environment) <= room or not kept:
+            kept.append(environment)
+            room -= len(environment)
+    return kept
+
+
+def _flags(line: Line) -> int:
+    members = line.members
+    flags = Flag.COLD_START * line.cold_start
+    flags += Flag.RESET * (members.get("suppressedInit") is True and not line.cold_start)
+    flags += Flag.OUT_OF_MEMORY * line.out_of_memory
+    flags += Flag.RACED * line.raced
+    flags += Flag.FAILED * (line.status not in (None, "success"))
+    flags += Flag.RECOVERED * line.recovered
+    flags += Flag.NO_REPORT * line.report_missing
+    flags += Flag.ENDED * (line.closed_by == "shutdown")
+    flags += Flag.SAMPLED * (line.method == "sampled")
+    return flags
+
+
+def _outcome(line: Line) -> str:
+    if line.status in (None, "success"):
+        return ""
+    return f"{line.status}, {line.error_type}" if line.error_type else str(line.status)
+
+
+def _figure(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

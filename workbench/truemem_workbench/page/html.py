@@ -1,0 +1,149 @@
+"""The page: one file with everything in it. It asks for nothing, and its own policy forbids that it could."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import math
+import re
+import sys
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .environments import Environment, most
+
+ASSETS = Path(__file__).with_name("assets")
+SCRIPTS = [f"{name}.js" for name in "data format series plot layers hands chart story detail overview main".split()]  # noqa: SIM905
+"""In one <script>, in this order."""
+
+ROOM = 500_000
+"""Invocations that a page holds: some 60 bytes each, and a browser draws them without stalling."""
+
+TYPES = {"time": "d", "number": "I", "flags": "H", "outcome": "H"}
+"""Of columns that are no `f` (32 bits, 0.001 MiB at 10,240 MiB): array's letters, little-endian."""
+ARRAYS = {"d": "Float64Array", "f": "Float32Array", "I": "Uint32Array", "H": "Uint16Array"}
+WORDS = 65536
+"""As many as the type of `outcome` can tell apart."""
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+NO_UUID = bytes(16)
+
+
+def write(environments: Sequence[Environment], path: Path) -> None:
+    """Write the page of what `gather` found. Raises OSError."""
+    path.write_text(page(environments), encoding="utf-8")
+
+
+def page(environments: Sequence[Environment]) -> str:
+    """The whole file."""
+    shown = most(environments, ROOM)
+    style = (ASSETS / "style.css").read_text(encoding="utf-8")
+    script = "'use strict';\n" + "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    parts = {
+        "policy": f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
+        "style": style,
+        "about": _json(_about(shown, left_out=len(environments) - len(shown))),
+        "columns": base64.b64encode(gzip.compress(_columns(shown), 6, mtime=0)).decode(),
+        "script": script,
+    }
+    # in one pass: what a log says may look like a place for something
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (ASSETS / "page.html").read_text(encoding="utf-8"))
+
+
+def _about(environments: Sequence[Environment], left_out: int) -> dict[str, Any]:
+    """Everything that is not a column. `layout` says how to cut the columns out of their bytes, in their order."""
+    return {
+        "environments": [_environment(environment) for environment in environments],
+        "words": _words(environments),
+        "layout": [[name, ARRAYS[TYPES.get(name, "f")]] for name in _names(environments)],
+        "count": sum(len(environment) for environment in environments),
+        "leftOut": left_out,
+        "ids": _odd_ids(environments),
+    }
+
+
+def _environment(environment: Environment) -> dict[str, Any]:
+    verdict = environment.verdict
+    return {
+        "id": environment.id,
+        "function": environment.function,
+        "version": environment.version,
+        "limit": _finite(environment.limit),
+        "holders": {name: size for name, size in environment.holders.items() if _finite(size) is not None},
+        "count": len(environment),
+        "verdict": {
+            "name": verdict.name,
+            "sentence": verdict.sentence(),
+            "pattern": verdict.pattern,
+            "perInvocationKiB": _finite(verdict.per_invocation_kib),
+        },
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON knows no other."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _words(environments: Sequence[Environment]) -> list[str]:
+    """Outcomes in words, each once; 0 is success."""
+    return list(dict.fromkeys(word for environment in environments for word in environment.words))[:WORDS]
+
+
+def _names(environments: Sequence[Environment]) -> list[str]:
+    """The columns in which anything is known."""
+    if not environments:
+        return []
+    return [
+        name
+        for name in environments[0].columns
+        if any(not math.isnan(value) for environment in environments for value in environment.columns[name])
+    ]
+
+
+def _columns(environments: Sequence[Environment]) -> bytes:
+    """All request ids, 16 bytes each, then column after column over all environments."""
+    places = {word: place for place, word in enumerate(_words(environments))}
+    made = bytearray()
+    for environment in environments:
+        for request_id in environment.request_ids:
+            made += packed(request_id) or NO_UUID
+    for name in _names(environments):
+        letter = TYPES.get(name, "f")
+        column: array[float] = array(letter)
+        for environment in environments:
+            values = environment.columns[name]
+            if name == "outcome":
+                column.extend(array(letter, (places.get(environment.words[int(value)], 0) for value in values)))
+            elif letter in "df":
+                column.extend(array(letter, values.tolist()))
+            else:
+                column.extend(array(letter, map(int, values)))
+        if sys.byteorder == "big":
+            column.byteswap()
+        made += column.tobytes()
+    return bytes(made)
+
+
+def _odd_ids(environments: Sequence[Environment]) -> dict[int, str]:
+    """Request ids that are no UUIDs, by row."""
+    ids = (request_id for environment in environments for request_id in environment.request_ids)
+    return {row: request_id for row, request_id in enumerate(ids) if request_id and not UUID.fullmatch(request_id)}
+
+
+def packed(request_id: str) -> bytes | None:
+    """16 bytes; None where it is not a UUID as Lambda writes them."""
+    return bytes.fromhex(request_id.replace("-", "")) if UUID.fullmatch(request_id) else None
+
+
+def _json(value: Any) -> str:
+    """For a <script> of type application/json: what comes from a log cannot end it."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _hash(text: str) -> str:
+    """As a content security policy names an inline element."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

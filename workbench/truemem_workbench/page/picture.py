@@ -1,0 +1,142 @@
+"""The same curves as a PNG to send: one panel for each of the most telling environments, to be read on a phone."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from ..demo.picture import CURRENT, MARK, PEAK, QUIET
+from .environments import Environment, Flag
+
+Floats = NDArray[np.float64]
+
+PANELS = 4
+"""At most."""
+WIDTH, PANEL_HEIGHT, HEAD = 6.75, 2.9, 0.95
+"""Inches, at DPI: 1080 pixels wide."""
+DPI = 160
+COLUMNS = 800
+"""Pixels that a curve has; more points than that are thinned to the lowest and the highest of each."""
+LIMIT_SHOWN = 0.6
+"""The memory size is drawn only when something comes near: a share of it."""
+LINE = 92
+"""Characters under a panel's name."""
+DEAD = "#C1121F"
+CURVES = (("mark", MARK, 2.6, "Max Memory Used"), ("peak", PEAK, 1.5, "peak"), ("current", CURRENT, 1.3, "current"))
+
+
+def draw(environments: Sequence[Environment], path: Path) -> None:
+    """Write the PNG of the first few, which `gather` has put in order. Raises OSError."""
+    shown = [environment for environment in environments if len(environment)][:PANELS]
+    height = HEAD + PANEL_HEIGHT * max(1, len(shown))
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10}):
+        figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
+        functions = {environment.function for environment in environments}
+        title = functions.pop() if len(functions) == 1 else f"{len(functions)} functions"
+        figure.text(0.03, 1 - 0.3 / height, f"{title}: memory, MiB", fontsize=15, fontweight="bold", va="center")
+        _legend(figure, 1 - 0.64 / height)
+        left_out = len(environments) - len(shown)
+        if left_out > 0:
+            text = f"{len(shown)} of {len(environments)} environments"
+            figure.text(0.97, 1 - 0.64 / height, text, fontsize=9, color=QUIET, ha="right", va="center")
+        for place, environment in enumerate(shown):
+            top = HEAD + PANEL_HEIGHT * place
+            bottom = 1 - (top + PANEL_HEIGHT - 0.36) / height
+            axes = figure.add_axes((0.095, bottom, 0.875, (PANEL_HEIGHT - 1.14) / height))
+            _panel(axes, environment)
+            _words(figure, environment, 1 - (top + 0.12) / height, height)
+        figure.savefig(path, format="png")
+
+
+def thinned(x: Floats, y: Floats, columns: int = COLUMNS) -> tuple[Floats, Floats]:
+    """The lowest and the highest of each of so many stretches: no spike is lost. Short curves as they are."""
+    if len(x) <= 2 * columns:
+        return x, y
+    kept = []
+    for part in np.array_split(np.arange(len(x)), columns):
+        known = part[~np.isnan(y[part])]
+        if len(known):
+            kept += sorted({int(known[np.argmin(y[known])]), int(known[np.argmax(y[known])])})
+        else:
+            kept.append(int(part[0]))
+    return x[kept], y[kept]
+
+
+def _legend(figure: Figure, y: float) -> None:
+    x = 0.03
+    for _, colour, _, name in CURVES:
+        figure.text(x, y, f"━ {name}", color=colour, fontsize=10, fontweight="bold", va="center")
+        x += 0.06 + 0.0145 * len(name)
+
+
+def _words(figure: Figure, environment: Environment, y: float, height: float) -> None:
+    """Verdict and name, and its sentence under them."""
+    died = environment.count(Flag.OUT_OF_MEMORY)
+    verdict = environment.verdict
+    name = "too few to judge" if verdict.name == "insufficient" else verdict.name
+    said = f"{name}, out of memory: {died}" if died else name
+    bad = died or verdict.name == "growing"
+    figure.text(0.03, y, said, fontsize=11.5, fontweight="bold", color=DEAD if bad else CURRENT, va="center")
+    stream = environment.id.rpartition("]")[2][:8]
+    label = f"{environment.function} {stream}, {len(environment):,} invocations"
+    figure.text(0.97, y, label, fontsize=9, color=QUIET, ha="right", va="center")
+    sentence = verdict.sentence().removeprefix(f"{verdict.name.capitalize()}: ")
+    sentence = textwrap.shorten(sentence[:1].upper() + sentence[1:], 2 * LINE, placeholder=" …")
+    wrapped = textwrap.fill(sentence, LINE)
+    figure.text(0.03, y - 0.13 / height, wrapped, fontsize=9, color=QUIET, va="top", linespacing=1.3)
+
+
+def _panel(axes: Axes, environment: Environment) -> None:
+    columns = {name: np.array(column) for name, column in environment.columns.items()}
+    numbers = columns["number"]
+    doubtful = columns["upper"] - columns["lower"] > 1
+    if doubtful.any():
+        x, low, high = numbers[doubtful], columns["lower"][doubtful], columns["upper"][doubtful]
+        axes.vlines(x, low, high, color=PEAK, alpha=0.25, linewidth=2, zorder=2)
+    few = len(numbers) < 60
+    for order, (name, colour, width, _) in enumerate(CURVES):
+        x, y = thinned(numbers, columns[name])
+        marker = "o" if few and name != "mark" else ""
+        axes.plot(x, y, color=colour, linewidth=width, marker=marker, markersize=2.5, zorder=3 + order)
+    died = (columns["flags"].astype(int) & Flag.OUT_OF_MEMORY) > 0
+    top = _ceiling(environment)
+    if died.any():
+        axes.plot(numbers[died], np.full(died.sum(), top * 0.97), "x", color=DEAD, markersize=7, mew=2, zorder=8)
+    limit = environment.limit
+    if limit is not None and limit <= top:
+        axes.axhline(limit, color=QUIET, linewidth=1, linestyle=":", zorder=1)
+        axes.annotate(f"memory size {limit:,.0f}", (numbers[0], limit), xytext=(3, 3), textcoords="offset points",
+                      fontsize=8.5, color=QUIET)  # fmt: skip
+    _frame(axes, numbers, top)
+
+
+def _ceiling(environment: Environment) -> float:
+    """Above everything drawn, from 0; above the memory size where it is near."""
+    top = max(environment.highest(name) for name in ("peak", "upper", "current", "mark"))
+    if environment.limit is not None and top > LIMIT_SHOWN * environment.limit:
+        top = max(top, environment.limit)
+    return top * 1.12 if top > 0 and math.isfinite(top) else 1.0
+
+
+def _frame(axes: Axes, numbers: Floats, top: float) -> None:
+    axes.set_xlim(numbers[0] - 0.5, numbers[-1] + 0.5)
+    axes.set_ylim(0, top)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.grid(axis="y", color="#e3e3e3", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=QUIET, length=0, labelsize=9)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#bbbbbb")

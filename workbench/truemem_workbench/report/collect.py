@@ -1,0 +1,306 @@
+"""From the store's lines to a report: percentiles and sums by DuckDB, verdicts by `drift.judge` on all cores."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..drift import Point, Verdict, judge
+from ..heap import hoarding
+from ..records import Record
+from . import sizing
+from .store import Loaded, Store
+from .summary import Environment, Function, Holder, Part, Peaks, Report, added, urgency
+
+WORTH_A_POOL = 200
+"""Environments; fewer are judged sooner than a process starts."""
+
+_ENVIRONMENTS = """
+SELECT environment, any_value(function) AS function, any_value(version) AS version,
+    any_value(environment_id) AS environment_id, count(*) AS invocations,
+    quantile_disc(peak, 0.5) AS p50, quantile_disc(peak, 0.99) AS p99, max(peak) AS highest,
+    count(*) FILTER (out_of_memory) AS out_of_memory,
+    arg_min("current", invocation) FILTER (certain) AS current_first,
+    arg_max("current", invocation) FILTER (certain) AS current_last,
+    arg_min(mark, invocation) AS mark_first, max(mark) AS mark, max(size) AS size,
+    min(time_ms) AS first_ms, max(time_ms) AS last_ms,
+    max(greatest(coalesce(upper, peak), peak, init_peak)) AS need,
+    count(*) FILTER (peak IS NOT NULL AND upper IS NULL) AS unbounded, max(others) AS others,
+    arg_max(struct_pack(f := held_function, t := held_truemem, e := held_extensions), invocation)
+        FILTER (held_truemem IS NOT NULL AND closed_by <> 'shutdown') AS holders,
+    max_by(heap, invocation, 20) FILTER (heap IS NOT NULL) AS heaps,
+    coalesce(sum(ceil(duration_ms)), 0) AS billed_ms, count(duration_ms) AS billed,
+    arg_max(request, peak)::VARCHAR AS peak_request,
+    min_by(request::VARCHAR, invocation, 10) FILTER (out_of_memory AND request IS NOT NULL) AS killed,
+    histogram(coalesce(method, 'none')) AS methods, count(*) FILTER (report_missing OR dropped) AS lost
+FROM batch GROUP BY environment ORDER BY environment
+"""
+_POINTS = """
+SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, "current", peak, certain, begins FROM batch
+WHERE "current" IS NOT NULL AND invocation IS NOT NULL ORDER BY environment, invocation
+"""
+# counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
+_COUNTS = """
+SELECT function, version, told, round(peak, 2) AS peak, round(peak - baseline, 1) AS more, count(*) AS n,
+    count(*) FILTER (out_of_memory) AS out_of_memory, count("current" - baseline) AS left_n,
+    coalesce(sum("current" - baseline), 0) AS left_sum
+FROM batch GROUP BY ALL
+"""
+
+
+class Curve(NamedTuple):
+    """One environment's invocations, for its verdict."""
+
+    invocation: NDArray[np.float64]
+    time_ms: NDArray[np.float64]
+    current: NDArray[np.float64]
+    peak: NDArray[np.float64]
+    """NaN: unknown."""
+    certain: NDArray[np.bool_]
+    begins: NDArray[np.bool_]
+    size: float | None
+
+
+def collect(
+    store: Store,
+    loaded: Loaded,
+    *,
+    by: str | None = None,
+    headroom: float = sizing.HEADROOM,
+    per_month: float | None = None,
+    price: float = sizing.GB_SECOND,
+    judged: Callable[[int], None] = lambda _: None,
+) -> Report:
+    """The report of all that `store` has loaded. `judged` hears of the lines as they are done."""
+    environments: list[Environment] = []
+    with _judges(store) as judges:
+        for lines in store.batches():
+            rows = store.rows(_ENVIRONMENTS)
+            store.execute(f"{'INSERT INTO counts' if environments else 'CREATE TABLE counts AS'} {_COUNTS}")
+            verdicts = judges(_curves(store, rows))
+            environments += [_environment(row, verdict) for row, verdict in zip(rows, verdicts, strict=True)]
+            judged(lines)
+    environments.sort(key=urgency, reverse=True)
+    total = sum(environment.peaks.invocations for environment in environments)
+    groups: dict[tuple[str, str], list[Environment]] = {}
+    for environment in environments:
+        groups.setdefault((environment.function, environment.version), []).append(environment)
+    peaks = _peaks(store, "coalesce(function, ''), coalesce(version, '')")
+
+    def function(key: tuple[str, str]) -> Function:
+        share = None if per_month is None else per_month * peaks[key].invocations / total
+        return _function(key, groups[key], peaks[key], headroom, share, price)
+
+    return Report(
+        functions=[function(key) for key in sorted(groups)],
+        environments=environments,
+        parts=_parts(store) if by is not None else [],
+        by=by,
+        lines=loaded.lines,
+        repeated=loaded.lines - total,
+        elsewhere=loaded.elsewhere,
+        unreadable=loaded.unreadable,
+    )
+
+
+def verdict_of(curve: Curve) -> Verdict:
+    """Of one curve."""
+    columns = (curve.invocation.astype(int), curve.time_ms, curve.current * 1024, curve.peak * 1024)
+    numbers, times, currents, peaks = (column.tolist() for column in columns)  # lists: Python reads them sooner
+    known = [None if math.isnan(peak) else peak for peak in peaks]
+    points = list(map(Point, numbers, times, currents, known, curve.certain.tolist(), curve.begins.tolist()))
+    return judge(points, int(curve.size) if curve.size else None)
+
+
+@contextmanager
+def _judges(store: Store) -> Iterator[Callable[[Sequence[Curve]], list[Verdict]]]:
+    """All cores where that is worth it."""
+    if store.value("SELECT count(DISTINCT environment) FROM line") < WORTH_A_POOL:
+        yield lambda curves: [verdict_of(curve) for curve in curves]
+        return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
+    pool: Executor
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield lambda curves: list(pool.map(verdict_of, curves, chunksize=25))
+
+
+def _curves(store: Store, rows: Sequence[dict[str, Any]]) -> list[Curve]:
+    """One for each row, in their order."""
+    columns = {
+        name: np.ma.filled(values.astype(float) if name != "environment" else values, np.nan)
+        if isinstance(values, np.ma.MaskedArray)
+        else values
+        for name, values in store.columns(_POINTS).items()
+    }
+    keys, begins = np.unique(columns["environment"], return_index=True)
+    ends = [*begins[1:], len(columns["environment"])]
+    places = {int(key): slice(begin, end) for key, begin, end in zip(keys, begins, ends, strict=True)}
+
+    def curve(row: dict[str, Any]) -> Curve:
+        at = places.get(row["environment"], slice(0, 0))
+        invocation, time_ms, current, peak = (
+            columns[name][at].astype(float) for name in ("invocation", "time_ms", "current", "peak")
+        )
+        certain, begins = (columns[name][at].astype(bool) for name in ("certain", "begins"))
+        return Curve(invocation, time_ms, current, peak, certain, begins, row["size"])
+
+    return [curve(row) for row in rows]
+
+
+def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
+    held = row["holders"] or {}
+    heaps = [Record(members=members) for members in reversed(row["heaps"] or [])]
+    found = hoarding(heaps)
+    holders = {"function": held.get("f"), "truemem": held.get("t"), **(held.get("e") or {})}
+    mib = {name: _mib(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
+    return Environment(
+        function=row["function"] or "",
+        version=row["version"] or "",
+        environment_id=row["environment_id"],
+        peaks=_peaks_of(row),
+        **mib,
+        first_ms=row["first_ms"],
+        last_ms=row["last_ms"],
+        need=_mib(row["need"]),
+        unbounded=row["unbounded"],
+        others=_mib(row["others"]),
+        holders={name: round(value, 2) for name, value in holders.items() if value is not None},
+        heap_in_use=_mib(heaps[-1].members["heap"]["inUse"]) if heaps else None,
+        heap_held=_mib(heaps[-1].members["heap"]["held"]) if heaps else None,
+        hoarding=found.sentence() if found else None,
+        billed_ms=row["billed_ms"],
+        billed=row["billed"],
+        methods=row["methods"],
+        lost=row["lost"],
+        peak_request=row["peak_request"],
+        out_of_memory_requests=row["killed"] or [],
+        verdict=verdict,
+    )
+
+
+def _function(
+    key: tuple[str, str],
+    environments: Sequence[Environment],
+    peaks: Peaks,
+    headroom: float,
+    per_month: float | None,
+    price: float,
+) -> Function:
+    verdicts = added([{environment.verdict.name: 1} for environment in environments])
+    slopes = [each.verdict.per_invocation_kib for each in environments if each.verdict.name != "insufficient"]
+    held: dict[str, list[float]] = {}
+    for environment in environments:
+        for name, value in environment.holders.items():
+            held.setdefault(name, []).append(value)
+    billed = sum(each.billed for each in environments)
+    latest = max(environments, key=lambda each: each.last_ms or 0)
+    seen = sizing.Seen(
+        invocations=peaks.invocations,
+        size=latest.size,
+        need=_highest(each.need for each in environments),
+        others=_highest(each.others for each in environments),
+        mark=_highest(each.mark for each in environments),
+        unbounded=sum(each.unbounded for each in environments),
+        out_of_memory=peaks.out_of_memory,
+        growing=verdicts.get("growing", 0),
+        billed_ms=sum(each.billed_ms for each in environments) / billed if billed else None,
+    )
+    return Function(
+        function=key[0],
+        version=key[1],
+        peaks=peaks,
+        environments=len(environments),
+        size=seen.size,
+        mark=seen.mark,
+        current_median=_median([each.current_last for each in environments]),
+        verdicts=verdicts,
+        slope_median_kib=_median(slopes),
+        mark_only_rises=sum(
+            each.verdict.name not in ("growing", "insufficient") and (each.mark or 0) > (each.mark_first or 0)
+            for each in environments
+        ),
+        holders=[
+            Holder(name=name, environments=len(values), median=statistics.median(values), highest=max(values))
+            for name, values in sorted(held.items(), key=lambda item: -statistics.median(item[1]))
+        ],
+        lost=sum(each.lost for each in environments),
+        methods=added([each.methods for each in environments]),
+        sizing=sizing.advise(seen, headroom=headroom, per_month=per_month, price=price),
+    )
+
+
+def _ranked(by: str, value: str) -> str:
+    return f"""
+    SELECT {by} AS place, {value} AS value, sum(n) AS n,
+        sum(sum(n)) OVER (PARTITION BY {by} ORDER BY {value}) AS upto, sum(sum(n)) OVER (PARTITION BY {by}) AS whole
+    FROM counts WHERE {value} IS NOT NULL GROUP BY {by}, {value}
+    """
+
+
+def _peaks(store: Store, by: str) -> dict[Any, Peaks]:
+    """By one column or several: the nearest-rank percentiles of the counts."""
+    place = f"({by})"
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked(place, "peak")}), quantiles AS (
+        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS p50, min(value) FILTER (upto >= 0.99 * whole) AS p99,
+            max(value) AS highest FROM ranked GROUP BY place
+    )
+    SELECT {place} AS place, sum(n) AS invocations, sum(out_of_memory) AS out_of_memory, any_value(p50) AS p50,
+        any_value(p99) AS p99, any_value(highest) AS highest
+    FROM counts LEFT JOIN quantiles ON quantiles.place IS NOT DISTINCT FROM {place} GROUP BY {place}
+    """)
+    return {row["place"]: _peaks_of(row) for row in rows}
+
+
+def _parts(store: Store) -> list[Part]:
+    peaks = _peaks(store, "told")
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked("told", "more")}), quantiles AS (
+        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS more FROM ranked GROUP BY place
+    )
+    SELECT told, sum(left_n) AS left_n, sum(left_sum) AS left_sum, any_value(quantiles.more) AS more
+    FROM counts LEFT JOIN quantiles ON place IS NOT DISTINCT FROM told GROUP BY told
+    """)
+    made = [
+        Part(
+            value=row["told"],
+            peaks=peaks[row["told"]],
+            added_p50=_mib(row["more"]),
+            left_mean=row["left_sum"] / row["left_n"] if row["left_n"] else None,
+            left_sum=_mib(row["left_sum"]) if row["left_n"] else None,
+        )
+        for row in rows
+    ]
+    return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0)))
+
+
+def _peaks_of(row: dict[str, Any]) -> Peaks:
+    return Peaks(
+        invocations=int(row["invocations"]),
+        p50=_mib(row["p50"]),
+        p99=_mib(row["p99"]),
+        highest=_mib(row["highest"]),
+        out_of_memory=int(row["out_of_memory"]),
+    )
+
+
+def _highest(values: Iterator[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _mib(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)

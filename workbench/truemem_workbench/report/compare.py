@@ -1,0 +1,88 @@
+"""One version of a function before another: what a release has changed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..local.errors import BadInput
+from .summary import Function, Report
+
+WORTH_SAYING_MIB = 1.0
+WORTH_SAYING_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure."""
+
+    name: str
+    before: float | None
+    after: float | None
+
+    @property
+    def change(self) -> float | None:
+        return None if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of two versions."""
+
+    before: str
+    after: str
+    rows: Sequence[Row]
+    grew_before: int
+    grow_after: int
+    """Environments that are judged to be growing."""
+
+    def sentence(self) -> str:
+        """What it comes to."""
+        if self.grow_after and not self.grew_before:
+            return f"Version {self.after} brought growth that {self.before} did not have."
+        if self.grew_before and not self.grow_after:
+            return f"Version {self.after} ended the growth of {self.before}."
+        peak = next(row for row in self.rows if row.name == "peak p50")
+        if peak.change is None or not peak.before:
+            return "There is too little to compare."
+        if abs(peak.change) < max(WORTH_SAYING_MIB, WORTH_SAYING_SHARE * peak.before):
+            return "The usual peak is the same."
+        return f"The usual peak {'rose' if peak.change > 0 else 'fell'} by {abs(peak.change):,.1f} MiB."
+
+
+def compare(report: Report, wanted: str) -> Comparison:
+    """`wanted` is `41:42`. Raises BadInput if a version is not among the lines."""
+    before_name, separator, after_name = wanted.partition(":")
+    if not separator or not before_name or not after_name:
+        raise BadInput(f"--compare {wanted} is not two versions. Try --compare 41:42")
+    names = {function.function for function in report.functions}
+    if len(names) > 1:
+        raise BadInput(
+            f"--compare: the lines are of {len(names)} functions ({', '.join(sorted(names))}). Give one's alone"
+        )
+    before, after = _version(report, before_name), _version(report, after_name)
+    rows = [Row(name, figure_of(before), figure_of(after)) for name, figure_of in _FIGURES]
+    return Comparison(
+        before_name, after_name, rows, before.verdicts.get("growing", 0), after.verdicts.get("growing", 0)
+    )
+
+
+def _version(report: Report, name: str) -> Function:
+    for function in report.functions:
+        if function.version == name:
+            return function
+    there = ", ".join(function.version for function in report.functions)
+    raise BadInput(f"--compare: no line is of version {name}. There are: {there}")
+
+
+_FIGURES = (
+    ("invocations", lambda each: float(each.peaks.invocations)),
+    ("peak p50", lambda each: each.peaks.p50),
+    ("peak p99", lambda each: each.peaks.p99),
+    ("peak max", lambda each: each.peaks.highest),
+    ("current, median of environments", lambda each: each.current_median),
+    ("mark", lambda each: each.mark),
+    ("growth, KiB per invocation", lambda each: each.slope_median_kib),
+    ("environments growing, %", lambda each: 100 * each.verdicts.get("growing", 0) / each.environments),
+    ("out of memory, per million", lambda each: 1e6 * each.peaks.out_of_memory / each.peaks.invocations),
+)

@@ -1,0 +1,88 @@
+"""A report for programs: JSON, and CSV with one row an environment."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from typing import Any, TextIO
+
+import numpy as np
+
+from .compare import Comparison
+from .summary import Environment, Report
+
+CSV_COLUMNS = (
+    "function",
+    "version",
+    "environmentId",
+    "invocations",
+    "peakP50",
+    "peakP99",
+    "peakMax",
+    "currentFirst",
+    "currentLast",
+    "markFirst",
+    "mark",
+    "memorySize",
+    "outOfMemory",
+    "verdict",
+    "perInvocationKiB",
+    "lowKiB",
+    "highKiB",
+    "perMinuteKiB",
+    "invocationsLeft",
+    "firstMs",
+    "lastMs",
+)
+
+
+def to_json(report: Report, comparison: Comparison | None, sentences: list[str], file: TextIO) -> None:
+    """All of it; sizes in MiB, names as in the code, absent figures null."""
+    document = {**dataclasses.asdict(report), "sentences": sentences}
+    for made, environment in zip(document["environments"], report.environments, strict=True):
+        made["verdict"]["sentence"] = environment.verdict.sentence()
+    if comparison is not None:
+        document["comparison"] = {**dataclasses.asdict(comparison), "sentence": comparison.sentence()}
+    json.dump(document, file, indent=2, default=_plain)
+    file.write("\n")
+
+
+def to_csv(report: Report, file: TextIO) -> None:
+    """One row an environment, the most urgent first; sizes in MiB, absent figures empty."""
+    writer = csv.writer(file)
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows(map(_row, report.environments))
+
+
+def _row(each: Environment) -> tuple[Any, ...]:
+    peaks, verdict = each.peaks, each.verdict
+    return (
+        each.function,
+        each.version,
+        each.environment_id,
+        peaks.invocations,
+        peaks.p50,
+        peaks.p99,
+        peaks.highest,
+        each.current_first,
+        each.current_last,
+        each.mark_first,
+        each.mark,
+        each.size,
+        peaks.out_of_memory,
+        verdict.name,
+        verdict.per_invocation_kib,
+        verdict.low_kib,
+        verdict.high_kib,
+        verdict.per_minute_kib,
+        verdict.invocations_left,
+        each.first_ms,
+        each.last_ms,
+    )
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is no JSON")

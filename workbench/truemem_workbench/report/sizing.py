@@ -1,0 +1,101 @@
+"""The smallest memory size that is safe, from true peaks; and what the mark would have made of it. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+HEADROOM = 0.2
+"""Beyond the highest need that was seen."""
+STEP_MIB = 64
+SMALLEST_MIB, LARGEST_MIB = 128, 10_240
+"""Lambda's own."""
+ENOUGH = 100
+"""Invocations below which no size is named."""
+VCPU_MIB = 1769
+"""Memory size that buys one vCPU; less buys its share."""
+GB_SECOND = 0.0000166667
+"""USD; us-east-1, x86_64, first tier, without free tier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What is known of a function. MiB."""
+
+    invocations: int
+    size: float | None
+    need: float | None
+    """Highest that any invocation or init phase can have needed, of the function alone."""
+    others: float | None
+    """Most that the sidecar and other extensions held together."""
+    mark: float | None
+    unbounded: int
+    """Invocations whose peak may have been higher than was seen."""
+    out_of_memory: int
+    growing: int
+    """Environments."""
+    billed_ms: float | None
+    """Mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizing:
+    """The advice. MiB."""
+
+    size: float | None
+    need: float | None
+    others: float | None
+    suggested: int | None
+    """None: no size is safe, or not enough is known. `reason` says which."""
+    reason: str | None
+    mark: float | None
+    mark_suggests: int | None
+    """By the same rule from Max Memory Used."""
+    saving: float | None
+    """USD a month at the traffic given, if durations stay as they are; negative: it costs that much more."""
+    cpu_now: float | None
+    cpu_then: float | None
+    """vCPUs that the sizes buy."""
+    unbounded: int
+
+
+def advise(seen: Seen, *, headroom: float, per_month: float | None, price: float) -> Sizing:
+    """`per_month`: invocations; `price`: USD a GB-second."""
+    wanted = None if seen.need is None else rounded((seen.need + (seen.others or 0.0)) * (1 + headroom))
+    reason = _reason(seen, wanted)
+    suggested = wanted if reason is None else None
+    saving = None
+    if suggested and seen.size and per_month is not None and seen.billed_ms is not None:
+        saving = (seen.size - suggested) / 1024 * seen.billed_ms / 1000 * per_month * price
+    return Sizing(
+        size=seen.size,
+        need=seen.need,
+        others=seen.others,
+        suggested=suggested,
+        reason=reason,
+        mark=seen.mark,
+        mark_suggests=None if seen.mark is None else rounded(seen.mark * (1 + headroom)),
+        saving=saving,
+        cpu_now=None if seen.size is None else seen.size / VCPU_MIB,
+        cpu_then=None if suggested is None else suggested / VCPU_MIB,
+        unbounded=seen.unbounded,
+    )
+
+
+def rounded(mib: float) -> int:
+    """Up to the next step, from Lambda's smallest size on. Beyond its largest it is no size any more."""
+    return max(SMALLEST_MIB, math.ceil(mib / STEP_MIB) * STEP_MIB)
+
+
+def _reason(seen: Seen, wanted: int | None) -> str | None:
+    if wanted is None:
+        return "no peak was measured"
+    if seen.growing:
+        return f"memory grows in {seen.growing} of its environments: no size is safe for long, mend that first"
+    if seen.out_of_memory:
+        return "it ran out of memory: what it would have needed is not known, give it more and measure again"
+    if seen.invocations < ENOUGH:
+        return f"{seen.invocations} invocations are too few: {ENOUGH} are needed"
+    if wanted > LARGEST_MIB:
+        return f"it needs more than Lambda's largest size, {LARGEST_MIB:,} MiB"
+    return None

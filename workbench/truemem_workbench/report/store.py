@@ -1,0 +1,164 @@
+"""A fleet's lines in a DuckDB of their own: read by all cores, kept in columns on disk, in bounded memory.
+
+DuckDB and not Python, because a fleet has ten million lines; and not Polars, because it writes to disk what is beyond a
+limit of memory that it is told, reads .gz as it is, and is a third of the size.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import duckdb
+
+from ..local.errors import BadInput
+from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, told_in
+from .sources import Kind, events, gzipped, kind_of
+
+MEMORY_MIB = 512
+"""DuckDB's own limit."""
+BATCH = 250_000
+"""Lines of as many whole environments as are looked at together."""
+TOGETHER = 128
+"""Files that are read by one statement, and bytes of them."""
+TOGETHER_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What was found in the files."""
+
+    lines: int
+    """Of the sidecar, in the time and the environment asked for. One that may repeat another counts."""
+    elsewhere: int
+    """Of the sidecar, but of another time or environment."""
+    unreadable: int
+    """They look like the sidecar's and are no JSON: cut off, or mangled."""
+
+
+class Store:
+    """The lines of one report. A context manager: its folder is gone at the end."""
+
+    def __init__(self, *, memory_mib: int = MEMORY_MIB, batch: int = BATCH) -> None:
+        self._batch = batch
+        self._folder = Path(tempfile.mkdtemp(prefix="truemem-report-"))
+        self._db = duckdb.connect(str(self._folder / "lines.duckdb"))
+        self._db.execute(f"SET memory_limit='{memory_mib}MiB'")
+        self._db.execute(f"SET temp_directory='{self._folder / 'spill'}'")
+        self._db.execute(f"SET threads={os.cpu_count() or 1}")
+        self._db.execute("SET preserve_insertion_order=false")
+        self._db.execute("SET enable_progress_bar=false")
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._db.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def load(
+        self,
+        files: Sequence[Path],
+        *,
+        since_ms: float | None = None,
+        environment: str | None = None,
+        by: str | None = None,
+        read: Callable[[int], None] = lambda _: None,
+    ) -> Loaded:
+        """Read them all, once. `by`: a member that their requests are told apart by. `read` hears of the bytes as they
+        are read. Raises BadInput for a file that cannot be read."""
+        self._db.execute(f"CREATE TABLE found AS SELECT {COLUMNS} LIMIT 0")
+        self._db.execute("CREATE TABLE said (request UUID, told VARCHAR)")
+        for number, group in enumerate(_groups(files)):
+            paths = [self._readable(path, kind, f"{number}-{i}") for i, (path, kind) in enumerate(group.files)]
+            source = read_of(paths, group.compressed)
+            try:
+                self._db.execute(f"INSERT INTO found {found_in(source)}")
+                if by is not None:
+                    self._db.execute(f"INSERT INTO said {told_in(source, by)}")
+            except duckdb.IOException as error:
+                names = ", ".join(str(path) for path, _ in group.files[:3])
+                raise BadInput(f"{names} cannot be read: {str(error).splitlines()[0]}") from error
+            read(sum(path.stat().st_size for path, _ in group.files))
+            for path in paths:
+                path.unlink()  # what was spread out takes room
+        unreadable = self.value("SELECT count(*) FROM found WHERE NOT readable")
+        everything = self.value("SELECT count(environment_id) FROM found")
+        # sorted, an environment is a short stretch of every column
+        self._db.execute(
+            "CREATE TABLE line AS SELECT * FROM found WHERE contains(environment_id, $environment)"
+            " AND (time_ms >= $since OR time_ms IS NULL) ORDER BY environment",
+            {"since": since_ms or 0, "environment": environment or ""},
+        )
+        self._db.execute("DROP TABLE found")
+        self._db.execute(f"CREATE TABLE told AS {TOLD}")
+        lines = self.value("SELECT count(*) FROM line")
+        return Loaded(lines, everything - lines, unreadable)
+
+    def batches(self) -> Iterator[int]:
+        """Lays out whole environments in the table `batch`, one row an invocation, and yields how many lines these
+        were; until all have been laid out."""
+        begin, lines = None, 0
+        sizes = self._db.execute("SELECT environment, count(*) FROM line GROUP BY 1 ORDER BY 1").fetchall()
+        for place, (environment, count) in enumerate(sizes):
+            begin = environment if begin is None else begin
+            lines += count
+            if lines >= self._batch or place == len(sizes) - 1:
+                self._db.execute(f"CREATE OR REPLACE TEMP TABLE batch AS {INVOCATIONS}", [begin, environment])
+                yield lines
+                begin, lines = None, 0
+
+    def execute(self, statement: str) -> None:
+        self._db.execute(statement)
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        result = self._db.execute(query)
+        names = [column[0] for column in result.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+    def columns(self, query: str) -> dict[str, Any]:
+        """As masked or plain numpy arrays by name."""
+        return self._db.execute(query).fetchnumpy()
+
+    def value(self, query: str) -> Any:
+        row = self._db.execute(query).fetchone()
+        return row[0] if row else None
+
+    def _readable(self, path: Path, kind: Kind, name: str) -> Path:
+        """A file of one event a line, under a name without wildcards."""
+        here = self._folder / f"{name}.log"
+        if kind == "lines":
+            here.symlink_to(path.resolve())
+        else:
+            with here.open("w", encoding="utf-8", errors="replace") as file:
+                file.writelines(f"{event}\n" for event in events(path))
+        return here
+
+
+class _Group(NamedTuple):
+    """Files that one statement reads."""
+
+    files: list[tuple[Path, Kind]]
+    compressed: bool
+
+
+def _groups(files: Sequence[Path]) -> Iterator[_Group]:
+    """Compressed alike, and not too many."""
+    group = _Group([], False)
+    size = 0
+    for path in files:
+        kind = kind_of(path)
+        compressed = kind == "lines" and gzipped(path)
+        if group.files and (group.compressed != compressed or len(group.files) == TOGETHER or size > TOGETHER_BYTES):
+            yield group
+            size = 0
+        group = _Group([*(group.files if size else ()), (path, kind)], compressed)
+        size += max(1, path.stat().st_size)
+    if group.files:
+        yield group

@@ -1,0 +1,144 @@
+"""What a report says: values only. Sizes in MiB."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..drift import Verdict
+from .sizing import Sizing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peaks:
+    """How often, and how high. Percentiles are values that occurred (nearest rank)."""
+
+    invocations: int
+    p50: float | None
+    p99: float | None
+    highest: float | None
+    out_of_memory: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """One execution environment."""
+
+    function: str
+    version: str
+    environment_id: str
+    peaks: Peaks
+    current_first: float | None
+    """After the first invocation of those read whose figure is certain, and after the last."""
+    current_last: float | None
+    mark_first: float | None
+    mark: float | None
+    """Max Memory Used: the first and the highest that REPORT said."""
+    size: float | None
+    """The function's memory size."""
+    first_ms: float | None
+    last_ms: float | None
+    """Epoch ms at which the first and the last of the invocations began."""
+    need: float | None
+    """Most that an invocation, or the init phase, can have needed: the upper bound where the peak has one."""
+    unbounded: int
+    """Invocations whose peak has no upper bound: it may have been higher."""
+    others: float | None
+    """Most that sidecar and extensions held together at the end of an invocation."""
+    holders: Mapping[str, float]
+    """At the end of the latest invocation: `function`, `truemem`, and each extension by name."""
+    heap_in_use: float | None
+    heap_held: float | None
+    """The allocator's, at the end of the latest invocation, where the in-process probe was there."""
+    hoarding: str | None
+    """What those figures say, in a sentence, where malloc keeps much of what was freed."""
+    billed_ms: float
+    """Durations, each rounded up to 1 ms, and how many there are."""
+    billed: int
+    methods: Mapping[str, int]
+    """Invocations by how their peak is known."""
+    lost: int
+    """Lines without a report, or that say that something was lost."""
+    peak_request: str | None
+    """The request id of the highest peak."""
+    out_of_memory_requests: Sequence[str]
+    """The first ten."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """Who holds memory when no invocation runs, over all environments."""
+
+    name: str
+    environments: int
+    median: float
+    highest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Function:
+    """One version of one function."""
+
+    function: str
+    version: str
+    peaks: Peaks
+    environments: int
+    size: float | None
+    mark: float | None
+    current_median: float | None
+    """Of what the environments held last."""
+    verdicts: Mapping[str, int]
+    """Environments by verdict."""
+    slope_median_kib: float | None
+    """Of the growth per invocation of the environments that have a verdict."""
+    mark_only_rises: int
+    """Environments whose mark rose while their memory was judged to be anything but growing."""
+    holders: Sequence[Holder]
+    lost: int
+    methods: Mapping[str, int]
+    sizing: Sizing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The invocations that a structured log line says the same of: one model, tenant, route."""
+
+    value: str | None
+    """None: no line says it."""
+    peaks: Peaks
+    added_p50: float | None
+    """Peak beyond what the invocation found."""
+    left_mean: float | None
+    """What it left behind beyond what it found, on average."""
+    left_sum: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All of it."""
+
+    functions: Sequence[Function]
+    environments: Sequence[Environment]
+    """The most urgent first: out of memory, growing, the highest peaks."""
+    parts: Sequence[Part]
+    by: str | None
+    lines: int
+    repeated: int
+    elsewhere: int
+    unreadable: int
+
+
+def urgency(environment: Environment) -> tuple[bool, bool, float]:
+    """Sorts the most urgent first, reversed."""
+    growing = environment.verdict.name == "growing"
+    return environment.peaks.out_of_memory > 0, growing, environment.peaks.highest or 0.0
+
+
+def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of several counts, the most frequent first."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total.most_common())
