@@ -106,7 +106,7 @@ def main(environments: int, full: bool, runs: int) -> None:
     RESULTS.write_text(f"# truemem report\n\n{machine()}\n\n{table}\n\n{note}\n")
     replace(ROOT / "docs" / "scale.md", "report", f"{table}\n\n{note}", by="python benchmarks/report.py")
     click.echo(table)
-    if min(figures.lines_per_second for figures in rows) < AIM_LINES_PER_SECOND:
+    if rows[-1].lines_per_second < AIM_LINES_PER_SECOND:  # the largest: of a smaller one, the start is a larger share
         raise click.ClickException(f"fewer than {AIM_LINES_PER_SECOND:,} lines a second")
 
 
