@@ -110,24 +110,21 @@ class Publisher:
         """
         record = self._ledger.due(running_ms)
         if record is not None:
-            self._print(record)
+            self.print_one(record)
         return record is not None
-
-    def print_one(self, record: InvocationRecord) -> None:
-        """Print a record that was never opened here."""
-        self._print(record)
 
     def print_rest(self) -> None:
         """Print everything there is: the environment ends."""
         for record in self._ledger.rest():
-            self._print(record)
+            self.print_one(record)
         self._output.flush(wait_ms=100)
 
     def flush(self) -> None:
         """Write what stdout did not take before."""
         self._output.flush()
 
-    def _print(self, record: InvocationRecord) -> None:
+    def print_one(self, record: InvocationRecord) -> None:
+        """Print this one, opened here or not."""
         lost = self._lost + self._output.dropped + self._lost_elsewhere()
         record.dropped, self._told = lost - self._told, lost
         record.environment_id = self._history.environment_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,13 @@ def script(folder: Path, text: str, name: str = "truemem") -> Path:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+def in_an_empty_root(layer: Layer, root: Path) -> str:
+    """The command that runs the executable where there is nothing else: `root` is made, with /opt and /proc."""
+    (root / "proc").mkdir(parents=True)
+    shutil.copytree(layer.folder, root / "opt")
+    return f"mount --rbind /proc {root}/proc && exec /usr/sbin/chroot {root} /opt/extensions/truemem"
 
 
 def measured(environment: Environment, count: int = 3) -> list[Record]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.local import Function
 
-from tests.layer.built import Layer, measured, script
+from tests.layer.built import Layer, in_an_empty_root, measured, script
 from tests.layer.emulator import MissingEmulator, qemu_aarch64
 from tests.scenarios.environment import Environment
 
@@ -53,9 +53,7 @@ def test_hostile_variables_do_not_reach_it(native: Layer, tmp_path: Path) -> Non
 def test_nothing_but_opt_and_proc_is_needed(native: Layer, tmp_path: Path) -> None:
     """An empty root, as a `FROM scratch` image has."""
     root = tmp_path / "root"
-    (root / "proc").mkdir(parents=True)
-    shutil.copytree(native.folder, root / "opt")
-    inside = f"mount --rbind /proc {root}/proc && exec /usr/sbin/chroot {root} /opt/extensions/truemem"
+    inside = in_an_empty_root(native, root)
     records = measured(Environment(sidecar=script(tmp_path, f"{IN_ITS_OWN_NAMESPACE} '{inside}'"), user="current"))
     assert sorted(path.name for path in root.iterdir()) == ["opt", "proc"]
     assert {record.method for record in records[:-1]} == {"vmhwm"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from tests.layer.built import Layer, script
+from tests.layer.built import Layer, in_an_empty_root, script
 from tests.layer.test_anywhere import IN_ITS_OWN_NAMESPACE, root_only
 from tests.scenarios.environment import SOURCE, Environment
 
@@ -39,9 +38,6 @@ def test_the_source_as_well(tmp_path: Path, closed: str) -> None:
 
 @root_only
 def test_where_there_is_no_dev_null(native: Layer, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    (root / "proc").mkdir(parents=True)
-    shutil.copytree(native.folder, root / "opt")
-    inside = f"mount --rbind /proc {root}/proc && exec /usr/sbin/chroot {root} /opt/extensions/truemem"
+    inside = in_an_empty_root(native, tmp_path / "root")
     closed = "<&- >&- 2>&-"
     serves(script(tmp_path, f"{IN_ITS_OWN_NAMESPACE} '{inside}' {closed}"), closed, user="current")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,9 +39,10 @@ def page(files: tuple[Path, ...], output: Path, png: Path | None, only: tuple[st
 
 def _page(files: Sequence[Path], output: Path, png: Path | None, only: Sequence[str]) -> None:
     from ..lines import read  # judging needs scipy, half a second
+    from ..report.sources import on_disk
 
     with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
-        paths = [_standard_input(Path(folder)) if str(file) == "-" else file for file in files]
+        paths = [on_disk(file, Path(folder)) for file in files]
         environments = gather(
             line for line in read(paths) if not only or any(part in line.environment for part in only)
         )
@@ -61,11 +60,3 @@ def _made(path: Path, make: Callable[[Sequence[Environment], Path], None], envir
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error
     click.echo(path)
-
-
-def _standard_input(folder: Path) -> Path:
-    """As a file, whose kind can be told before it is read."""
-    path = folder / "standard-input"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -78,6 +77,7 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
     from .compare import compare
     from .moments import since_ms
     from .render import sentences, show
+    from .sources import on_disk
     from .store import Store
 
     if options["as_json"] and options["as_csv"]:
@@ -88,7 +88,7 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
     with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder, Store() as store:
         if remote is not None:
             files = [_fetched(remote, since, options["source"], Path(folder))]
-        paths = [_standard_input(Path(folder)) if str(file) == "-" else file for file in files]
+        paths = [on_disk(file, Path(folder)) for file in files]
         with _progress("reading", sum(_size(path) for path in paths)) as read:
             loaded = store.load(paths, since_ms=since, environment=options["environment"], by=options["by"], read=read)
         _check(loaded, remote)
@@ -157,14 +157,6 @@ def _fetched(log_group: str, since: float | None, source: Literal["insights", "f
     begin = now_ms - 3 * 3_600_000 if since is None else since
     with _progress("CloudWatch", int(now_ms - begin)) as fetched, path.open("w", encoding="utf-8") as file:
         fetch(log_group, int(begin), int(now_ms), file, source=source, fetched=fetched)
-    return path
-
-
-def _standard_input(folder: Path) -> Path:
-    """Kept on disk: it may be more than memory holds."""
-    path = folder / "standard-input"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
     return path
 
 

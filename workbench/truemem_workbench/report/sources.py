@@ -10,6 +10,8 @@ import csv
 import gzip
 import json
 import re
+import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -26,6 +28,17 @@ GZIP_MAGIC = b"\x1f\x8b"
 TEXT_KEYS = ("@message", "message", "text")
 CSV_COLUMNS = ("@message", "message")
 _OPENS = re.compile(r"\{\s*$", re.MULTILINE)
+
+
+def on_disk(file: Path, folder: Path) -> Path:
+    """The file; or for `-` standard input, as one in `folder`: it may be more than memory holds, and its kind is told
+    before it is read."""
+    if str(file) != "-":
+        return file
+    path = folder / "standard-input"
+    with path.open("wb") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+    return path
 
 
 def gzipped(path: Path) -> bool:
