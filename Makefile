@@ -36,7 +36,7 @@ types: $(READY)
 # On both cores what is about values; alone what runs real environments, whose races and budgets it would disturb.
 ALONE := tests/local tests/scenarios tests/faults
 pytest: $(READY)
-	@$(BIN)/pytest -n 2 --dist loadgroup $(filter-out $(ALONE) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(ARGS)
+	@$(BIN)/pytest -n 2 $(filter-out $(ALONE) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(ARGS)
 	@$(BIN)/pytest $(ALONE) $(ARGS)
 
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
