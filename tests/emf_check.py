@@ -8,6 +8,8 @@ from typing import Any
 
 import jsonschema
 
+VALUES = 100
+"""Of one metric in one document, at most (EMF specification)."""
 SCHEMA = json.loads(Path(__file__).with_name("emf.schema.json").read_text())
 
 
@@ -21,7 +23,10 @@ def valid_emf(line: str) -> dict[str, Any]:
                 assert isinstance(document[name], str), name
                 assert 1 <= len(document[name]) <= 1024, name
         for metric in directive["Metrics"]:
-            assert isinstance(document[metric["Name"]], int | float), metric["Name"]
+            values = document[metric["Name"]]
+            values = values if isinstance(values, list) else [values]
+            assert 1 <= len(values) <= VALUES, metric["Name"]
+            assert all(isinstance(value, int | float) for value in values), metric["Name"]
     return document
 
 

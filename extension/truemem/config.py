@@ -16,7 +16,7 @@ PREFIX = b"TRUEMEM_"
 
 NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "HOLD_BUDGET"),
-    *("OOM_SCORE_ADJ", "JOURNAL", "LOG_LEVEL"),
+    *("OOM_SCORE_ADJ", "JOURNAL", "AGGREGATE", "LOG_LEVEL"),
 )
 """All settings there are."""
 
@@ -34,6 +34,7 @@ class Config:
     """Settings of one sidecar, from the environment it was started with."""
 
     __slots__ = (
+        "aggregate_s",
         "cpu_budget",
         "dimensions",
         "enabled",
@@ -89,6 +90,8 @@ class Config:
         """What the function's processes get at least, so that they die before us if memory runs out; 0: as it is."""
         self.journal: bool = setting("JOURNAL", switch.parse, True, "true or false")
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
+        self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
+        """For so long ordinary invocations wait for others, to share a line of up to 100; 0: each has its own."""
         self.log_level: str = setting(
             "LOG_LEVEL",
             lambda text: _choice(text, ("debug", "info", "warn", "error", "off")),
@@ -140,6 +143,13 @@ def _score(text: str) -> int:
     if not 0 <= score <= 1000:
         raise ValueError
     return score
+
+
+def _seconds(text: str) -> int:
+    seconds = 0 if text.lower() == "off" else int(text)
+    if not 0 <= seconds <= 300:
+        raise ValueError
+    return seconds
 
 
 def _namespace(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 from .minijson import dumps
-from .record import SCHEMA, metrics, properties
+from .record import METRICS, SCHEMA, metrics, properties
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 UNITS = {"MemoryDrift": "Kilobytes", "OutOfMemory": "Count"}
 """CloudWatch's units; of all others `Megabytes`."""
+
+VALUES = 100
+"""Of one metric in one line, at most."""
+
+NOTHING: Mapping[str, object] = {}
 
 
 def line(record: InvocationRecord, config: Config) -> str:
@@ -31,10 +36,17 @@ def line(record: InvocationRecord, config: Config) -> str:
 
 
 def document(
-    time_ms: int, values: Mapping[str, object], members: Mapping[str, object], config: Config, again: bool = False
+    time_ms: int,
+    values: Mapping[str, object],
+    members: Mapping[str, object],
+    config: Config,
+    again: bool = False,
+    columns: Mapping[str, object] = NOTHING,
 ) -> str:
     """The same from its parts: epoch ms, metrics and properties by name. `again`: it may have been written before, so
-    that CloudWatch must not make metrics of it."""
+    that CloudWatch must not make metrics of it. `columns`: metrics with several values each, and what belongs to them;
+    last, as Logs Insights finds the first 200 members of a line ("Supported logs and discovered fields")."""
+    named = [*values, *(name for name in columns if name in METRICS)]
     metadata: dict[str, object] = {
         "_aws": {
             "Timestamp": time_ms,
@@ -42,7 +54,7 @@ def document(
                 {
                     "Namespace": config.namespace,
                     "Dimensions": [["FunctionName", *config.dimensions]],
-                    "Metrics": [{"Name": name, "Unit": UNITS.get(name, "Megabytes")} for name in values],
+                    "Metrics": [{"Name": name, "Unit": UNITS.get(name, "Megabytes")} for name in named],
                 }
             ],
         }
@@ -57,6 +69,7 @@ def document(
         "level": config.level,
         "schema": SCHEMA,
     }
+    made.update(columns)
     if config.level != "INFO":  # Lambda takes a line without a timestamp for INFO, whatever its level says
         made["timestamp"] = rfc3339(time_ms)
     return dumps(made)

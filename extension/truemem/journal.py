@@ -17,9 +17,10 @@ PAGE = 4096
 SLOTS = 18
 """Closed records at once: one more than the ledger lets wait."""
 FIRST = 3
+"""Page 0 of the file: the environment's history. Pages 1 and 2, by turns: the invocation that runs, written before the
+one before it is closed. Then a page, or slot, for each record that is closed and not yet printed."""
 SIZE = (FIRST + SLOTS) * PAGE
-"""Of the file. Page 0: the environment's history. Pages 1 and 2, by turns: the invocation that runs, written before the
-one before it is closed. Then a page for each record that is closed and not yet printed."""
+"""Of a file with so many slots."""
 
 CURVE = PAGE // 2
 """Offset of the curve in the page of an invocation that runs."""
@@ -57,10 +58,12 @@ class Entry:
 class Journal:
     """The file, open and locked by this process; or nothing, if `path` is "" or cannot be had."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, slots: int = SLOTS) -> None:
         self._path = path
+        self._size = (FIRST + slots) * PAGE
+        self._slots = slots
         self._descriptor = -1
-        self._free = list(range(SLOTS))
+        self._free = list(range(slots))
         self.problem = ""
         """Why there is no journal, or not any more."""
         self.history = b""
@@ -117,8 +120,8 @@ class Journal:
     def forget(self) -> None:
         """What is in it is another environment's."""
         self.history, self.running, self.records = b"", [], []
-        self._free = list(range(SLOTS))
-        for page in range(FIRST + SLOTS):
+        self._free = list(range(self._slots))
+        for page in range(FIRST + self._slots):
             self._put(page * PAGE, b"")
 
     def remove(self) -> None:
@@ -140,7 +143,7 @@ class Journal:
             posix.unlink(path)
         if self._descriptor < 0:
             self._descriptor = posix.open(path, flags | posix.O_CREAT | posix.O_EXCL, 0o600)
-            posix.posix_fallocate(self._descriptor, 0, SIZE)
+            posix.posix_fallocate(self._descriptor, 0, self._size)
             self._lock()
             return
         self._lock()
@@ -153,7 +156,7 @@ class Journal:
             and not about.st_mode & 0o077
             and about.st_uid == posix.geteuid()
             and about.st_nlink == 1
-            and about.st_size == SIZE
+            and about.st_size == self._size
         )
 
     def _lock(self) -> None:
@@ -166,13 +169,13 @@ class Journal:
             raise
 
     def _read(self) -> None:
-        pages = posix.pread(self._descriptor, SIZE, 0)
+        pages = posix.pread(self._descriptor, self._size, 0)
         self.history = _line(pages, 0, PAGE)
         for page in (PAGE, 2 * PAGE):
             running = _line(pages, page, page + CURVE)
             if running:
                 self.running.append(Entry(running, _line(pages, page + CURVE, page + PAGE)))
-        for slot in range(SLOTS):
+        for slot in range(self._slots):
             text = _line(pages, _at(slot), _at(slot) + PAGE)
             if text[:1] in (WAITING, PRINTING):
                 self.records.append((slot, Entry(text[1:], may_repeat=text[:1] == PRINTING)))

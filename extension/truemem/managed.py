@@ -225,7 +225,7 @@ class Managed:
         self._print(self._requests.overdue(time.time_ns()))
         if not self._cutter.gone:  # else the environment ends, and SHUTDOWN will say why
             self._print(self._requests.ended(self._seen_ns))
-        self._publisher.flush()
+        self._publisher.flush(time.time_ns() // MS)
 
     def _print(self, requests: list[Request]) -> None:
         if not requests:

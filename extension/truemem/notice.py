@@ -29,7 +29,8 @@ def notice(
     log(
         "info",
         f"method={method} function processes={len(table.function())} environment={surroundings.source} "
-        f"telemetry={telemetry} hold={hold} limit={config.memory_mib or 'unknown'} MiB",
+        f"telemetry={telemetry} hold={hold} limit={config.memory_mib or 'unknown'} MiB"
+        + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else ""),
     )
     for problem in problems, table.oom_score_refused():
         if problem:

@@ -7,6 +7,10 @@ import select
 
 from .journal import Journal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 BACKLOG = 256
 """Lines kept while stdout takes none, about 256 KiB; beyond that the oldest is dropped, and counted."""
 
@@ -20,23 +24,23 @@ class Output:
     def __init__(self, descriptor: int = 1, journal: Journal | None = None) -> None:
         self._journal = journal or Journal("")
         self._descriptor = descriptor
-        self._backlog: list[tuple[bytes, int | None, int]] = []
-        """Lines, the slots in which the journal has them, and how many others each says were lost."""
+        self._backlog: list[tuple[bytes, Sequence[int], int]] = []
+        """Lines, the slots in which the journal has them, and how much more than a line is lost with each."""
         self._offset = 0
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
         self.dropped = 0
         """Lines lost so far."""
 
-    def put(self, line: str, slot: int | None = None, tells: int = 0) -> None:
-        """Write the line now if stdout takes it, else keep it. The journal's `slot` is freed when it is out. The line
-        `tells` of so many others that were lost: if it is lost as well, they are to be told again."""
+    def put(self, line: str, slots: Sequence[int] = (), tells: int = 0) -> None:
+        """Write the line now if stdout takes it, else keep it. The journal's `slots` are freed when it is out. The line
+        `tells` of so many others, lost before or in it: if it is lost as well, they are to be told (again)."""
         if len(self._backlog) >= BACKLOG:
             # Not the first one if it is half written: its end must follow its beginning.
             _, oldest, told = self._backlog.pop(1 if self._offset else 0)
             self._out(oldest)
             self.dropped += 1 + told
-        self._backlog.append((line.encode() + b"\n", slot, tells))
+        self._backlog.append((line.encode() + b"\n", slots, tells))
         self.flush()
 
     def flush(self, wait_ms: int = 0) -> bool:
@@ -45,9 +49,10 @@ class Output:
             ready = self._poll.poll(wait_ms)
             if not ready:
                 return False
-            line, slot, tells = self._backlog[0]
-            if slot is not None and not self._offset:
-                self._journal.printing(slot)
+            line, slots, tells = self._backlog[0]
+            if not self._offset:
+                for slot in slots:
+                    self._journal.printing(slot)
             try:
                 self._offset += posix.write(self._descriptor, line[self._offset : self._offset + PIPE_BUF])
             except BlockingIOError:
@@ -56,11 +61,11 @@ class Output:
                 self._offset = len(line)
                 self.dropped += 1 + tells
             if self._offset >= len(line):
-                self._out(slot)
+                self._out(slots)
                 del self._backlog[0]
                 self._offset = 0
         return True
 
-    def _out(self, slot: int | None) -> None:
-        if slot is not None:
+    def _out(self, slots: Sequence[int]) -> None:
+        for slot in slots:
             self._journal.printed(slot)

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .aggregate import Aggregate
     from .config import Config
     from .history import History
     from .journal import Journal
@@ -35,6 +36,7 @@ class Publisher:
         self._lost_elsewhere = lost_elsewhere
         self._ledger = Ledger(reports)
         self._output = Output(journal=journal)
+        self._aggregate = _aggregate(config.aggregate_s)
         self._lost = 0
         self._told = 0
 
@@ -58,7 +60,7 @@ class Publisher:
     def recover(self, kills: int) -> None:
         """Print what an earlier process of the environment has left, `kills` OOM kills ago: marked, and once."""
         for slot, text in recovery.lines(self._journal, self._history, self._config, kills):
-            self._output.put(text, slot)
+            self._output.put(text, _slots(slot))
         self._journal.remember(self._history.text())
 
     def current(self) -> InvocationRecord | None:
@@ -117,10 +119,13 @@ class Publisher:
         """Print everything there is: the environment ends."""
         for record in self._ledger.rest():
             self.print_one(record)
+        self._print_together()
         self._output.flush(wait_ms=100)
 
-    def flush(self) -> None:
-        """Write what stdout did not take before."""
+    def flush(self, now_ms: int) -> None:
+        """Write what has waited for long enough at epoch `now_ms`, and what stdout did not take before."""
+        if self._aggregate is not None and self._aggregate.overdue(now_ms):
+            self._print_together()
         self._output.flush()
 
     def print_one(self, record: InvocationRecord) -> None:
@@ -134,7 +139,19 @@ class Publisher:
         record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
         self._history.mark_mib = record.max_memory_used_mib or self._history.mark_mib
         self._judge(record)
-        self._output.put(line(record, self._config), record.slot, record.dropped)
+        if self._aggregate is not None and self._aggregate.wants(record):
+            if not self._aggregate.fits(record):
+                self._print_together()
+            self._aggregate.add(record)
+        else:
+            self._print_together()
+            self._output.put(line(record, self._config), _slots(record.slot), record.dropped)
+
+    def _print_together(self) -> None:
+        """Those that wait for their common line."""
+        if self._aggregate:
+            count, slots = len(self._aggregate), self._aggregate.slots
+            self._output.put(self._aggregate.take(self._config), slots, count - 1)
 
     def _judge(self, record: InvocationRecord) -> None:
         """Leak or not, so far: told with some of the lines."""
@@ -150,3 +167,15 @@ class Publisher:
         if last or due:
             others_kib = record.sidecar + sum(record.extensions.values())
             record.drift = drift.document(self._config.memory_mib * 1024 - record.peak.estimate - others_kib)
+
+
+def _aggregate(seconds: int) -> Aggregate | None:
+    if not seconds:
+        return None
+    from .aggregate import Aggregate  # read only where it is wanted
+
+    return Aggregate(seconds)
+
+
+def _slots(slot: int | None) -> tuple[int, ...]:
+    return () if slot is None else (slot,)

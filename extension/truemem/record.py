@@ -60,6 +60,7 @@ MEMBERS = (
     "mayRepeat",
     "reportMissing",
     "dropped",
+    "aggregate",
     "level",
     "timestamp",
     "schema",

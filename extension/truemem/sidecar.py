@@ -338,7 +338,7 @@ class Sidecar:
             self._look(spent_before)
         if self._holder.hold and not self._recorder.last_sample:
             self._let_go()  # the function has ended
-        self._publisher.flush()
+        self._publisher.flush(time.time_ns() // MS)
         done = time.monotonic_ns()
         if self._invocations:
             self._spent = time.process_time_ns()

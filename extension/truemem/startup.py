@@ -8,8 +8,9 @@ import posix
 
 from .cgroup import Level
 from .config import Config
+from .emf import VALUES
 from .history import History
-from .journal import Journal, path_in
+from .journal import SLOTS, Journal, path_in
 from .lambda_api import MANAGED_SCHEMA, TELEMETRY_SCHEMA, ApiError, LambdaApi
 from .listener import Listener
 from .log import log, set_level
@@ -45,7 +46,8 @@ def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool) -
         return
     watch = RuntimeWatch(table, proc, wanted=config.hold != "always")
     kills = OomKills(level)
-    journal = Journal(path_in(posix.environ, name) if config.journal else "")
+    slots = SLOTS + (VALUES if config.aggregate_s else 0)
+    journal = Journal(path_in(posix.environ, name) if config.journal else "", slots)
     history = _history(journal, proc)
     killed = kills.since(history.kills)
     history.kills = kills.seen

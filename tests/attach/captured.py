@@ -44,6 +44,7 @@ RUNS = {
     "child": Run({}, [{"do": "child", "mib": 30, "ms": 60}, {"mib": 5, "ms": 20}]),
     "race": Run({"extension_lead_us": 0}, [{"do": "spike", "mib": 20, "ms": 1}] * 10),
     "garbage": Run({"garbage": True, "freeze": "off"}, [{"ms": 20}] * 3),
+    "hot": Run({"truemem": {"TRUEMEM_AGGREGATE": "60"}}, [{"mib": 60 if n == 70 else 1, "ms": 1} for n in range(130)]),
     "no telemetry": Run({"telemetry": 202}, [{"mib": 5, "ms": 20}] * 2),
 }
 
@@ -60,7 +61,8 @@ def live(run: Run) -> list[LogEvent]:
             extension.chmod(0o755)
             extensions.append(extension)
         garbage = settings.pop("garbage", False)
-        with Environment(extensions=extensions, environment={"TRUEMEM_LOG_LEVEL": "info"}, **settings) as environment:
+        environ = {"TRUEMEM_LOG_LEVEL": "info", **settings.pop("truemem", {})}
+        with Environment(extensions=extensions, environment=environ, **settings) as environment:
             for event in run.events:
                 environment.attempt(**event)
                 if garbage:

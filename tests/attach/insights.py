@@ -7,6 +7,7 @@ leaves nothing of that kind to the service.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -50,14 +51,15 @@ class LogEvent(NamedTuple):
 
 
 def discovered(event: LogEvent) -> Row:
-    """The fields that Logs Insights finds in an event: its own, and those of JSON, with dots for what is nested."""
+    """The fields that Logs Insights finds in an event: its own, and those of JSON, with dots for what is nested; not
+    more than 200 ("Supported logs and discovered fields")."""
     row: Row = {"@timestamp": event.time_ms, "@message": event.message, "@logStream": event.stream}
     try:
         document = json.loads(event.message)
     except ValueError:
         return row
     if isinstance(document, dict):
-        row.update(flattened(document))
+        row.update(itertools.islice(flattened(document).items(), 200))
     return row
 
 

@@ -39,8 +39,7 @@ def emf(number: int, current: float, peak: float, **members: Any) -> str:
 
 
 def seen(number: int, current: float, peak: float, **members: Any) -> Seen:
-    line = parse_event(emf(number, current, peak, **members))
-    assert line is not None
+    (line,) = parse_event(emf(number, current, peak, **members))
     return Seen(number, line)
 
 

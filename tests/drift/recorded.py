@@ -46,8 +46,7 @@ def run(name: str, invocations: int = INVOCATIONS) -> list[Line]:
             made = environment.local.invoke({"n": number})
             assert made.function_error is None, made.payload
         environment.local.stop()
-        lines = [parse_event(text) for text in environment.local.extension_stdout(environment.name)]
-    return [line for line in lines if line is not None]
+        return [line for text in environment.local.extension_stdout(environment.name) for line in parse_event(text)]
 
 
 def _file(name: str) -> Path:

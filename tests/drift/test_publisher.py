@@ -37,7 +37,7 @@ class Printed:
         window.stopped_raced = raced
         record.peak, record.closed_by = peak(window), closed_by
         self._publisher.print_one(record)
-        self._publisher.flush()
+        self._publisher.flush(record.time_ms)
         line: dict[str, Any] = json.loads(self._capfd.readouterr().out)
         return line
 

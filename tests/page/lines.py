@@ -69,7 +69,7 @@ def spiked(invocations: int, at: int, peak: float = 400.0) -> list[float]:
 
 
 def parsed(lines: Iterable[str | Line]) -> list[Line]:
-    return [made for text in lines if (made := text if isinstance(text, Line) else parse_event(text)) is not None]
+    return [made for text in lines for made in ([text] if isinstance(text, Line) else parse_event(text))]
 
 
 def recorded(peaks: Iterable[float]) -> Iterator[Line]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.lines import points, read
 from truemem_workbench.local.errors import BadInput
-from truemem_workbench.report.sources import kind_of
+from truemem_workbench.report.sources import kind_of, parsed_event
 from truemem_workbench.report.store import Store
 
 from tests.attach.captured import FILE as CAPTURED
@@ -86,7 +86,8 @@ def test_every_form_has_the_same_lines(form: str, packed: bool, tmp_path: Path) 
 def test_the_captured_logs_of_real_runs_are_read_whole() -> None:
     lines = list(read([CAPTURED]))
 
-    assert len(lines) == sum('"schema"' in each for each in CAPTURED.read_text().splitlines())
+    printed = [parsed_event(each) or {} for each in CAPTURED.read_text().splitlines() if '"schema"' in each]
+    assert len(lines) == sum(each.get("aggregate", {}).get("invocations", 1) for each in printed)
     assert all(each.function and each.function_version and each.time_ms for each in lines)
 
 

@@ -52,6 +52,8 @@ class Log:
     """What a log says of the sidecar."""
 
     lines: int = 0
+    invocations: int = 0
+    """That they tell of: one can be that of many."""
     methods: Counter[str] = field(default_factory=Counter)
     raced: int = 0
     without_report: int = 0
@@ -169,9 +171,11 @@ def read(events: Iterable[str]) -> Log:
 
     log = Log()
     for event in events:
-        line = parse_event(event)
-        if line is not None:
+        lines = parse_event(event)
+        for line in lines:
             _count(log, line)
+        if lines:
+            log.lines += 1
         elif report := _REPORT.search(event):
             log.reports.add(next(filter(None, report.groups())))
         elif re.search(r"EXTENSION\s+Name: truemem\b", event) or (
@@ -188,7 +192,7 @@ def read(events: Iterable[str]) -> Log:
 
 
 def _count(log: Log, line: Line) -> None:
-    log.lines += 1
+    log.invocations += 1
     log.methods[line.method or "none"] += 1
     log.raced += line.raced
     log.without_report += line.report_missing
@@ -210,20 +214,21 @@ def of_log(log: Log) -> Iterator[Finding]:
     if not log.lines:
         yield _silent(log)
         return
-    yield Finding("ok", f"{log.lines:,} lines of the sidecar.")
+    shared = f", of {log.invocations:,} invocations" if log.invocations > log.lines else ""
+    yield Finding("ok", f"{log.lines:,} lines of the sidecar{shared}.")
     measured = sum(log.methods.values()) - log.methods["none"]
     for method, count in log.methods.most_common():
         if method in METHODS:
             yield _of_method(method, count, measured)
     if log.methods["none"]:
         yield Finding("note", f"{log.methods['none']:,} lines have no peak: the function's processes were not seen.")
-    if log.raced > MANY * log.lines:
+    if log.raced > MANY * log.invocations:
         yield Finding(
             "note",
             f"{log.raced:,} peaks are intervals: the function ran before the window was open.",
             "TRUEMEM_HOLD=auto makes them exact, for 1 % of the billed time at most (docs/how-it-measures.md).",
         )
-    if log.without_report > MANY * log.lines:
+    if log.without_report > MANY * log.invocations:
         yield Finding(
             "note",
             f"{log.without_report:,} lines have no mark and no status: telemetry did not come.",

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from .aggregate import spread
 from .drift import Point
-from .records import Record, parse_line
+from .records import Record, record_of
 from .report.sources import events, is_line, parsed_event
 
 
@@ -44,40 +45,38 @@ def read(paths: Iterable[Path]) -> Iterator[Line]:
     repeats: dict[tuple[str, str | None, int | None], Line] = {}
     for path in paths:
         for event in events(path):
-            line = parse_event(event)
-            if line is None:
-                continue
-            key = (line.environment, line.request_id, line.invocation)
-            if line.may_repeat:
-                repeats[key] = line  # the first one may still come
-            elif key not in seen:
-                seen.add(key)
-                yield line
+            for line in parse_event(event):
+                key = (line.environment, line.request_id, line.invocation)
+                if line.may_repeat:
+                    repeats[key] = line  # the first one may still come
+                elif key not in seen:
+                    seen.add(key)
+                    yield line
     for key, line in repeats.items():
         if key not in seen:
             yield line
 
 
-def parse_event(event: str) -> Line | None:
-    """The sidecar's line in a log event, or None if it is somebody else's."""
+def parse_event(event: str) -> list[Line]:
+    """The sidecar's line in a log event, one for each of its invocations; nothing if it is somebody else's."""
     if '"schema"' not in event:
-        return None
+        return []
     document = parsed_event(event)
     if document is None or not is_line(document):
-        return None
-    may_repeat = "_aws" not in document
-    record = parse_line(json.dumps({"_aws": {}, **document}))
-    if record is None:
-        return None
+        return []
+    return [_line(one) for one in spread(document)]
+
+
+def _line(document: Mapping[str, Any]) -> Line:
     metadata = document.get("_aws")
     time_ms = metadata.get("Timestamp") if isinstance(metadata, dict) else None
     return Line(
-        **vars(record) | {"members": document},
+        **vars(record_of(document)),
         function=_text(document.get("FunctionName")),
         function_version=_text(document.get("functionVersion")),
         tenant_id=_text(document.get("tenantId")),
         time_ms=float(time_ms) if isinstance(time_ms, int | float) else None,
-        may_repeat=may_repeat,
+        may_repeat="_aws" not in document,
     )
 
 

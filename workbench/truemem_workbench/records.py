@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .aggregate import spread
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
@@ -72,6 +74,11 @@ def parse_line(text: str) -> Record | None:
 
     Lenient: a member that is absent or of another type is None. Never raises.
     """
+    line = _document(text)
+    return None if line is None else record_of(line)
+
+
+def _document(text: str) -> Mapping[str, Any] | None:
     try:
         line = json.loads(text)
     except ValueError:
@@ -79,6 +86,11 @@ def parse_line(text: str) -> Record | None:
     # `PeakRSS` is absent when nothing could be measured; `schema` is on every line of ours
     if not isinstance(line, dict) or "_aws" not in line or not line.keys() & {"PeakRSS", "schema"}:
         return None
+    return line
+
+
+def record_of(line: Mapping[str, Any]) -> Record:
+    """The record in a line's JSON object."""
     holders = _object(line, "holders")
     return Record(
         request_id=_text(line, "requestId"),
@@ -112,8 +124,8 @@ def parse_line(text: str) -> Record | None:
 
 
 def parse_lines(lines: Iterable[str]) -> list[Record]:
-    """The records among `lines`, in their order."""
-    return [record for record in map(parse_line, lines) if record is not None]
+    """The records among `lines`, in their order, one for each invocation."""
+    return [record for line in lines if (document := _document(line)) for record in map(record_of, spread(document))]
 
 
 def _number(line: Mapping[str, Any], name: str) -> float | None:

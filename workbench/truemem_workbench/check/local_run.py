@@ -99,7 +99,7 @@ class Run:
     def _seen(self) -> list[Seen]:
         by_request: dict[str | None, Line] = {}
         for text in self._local.extension_stdout(SIDECAR):
-            if line := parse_event(text):
+            for line in parse_event(text):
                 by_request.setdefault(line.request_id, line)
         numbered = enumerate(self._invocations, 1)
         return [Seen(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]

@@ -65,9 +65,9 @@ class Remote:
     def take(self, texts: Sequence[str]) -> None:
         """The lines among `texts`."""
         for text in texts:
-            line = parse_event(text)
-            if line is not None and line.request_id is not None:
-                self.lines.setdefault(line.request_id, line)
+            for line in parse_event(text):
+                if line.request_id is not None:
+                    self.lines.setdefault(line.request_id, line)
 
     def seen(self) -> list[Seen]:
         numbered = enumerate(self.requests, 1)

@@ -39,7 +39,7 @@ SELECT environment, any_value(function) AS function, any_value(version) AS versi
         FILTER (held_truemem IS NOT NULL AND closed_by <> 'shutdown') AS holders,
     max_by(heap, invocation, 20) FILTER (heap IS NOT NULL) AS heaps,
     coalesce(sum(ceil(duration_ms)), 0) AS billed_ms, count(duration_ms) AS billed,
-    arg_max(request, peak)::VARCHAR AS peak_request,
+    arg_max(request, (peak, -invocation)) FILTER (peak IS NOT NULL)::VARCHAR AS peak_request,
     min_by(request::VARCHAR, invocation, 10) FILTER (out_of_memory AND request IS NOT NULL) AS killed,
     histogram(coalesce(method, 'none')) AS methods, count(*) FILTER (report_missing OR dropped) AS lost
 FROM batch GROUP BY environment ORDER BY environment

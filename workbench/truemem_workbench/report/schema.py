@@ -44,56 +44,90 @@ _SHAPE = json.dumps(
         "holders": {"truemem": "DOUBLE", "function": "DOUBLE", "extensions": "MAP(VARCHAR, DOUBLE)"},
         "rss": {"anon": "DOUBLE"},
         "heap": {"inUse": "DOUBLE", "held": "DOUBLE", "mapped": "DOUBLE"},
+        "aggregate": {"invocations": "BIGINT"},
     }
 )
 
 
-def _mib(member: str, name: str) -> str:
-    return f"try_cast(m.{member} AS FLOAT) AS {name}"
-
-
-def _flag(member: str, name: str) -> str:
-    return f"coalesce(m.{member}, false) AS {name}"
-
-
-_SELECTED = ",\n".join(
-    (
-        # the hash stands for both names: 8 bytes to sort and to join by, where a log stream has 60
-        "hash(m.FunctionName, m.environmentId) AS environment",
-        "m.FunctionName AS function",
-        # NULL: somebody else's line. Not left out by a WHERE: DuckDB would parse the line twice, once for that
-        "CASE WHEN m.schema IS NOT NULL THEN m.environmentId END AS environment_id",
-        "m IS NOT NULL AS readable",
-        "m.functionVersion AS version",
-        "try_cast(m.requestId AS UUID) AS request",
-        "try_cast(m.invocation AS BIGINT) AS invocation",
-        'coalesce(m._aws."Timestamp", epoch_ms(try_cast(m."timestamp" AS TIMESTAMP))) AS time_ms',
-        _mib("PeakRSS", "peak"),
-        _mib("CurrentRSS", '"current"'),
-        _mib("MaxMemoryUsed", "mark"),
-        _mib("peakUpper", "upper"),
-        _mib("baselineRSS", "baseline"),
-        _mib("initPeakRSS", "init_peak"),
-        _mib("memoryLimit", "size"),
-        _mib("durationMs", "duration_ms"),
-        _mib("holders.truemem", "held_truemem"),
-        _mib('holders."function"', "held_function"),
-        "m.holders.extensions AS held_extensions",
-        "CASE WHEN m.heap.held IS NOT NULL THEN {'heap': m.heap, 'rss': m.rss, 'processes': m.processes} END AS heap",
-        "m.status AS status",
-        "m.errorType AS error_type",
-        "m.method AS method",
-        "coalesce(m.closedBy, '') AS closed_by",
-        "coalesce(m.OutOfMemory > 0, false) AS out_of_memory",
-        "coalesce(m.coldStart, false) OR coalesce(m.suppressedInit, false) AS begins",
-        _flag("raced", "raced"),
-        _flag("recovered", "recovered"),
-        _flag("mayRepeat", "may_repeat"),
-        _flag("reportMissing", "report_missing"),
-        "m.dropped IS NOT NULL AS dropped",
-    )
+_ARRAYS = json.dumps(
+    {
+        **{key: ["DOUBLE"] for key in ("PeakRSS", "CurrentRSS", "MaxMemoryUsed")},
+        "aggregate": {
+            "requestId": "VARCHAR",
+            **{key: ["BIGINT"] for key in ("invocation", "startMs", "raced")},
+            **{key: ["DOUBLE"] for key in ("durationMs", "peakUpper")},
+        },
+    }
 )
-COLUMNS = f"{_SELECTED} FROM (SELECT json_transform('{{}}', '{_SHAPE}') AS m)"
+"""What a line of many invocations has of each."""
+
+
+def _mib(member: str) -> str:
+    return f"try_cast(m.{member} AS FLOAT)"
+
+
+def _flag(member: str) -> str:
+    return f"coalesce(m.{member}, false)"
+
+
+_COLUMNS = {
+    # the hash stands for both names: 8 bytes to sort and to join by, where a log stream has 60
+    "environment": "hash(m.FunctionName, m.environmentId)",
+    "function": "m.FunctionName",
+    # NULL: somebody else's line. Not left out by a WHERE: DuckDB would parse the line twice, once for that
+    "environment_id": "CASE WHEN m.schema IS NOT NULL THEN m.environmentId END",
+    "readable": "m IS NOT NULL",
+    "version": "m.functionVersion",
+    "request": "try_cast(m.requestId AS UUID)",
+    "invocation": "try_cast(m.invocation AS BIGINT)",
+    "time_ms": 'coalesce(m._aws."Timestamp", epoch_ms(try_cast(m."timestamp" AS TIMESTAMP)))',
+    "peak": _mib("PeakRSS"),
+    "current": _mib("CurrentRSS"),
+    "mark": _mib("MaxMemoryUsed"),
+    "upper": _mib("peakUpper"),
+    "baseline": _mib("baselineRSS"),
+    "init_peak": _mib("initPeakRSS"),
+    "size": _mib("memoryLimit"),
+    "duration_ms": _mib("durationMs"),
+    "held_truemem": _mib("holders.truemem"),
+    "held_function": _mib('holders."function"'),
+    "held_extensions": "m.holders.extensions",
+    "heap": "CASE WHEN m.heap.held IS NOT NULL THEN {'heap': m.heap, 'rss': m.rss, 'processes': m.processes} END",
+    "status": "m.status",
+    "error_type": "m.errorType",
+    "method": "m.method",
+    "closed_by": "coalesce(m.closedBy, '')",
+    "out_of_memory": "coalesce(m.OutOfMemory > 0, false)",
+    "begins": "coalesce(m.coldStart, false) OR coalesce(m.suppressedInit, false)",
+    "raced": _flag("raced"),
+    "recovered": _flag("recovered"),
+    "may_repeat": _flag("mayRepeat"),
+    "report_missing": _flag("reportMissing"),
+    "dropped": "m.dropped IS NOT NULL",
+    "many": "CASE WHEN m.aggregate IS NOT NULL THEN line END",
+}
+"""`many`: the line itself, where it is that of many invocations."""
+
+_OF_EACH = {
+    "request": "try_cast(string_split(a.aggregate.requestId, ' ')[place] AS UUID)",
+    "invocation": "a.aggregate.invocation[place]",
+    "time_ms": 'm._aws."Timestamp" + coalesce(a.aggregate.startMs[place], 0)',
+    "peak": "try_cast(a.PeakRSS[place] AS FLOAT)",
+    "current": "try_cast(a.CurrentRSS[place] AS FLOAT)",
+    "mark": "try_cast(a.MaxMemoryUsed[place] AS FLOAT)",
+    "upper": "try_cast(a.aggregate.peakUpper[place] AS FLOAT)",
+    "duration_ms": "try_cast(a.aggregate.durationMs[place] AS FLOAT)",
+    "raced": "coalesce(list_contains(a.aggregate.raced, place - 1), false)",
+    "many": "NULL",
+}
+_OF_THE_LAST = ("baseline", "held_truemem", "held_function", "held_extensions", "heap")
+
+
+def _selected(columns: dict[str, str]) -> str:
+    return ",\n".join(f'{expression} AS "{name}"' for name, expression in columns.items())
+
+
+COLUMNS = f"{_selected(_COLUMNS)} FROM (SELECT '' AS line, json_transform('{{}}', '{_SHAPE}') AS m)"
 """With names and types, of an empty line."""
 
 _TEXT = "CASE WHEN starts_with(line, '{') THEN line ELSE substr(line, strpos(line, '{')) END"
@@ -133,9 +167,22 @@ def found_in(source: str) -> str:
     """Lines that look like the sidecar's as COLUMNS: not `readable` where one is no JSON, without `environment_id`
     where it is not the sidecar's after all."""
     return f"""
-    SELECT {_SELECTED} FROM (
-        SELECT TRY(json_transform({_TEXT}, '{_SHAPE}')) AS m
+    SELECT {_selected(_COLUMNS)} FROM (
+        SELECT line, TRY(json_transform({_TEXT}, '{_SHAPE}')) AS m
         FROM {source} WHERE contains(line, '"schema"') AND contains(line, '"environmentId"')
+    )
+    """
+
+
+def spread() -> str:
+    """The lines of many invocations that were found, a row for each (see `truemem_workbench.aggregate`)."""
+    last = {name: f"CASE WHEN place = whole THEN {_COLUMNS[name]} END" for name in _OF_THE_LAST}
+    return f"""
+    SELECT {_selected({**_COLUMNS, **last, **_OF_EACH})} FROM (
+        SELECT m, a, len(a.aggregate.invocation) AS whole, unnest(generate_series(1, whole)) AS place FROM (
+            SELECT json_transform(text, '{_SHAPE}') AS m, json_transform(text, '{_ARRAYS}') AS a
+            FROM (SELECT {_TEXT} AS text FROM (SELECT many AS line FROM found WHERE many IS NOT NULL))
+        )
     )
     """
 
@@ -151,9 +198,11 @@ def told_in(source: str, name: str) -> str:
     wanted = _quoted(f'"{parts[-1]}"')
     ids = ", ".join(f"d ->> '$.{key}'" for key in _REQUEST_KEYS)
     return f"""
-    SELECT request, told FROM (
-        SELECT coalesce(try_cast(coalesce({ids}) AS UUID), try_cast(regexp_extract(line, '{_UUID}') AS UUID))
-            AS request,
+    SELECT try_cast(request AS UUID) AS request, told FROM (
+        SELECT unnest(coalesce(
+                string_split(d ->> '$.aggregate.requestId', ' '),
+                [coalesce(try_cast(coalesce({ids}) AS UUID)::VARCHAR, regexp_extract(line, '{_UUID}'))]
+            )) AS request,
             coalesce(d ->> {path}, d ->> {inner}) AS told
         FROM (SELECT line, TRY(CAST({_TEXT} AS JSON)) AS d FROM {source} WHERE contains(line, {wanted}))
     )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from ..local.errors import BadInput
-from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, told_in
+from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, spread, told_in
 from .sources import Kind, events, gzipped, kind_of
 
 MEMORY_MIB = 512
@@ -88,12 +88,13 @@ class Store:
             read(sum(path.stat().st_size for path, _ in group.files))
             for path in paths:
                 path.unlink()  # what was spread out takes room
+        self._db.execute(f"INSERT INTO found {spread()}")
         unreadable = self.value("SELECT count(*) FROM found WHERE NOT readable")
-        everything = self.value("SELECT count(environment_id) FROM found")
+        everything = self.value("SELECT count(environment_id) FROM found WHERE many IS NULL")
         # sorted, an environment is a short stretch of every column
         self._db.execute(
-            "CREATE TABLE line AS SELECT * FROM found WHERE contains(environment_id, $environment)"
-            " AND (time_ms >= $since OR time_ms IS NULL) ORDER BY environment",
+            "CREATE TABLE line AS SELECT * EXCLUDE (many) FROM found WHERE contains(environment_id, $environment)"
+            " AND many IS NULL AND (time_ms >= $since OR time_ms IS NULL) ORDER BY environment",
             {"since": since_ms or 0, "environment": environment or ""},
         )
         self._db.execute("DROP TABLE found")

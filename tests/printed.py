@@ -1,0 +1,46 @@
+"""Records without an environment, and what the publisher prints of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from truemem.config import Config
+from truemem.history import History
+from truemem.journal import Journal
+from truemem.procfs import Status
+from truemem.publisher import Publisher
+from truemem.record import InvocationRecord
+from truemem.window import Window, peak
+
+MIB = 1024
+BEGUN_MS = 1_700_000_000_000
+ENVIRON = {
+    b"AWS_LAMBDA_FUNCTION_NAME": b"orders",
+    b"AWS_LAMBDA_FUNCTION_VERSION": b"7",
+    b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512",
+}
+
+
+def record(number: int, held_mib: float, peak_mib: float = 0.0, *, raced: bool = False) -> InvocationRecord:
+    """Of an ordinary invocation, the environment's `number`, 100 ms after the one before; it has its report."""
+    made = InvocationRecord(f"00000000-0000-4000-8000-{number:012d}", number, BEGUN_MS + 100 * number)
+    held = round(held_mib * MIB)
+    made.window = window = Window(held, 0, True)
+    window.closing = [Status(max(held, round(peak_mib * MIB)), held, held, 0, 0, 1)]
+    window.started_raced, window.before = raced, 2 * held
+    made.closed, made.closed_by, made.peak = True, "next-invoke", peak(window)
+    made.status, made.duration_ms, made.max_memory_used_mib, made.report_came = "success", 12.5, 100, True
+    made.sidecar = 5 * MIB
+    return made
+
+
+def printed(
+    capfd: pytest.CaptureFixture[str], records: Iterable[InvocationRecord], environ: dict[bytes, bytes]
+) -> list[str]:
+    """The lines, in their order, when the environment has ended."""
+    publisher = Publisher(Config(ENVIRON | environ), True, History(), Journal(""), lambda: 0)
+    for each in records:
+        publisher.print_one(each)
+    publisher.print_rest()
+    return capfd.readouterr().out.splitlines()

@@ -1,0 +1,97 @@
+"""Lines of many invocations: to a reader they are the lines that each would have had."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from truemem_workbench.lines import points, read
+from truemem_workbench.records import parse_lines
+
+from tests.printed import printed, record
+from tests.report.conftest import Command
+from tests.report.written import log
+
+TOGETHER = {b"TRUEMEM_AGGREGATE": b"60"}
+ENVIRON = {b"TRUEMEM_PROPERTIES": b"model=7b"}
+STREAM = "2026/11/21/[7]a"
+
+
+@pytest.fixture
+def logs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[Path, Path]:
+    """250 invocations of an environment that grows: a line for each, and together."""
+
+    def made(environ: dict[bytes, bytes], name: str) -> Path:
+        records = []
+        for number in range(1, 251):
+            one = record(number, 90 + number / 20, 120 + number % 9 + 40 * (number == 77), raced=number % 50 == 3)
+            one.duration_ms = 10 + number / 8
+            records.append(one)
+        lines = printed(capfd, records, ENVIRON | environ)
+        return log(tmp_path, (json.dumps(json.loads(each) | {"environmentId": STREAM}) for each in lines), name)
+
+    return made({}, "alone.log"), made(TOGETHER, "together.log")
+
+
+def test_the_verdict_gets_the_same_points(logs: tuple[Path, Path]) -> None:
+    alone, together = ([*read([path])] for path in logs)
+    assert points(alone) == points(together)
+    assert [(each.request_id, each.duration_ms, each.peak_upper, each.max_memory_used) for each in alone] == [
+        (each.request_id, each.duration_ms, each.peak_upper, each.max_memory_used) for each in together
+    ]
+    assert len(parse_lines(logs[1].read_text().splitlines())) == len(together) == 250
+
+
+@pytest.mark.parametrize("more", [(), ("--by", "model"), ("--since", "2023-11-14T22:13:35Z")])
+def test_a_report_says_the_same(more: tuple[str, ...], logs: tuple[Path, Path], truemem: Command) -> None:
+    alone, together = (truemem("report", path, "--json", *more).document for path in logs)
+    assert len(logs[1].read_text().splitlines()) == 3
+    assert alone["lines"] == together["lines"] > 0
+    assert alone["elsewhere"] == together["elsewhere"]
+    for part in (*alone["parts"], *together["parts"]):
+        # what an invocation found is on no common line
+        del part["added_p50"], part["left_mean"], part["left_sum"]
+    assert alone == together
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["raw", "sam logs"])
+def test_it_is_found_in_what_sam_logs_prints(indent: int | None, logs: tuple[Path, Path], tmp_path: Path) -> None:
+    texts = [json.dumps(json.loads(each), indent=indent) for each in logs[1].read_text().splitlines()]
+    path = log(tmp_path, (f"{STREAM} 2026-11-21T12:00:00.123000+00:00 {text}" for text in texts), "sam.log")
+    assert [*read([path])] == [*read([logs[1]])]
+
+
+def test_one_that_may_repeat_counts_once(logs: tuple[Path, Path], tmp_path: Path, truemem: Command) -> None:
+    """The process was killed while it printed them together: the next one cannot know, and tells of each again."""
+    alone, together = logs
+    again = []
+    for text in alone.read_text().splitlines()[:100]:
+        document = json.loads(text) | {"recovered": True, "mayRepeat": True}
+        del document["_aws"]
+        again.append(json.dumps(document))
+    both = log(tmp_path, [*together.read_text().splitlines(), *again], "both.log")
+    assert len([*read([both])]) == 250
+    report = truemem("report", both, "--json").document
+    assert report["environments"][0]["peaks"]["invocations"] == 250
+    assert report["repeated"] == 100
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [
+        {},
+        {"requestId": 7},
+        {"requestId": "a b", "invocation": "x", "startMs": [None], "durationMs": {}, "raced": [9]},
+        {"requestId": "", "invocation": []},
+        {"requestId": "a", "invocation": [1, 2, 3]},
+    ],
+)
+def test_columns_of_another_kind_harm_nothing(
+    aggregate: object, logs: tuple[Path, Path], tmp_path: Path, truemem: Command
+) -> None:
+    *_, last = logs[0].read_text().splitlines()
+    odd = json.dumps(json.loads(last) | {"aggregate": aggregate, "invocation": 251})
+    path = log(tmp_path, [*logs[0].read_text().splitlines(), odd], "odd.log")
+    assert 250 <= len([*read([path])]) <= 252
+    assert truemem("report", path, "--json").document["environments"][0]["verdict"]["name"] == "growing"

@@ -1,0 +1,151 @@
+"""Many ordinary invocations in one line: what of each is told, what has a line of its own, how long it may wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from truemem.aggregate import Aggregate
+from truemem.out_of_memory import KERNEL, Ending
+from truemem.record import MEMBERS, InvocationRecord
+from truemem_workbench.aggregate import OF_THE_LAST, spread
+
+from tests.emf_check import VALUES, valid_emf
+from tests.printed import BEGUN_MS, printed, record
+
+ON = {b"TRUEMEM_AGGREGATE": b"60"}
+
+Capture = pytest.CaptureFixture[str]
+
+
+def numbers(line: str) -> list[int]:
+    """Of the invocations that it tells of."""
+    return [one["invocation"] for one in spread(json.loads(line))]
+
+
+def test_a_hundred_are_one_line_a_fifth_as_long(capfd: Capture) -> None:
+    hundred = [record(number, 90 + number / 7, 100 + number / 3) for number in range(1, 101)]
+    (together,) = printed(capfd, hundred, ON)
+    alone = printed(capfd, hundred, {})
+    assert len(valid_emf(together)["PeakRSS"]) == len(alone) == VALUES
+    assert len(together) < len("".join(alone)) / 5
+    assert set(json.loads(together)) <= set(MEMBERS)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    made=st.lists(
+        st.tuples(
+            st.floats(1, 400), st.floats(0, 500), st.booleans(), st.integers(0, 50_000), st.sampled_from(["", "t"])
+        ),
+        min_size=1,
+        max_size=130,
+    )
+)
+def test_taken_apart_it_is_the_lines_that_each_would_have_had(capfd: Capture, made: list[Any]) -> None:
+    records, time_ms = [], BEGUN_MS
+    for number, (held, high, raced, later_ms, tenant) in enumerate(made, 1):
+        one = record(number, held, high, raced=raced)
+        one.time_ms = time_ms = time_ms + later_ms
+        one.tenant_id, one.duration_ms = tenant or None, 1 + later_ms / 8
+        records.append(one)
+    alone = [json.loads(line) for line in printed(capfd, records, {})]
+    together = [valid_emf(line) for line in printed(capfd, records, ON)]
+    apart = [one for line in together for one in spread(line)]
+    kept = set(MEMBERS) - OF_THE_LAST | {"requestId", "raced", "invocation", "durationMs", "peakUpper"}
+    kept |= {"PeakRSS", "CurrentRSS", "MaxMemoryUsed"}
+    for was, now in zip(alone, apart, strict=True):
+        assert was["_aws"]["Timestamp"] == now["_aws"]["Timestamp"]
+        for name in kept - {"_aws", "environmentId"}:
+            assert was.get(name) == now.get(name), name
+    for line in together:
+        last = alone[line["invocation"] - 1]
+        assert {name: line.get(name) for name in ("rss", "holders", "requestId")} == {
+            name: last[name] for name in ("rss", "holders", "requestId")
+        }
+
+
+def test_what_is_found_without_taking_it_apart(capfd: Capture) -> None:
+    (text,) = printed(capfd, [record(number, 90, 300 if number == 5 else 100) for number in range(1, 31)], ON)
+    line = valid_emf(text)
+    assert line["aggregate"]["invocations"] == 30
+    assert line["aggregate"]["peakMax"] == 300
+    assert line["aggregate"]["peakRequestId"] == record(5, 0).request_id
+    names = list(line)
+    # Logs Insights finds 200 members of a line: columns come last
+    assert names[-4:] == ["aggregate", "PeakRSS", "CurrentRSS", "MaxMemoryUsed"]
+    assert list(line["aggregate"])[:3] == ["invocations", "peakMax", "peakRequestId"]
+
+
+def _killed(made: InvocationRecord) -> None:
+    made.signals, made.kernel_kills = [KERNEL], 1
+
+
+ASKS_FOR_ATTENTION: dict[str, Callable[[InvocationRecord], None]] = {
+    "a cold start": lambda made: setattr(made, "cold_start", True),
+    "a reset": lambda made: setattr(made, "suppressed_init", True),
+    "an error": lambda made: setattr(made, "status", "error"),
+    "a timeout": lambda made: setattr(made, "status", "timeout"),
+    "out of memory": _killed,
+    "a death": lambda made: setattr(made, "ending", Ending("failure", 1, 0.0, {})),
+    "the last": lambda made: setattr(made, "closed_by", "shutdown"),
+    "never seen": lambda made: setattr(made, "peak", None),
+    "a request id of two words": lambda made: setattr(made, "request_id", "a b"),
+}
+
+
+@pytest.mark.parametrize("why", ASKS_FOR_ATTENTION)
+def test_whatever_asks_for_attention_has_its_own_line_in_its_place(why: str, capfd: Capture) -> None:
+    records = [record(number, 90) for number in range(1, 8)]
+    ASKS_FOR_ATTENTION[why](records[3])
+    lines = printed(capfd, records, ON)
+    assert [numbers(line) for line in lines] == [[1, 2, 3], [4], [5, 6, 7]]
+    assert "aggregate" not in json.loads(lines[1])
+
+
+def test_what_differs_in_kind_is_not_mixed(capfd: Capture) -> None:
+    records = [record(number, 90) for number in range(1, 7)]
+    for late in records[2:4]:
+        late.report_came, late.status, late.duration_ms, late.max_memory_used_mib = False, None, None, None
+    lines = printed(capfd, records, ON)
+    assert [numbers(line) for line in lines] == [[1, 2], [3, 4], [5, 6]]
+    assert [json.loads(line).get("reportMissing") for line in lines] == [None, True, None]
+
+
+def test_one_alone_has_the_line_that_it_always_has(capfd: Capture) -> None:
+    def told(environ: dict[bytes, bytes]) -> dict[str, Any]:
+        (line,) = printed(capfd, [record(1, 90)], environ)
+        return {name: value for name, value in json.loads(line).items() if name != "environmentId"}
+
+    assert told(ON) == told({})
+
+
+def test_none_waits_for_longer_than_it_may() -> None:
+    aggregate = Aggregate(10)
+    first = record(1, 90)
+    assert not aggregate.overdue(first.time_ms)
+    aggregate.add(first)
+    assert not aggregate.overdue(first.time_ms + 9_999)
+    assert aggregate.overdue(first.time_ms + 10_000)
+    assert aggregate.overdue(first.time_ms - 1)  # the clock was set back
+    late = record(2, 90)
+    late.time_ms = first.time_ms + 10_000
+    assert not aggregate.fits(late)
+
+
+def test_a_verdict_that_came_within_is_told(capfd: Capture) -> None:
+    lines = printed(capfd, [record(number, 90 + number) for number in range(1, 151)], ON)
+    told = [json.loads(line) for line in lines]
+    assert [line["invocation"] for line in told] == [100, 150]
+    for line in told:
+        assert line["MemoryDrift"] == line["drift"]["perInvocationKiB"]
+        assert {"Name": "MemoryDrift", "Unit": "Kilobytes"} in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+
+
+@pytest.mark.parametrize("value", [b"0", b"off", b""])
+def test_off_is_the_default(value: bytes, capfd: Capture) -> None:
+    assert len(printed(capfd, [record(1, 90), record(2, 90)], {b"TRUEMEM_AGGREGATE": value})) == 2
