@@ -51,7 +51,10 @@ def test_more_memory_than_now_costs() -> None:
     [
         ({"need": None}, "no peak was measured"),
         ({"growing": 3}, "memory grows in 3"),
-        ({"out_of_memory": 1}, "it ran out of memory"),
+        ({"out_of_memory": 1, "size": 512.0}, "at 512 MiB: what it would have needed is not known, give it 1,024 MiB"),
+        ({"out_of_memory": 1, "size": 6144.0}, "give it 10,240 MiB"),
+        ({"out_of_memory": 1, "size": 10_240.0}, "at Lambda's largest size"),
+        ({"out_of_memory": 1, "size": None}, "give it more"),
         ({"invocations": 99}, "99 invocations are too few"),
         ({"need": 10_000.0}, "more than Lambda's largest size"),
     ],

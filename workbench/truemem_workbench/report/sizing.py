@@ -93,9 +93,21 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
     if seen.growing:
         return f"memory grows in {seen.growing} of its environments: no size is safe for long, mend that first"
     if seen.out_of_memory:
-        return "it ran out of memory: what it would have needed is not known, give it more and measure again"
+        return _ran_out(seen.size)
     if seen.invocations < ENOUGH:
         return f"{seen.invocations} invocations are too few: {ENOUGH} are needed"
     if wanted > LARGEST_MIB:
         return f"it needs more than Lambda's largest size, {LARGEST_MIB:,} MiB"
     return None
+
+
+def _ran_out(size: float | None) -> str:
+    if size is None:
+        return "it ran out of memory: what it would have needed is not known, give it more and measure again"
+    if size >= LARGEST_MIB:
+        return f"it ran out of memory at Lambda's largest size, {LARGEST_MIB:,} MiB"
+    trial = min(2 * rounded(size), LARGEST_MIB)
+    return (
+        f"it ran out of memory at {size:,.0f} MiB: what it would have needed is not known,"
+        f" give it {trial:,} MiB for a while and measure again"
+    )
