@@ -92,3 +92,16 @@ def test_lines_without_a_reading_are_passed_over() -> None:
     found = hoarding(lines)
     assert found is not None
     assert found.held == 61
+
+
+def test_a_slow_leak_behind_what_is_held_is_seen_in_the_long_run() -> None:
+    lines = [record(36 + 0.04 * number, 34) for number in range(300)]
+    found = hoarding(lines)
+    assert found is not None
+    assert not found.alone
+    assert "what is in use grows, from 43 to 49 MiB" in found.sentence()
+
+
+def test_what_was_loaded_in_the_first_half_is_no_growth() -> None:
+    lines = [record(min(75.0, 10 + 3 * number), 61) for number in range(64)]
+    assert explain(lines).endswith("nothing else grows: not a leak. Set MALLOC_MMAP_THRESHOLD_=32768.")

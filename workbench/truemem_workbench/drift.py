@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from truemem import drift
 
+from .levels import edges, medians, usual_edges
+
 Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient"]
 Floats = NDArray[np.float64]
 
@@ -78,8 +80,9 @@ class Verdict:
         if self.name == "growing":
             return self._growing()
         return {
-            "stable": "Stable: what it holds after an invocation neither grows nor falls.",
-            "warming": "Warming: it still grows, but less and less; give it more invocations before judging it.",
+            "stable": "Stable: what it holds after an invocation has its ups and downs, and no growth beyond them.",
+            "warming": f"Warming: it still grows, by {_size(self.per_invocation_kib)} per invocation; it is too early"
+            " to tell a leak from a cache that fills.",
             "plateau": "Plateau: it has grown and stopped, as a cache does that is full.",
             "spiky": "Spiky: single invocations need much more than they leave behind; this is not a leak.",
             "insufficient": f"Too little to judge: {MINIMUM} invocations of one environment are needed.",
@@ -123,13 +126,13 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
     numbers = np.array([point.invocation for point in trusted], dtype=float)
     held = np.array([point.current_kib for point in trusted], dtype=float)
 
-    edges = _edges(len(held), min(drift.LEVELS, len(held) // drift.BLOCK))
-    levels = _medians(held, edges)
+    parts = usual_edges(len(held))
+    levels = medians(held.tolist(), parts)
     name = cast(Name, drift.shape(levels, len(held)).name)
 
     first, smooth = drift.judged_part(levels)
-    loaded = np.repeat(np.array(levels[first:]) - smooth, np.diff(edges[first:]))
-    begin = edges[first]
+    loaded = np.repeat(np.array(levels[first:]) - smooth, np.diff(parts[first:]))
+    begin = parts[first]
     growth, low, high = _growth(numbers[begin:], held[begin:] - loaded)
     if name == "growing" and low <= 0:
         name = "warming"
@@ -144,21 +147,11 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
     return Verdict(name, growth, low, high, per_minute, left, PATTERNS[name])
 
 
-def _edges(count: int, parts: int) -> list[int]:
-    """Where each of so many equal parts begins, and the last ends."""
-    return [round(count * at / parts) for at in range(parts + 1)]
-
-
-def _medians(values: Floats, edges: Sequence[int]) -> list[float]:
-    known = values.tolist()
-    return [drift.median(known[first:last]) for first, last in pairwise(edges)]
-
-
 def _growth(numbers: Floats, held: Floats) -> tuple[float, float, float]:
     """KiB per invocation, and its 95 % interval."""
     if len(held) > MOST:
-        edges = _edges(len(held), MOST)
-        numbers, held = np.array(_medians(numbers, edges)), np.array(_medians(held, edges))
+        between = edges(len(held), MOST)
+        numbers, held = (np.array(medians(values.tolist(), between)) for values in (numbers, held))
     slope, _, low, high = stats.theilslopes(held, numbers, 0.95)
     off = stats.rankdata(held - slope * numbers)  # ranks: one outlier must not hide what all others remember
     memory = float(np.corrcoef(off[:-1], off[1:])[0, 1]) if np.ptp(off[:-1]) and np.ptp(off[1:]) else 0.0

@@ -9,6 +9,9 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from truemem import drift
+
+from truemem_workbench.levels import medians, usual_edges
 from truemem_workbench.records import Record
 
 TAIL = 10
@@ -59,28 +62,15 @@ class Levels:
     """Median of the last readings."""
     earlier: Heap | None
     """Median of as many before them; None where there are not twice as many."""
-
-    def growth(self) -> list[str]:
-        """What has grown beside what malloc holds, in words."""
-        if self.earlier is None:
-            return []
-        pairs = {
-            "what is in use": (self.earlier.used, self.now.used),
-            "what is not malloc's (Python's small objects, stacks, files)": (self.earlier.other, self.now.other),
-        }
-        return [
-            f"{name} grows, from {before:.0f} to {after:.0f} MiB"
-            for name, (before, after) in pairs.items()
-            if before is not None and after is not None and _grown(before, after)
-        ]
+    growth: Sequence[str]
+    """What has grown beside what malloc holds, in words."""
 
     def told(self) -> str:
         """Leak or not, in plain words."""
         if self.earlier is None:
             return "whether something leaks, more invocations can tell"
-        grown = self.growth()
-        if grown:
-            return f"{', and '.join(grown)}: a cache that fills, or a leak"
+        if self.growth:
+            return f"{', and '.join(self.growth)}: a cache that fills, or a leak"
         if self.now.other is None:
             return "what is in use does not grow"
         return "nothing else grows: not a leak"
@@ -100,7 +90,7 @@ class Hoarding:
     @property
     def alone(self) -> bool:
         """Is hoarding all there is, as far as can be told?"""
-        return self.levels.earlier is not None and not self.levels.growth()
+        return self.levels.earlier is not None and not self.levels.growth
 
     def sentence(self) -> str:
         """In plain words, with what mends it."""
@@ -135,7 +125,41 @@ def reading(members: Mapping[str, object]) -> Heap | None:
 def levels(heaps: Sequence[Heap]) -> Levels:
     """At least one reading."""
     earlier = heaps[-2 * TAIL : -TAIL]
-    return Levels(now=_median(heaps[-TAIL:]), earlier=_median(earlier) if len(earlier) == TAIL else None)
+    known = len(earlier) == TAIL
+    return Levels(
+        now=_median(heaps[-TAIL:]),
+        earlier=_median(earlier) if known else None,
+        growth=_growth(heaps) if known else (),
+    )
+
+
+def _growth(heaps: Sequence[Heap]) -> list[str]:
+    """By the later half of the readings: before it, models are loaded and caches fill."""
+    later = heaps[-max(drift.MINIMUM, len(heaps) // 2) :]
+    curves = {
+        "what is in use": [heap.used for heap in later],
+        "what is not malloc's (Python's small objects, stacks, files)": [
+            heap.other for heap in later if heap.other is not None
+        ],
+    }
+    ends = {name: _risen(curve) for name, curve in curves.items() if len(curve) == len(later)}
+    return [f"{name} grows, from {_span(*end)} MiB" for name, end in ends.items() if end is not None]
+
+
+def _risen(curve: Sequence[float]) -> tuple[float, float] | None:
+    """From what to what, if it has grown: by the statistics of the verdict, or of few readings by two medians."""
+    if len(curve) < drift.MINIMUM:
+        before, after = statistics.median(curve[-2 * TAIL : -TAIL]), statistics.median(curve[-TAIL:])
+        return (before, after) if _grown(before, after) else None
+    made = medians([mib * 1024 for mib in curve], usual_edges(len(curve)))
+    if drift.shape(made, len(curve)).name not in (drift.GROWING, drift.WARMING):
+        return None
+    return made[0] / 1024, made[-1] / 1024
+
+
+def _span(before: float, after: float) -> str:
+    digits = 0 if after - before >= 2 else 1
+    return f"{before:.{digits}f} to {after:.{digits}f}"
 
 
 def hoarding(lines: Iterable[Record]) -> Hoarding | None:

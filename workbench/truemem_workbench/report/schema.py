@@ -92,7 +92,7 @@ _COLUMNS = {
     "held_truemem": _mib("holders.truemem"),
     "held_function": _mib('holders."function"'),
     "held_extensions": "m.holders.extensions",
-    "heap": "CASE WHEN m.heap.held IS NOT NULL THEN {'heap': m.heap, 'rss': m.rss, 'processes': m.processes} END",
+    "heap": "CASE WHEN m.heap.held IS NOT NULL THEN {'heap': m.heap, 'rss': m.rss, 'processes': m.processes, 'CurrentRSS': m.CurrentRSS} END",
     "status": "m.status",
     "error_type": "m.errorType",
     "method": "m.method",
