@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from truemem_workbench.demo.repairs import REPAIRS, Level, chosen, effects, level
+from truemem_workbench.demo.repairs import REPAIRS, Level, chosen, effects, largest, level
+from truemem_workbench.heap import Heap
 
 if TYPE_CHECKING:
     from tests.demo.conftest import MakeRow
@@ -53,6 +54,17 @@ def test_the_table_says_what_was_and_what_is_and_fits_a_terminal(make_row: MakeR
     ]
     assert bare.split()[-2:] == ["-", "-"]
     assert "…" not in captured.get()
+
+
+def test_the_repair_with_the_largest_effect_is_named() -> None:
+    def run(current: float, held: float, mark: float = 1200) -> Level:
+        return Level(current=current, mark=mark, heap=Heap(in_use=60, held=held, mapped=40))
+
+    after = {"a cache of 8": run(900, 33), "blocks from 32 KiB mapped": run(1266, 2), "all of them": run(500, 1)}
+    assert largest(run(1290, 34), after) == [
+        "Most for what it leaves behind: a cache of 8, 1290 → 900 MiB.",
+        "Most for what malloc holds: blocks from 32 KiB mapped, 34 → 2 MiB.",
+    ]
 
 
 def test_a_run_without_records_has_no_level() -> None:

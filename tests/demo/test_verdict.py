@@ -109,3 +109,11 @@ def test_what_failed_and_what_was_not_measured_is_counted(make_row: MakeRow) -> 
     ]
     assert verdict([failed])[-1] == "Too few records to compare anything."
     assert headline([failed]) == PLAIN
+
+
+def test_flat_at_the_end_of_a_long_rise_is_not_yet_no_leak(make_row: MakeRow) -> None:
+    rows = [make_row(n, peak=500, current=300 + 40 * (1 - 0.96**n), mark=600) for n in range(1, 65)]
+    left = verdict(rows)[-2]
+    assert "What it leaves behind is flat of late" in left
+    assert "Over all of them: Warming: it still grows" in left
+    assert "not a leak" not in left

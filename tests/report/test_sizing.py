@@ -20,7 +20,10 @@ SEEN = Seen(
     mark=700.0,
     unbounded=0,
     out_of_memory=0,
+    environments=10,
     growing=0,
+    settled=8,
+    rising=0,
     billed_ms=100.0,
 )
 
@@ -51,6 +54,7 @@ def test_more_memory_than_now_costs() -> None:
     [
         ({"need": None}, "no peak was measured"),
         ({"growing": 3}, "memory grows in 3"),
+        ({"settled": 0, "rising": 6}, "still rises in 6 of 10 environments, and none has come to rest"),
         ({"out_of_memory": 1, "size": 512.0}, "at 512 MiB: what it would have needed is not known, give it 1,024 MiB"),
         ({"out_of_memory": 1, "size": 6144.0}, "give it 10,240 MiB"),
         ({"out_of_memory": 1, "size": 10_240.0}, "at Lambda's largest size"),

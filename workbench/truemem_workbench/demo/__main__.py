@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from truemem_workbench.demo.picture import draw
-from truemem_workbench.demo.repairs import Level, chosen, effects, level
+from truemem_workbench.demo.repairs import Level, chosen, effects, largest, level
 from truemem_workbench.demo.run import Outcome, Progress, as_json, run, save_lines
 from truemem_workbench.demo.table import table
 from truemem_workbench.demo.verdict import headline, verdict
@@ -144,6 +144,8 @@ def _print(
     if before and after:
         console.print("\nThe same calls with one repair each, MiB at the end:")
         console.print(effects(before, after))
+        for sentence in largest(before, after):
+            console.print(f"[bold]-[/bold] {sentence}")
     elif after is None:
         console.print("\nWhat each repair is worth: make demo ARGS=--repairs")
     for notice in outcome.notices:

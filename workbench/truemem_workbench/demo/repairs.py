@@ -20,6 +20,11 @@ REPAIRS: Mapping[str, Mapping[str, str]] = {
 }
 """The sample's variables for each (sample_function/README.md tells which line it changes)."""
 
+TOGETHER = "all of them"
+
+WORTH_SAYING = 0.05
+"""A figure that falls by less of itself is the same."""
+
 ALL: Mapping[str, str] = {name: value for variables in REPAIRS.values() for name, value in variables.items()}
 
 
@@ -62,7 +67,26 @@ def chosen(variables: Mapping[str, str]) -> dict[str, dict[str, str]]:
         for words, changed in REPAIRS.items()
         if any(variables.get(name) != value for name, value in changed.items())
     }
-    return each if len(each) < 2 else {**each, "all of them": {**variables, **ALL}}
+    return each if len(each) < 2 else {**each, TOGETHER: {**variables, **ALL}}
+
+
+def largest(before: Level, after: Mapping[str, Level]) -> list[str]:
+    """Which of the repairs alone has the largest effect on each figure, in words; none where none has one."""
+    titles = {"currentRSS": "what it leaves behind", "held": "what malloc holds", "maxMemoryUsed": "the mark"}
+    told = []
+    for name, title in titles.items():
+        was = before.figures().get(name)
+        now = {
+            words: repaired.figures()[name]
+            for words, repaired in after.items()
+            if words != TOGETHER and name in repaired.figures()
+        }
+        if was is None or not now:
+            continue
+        best = min(now, key=now.__getitem__)
+        if now[best] < (1 - WORTH_SAYING) * was:
+            told.append(f"Most for {title}: {best}, {was:.0f} → {now[best]:.0f} MiB.")
+    return told
 
 
 def effects(before: Level, after: Mapping[str, Level]) -> Table:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from truemem_workbench.demo.workload import Call
+from truemem_workbench.drift import Point, Verdict, judge
 from truemem_workbench.heap import explain, readings
 from truemem_workbench.records import Record
 
@@ -103,7 +104,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     if len(seen) < 2:
         return [*sentences, "Too few records to compare anything."]
     records = [row.record for row in rows if row.record]
-    told = _left_behind(seen, known=bool(readings(records)))
+    told = _left_behind(seen, judge(_points(rows)), known=bool(readings(records)))
     return [*sentences, _mark(seen), _peaks(seen), told, explain(records)]
 
 
@@ -143,8 +144,19 @@ def _peaks(seen: Sequence[Seen]) -> str:
     )
 
 
-def _left_behind(seen: Sequence[Seen], *, known: bool) -> str:
-    """`known`: what it is made of is told after that."""
+def _points(rows: Sequence[Row]) -> list[Point]:
+    """What the verdict of `truemem report` takes, of the same lines."""
+    made = []
+    for row in rows:
+        if row.record is not None and row.current is not None:
+            certain = not (row.record.raced or row.record.recovered) and row.record.closed_by != "shutdown"
+            peak_kib = None if row.peak is None else row.peak * 1024
+            made.append(Point(row.number, 0.0, row.current * 1024, peak_kib, certain, row.record.cold_start))
+    return made
+
+
+def _left_behind(seen: Sequence[Seen], whole: Verdict, *, known: bool) -> str:
+    """`whole`: the verdict over all of them. `known`: what it is made of is told after that."""
     if len(seen) < 2 * TAIL:
         return (
             f"Current RSS went from {seen[0].current:.0f} to {seen[-1].current:.0f} MiB:"
@@ -158,6 +170,8 @@ def _left_behind(seen: Sequence[Seen], *, known: bool) -> str:
         f" {after:.0f} MiB over the last {TAIL} (medians)"
     )
     if abs(after - before) <= max(FLAT_MIB, FLAT_SHARE * before):
+        if whole.name in ("warming", "growing"):
+            return f"What it leaves behind is flat of late: {levels}. Over all of them: {whole.sentence()}"
         return f"What it leaves behind is flat: {levels}. {_NO_LEAK}"
     if after < before:
         return f"What it leaves behind fell: {levels}. {_NO_LEAK}"

@@ -61,6 +61,8 @@ class Environment:
     """Who held what at the last close, MiB."""
     columns: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
     request_ids: list[str] = field(default_factory=list)
+    last_samples: dict[float, float] = field(default_factory=dict)
+    """Of invocations that shutdown closed, by number: what the curve leaves out, and the verdict takes with a doubt."""
     words: list[str] = field(default_factory=lambda: [""])
     """Outcomes that are not `success`, in words."""
     verdict: Verdict = field(default_factory=lambda: judge([]))
@@ -89,6 +91,8 @@ class Environment:
             "flags": flags,
             "outcome": self._word(_outcome(line)),
         }
+        if flags & Flag.ENDED and line.current_rss is not None:
+            self.last_samples[row["number"] or 0] = line.current_rss
         for name, value in row.items():
             self.columns[name].append(NAN if value is None else value)
         self.request_ids.append(line.request_id or "")
@@ -115,15 +119,23 @@ class Environment:
         self.verdict = judge(self._points(), None if self.limit is None else round(self.limit))
 
     def _points(self) -> list[Point]:
-        return [
-            Point(
-                int(number), time, current * KIB, None if math.isnan(peak) else peak * KIB, not int(flags) & Flag.RACED
-            )
-            for number, time, current, peak, flags in zip(
-                *(self.columns[name] for name in ("number", "time", "current", "peak", "flags")), strict=True
-            )
-            if not math.isnan(current)
-        ]
+        made = []
+        for number, time, left, peak, flags in zip(
+            *(self.columns[name] for name in ("number", "time", "current", "peak", "flags")), strict=True
+        ):
+            current = self.last_samples.get(number, left)
+            if not math.isnan(current):
+                made.append(
+                    Point(
+                        invocation=int(number),
+                        time_ms=0.0 if math.isnan(time) else time,
+                        current_kib=current * KIB,
+                        peak_kib=None if math.isnan(peak) else peak * KIB,
+                        certain=not int(flags) & (Flag.RACED | Flag.RECOVERED | Flag.ENDED),
+                        begins=bool(int(flags) & (Flag.COLD_START | Flag.RESET)),
+                    )
+                )
+        return made
 
     def count(self, flag: Flag) -> int:
         return sum(1 for flags in self.columns["flags"] if int(flags) & flag)

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..drift import Point, Verdict, judge
-from ..heap import hoarding
+from ..heap import explain, hoarding
 from ..records import Record
 from . import sizing
+from .counts import count, parts, peaks_by, peaks_of, rounded
 from .store import Loaded, Store
-from .summary import Environment, Function, Holder, Part, Peaks, Report, added, urgency
+from .summary import Environment, Function, Holder, Peaks, Report, added, urgency
 
 WORTH_A_POOL = 200
 """Environments; fewer are judged sooner than a process starts."""
@@ -34,10 +35,11 @@ SELECT environment, any_value(function) AS function, any_value(version) AS versi
     arg_min(mark, invocation) AS mark_first, max(mark) AS mark, max(size) AS size,
     min(time_ms) AS first_ms, max(time_ms) AS last_ms,
     max(greatest(coalesce(upper, peak), peak, init_peak)) AS need,
-    count(*) FILTER (peak IS NOT NULL AND upper IS NULL) AS unbounded, max(others) AS others,
+    count(*) FILTER (peak IS NOT NULL AND upper IS NULL AND (closed_by <> 'shutdown' OR out_of_memory)) AS unbounded,
+    max(others) AS others,
     arg_max(struct_pack(f := held_function, t := held_truemem, e := held_extensions), invocation)
         FILTER (held_truemem IS NOT NULL AND closed_by <> 'shutdown') AS holders,
-    max_by(heap, invocation, 20) FILTER (heap IS NOT NULL) AS heaps,
+    max_by(heap, invocation, 400) FILTER (heap IS NOT NULL) AS heaps,
     coalesce(sum(ceil(duration_ms)), 0) AS billed_ms, count(duration_ms) AS billed,
     arg_max(request, (peak, -invocation)) FILTER (peak IS NOT NULL)::VARCHAR AS peak_request,
     min_by(request::VARCHAR, invocation, 10) FILTER (out_of_memory AND request IS NOT NULL) AS killed,
@@ -47,13 +49,6 @@ FROM batch GROUP BY environment ORDER BY environment
 _POINTS = """
 SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, "current", peak, certain, begins FROM batch
 WHERE "current" IS NOT NULL AND invocation IS NOT NULL ORDER BY environment, invocation
-"""
-# counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
-_COUNTS = """
-SELECT function, version, told, round(peak, 2) AS peak, round(peak - baseline, 1) AS more, count(*) AS n,
-    count(*) FILTER (out_of_memory) AS out_of_memory, count("current" - baseline) AS left_n,
-    coalesce(sum("current" - baseline), 0) AS left_sum
-FROM batch GROUP BY ALL
 """
 
 
@@ -85,7 +80,7 @@ def collect(
     with _judges(store) as judges:
         for lines in store.batches():
             rows = store.rows(_ENVIRONMENTS)
-            store.execute(f"{'INSERT INTO counts' if environments else 'CREATE TABLE counts AS'} {_COUNTS}")
+            count(store, first=not environments)
             verdicts = judges(_curves(store, rows))
             environments += [_environment(row, verdict) for row, verdict in zip(rows, verdicts, strict=True)]
             judged(lines)
@@ -94,7 +89,7 @@ def collect(
     groups: dict[tuple[str, str], list[Environment]] = {}
     for environment in environments:
         groups.setdefault((environment.function, environment.version), []).append(environment)
-    peaks = _peaks(store, "coalesce(function, ''), coalesce(version, '')")
+    peaks = peaks_by(store, "coalesce(function, ''), coalesce(version, '')")
 
     def function(key: tuple[str, str]) -> Function:
         share = None if per_month is None else per_month * peaks[key].invocations / total
@@ -103,7 +98,7 @@ def collect(
     return Report(
         functions=[function(key) for key in sorted(groups)],
         environments=environments,
-        parts=_parts(store) if by is not None else [],
+        parts=parts(store) if by is not None else [],
         by=by,
         lines=loaded.lines,
         repeated=loaded.lines - total,
@@ -142,7 +137,7 @@ def _curves(store: Store, rows: Sequence[dict[str, Any]]) -> list[Curve]:
         for name, values in store.columns(_POINTS).items()
     }
     keys, begins = np.unique(columns["environment"], return_index=True)
-    ends = [*begins[1:], len(columns["environment"])]
+    ends = [*begins[1:], len(columns["environment"])][: len(keys)]
     places = {int(key): slice(begin, end) for key, begin, end in zip(keys, begins, ends, strict=True)}
 
     def curve(row: dict[str, Any]) -> Curve:
@@ -161,22 +156,24 @@ def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
     heaps = [Record(members=members) for members in reversed(row["heaps"] or [])]
     found = hoarding(heaps)
     holders = {"function": held.get("f"), "truemem": held.get("t"), **(held.get("e") or {})}
-    mib = {name: _mib(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
+    mib = {name: rounded(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
     return Environment(
         function=row["function"] or "",
         version=row["version"] or "",
         environment_id=row["environment_id"],
-        peaks=_peaks_of(row),
+        peaks=peaks_of(row),
         **mib,
         first_ms=row["first_ms"],
         last_ms=row["last_ms"],
-        need=_mib(row["need"]),
+        need=rounded(row["need"]),
         unbounded=row["unbounded"],
-        others=_mib(row["others"]),
+        others=rounded(row["others"]),
         holders={name: round(value, 2) for name, value in holders.items() if value is not None},
-        heap_in_use=_mib(heaps[-1].members["heap"]["inUse"]) if heaps else None,
-        heap_held=_mib(heaps[-1].members["heap"]["held"]) if heaps else None,
-        hoarding=found.sentence() if found else None,
+        heap_in_use=rounded(heaps[-1].members["heap"]["inUse"]) if heaps else None,
+        heap_held=rounded(heaps[-1].members["heap"]["held"]) if heaps else None,
+        heap_says=explain(heaps) if heaps else None,
+        hoards=found is not None,
+        only_hoards=found is not None and found.alone,
         billed_ms=row["billed_ms"],
         billed=row["billed"],
         methods=row["methods"],
@@ -211,7 +208,10 @@ def _function(
         mark=_highest(each.mark for each in environments),
         unbounded=sum(each.unbounded for each in environments),
         out_of_memory=peaks.out_of_memory,
+        environments=len(environments),
         growing=verdicts.get("growing", 0),
+        settled=sum(each.settled for each in environments),
+        rising=sum(each.rises for each in environments),
         billed_ms=sum(each.billed_ms for each in environments) / billed if billed else None,
     )
     return Function(
@@ -224,10 +224,9 @@ def _function(
         current_median=_median([each.current_last for each in environments]),
         verdicts=verdicts,
         slope_median_kib=_median(slopes),
-        mark_only_rises=sum(
-            each.verdict.name not in ("growing", "insufficient") and (each.mark or 0) > (each.mark_first or 0)
-            for each in environments
-        ),
+        settled=seen.settled,
+        rising=seen.rising,
+        mark_only_rises=sum(_misled(each) for each in environments),
         holders=[
             Holder(name=name, environments=len(values), median=statistics.median(values), highest=max(values))
             for name, values in sorted(held.items(), key=lambda item: -statistics.median(item[1]))
@@ -238,59 +237,12 @@ def _function(
     )
 
 
-def _ranked(by: str, value: str) -> str:
-    return f"""
-    SELECT {by} AS place, {value} AS value, sum(n) AS n,
-        sum(sum(n)) OVER (PARTITION BY {by} ORDER BY {value}) AS upto, sum(sum(n)) OVER (PARTITION BY {by}) AS whole
-    FROM counts WHERE {value} IS NOT NULL GROUP BY {by}, {value}
-    """
-
-
-def _peaks(store: Store, by: str) -> dict[Any, Peaks]:
-    """By one column or several: the nearest-rank percentiles of the counts."""
-    place = f"({by})"
-    rows = store.rows(f"""
-    WITH ranked AS ({_ranked(place, "peak")}), quantiles AS (
-        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS p50, min(value) FILTER (upto >= 0.99 * whole) AS p99,
-            max(value) AS highest FROM ranked GROUP BY place
-    )
-    SELECT {place} AS place, sum(n) AS invocations, sum(out_of_memory) AS out_of_memory, any_value(p50) AS p50,
-        any_value(p99) AS p99, any_value(highest) AS highest
-    FROM counts LEFT JOIN quantiles ON quantiles.place IS NOT DISTINCT FROM {place} GROUP BY {place}
-    """)
-    return {row["place"]: _peaks_of(row) for row in rows}
-
-
-def _parts(store: Store) -> list[Part]:
-    peaks = _peaks(store, "told")
-    rows = store.rows(f"""
-    WITH ranked AS ({_ranked("told", "more")}), quantiles AS (
-        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS more FROM ranked GROUP BY place
-    )
-    SELECT told, sum(left_n) AS left_n, sum(left_sum) AS left_sum, any_value(quantiles.more) AS more
-    FROM counts LEFT JOIN quantiles ON place IS NOT DISTINCT FROM told GROUP BY told
-    """)
-    made = [
-        Part(
-            value=row["told"],
-            peaks=peaks[row["told"]],
-            added_p50=_mib(row["more"]),
-            left_mean=row["left_sum"] / row["left_n"] if row["left_n"] else None,
-            left_sum=_mib(row["left_sum"]) if row["left_n"] else None,
-        )
-        for row in rows
-    ]
-    return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0)))
-
-
-def _peaks_of(row: dict[str, Any]) -> Peaks:
-    return Peaks(
-        invocations=int(row["invocations"]),
-        p50=_mib(row["p50"]),
-        p99=_mib(row["p99"]),
-        highest=_mib(row["highest"]),
-        out_of_memory=int(row["out_of_memory"]),
-    )
+def _misled(environment: Environment) -> bool:
+    """Would its mark be taken for a leak? It has risen, and its memory has settled well below."""
+    begun, mark, held = environment.mark_first, environment.mark, environment.current_last
+    if not environment.settled or begun is None or mark is None or held is None:
+        return False
+    return mark > 1.05 * begun + 1 and mark > 1.1 * (held + (environment.others or 0.0))
 
 
 def _highest(values: Iterator[float | None]) -> float | None:
@@ -300,7 +252,3 @@ def _highest(values: Iterator[float | None]) -> float | None:
 def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
-
-
-def _mib(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)

@@ -34,14 +34,23 @@ class Comparison:
     rows: Sequence[Row]
     grew_before: int
     grow_after: int
-    """Environments that are judged to be growing."""
+    """Environments that are judged to be growing,"""
+    settled_before: int
+    settled_after: int
+    """and those whose memory has come to rest: without one nobody knows that nothing grows."""
 
     def sentence(self) -> str:
         """What it comes to."""
         if self.grow_after and not self.grew_before:
+            if not self.settled_before:
+                return f"Version {self.after} grows; of {self.before} there is too little to judge."
             return f"Version {self.after} brought growth that {self.before} did not have."
         if self.grew_before and not self.grow_after:
+            if not self.settled_after:
+                return f"Version {self.before} grew; of {self.after} there is too little to judge."
             return f"Version {self.after} ended the growth of {self.before}."
+        if self.grew_before:
+            return "Both versions grow."
         peak = next(row for row in self.rows if row.name == "peak p50")
         if peak.change is None or not peak.before:
             return "There is too little to compare."
@@ -63,7 +72,13 @@ def compare(report: Report, wanted: str) -> Comparison:
     before, after = _version(report, before_name), _version(report, after_name)
     rows = [Row(name, figure_of(before), figure_of(after)) for name, figure_of in _FIGURES]
     return Comparison(
-        before_name, after_name, rows, before.verdicts.get("growing", 0), after.verdicts.get("growing", 0)
+        before_name,
+        after_name,
+        rows,
+        grew_before=before.verdicts.get("growing", 0),
+        grow_after=after.verdicts.get("growing", 0),
+        settled_before=before.settled,
+        settled_after=after.settled,
     )
 
 

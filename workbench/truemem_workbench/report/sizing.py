@@ -32,8 +32,11 @@ class Seen:
     unbounded: int
     """Invocations whose peak may have been higher than was seen."""
     out_of_memory: int
+    environments: int
     growing: int
-    """Environments."""
+    settled: int
+    rising: int
+    """Environments that grow; that have come to rest; that are too young for either, and rise."""
     billed_ms: float | None
     """Mean."""
 
@@ -92,6 +95,11 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
         return "no peak was measured"
     if seen.growing:
         return f"memory grows in {seen.growing} of its environments: no size is safe for long, mend that first"
+    if not seen.settled and 2 * seen.rising >= seen.environments:
+        return (
+            f"memory still rises in {seen.rising:,} of {seen.environments:,} environments, and none has come to rest:"
+            " what it will need is not known yet"
+        )
     if seen.out_of_memory:
         return _ran_out(seen.size)
     if seen.invocations < ENOUGH:

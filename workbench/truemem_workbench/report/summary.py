@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from ..drift import Verdict
 from .sizing import Sizing
 
+SETTLED = ("stable", "plateau", "spiky")
+"""Verdicts that say that nothing grows any more."""
+RISE_MIB, RISE_SHARE = 2.0, 0.05
+"""A level is higher than another by more than both."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
@@ -43,7 +48,8 @@ class Environment:
     need: float | None
     """Most that an invocation, or the init phase, can have needed: the upper bound where the peak has one."""
     unbounded: int
-    """Invocations whose peak has no upper bound: it may have been higher."""
+    """Invocations whose peak has no upper bound: it may have been higher. Not the last of an environment that ended
+    without harm: its processes were gone when the sidecar looked."""
     others: float | None
     """Most that sidecar and extensions held together at the end of an invocation."""
     holders: Mapping[str, float]
@@ -51,8 +57,12 @@ class Environment:
     heap_in_use: float | None
     heap_held: float | None
     """The allocator's, at the end of the latest invocation, where the in-process probe was there."""
-    hoarding: str | None
-    """What those figures say, in a sentence, where malloc keeps much of what was freed."""
+    heap_says: str | None
+    """What those figures say, in a sentence."""
+    hoards: bool
+    """malloc keeps much of what was freed,"""
+    only_hoards: bool
+    """and nothing else grows: not a leak, whatever the curve looks like."""
     billed_ms: float
     """Durations, each rounded up to 1 ms, and how many there are."""
     billed: int
@@ -65,6 +75,20 @@ class Environment:
     out_of_memory_requests: Sequence[str]
     """The first ten."""
     verdict: Verdict
+
+    @property
+    def settled(self) -> bool:
+        """Has what it holds come to rest?"""
+        return self.verdict.name in SETTLED or (self.only_hoards and self.verdict.name != "growing")
+
+    @property
+    def rises(self) -> bool:
+        """Too young for a verdict, and higher at its end than at its beginning?"""
+        if self.verdict.name not in ("warming", "insufficient") or self.only_hoards:
+            return False
+        if self.current_first is None or self.current_last is None:
+            return False
+        return self.current_last - self.current_first > max(RISE_MIB, RISE_SHARE * self.current_first)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +117,12 @@ class Function:
     """Environments by verdict."""
     slope_median_kib: float | None
     """Of the growth per invocation of the environments that have a verdict."""
+    settled: int
+    """Environments whose memory has come to rest,"""
+    rising: int
+    """and those too young for a verdict whose memory rises."""
     mark_only_rises: int
-    """Environments whose mark rose while their memory was judged to be anything but growing."""
+    """Environments that have settled well below a mark that has risen."""
     holders: Sequence[Holder]
     lost: int
     methods: Mapping[str, int]

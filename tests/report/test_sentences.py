@@ -1,0 +1,108 @@
+"""What a report says in words is true of the lines, and never says two things at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.conftest import Command
+from tests.report.written import life, line, log
+
+
+def heap(in_use: float, held: float) -> dict[str, Any]:
+    return {"inUse": in_use, "held": held, "mapped": 1.0, "gc": [1, 2, 3], "threads": 1}
+
+
+def told(truemem: Command, folder: Path, lines: list[str], *more: str) -> str:
+    return " ".join(truemem("report", log(folder, lines), *more).out.split())
+
+
+def filling(pace: float, invocations: int, **members: Any) -> list[str]:
+    """Less and less, as a cache fills."""
+    held = [90 + 200 * (1 - pace**number) + number / 500 for number in range(1, invocations + 1)]
+    return [
+        line("a", number, CurrentRSS=round(each, 2), PeakRSS=round(each + 5, 2), processes=1, **members)
+        for number, each in enumerate(held, 1)
+    ]
+
+
+def test_hoarding_is_named_and_not_called_a_leak_nor_left_open(truemem: Command, tmp_path: Path) -> None:
+    out = told(truemem, tmp_path, filling(0.7, 64, heap=heap(150.0, 35.0)))
+    assert "Hoarding, not a leak: " in out
+    assert "35 MiB are freed but held by the allocator" in out
+    assert "No verdict" not in out
+    assert "it still grows" not in out
+
+
+def test_a_leak_beside_hoarding_is_called_both(truemem: Command, tmp_path: Path) -> None:
+    lines = [
+        line("a", n, CurrentRSS=190.0 + n, PeakRSS=200.0 + n, processes=1, heap=heap(100.0 + n, 40.0))
+        for n in range(1, 201)
+    ]
+    out = told(truemem, tmp_path, lines)
+    assert "Growing: 1.0 MiB per invocation" in out
+    assert "hoarding; what is in use grows, from" in out
+    assert "not a leak" not in out
+
+
+def test_without_the_probe_it_says_what_it_cannot_know(truemem: Command, tmp_path: Path) -> None:
+    assert "RSS cannot tell: `import truemem_heap`" in told(truemem, tmp_path, life(grows=1.0))
+    assert "truemem_heap" not in told(truemem, tmp_path, life())
+
+
+def test_no_size_is_called_safe_while_memory_rises(truemem: Command, tmp_path: Path) -> None:
+    out = told(truemem, tmp_path, filling(0.98, 120))
+    assert "No verdict on leaks yet. Warming" in out
+    assert "No memory size is suggested: memory still rises in 1 of 1 environments" in out
+    assert "Max Memory Used rose" not in out
+
+
+def test_a_fleet_of_short_lives_that_all_rise_is_told_as_such(truemem: Command, tmp_path: Path) -> None:
+    lines = [each for number in range(30) for each in life(f"e{number}", invocations=20, grows=2.0)]
+    out = told(truemem, tmp_path, lines)
+    assert "No verdict on leaks yet." in out
+    assert "It rose in 30 of 30, from 92.0 to 130.0 MiB (medians)." in out
+    assert "No memory size is suggested: memory still rises in 30 of 30 environments" in out
+
+
+def test_a_mark_that_rose_with_the_memory_told_the_truth(truemem: Command, tmp_path: Path) -> None:
+    lines = [
+        line("a", n, CurrentRSS=90 + min(n, 60), PeakRSS=95 + min(n, 60), MaxMemoryUsed=105 + min(n, 60))
+        for n in range(1, 301)
+    ]
+    out = told(truemem, tmp_path, lines)
+    assert "no sign of a leak" in out
+    assert "Max Memory Used rose" not in out
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        (life("a", 200), life("b", 200, 1.0), "Version 42 brought growth that 41 did not have."),
+        (life("a", 5), life("b", 200, 1.0), "Version 42 grows; of 41 there is too little to judge."),
+        (life("a", 200, 1.0), life("b", 6), "Version 41 grew; of 42 there is too little to judge."),
+        (life("a", 200, 1.0), life("b", 200), "Version 42 ended the growth of 41."),
+        (life("a", 200, 1.0), life("b", 200, 0.5), "Both versions grow."),
+    ],
+)
+def test_a_release_is_blamed_only_for_what_is_known_of_both(
+    before: list[str], after: list[str], sentence: str, truemem: Command, tmp_path: Path
+) -> None:
+    lines = [each.replace('"$LATEST"', '"41"') for each in before]
+    lines += [each.replace('"$LATEST"', '"42"') for each in after]
+    assert f"- {sentence}" in told(truemem, tmp_path, lines, "--compare", "41:42")
+
+
+def test_the_last_line_of_an_environment_is_no_doubt_about_its_peaks(truemem: Command, tmp_path: Path) -> None:
+    last = line("a", 201, method="sampled", peakUpper=None, closedBy="shutdown")
+    assert "no upper bound" not in told(truemem, tmp_path, [*life(), last])
+    killed = line("a", 150, method="sampled", peakUpper=None)
+    assert "1 peak has no upper bound" in told(truemem, tmp_path, [*life(invocations=149), killed, *life()[150:]])
+
+
+def test_where_nothing_was_measured_it_says_so(truemem: Command, tmp_path: Path) -> None:
+    lines = [line("a", n, CurrentRSS=None, PeakRSS=None, peakUpper=None, peakLower=None) for n in range(1, 40)]
+    out = told(truemem, tmp_path, lines)
+    assert "No memory size is suggested: no peak was measured." in out

@@ -1,0 +1,81 @@
+"""Percentiles over all batches: from how often each value occurred, by function and by what `--by` tells apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .store import Store
+from .summary import Part, Peaks
+
+# counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
+_COUNTED = """
+SELECT function, version, told, round(peak, 2) AS peak, round(peak - baseline, 1) AS more, count(*) AS n,
+    count(*) FILTER (out_of_memory) AS out_of_memory, count("current" - baseline) AS left_n,
+    coalesce(sum("current" - baseline), 0) AS left_sum
+FROM batch GROUP BY ALL
+"""
+
+
+def count(store: Store, first: bool) -> None:
+    """Add the invocations of the batch that is laid out; `first`: there are none yet."""
+    store.execute(f"{'CREATE TABLE counts AS' if first else 'INSERT INTO counts'} {_COUNTED}")
+
+
+def _ranked(by: str, value: str) -> str:
+    return f"""
+    SELECT {by} AS place, {value} AS value, sum(n) AS n,
+        sum(sum(n)) OVER (PARTITION BY {by} ORDER BY {value}) AS upto, sum(sum(n)) OVER (PARTITION BY {by}) AS whole
+    FROM counts WHERE {value} IS NOT NULL GROUP BY {by}, {value}
+    """
+
+
+def peaks_by(store: Store, by: str) -> dict[Any, Peaks]:
+    """By one column or several: the nearest-rank percentiles of the counts."""
+    place = f"({by})"
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked(place, "peak")}), quantiles AS (
+        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS p50, min(value) FILTER (upto >= 0.99 * whole) AS p99,
+            max(value) AS highest FROM ranked GROUP BY place
+    )
+    SELECT {place} AS place, sum(n) AS invocations, sum(out_of_memory) AS out_of_memory, any_value(p50) AS p50,
+        any_value(p99) AS p99, any_value(highest) AS highest
+    FROM counts LEFT JOIN quantiles ON quantiles.place IS NOT DISTINCT FROM {place} GROUP BY {place}
+    """)
+    return {row["place"]: peaks_of(row) for row in rows}
+
+
+def parts(store: Store) -> list[Part]:
+    peaks = peaks_by(store, "told")
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked("told", "more")}), quantiles AS (
+        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS more FROM ranked GROUP BY place
+    )
+    SELECT told, sum(left_n) AS left_n, sum(left_sum) AS left_sum, any_value(quantiles.more) AS more
+    FROM counts LEFT JOIN quantiles ON place IS NOT DISTINCT FROM told GROUP BY told
+    """)
+    made = [
+        Part(
+            value=row["told"],
+            peaks=peaks[row["told"]],
+            added_p50=rounded(row["more"]),
+            left_mean=row["left_sum"] / row["left_n"] if row["left_n"] else None,
+            left_sum=rounded(row["left_sum"]) if row["left_n"] else None,
+        )
+        for row in rows
+    ]
+    return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0)))
+
+
+def peaks_of(row: dict[str, Any]) -> Peaks:
+    return Peaks(
+        invocations=int(row["invocations"]),
+        p50=rounded(row["p50"]),
+        p99=rounded(row["p99"]),
+        highest=rounded(row["highest"]),
+        out_of_memory=int(row["out_of_memory"]),
+    )
+
+
+def rounded(value: float | None) -> float | None:
+    """MiB, as the lines have them: the store keeps them as 4-byte floats."""
+    return None if value is None else round(value, 2)
