@@ -164,7 +164,11 @@ def _span(before: float, after: float) -> str:
 
 def hoarding(lines: Iterable[Record]) -> Hoarding | None:
     """Of one environment's lines, in their order. None: not hoarding, or nobody knows (no `readings`)."""
-    heaps = readings(lines)
+    return hoarding_in(readings(lines))
+
+
+def hoarding_in(heaps: Sequence[Heap]) -> Hoarding | None:
+    """The same of readings."""
     if not heaps:
         return None
     found = levels(heaps)
@@ -175,10 +179,14 @@ def hoarding(lines: Iterable[Record]) -> Hoarding | None:
 
 def explain(lines: Sequence[Record]) -> str:
     """What one environment's memory is, in one or two sentences; what is missing where that cannot be known."""
-    heaps = readings(lines)
+    return explained(readings(lines))
+
+
+def explained(heaps: Sequence[Heap]) -> str:
+    """The same of readings."""
     if not heaps:
         return UNKNOWN
-    found = hoarding(lines)
+    found = hoarding_in(heaps)
     if found is not None:
         return found.sentence()
     of = levels(heaps)

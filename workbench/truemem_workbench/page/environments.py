@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from ..drift import Point, Verdict, judge
+from ..heap import Heap, explained, hoarding_in
 from ..lines import Line
 
 NAN = math.nan
@@ -65,8 +66,12 @@ class Environment:
     """Of invocations that shutdown closed, by number: what the curve leaves out, and the verdict takes with a doubt."""
     words: list[str] = field(default_factory=lambda: [""])
     """Outcomes that are not `success`, in words."""
+    several: bool = False
+    """Processes: RSS is that of all of them, and the heap is one's."""
     verdict: Verdict = field(default_factory=lambda: judge([]))
-    """Once it is finished."""
+    """Once it is finished,"""
+    sentence: str = ""
+    """and what that means: where the in-process probe was there, in the allocator's words."""
 
     def __len__(self) -> int:
         return len(self.request_ids)
@@ -91,6 +96,7 @@ class Environment:
             "flags": flags,
             "outcome": self._word(_outcome(line)),
         }
+        self.several |= line.members.get("processes", 1) != 1
         if flags & Flag.ENDED and line.current_rss is not None:
             self.last_samples[row["number"] or 0] = line.current_rss
         for name, value in row.items():
@@ -117,6 +123,26 @@ class Environment:
             self.columns = {name: array("d", (column[i] for i in order)) for name, column in self.columns.items()}
             self.request_ids = [self.request_ids[i] for i in order]
         self.verdict = judge(self._points(), None if self.limit is None else round(self.limit))
+        self.sentence = self.verdict.sentence()
+        heaps = self._heaps()
+        found = hoarding_in(heaps)
+        if found is not None and found.alone and self.verdict.name != "growing":
+            self.sentence = f"{self.verdict.name.capitalize()}: {found.sentence()}"
+        elif heaps:
+            self.sentence += f" {explained(heaps)}"
+
+    def _heaps(self) -> list[Heap]:
+        rows = zip(*(self.columns[name] for name in ("inUse", "held", "current")), strict=True)
+        return [
+            Heap(
+                in_use=used,
+                held=held,
+                mapped=0.0,
+                other=None if self.several or math.isnan(current) else max(0.0, current - used - held),
+            )
+            for used, held, current in rows
+            if not (math.isnan(used) or math.isnan(held))
+        ]
 
     def _points(self) -> list[Point]:
         made = []

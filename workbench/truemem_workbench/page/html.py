@@ -76,7 +76,7 @@ def _environment(environment: Environment) -> dict[str, Any]:
         "count": len(environment),
         "verdict": {
             "name": verdict.name,
-            "sentence": verdict.sentence(),
+            "sentence": environment.sentence,
             "pattern": verdict.pattern,
             "perInvocationKiB": _finite(verdict.per_invocation_kib),
         },

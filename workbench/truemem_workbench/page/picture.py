@@ -89,7 +89,7 @@ def _words(figure: Figure, environment: Environment, y: float, height: float) ->
     stream = environment.id.rpartition("]")[2][:8]
     label = f"{environment.function} {stream}, {len(environment):,} invocations"
     figure.text(0.97, y, label, fontsize=9, color=QUIET, ha="right", va="center")
-    sentence = verdict.sentence().removeprefix(f"{verdict.name.capitalize()}: ")
+    sentence = environment.sentence.removeprefix(f"{verdict.name.capitalize()}: ")
     sentence = textwrap.shorten(sentence[:1].upper() + sentence[1:], 2 * LINE, placeholder=" …")
     wrapped = textwrap.fill(sentence, LINE)
     figure.text(0.03, y - 0.13 / height, wrapped, fontsize=9, color=QUIET, va="top", linespacing=1.3)

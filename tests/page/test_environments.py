@@ -1,0 +1,44 @@
+"""What both pictures are drawn from says what the report says of the same lines."""
+
+from __future__ import annotations
+
+import math
+
+from truemem_workbench.drift import judge
+from truemem_workbench.lines import points
+from truemem_workbench.page.environments import gather
+
+from tests.page.lines import line, parsed
+
+
+def test_after_a_reset_memory_begins_anew_and_is_no_fall() -> None:
+    def held(row: int) -> float:
+        return 50.0 + (row % 150) * 0.5
+
+    texts = [line(row, CurrentRSS=held(row), PeakRSS=held(row) + 5, suppressedInit=row == 150) for row in range(300)]
+    (environment,) = gather(parsed(texts))
+    assert environment.verdict == judge(points(parsed(texts)), 512)
+    assert environment.verdict.name == "growing"
+
+
+def test_the_last_sample_of_an_environment_is_not_drawn_and_no_more_than_a_doubt_to_the_verdict() -> None:
+    texts = [line(row, closedBy="shutdown" if row == 39 else "next-invoke") for row in range(40)]
+    (environment,) = gather(parsed(texts))
+    assert math.isnan(environment.columns["current"][-1])
+    assert environment.verdict == judge(points(parsed(texts)), 512)
+
+
+def test_the_allocator_has_the_last_word() -> None:
+    heap = {"inUse": 40.0, "held": 60.0, "mapped": 5.0}
+    hoards = [line(row, CurrentRSS=150.0, processes=1, heap=heap) for row in range(40)]
+    leaks = [line(row, CurrentRSS=50.0 + row, processes=1, heap=heap | {"inUse": 10.0 + row}) for row in range(200)]
+    (hoarding,), (leaking,) = gather(parsed(hoards)), gather(parsed(leaks))
+    assert hoarding.sentence.startswith("Stable: 60 MiB are freed but held by the allocator, beside 45 MiB in use")
+    assert hoarding.sentence.endswith("not a leak. Set MALLOC_MMAP_THRESHOLD_=32768.")
+    assert leaking.sentence.startswith("Growing: 1.0 MiB per invocation")
+    assert "what is in use grows, from" in leaking.sentence
+
+
+def test_without_the_probe_it_is_the_verdicts_own() -> None:
+    (environment,) = gather(parsed(line(row) for row in range(40)))
+    assert environment.sentence == environment.verdict.sentence()
