@@ -60,9 +60,16 @@ def _memory(subject: Subject, quick: bool) -> Experiment:
 
 
 def _kills(subject: Subject, quick: bool) -> Experiment:
-    bare, local = (25, 2) if quick else (500, 40)
-    steps = [_one(kills.kills, subject, bare), _one(kills.kills_under_the_local_lambda, subject, local)]
-    return Experiment("kills", steps, bare + local)
+    bare, shared, local = (25, 5, 2) if quick else (500, 150, 40)
+    together = _one(
+        kills.kills, subject, shared, variables=kills.AGGREGATE, name="the same, invocations sharing their lines"
+    )
+    steps = [
+        _one(kills.kills, subject, bare),
+        together,
+        _one(kills.kills_under_the_local_lambda, subject, local),
+    ]
+    return Experiment("kills", steps, bare + shared + local)
 
 
 def _soak(subject: Subject, quick: bool) -> Experiment:

@@ -13,11 +13,13 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from truemem_workbench.aggregate import spread
 
 from faults.environment import WAIT_S, Died, Environment, stands, unread
 from faults.result import Row, counted
@@ -53,7 +55,7 @@ class Count:
     """Nowhere: killed between reading the event and noting it."""
     wrong: list[str] = field(default_factory=list)
 
-    def judge(self, name: str, lines: list[dict[str, Any]], left: str = "") -> None:
+    def judge(self, name: str, lines: Sequence[Mapping[str, Any]], left: str = "") -> None:
         """One invocation, by its lines. `left` is how the kill left it: UNREAD, UNNOTED, or "" """
         self.invocations += 1
         certain = [line for line in lines if not line.get("mayRepeat")]
@@ -102,12 +104,23 @@ class Killer:
         self._timer.join()
 
 
-def kills(subject: Subject, count: int, advance: Callable[[], None], seed: int = 6) -> Row:
+AGGREGATE = {"TRUEMEM_AGGREGATE": "300"}
+"""Invocations wait for a line together."""
+
+
+def kills(
+    subject: Subject,
+    count: int,
+    advance: Callable[[], None],
+    seed: int = 6,
+    variables: Mapping[str, str] | None = None,
+    name: str = "SIGKILL of the sidecar at random moments",
+) -> Row:
     """`count` kills in one environment, which is reset after each."""
     chance = random.Random(seed)
     totals = Count()
     left: dict[str, str] = {}
-    with Environment(subject) as environment:
+    with Environment(subject, variables) as environment:
         for _ in range(count):
             _one_life(environment, chance, totals, left)
             environment.kill()
@@ -121,13 +134,13 @@ def kills(subject: Subject, count: int, advance: Callable[[], None], seed: int =
         totals.wrong.append(f"exit code {code} at SHUTDOWN")
     if wrong_answers:
         totals.wrong.append(f"{wrong_answers} wrong answers")
-    lines: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
+    lines: dict[str, list[Mapping[str, Any]]] = {}
+    for record in (one for line in records for one in spread(line)):
         lines.setdefault(record["requestId"], []).append(record)
-    for name in served:
-        totals.judge(name, lines.pop(name, []), left.get(name, ""))
-    totals.wrong += [f"{name}: was never invoked" for name in lines]
-    return row("SIGKILL of the sidecar at random moments", totals)
+    for request in served:
+        totals.judge(request, lines.pop(request, []), left.get(request, ""))
+    totals.wrong += [f"{request}: was never invoked" for request in lines]
+    return row(name, totals)
 
 
 def _one_life(environment: Environment, chance: random.Random, totals: Count, left: dict[str, str]) -> None:
