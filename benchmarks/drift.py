@@ -1,7 +1,7 @@
 """How right is the verdict? Precision and recall, false alarms, missed leaks, on the labelled corpus of tests/drift.
 
-And on a held-out set, by which no threshold was chosen: nothing is promised of that. Writes results/drift.md, and the
-recorded curves into docs/patterns.md. Exit codes: 0 as promised, 1 not.
+And on two held-out sets, of which nothing is promised. Writes results/drift.md, and the recorded curves into
+docs/patterns.md. Exit codes: 0 as promised, 1 not.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from truemem.drift import GROWING, median
-from truemem_workbench.drift import Point, judge
+from truemem.drift import GROWING, NOISE, SMALL_KIB, median, noise_of
+from truemem_workbench.drift import Point, Verdict, judge
+from truemem_workbench.levels import medians, usual_edges
 
 from benchmarks.publish import ROOT, machine, markdown, replace
 from tests.drift import held_out, recorded
 from tests.drift.judged import Tally, on_the_way, points
-from tests.drift.synthetic import INVOCATIONS, KINDS, LEAK_FREE, LEAKS, STEADY_LEAKS, Kind, make
+from tests.drift.synthetic import HARD, INVOCATIONS, KINDS, LEAK_FREE, LEAKS, STEADY_LEAKS, Kind, make
 
 RESULTS = Path(__file__).with_name("results") / "drift.md"
 BARS = "▁▂▃▄▅▆▇█"
@@ -44,6 +45,8 @@ class Told(NamedTuple):
     sidecar: str
     alarmed: bool
     """The sidecar called it growing at some time, if not at the end."""
+    calm: bool
+    """The workbench called it stable or full, beside an interval that is above 0 by more than noise."""
     workbench_ms: float
     sidecar_us: float
     """CPU time: of one verdict; of the sidecar's for one invocation."""
@@ -62,12 +65,20 @@ def tell_held_out(which: tuple[str, int, int]) -> Told:
 def told_of(kind: str, curve: Sequence[Point]) -> Told:
     """Both verdicts."""
     begun = time.process_time()
-    large = judge(curve).name
+    verdict = judge(curve)
     judged = time.process_time()
     small = list(on_the_way(curve))
     ended = time.process_time()
     spent = (judged - begun) * 1e3, (ended - judged) * 1e6 / len(curve)
-    return Told(kind, large, small[-1], GROWING in small, *spent)
+    return Told(kind, verdict.name, small[-1], GROWING in small, is_calm(verdict, curve), *spent)
+
+
+def is_calm(verdict: Verdict, curve: Sequence[Point]) -> bool:
+    """Does it say that nothing grows, beside an interval that says it does?"""
+    if verdict.name not in ("stable", "plateau"):
+        return False
+    noise = noise_of(medians([point.current_kib for point in curve], usual_edges(len(curve))))
+    return (verdict.low_kib or 0) * len(curve) > NOISE * noise + SMALL_KIB
 
 
 def of(kinds: Iterable[str], count: int) -> list[tuple[str, int]]:
@@ -97,12 +108,23 @@ def page(free: Sequence[Told], leaks: Sequence[Told]) -> str:
     agree = sum(each.workbench == each.sidecar for each in every) / len(every)
     rows = [
         ["false alarms, of all leak-free series", "0", *(f"{tally(KINDS, free, at).false_alarms()}" for at in (1, 2))],
-        ["leaks found", "all", *(percent(1 - tally(KINDS, steady, at).missed() / len(steady)) for at in (1, 2))],
+        [
+            f"leaks found, of {len(steady)} alone",
+            "all",
+            *(percent(1 - tally(KINDS, steady, at).missed() / len(steady)) for at in (1, 2)),
+        ],
+        [
+            f"leaks found, of all {len(leaks)}",
+            "",
+            *(percent(1 - tally(KINDS, leaks, at).missed() / len(leaks)) for at in (1, 2)),
+        ],
     ]
     parts.append(
-        f"{len(free):,} leak-free series and {len(steady):,} with a leak of 4 KiB per invocation or more, of "
+        f"{len(free):,} leak-free series and {len(leaks):,} with a leak of 4 KiB per invocation or more, of "
         f"{INVOCATIONS} invocations each, with jitter of 4 to 96 KiB that remembers half of itself and outliers of ten "
-        f"times that. The sidecar agrees with the workbench on {percent(agree)} of all.\n"
+        f"times that. {len(steady)} of the leaks are alone. The other {len(leaks) - len(steady)} are those that are "
+        f"hard to see, and not promised to be found within {INVOCATIONS}: *{'*, *'.join(HARD)}*. The sidecar agrees "
+        f"with the workbench on {percent(agree)} of all.\n"
     )
     parts.append(markdown(["at the end of the series", "aim", "workbench", "sidecar"], rows))
     rows = []
@@ -158,34 +180,45 @@ def page(free: Sequence[Told], leaks: Sequence[Told]) -> str:
     return "\n".join(parts)
 
 
+CHOICES = """
+## Which choices were made with what
+
+All thresholds but those named here were chosen by the corpus above. On the first held-out set, and on a reviewer's
+series (waves and collector's teeth longer than the window, jitter of 256 KiB and 1 MiB, memory of 0.9, swaps, three
+loads), which are therefore no longer held out, these were chosen:
+
+- growth has slowed if its second half is below 0.7 of the first by more than noise (it was 0.58, noise or not);
+- a step is left out only if it stays, and the interval is wider by what was left out;
+- nothing is stable while the interval's low end is above 0 by more than noise and 128 KiB in all (of the first 128
+  invocations, 1 KiB each), and nothing is full while that is so in its last third;
+- a rise does not count until it is above where memory has been before.
+
+Tried and left: a straight second half in spite of an early bend, from 512 invocations on. It found leaks behind a large
+warm-up, and called 2 of 720 leak-free series of 1,000 invocations growing.
+
+The second held-out set was written before any of this was tried on it. Then *leak, killed early* was looked at: that
+several killed lives tell together what each leaves open was made after that, with series of its own. So that one kind
+is held out no longer. It was
+looked at once more before 0.58 was dropped, which was not chosen by it.
+"""
+
+
 def held_out_page(told: dict[int, list[Told]]) -> str:
     """What becomes of it outside the corpus; `told` by length."""
-    each = len(told[LENGTHS[0]]) // len(held_out.KINDS)
+    each = len([one for one in told[LENGTHS[0]] if one.kind in held_out.KINDS]) // len(held_out.KINDS)
     parts = [
+        CHOICES,
         f"\n## Held out\n\n{len(held_out.KINDS)} kinds of `tests/drift/held_out.py`, written before anybody looked at "
-        f"what the verdict says of them; {each} series of each length, with log-normal noise, heavy tails, irregular "
-        "times. No threshold was chosen by these, and nothing is promised of them. A leak may be too small beside what "
-        "else moves for anybody to see it: here it is missed all the same. Each kind counts alike: the shares say "
-        "which kinds were thought of, not how often they occur.\n"
+        f"what the first verdict said of them; {each} series of each length, with log-normal noise, heavy tails, "
+        "irregular times. Nothing is promised of them. A leak may be too small beside what else moves for anybody to "
+        "see it: here it is missed all the same. Each kind counts alike: the shares say which kinds were thought of, "
+        "not how often they occur.\n",
+        *set_page(told, held_out.KINDS, held_out.GROUPS, each),
+        f"\n## Held out again\n\n{len(held_out.AGAIN)} more kinds, written before the present verdict was tried on "
+        "them. Where an environment is killed again and again the workbench looks at all of its lives, the sidecar at "
+        "the present one: it begins anew with each.\n",
+        *set_page(told, held_out.AGAIN, held_out.GROUPS_AGAIN, each),
     ]
-    rows = [
-        [title, *(percent(grew(told[count], names, form)) for count in LENGTHS for form in (1, 2))]
-        for title, names in held_out.GROUPS.items()
-    ]
-    forms = [f"{count:,}: {form}" for count in LENGTHS for form in ("workbench", "sidecar")]
-    parts.append(markdown(["called growing", *forms], rows))
-    same = [percent(sum(one.workbench == one.sidecar for one in told[count]) / len(told[count])) for count in LENGTHS]
-    parts.append(f"\nThe two agree on {same[0]} of those of {LENGTHS[0]}, and {same[1]} of those of {LENGTHS[1]:,}.\n")
-    rows = []
-    for name, kind in held_out.KINDS.items():
-        longest = [one for one in told[LENGTHS[-1]] if one.kind == name]
-        early = "" if kind.truth == held_out.LEAK else percent(sum(one.alarmed for one in longest) / each)
-        shares = [percent(grew(told[count], [name], form)) for count in LENGTHS for form in (1, 2)]
-        rates = f", {kind.kib[0]:g} to {kind.kib[1]:g} KiB" if kind.kib else ""
-        counts = Counter(one.workbench for one in longest).most_common()
-        rows.append([name, kind.truth + rates, ", ".join(f"{n} {verdict}" for verdict, n in counts), *shares, early])
-    headings = ["kind", "truth", f"workbench, {LENGTHS[-1]:,}", *forms, "on the way"]
-    parts += ["\n### Called growing, by kind\n", markdown(headings, rows, 3)]
     rows = []
     for name, labels in recorded.HELD_OUT.items():
         curve = recorded.stored(name)
@@ -195,13 +228,50 @@ def held_out_page(told: dict[int, list[Told]]) -> str:
         half = judge(curve[: len(curve) // 2]).name
         rows.append([name, truth, half, verdict.name, list(on_the_way(curve))[-1], rate])
     headings = ["function", "truth", "workbench, half", "workbench", "sidecar", "KiB per invocation"]
-    parts.append(f"\n### Recorded, {recorded.HELD_OUT_INVOCATIONS} invocations each\n")
+    parts.append(f"\n## Held out: recorded, {recorded.HELD_OUT_INVOCATIONS} invocations each\n")
     parts.append(markdown(headings, rows, 5))
     parts.append(
         "\n*threads* leaks less than is promised to be found. *Zipf cache*, and *cache, Zipf keys* above, are caches "
-        "whose rare keys go on coming: the growth of their second half is 0.6 of the first's, or more.\n"
+        "whose rare keys go on coming: for a while the growth of their second half is that of the first. A load that "
+        "rises, or a collector that has not run yet, for as long as it has been watched, is a leak as far as its curve "
+        "tells.\n"
     )
     return "\n".join(parts)
+
+
+def set_page(
+    told: dict[int, list[Told]], kinds: dict[str, held_out.Kind], groups: dict[str, list[str]], each: int
+) -> list[str]:
+    """Of one of the two sets."""
+    forms = [f"{count:,}: {form}" for count in LENGTHS for form in ("workbench", "sidecar")]
+    rows = [
+        [title, *(percent(grew(told[count], names, form)) for count in LENGTHS for form in (1, 2))]
+        for title, names in groups.items()
+    ]
+    parts = [markdown(["called growing", *forms], rows)]
+    ours = {count: [one for one in told[count] if one.kind in kinds] for count in LENGTHS}
+    same = [percent(sum(one.workbench == one.sidecar for one in ours[count]) / len(ours[count])) for count in LENGTHS]
+    missed = {
+        count: [one for one in ours[count] if kinds[one.kind].truth == held_out.LEAK and one.workbench != GROWING]
+        for count in LENGTHS
+    }
+    calm = [f"{sum(one.calm for one in missed[count])} of {len(missed[count])}" for count in LENGTHS]
+    parts.append(
+        f"\nThe two agree on {same[0]} of those of {LENGTHS[0]}, and {same[1]} of those of {LENGTHS[1]:,}. Of the "
+        f"leaks that the workbench misses, {calm[0]} at {LENGTHS[0]} and {calm[1]} at {LENGTHS[1]:,} are called stable "
+        f"or full although the interval's low end is above 0 by more than noise and {SMALL_KIB} KiB; the others are "
+        "warming, or the interval says that it may be nothing.\n"
+    )
+    rows = []
+    for name, kind in kinds.items():
+        longest = [one for one in told[LENGTHS[-1]] if one.kind == name]
+        early = "" if kind.truth == held_out.LEAK else percent(sum(one.alarmed for one in longest) / each)
+        shares = [percent(grew(told[count], [name], form)) for count in LENGTHS for form in (1, 2)]
+        rates = f", {kind.kib[0]:g} to {kind.kib[1]:g} KiB" if kind.kib else ""
+        counts = Counter(one.workbench for one in longest).most_common()
+        rows.append([name, kind.truth + rates, ", ".join(f"{n} {verdict}" for verdict, n in counts), *shares, early])
+    headings = ["kind", "truth", f"workbench, {LENGTHS[-1]:,}", *forms, "on the way"]
+    return [*parts, "\n### Called growing, by kind\n" if kinds is held_out.KINDS else "", markdown(headings, rows, 3)]
 
 
 def grew(told: Iterable[Told], kinds: Iterable[str], form: int) -> float:
@@ -235,7 +305,11 @@ def main(series: int, each: int, write: bool) -> None:
         free = pool.map(tell, of(LEAK_FREE, series), chunksize=20)
         leaks = pool.map(tell, of(LEAKS, series // 2), chunksize=20)
         unseen = {
-            count: pool.map(tell_held_out, [(kind, seed, count) for kind in held_out.KINDS for seed in range(each)], 20)
+            count: pool.map(
+                tell_held_out,
+                [(kind, seed, count) for kind in (*held_out.KINDS, *held_out.AGAIN) for seed in range(each)],
+                20,
+            )
             for count in LENGTHS
         }
     text = page(free, leaks) + held_out_page(unseen)

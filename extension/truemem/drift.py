@@ -37,8 +37,10 @@ FLOOR_KIB = 512
 """Less than this is no growth: twice what the kernel keeps back in per-thread and per-CPU batches (window)."""
 NOISE = 3
 """Nor is what is less than so many times the noise of one level."""
-DECELERATED = 0.58
-"""What grows less than so much of its earlier growth is about to stop."""
+SMALL_KIB = 128
+"""So little is nothing to speak of even where it is even and beyond noise; early on, 1 KiB per invocation is."""
+DECELERATED = 0.7
+"""What grows less than so much of its earlier growth, by more than noise, is about to stop."""
 UNEVEN = 0.6
 """Growth of more than this variation, noise left out, or half of it in two of eleven parts, comes in a few steps."""
 SPIKE_KIB = 16 * 1024
@@ -166,6 +168,7 @@ def shape(levels: Sequence[float], invocations: int) -> Shape:
     first, judged = judged_part(levels)
     whole = [*levels[1:first], *judged]  # that something was loaded early must show: it may go on, ever more slowly
     slope, low, high = theil_sen(judged)
+    high += (levels[-1] - judged[-1]) / (len(judged) - 1)  # what was left out may have been growth
     grows = []
     if _grows(judged, slope, low):
         grows.append(whole)
@@ -173,9 +176,11 @@ def shape(levels: Sequence[float], invocations: int) -> Shape:
     if _grows(floor, *theil_sen(floor)[:2]):
         grows.append(_floor(whole))
     if not grows:
-        return Shape(_settled(levels, noise_of(judged)), slope, low, high)
-    goes_on = invocations >= GROWING_FROM and not _slows(whole) and any(map(_evenly, grows))
-    return Shape(GROWING if goes_on else WARMING, slope, low, high)
+        return Shape(_settled(levels, judged, low, min(invocations, SMALL_KIB)), slope, low, high)
+    growth, fall = slope * (len(judged) - 1), -min(_rises(judged))
+    falls_back = max(levels[1:first]) - judged[0] > max(growth / 2, 2 * fall)  # it has been there before, once
+    goes_on = not falls_back and not slows(whole) and any(map(evenly, grows))
+    return Shape(GROWING if goes_on and invocations >= GROWING_FROM else WARMING, slope, low, high)
 
 
 def judged_part(levels: Sequence[float]) -> tuple[int, list[float]]:
@@ -185,14 +190,14 @@ def judged_part(levels: Sequence[float]) -> tuple[int, list[float]]:
 
 
 def without_steps(levels: Sequence[float]) -> list[float]:
-    """Without the one or two steps up that stand out from all others: something was loaded, once."""
+    """Without the one or two steps up that stand out from all others, and stay: something was loaded, once."""
     made = list(levels)
     rises = _rises(made)
     usual = median(rises)
     spread = median([abs(rise - usual) for rise in rises])
     limit = usual + max(8 * spread, FLOOR_KIB / 2)
     for rise, at in sorted(((rise, at) for at, rise in enumerate(rises)), reverse=True)[:2]:
-        if rise > limit:
+        if rise > limit and rise >= -2 * min(rises) and min(levels[at + 1 :]) > levels[at] + rise / 2:
             for later in range(at + 1, len(made)):
                 made[later] -= rise - usual
     return made
@@ -232,7 +237,7 @@ def _grows(levels: Sequence[float], slope: float, low: float) -> bool:
     return still and thirds[0] < thirds[1] < thirds[2] and _kept(levels) > growth / 2
 
 
-def _evenly(levels: Sequence[float]) -> bool:
+def evenly(levels: Sequence[float]) -> bool:
     """Does it grow in more than a few steps?"""
     parts = [median(part) for part in _parts(levels, min(12, len(levels)))]
     rises = _rises(parts)
@@ -242,11 +247,12 @@ def _evenly(levels: Sequence[float]) -> bool:
     return sum(sorted(rises)[-2:]) <= growth / 2 and variance <= (UNEVEN * mean) ** 2
 
 
-def _slows(levels: Sequence[float]) -> bool:
+def slows(levels: Sequence[float]) -> bool:
     """Is the growth of the second half much less than that of the first?"""
     rises = _rises([median(part) for part in _parts(levels, min(12, len(levels)))])
     half = len(rises) // 2
-    return sum(rises[-half:]) < DECELERATED * sum(rises[:half])
+    early, late = sum(rises[:half]), sum(rises[-half:])
+    return late < DECELERATED * early - NOISE * noise_of(levels)
 
 
 def _kept(levels: Sequence[float]) -> float:
@@ -258,13 +264,18 @@ def _kept(levels: Sequence[float]) -> float:
     return median(floor[-sixth:]) - median(floor[:sixth])
 
 
-def _settled(levels: Sequence[float], noise: float) -> str:
-    """No growth goes on: has there been any?"""
+def _settled(levels: Sequence[float], judged: Sequence[float], low: float, floor: float) -> str:
+    """No growth goes on that is large: has there been any, and is there a small one that is beyond doubt?"""
+    noise = noise_of(judged)
     start = levels[max(1, len(levels) // 24)]
     last = levels[-(len(levels) // 3) :]
     rise = median(last) - start
-    enough = max(2 * FLOOR_KIB, 6 * noise, start / 50)
-    return PLATEAU if rise > enough and min(last) - start > rise / 2 else STABLE
+    settled = STABLE
+    if rise > max(2 * FLOOR_KIB, 6 * noise, start / 50) and min(last) - start > rise / 2:
+        settled = PLATEAU
+        judged = without_steps(judged)[-(len(judged) // 3) :]  # there may have been more than two loads
+        low = theil_sen(judged)[1]
+    return WARMING if low * len(judged) > max(floor, NOISE * noise) else settled
 
 
 def _parts(levels: Sequence[float], count: int) -> list[Sequence[float]]:

@@ -32,9 +32,11 @@ def sidecar(curve: Iterable[Point]) -> str:
 
 
 def on_the_way(curve: Iterable[Point]) -> Iterable[str]:
-    """The sidecar's verdict after each invocation."""
+    """The sidecar's verdict after each invocation: a reset ends its history with the processes."""
     drift = Drift()
     for point in curve:
+        if point.begins:
+            drift = Drift()
         drift.see(round(point.current_kib), round(point.peak_kib or 0))
         if point.certain:
             drift.add(round(point.current_kib), round(point.time_ms))

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.lines import read
+from truemem_workbench.page.environments import gather
 
 from tests.report.conftest import Command
 from tests.report.written import life, line, log
@@ -106,3 +108,30 @@ def test_where_nothing_was_measured_it_says_so(truemem: Command, tmp_path: Path)
     lines = [line("a", n, CurrentRSS=None, PeakRSS=None, peakUpper=None, peakLower=None) for n in range(1, 40)]
     out = told(truemem, tmp_path, lines)
     assert "No memory size is suggested: no peak was measured." in out
+
+
+def killed(lives: int, invocations: int, **ending: Any) -> list[str]:
+    """An environment that grows by 6 MiB each time until it is killed, and begins anew."""
+    made = []
+    for number in range(1, lives * invocations + 1):
+        at = (number - 1) % invocations
+        last = at == invocations - 1
+        died = {"OutOfMemory": 1, "closedBy": "shutdown", "status": "error", **ending} if last else {}
+        begins = {"suppressedInit": True} if at == 0 and number > 1 else {}
+        size = 20.0 + 6 * at
+        members: dict[str, Any] = {"CurrentRSS": size, "PeakRSS": size + 2, "memoryLimit": 128, **died, **begins}
+        made.append(line("a", number, **members))
+    return made
+
+
+@pytest.mark.parametrize("ending", [{}, {"CurrentRSS": None}], ids=["a last sample", "none"])
+def test_an_environment_that_is_killed_before_a_verdict_is_due_grows_all_the_same(
+    ending: dict[str, Any], truemem: Command, tmp_path: Path
+) -> None:
+    lines = killed(lives=3, invocations=18, **ending)
+    out = told(truemem, tmp_path, lines)
+    assert "3 of 54 invocations ran out of memory" in out
+    assert "Growing: 6.0 MiB per invocation" in out
+    assert truemem("report", tmp_path / "log.txt", "--fail-on", "leak").code == 1
+    (environment,) = gather(read([tmp_path / "log.txt"]))
+    assert environment.verdict.name == "growing"

@@ -25,6 +25,10 @@ Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient
 Floats = NDArray[np.float64]
 
 MINIMUM = drift.MINIMUM
+SHORT = 8
+"""Invocations from which a life can tell that ended by running out of memory."""
+SEVERAL = 3
+"""Such lives tell together what one of them leaves open."""
 MOST = 150
 """Points that Theil-Sen is given, which looks at each pair of them; of more, medians. A fleet has many environments."""
 MINUTE_MS = 60_000
@@ -56,6 +60,8 @@ class Point:
     """False where `current_kib` may hold another invocation's memory (raced), or is a dying process's (`shutdown`)."""
     begins: bool = False
     """The function's processes are new: the environment's first invocation, or the first after a reset."""
+    died: bool = False
+    """It ran out of memory in this invocation."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +104,18 @@ class Verdict:
         return said + ". A leak, or a cache that is far from full."
 
 
+INSUFFICIENT = Verdict("insufficient", None, None, None, None, None, PATTERNS["insufficient"])
+
+
 def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
     """The verdict over one environment's invocations, in any order. After a reset the processes are new and memory
-    begins anew: a leak in any of the environment's lives is a leak, else the last that is long enough tells."""
-    verdicts = [_judge(life, limit_mib) for life in _lives(points)]
-    told = [verdict for verdict in verdicts if verdict.name != "insufficient"]
+    begins anew: a leak in any of the environment's lives is a leak, else the last that is long enough tells. Of those
+    that ran out of memory before they were long enough to tell, at least half must have grown into the limit."""
+    lives = list(_lives(points))
+    told = [verdict for verdict in (_judge(life, limit_mib) for life in lives) if verdict.name != "insufficient"]
     growing = [verdict for verdict in told if verdict.name == "growing"]
-    return (growing or told or [Verdict("insufficient", None, None, None, None, None, PATTERNS["insufficient"])])[-1]
+    killed = [life for life in lives if SHORT <= len(life) < drift.GROWING_FROM and life[-1].died]
+    return (growing or _killed(killed) or told or [INSUFFICIENT])[-1]
 
 
 def _lives(points: Sequence[Point]) -> Iterator[list[Point]]:
@@ -122,7 +133,7 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
     if len(trusted) < MINIMUM:  # better to judge by what is doubtful than not at all: medians bear some of it
         trusted = life
     if len(trusted) < MINIMUM:
-        return Verdict("insufficient", None, None, None, None, None, PATTERNS["insufficient"])
+        return INSUFFICIENT
     numbers = np.array([point.invocation for point in trusted], dtype=float)
     held = np.array([point.current_kib for point in trusted], dtype=float)
 
@@ -136,6 +147,7 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
     growth, low, high = _growth(numbers[begin:], held[begin:] - loaded)
     if name == "growing" and low <= 0:
         name = "warming"
+    high += float(loaded[-1] / (numbers[-1] - numbers[begin]))  # a load, or a part of the growth: nobody knows
     if name == "stable" and _spiky(life):
         name = "spiky"
     span = (trusted[-1].time_ms - trusted[begin].time_ms) / MINUTE_MS
@@ -145,6 +157,38 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
         highest = np.quantile([point.peak_kib or point.current_kib for point in trusted[-MINIMUM:]], 0.9)
         left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
     return Verdict(name, growth, low, high, per_minute, left, PATTERNS[name])
+
+
+def _killed(lives: list[list[Point]]) -> list[Verdict]:
+    """`growing`, if at least half of these, which ran out of memory, grew into the limit: each evenly; or, of several,
+    by as much late as early when they are taken together."""
+    grew = [(verdict, held) for verdict, held in map(_into_the_limit, lives) if verdict is not None]
+    even = [verdict for verdict, held in grew if drift.evenly(held) and not drift.slows(held)]
+    if even and 2 * len(even) >= len(lives):
+        return even
+    early = sum(held[len(held) // 2] - held[0] for _, held in grew)
+    late = sum(held[-1] - held[-1 - len(held) // 2] for _, held in grew)
+    several = len(grew) >= SEVERAL and 2 * len(grew) >= len(lives) and late >= drift.DECELERATED * early
+    return [verdict for verdict, _ in grew] if several else []
+
+
+def _into_the_limit(life: list[Point]) -> tuple[Verdict | None, list[float]]:
+    """Did it grow by at least half of all the way there, and by no more than a third of that at once? A spike that
+    kills, loads, or a cache that was about full is no growth. With what it held."""
+    *before, last = life
+    trusted = [point for point in before if point.certain]
+    if len(trusted) < SHORT - 1:
+        trusted = before
+    numbers = np.array([point.invocation for point in trusted], dtype=float)
+    held = np.array([point.current_kib for point in trusted], dtype=float)
+    growth, low, high = _growth(numbers, held)
+    way = max(last.current_kib, last.peak_kib or 0) - float(held[0])
+    grown = growth * (last.invocation - float(numbers[0]))
+    if low <= 0 or grown < max(way / 2, drift.FLOOR_KIB) or np.diff(held).max() > grown / 3:
+        return None, []
+    span = (trusted[-1].time_ms - trusted[0].time_ms) / MINUTE_MS
+    per_minute = growth * float(numbers[-1] - numbers[0]) / span if span > 0 else None
+    return Verdict("growing", growth, low, high, per_minute, None, PATTERNS["growing"]), held.tolist()
 
 
 def _growth(numbers: Floats, held: Floats) -> tuple[float, float, float]:

@@ -152,7 +152,8 @@ def _risen(curve: Sequence[float]) -> tuple[float, float] | None:
         before, after = statistics.median(curve[-2 * TAIL : -TAIL]), statistics.median(curve[-TAIL:])
         return (before, after) if _grown(before, after) else None
     made = medians([mib * 1024 for mib in curve], usual_edges(len(curve)))
-    if drift.shape(made, len(curve)).name not in (drift.GROWING, drift.WARMING):
+    grows = drift.shape(made, len(curve)).name in (drift.GROWING, drift.WARMING)
+    if not grows or made[-1] - made[0] < drift.FLOOR_KIB:
         return None
     return made[0] / 1024, made[-1] / 1024
 

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,14 +41,28 @@ class Line(Record):
         return not self.raced and self.closed_by != "shutdown" and not self.recovered
 
 
-def read(paths: Iterable[Path]) -> Iterator[Line]:
-    """The lines in these files, in their order, each invocation once. Raises BadInput if one cannot be read."""
-    seen: set[tuple[str, str | None, int | None]] = set()
-    repeats: dict[tuple[str, str | None, int | None], Line] = {}
+_ENVIRONMENT = re.compile(r'"environmentId"\s*:\s*"([^"]*)"')
+
+
+def read(
+    paths: Iterable[Path],
+    *,
+    wanted: Callable[[str], bool] | None = None,
+    done: Callable[[int], None] = lambda _: None,
+) -> Iterator[Line]:
+    """The lines in these files, in their order, each invocation once. `wanted`: environments, by their id; all others
+    are passed over before they are parsed, in a sixth of the time. `done` hears of the bytes as they are read. Raises
+    BadInput if a file cannot be read."""
+    seen: set[int] = set()  # of hashes: the names of all of them would take more room than what is drawn
+    repeats: dict[int, Line] = {}
     for path in paths:
-        for event in events(path):
+        for event in events(path, done):
+            if wanted is not None and _passed_over(event, wanted):
+                continue
             for line in parse_event(event):
-                key = (line.environment, line.request_id, line.invocation)
+                if wanted is not None and not wanted(line.environment):
+                    continue
+                key = hash((line.environment, line.request_id, line.invocation))
                 if line.may_repeat:
                     repeats[key] = line  # the first one may still come
                 elif key not in seen:
@@ -55,6 +71,11 @@ def read(paths: Iterable[Path]) -> Iterator[Line]:
     for key, line in repeats.items():
         if key not in seen:
             yield line
+
+
+def _passed_over(event: str, wanted: Callable[[str], bool]) -> bool:
+    """Is it of other environments for sure? A name with an escape in it must be parsed to be known."""
+    return not any("\\" in name or wanted(name) for name in _ENVIRONMENT.findall(event))
 
 
 def parse_event(event: str) -> list[Line]:
@@ -75,25 +96,27 @@ def _line(document: Mapping[str, Any]) -> Line:
         function=_text(document.get("FunctionName")),
         function_version=_text(document.get("functionVersion")),
         tenant_id=_text(document.get("tenantId")),
-        time_ms=float(time_ms) if isinstance(time_ms, int | float) else None,
+        time_ms=float(time_ms) if isinstance(time_ms, int | float) and abs(time_ms) < sys.float_info.max else None,
         may_repeat="_aws" not in document,
     )
 
 
 def points(lines: Iterable[Line]) -> list[Point]:
-    """What the verdict takes of one environment's lines."""
+    """What the verdict takes of one environment's lines. What ran out of memory has left its last level at least."""
     made = []
     for number, line in enumerate(lines, 1):
-        if line.current_rss is None:
+        current = line.peak_rss if line.current_rss is None and line.out_of_memory else line.current_rss
+        if current is None:
             continue
         made.append(
             Point(
                 invocation=line.invocation or number,
                 time_ms=line.time_ms or 0.0,
-                current_kib=line.current_rss * 1024,
+                current_kib=current * 1024,
                 peak_kib=None if line.peak_rss is None else line.peak_rss * 1024,
                 certain=line.certain,
                 begins=line.cold_start or line.members.get("suppressedInit") is True,
+                died=line.out_of_memory,
             )
         )
     return made

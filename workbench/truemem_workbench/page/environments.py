@@ -150,6 +150,8 @@ class Environment:
             *(self.columns[name] for name in ("number", "time", "current", "peak", "flags")), strict=True
         ):
             current = self.last_samples.get(number, left)
+            if math.isnan(current) and int(flags) & Flag.OUT_OF_MEMORY:
+                current = peak
             if not math.isnan(current):
                 made.append(
                     Point(
@@ -159,6 +161,7 @@ class Environment:
                         peak_kib=None if math.isnan(peak) else peak * KIB,
                         certain=not int(flags) & (Flag.RACED | Flag.RECOVERED | Flag.ENDED),
                         begins=bool(int(flags) & (Flag.COLD_START | Flag.RESET)),
+                        died=bool(int(flags) & Flag.OUT_OF_MEMORY),
                     )
                 )
         return made

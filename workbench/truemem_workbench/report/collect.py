@@ -47,8 +47,11 @@ SELECT environment, any_value(function) AS function, any_value(version) AS versi
 FROM batch GROUP BY environment ORDER BY environment
 """
 _POINTS = """
-SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, "current", peak, certain, begins FROM batch
-WHERE "current" IS NOT NULL AND invocation IS NOT NULL ORDER BY environment, invocation
+SELECT * FROM (
+    SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, peak, certain, begins, out_of_memory AS died,
+        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current"
+    FROM batch WHERE invocation IS NOT NULL
+) WHERE "current" IS NOT NULL ORDER BY environment, invocation
 """
 
 
@@ -62,6 +65,7 @@ class Curve(NamedTuple):
     """NaN: unknown."""
     certain: NDArray[np.bool_]
     begins: NDArray[np.bool_]
+    died: NDArray[np.bool_]
     size: float | None
 
 
@@ -112,7 +116,8 @@ def verdict_of(curve: Curve) -> Verdict:
     columns = (curve.invocation.astype(int), curve.time_ms, curve.current * 1024, curve.peak * 1024)
     numbers, times, currents, peaks = (column.tolist() for column in columns)  # lists: Python reads them sooner
     known = [None if math.isnan(peak) else peak for peak in peaks]
-    points = list(map(Point, numbers, times, currents, known, curve.certain.tolist(), curve.begins.tolist()))
+    flags = (column.tolist() for column in (curve.certain, curve.begins, curve.died))
+    points = list(map(Point, numbers, times, currents, known, *flags))
     return judge(points, int(curve.size) if curve.size else None)
 
 
@@ -145,8 +150,8 @@ def _curves(store: Store, rows: Sequence[dict[str, Any]]) -> list[Curve]:
         invocation, time_ms, current, peak = (
             columns[name][at].astype(float) for name in ("invocation", "time_ms", "current", "peak")
         )
-        certain, begins = (columns[name][at].astype(bool) for name in ("certain", "begins"))
-        return Curve(invocation, time_ms, current, peak, certain, begins, row["size"])
+        certain, begins, died = (columns[name][at].astype(bool) for name in ("certain", "begins", "died"))
+        return Curve(invocation, time_ms, current, peak, certain, begins, died, row["size"])
 
     return [curve(row) for row in rows]
 

@@ -1,0 +1,136 @@
+"""Curves that were once called what they are not: loads that go again, stairs, falls, small growth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from truemem.drift import FLOOR_KIB, GROWING, GROWING_FROM, shape, without_steps
+from truemem_workbench.drift import Point, judge
+
+from tests.drift.judged import sidecar, workbench
+from tests.drift.synthetic import MIB, Floats
+
+Verdict = Callable[[list[Point]], str]
+BOTH = pytest.mark.parametrize("verdict", [workbench, sidecar])
+
+
+def curve(held: Floats, seed: int = 0) -> list[Point]:
+    """Above 80 MiB, with a little noise."""
+    noisy = 80 * MIB + held + np.random.default_rng(seed).normal(0, 64, len(held))
+    return [Point(n, n * 1000.0, kib, kib) for n, kib in enumerate(noisy.tolist(), 1)]
+
+
+def leak(kib: float, count: int = 300) -> Floats:
+    return np.arange(count) * kib
+
+
+def swaps(count: int = 300) -> Floats:
+    return np.arange(count) // 37 % 2 * 30 * MIB
+
+
+def loads(*at: int, count: int = 300, mib: float = 20) -> Floats:
+    made: Floats = np.sum([np.where(np.arange(count) > each, mib * MIB, 0.0) for each in at], axis=0)
+    return made
+
+
+# --- loads ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kib", [4, 64, 256])
+@pytest.mark.parametrize("count", [300, 1000])
+def test_a_model_that_goes_again_is_no_load(kib: float, count: int) -> None:
+    for seed in range(5):
+        verdict = judge(curve(leak(kib, count) + swaps(count), seed))
+        assert verdict.name in ("warming", "growing")
+        assert verdict.low_kib is not None
+        assert verdict.high_kib is not None
+        assert verdict.low_kib <= kib <= verdict.high_kib
+
+
+def test_a_step_is_left_out_only_if_it_stays() -> None:
+    stays = [0.0] * 10 + [20 * MIB] * 10
+    assert without_steps(stays) == [0.0] * 20
+    slowly = [*stays, *(20 * MIB - at * 2 * MIB for at in range(8))]
+    for back in ([*stays, *[0.0] * 10], [*stays, 9 * MIB], [20 * MIB, 20 * MIB, *stays], slowly):
+        assert without_steps(back) == back
+
+
+@BOTH
+@pytest.mark.parametrize("kib", [4, 8])
+def test_three_loads_do_not_hide_that_it_still_grows(kib: float, verdict: Verdict) -> None:
+    for seed in range(10):
+        assert verdict(curve(leak(kib) + loads(60, 110, 190), seed)) in ("warming", "growing")
+        assert verdict(curve(loads(60, 110, 190), seed)) == "plateau"
+
+
+def test_what_was_left_out_may_have_been_growth_and_the_interval_says_so() -> None:
+    grown = np.floor(leak(64) / MIB) * MIB
+    verdict = judge(curve(grown))
+    assert verdict.high_kib is not None
+    assert verdict.high_kib >= 64
+    loaded = judge(curve(leak(8) + loads(150)))
+    assert loaded.low_kib is not None
+    assert loaded.high_kib is not None
+    assert loaded.low_kib <= 8 < 20 * MIB / 300 < loaded.high_kib
+    levels = [*(float(at) for at in range(20)), *(20 * MIB + at for at in range(20, 40))]
+    made = shape(levels, 160)
+    assert (made.slope, made.low) == (1, 1)
+    assert 20 * MIB / 40 < made.high < 20 * MIB / 20
+    without = judge(curve(leak(8)))
+    assert without.high_kib == pytest.approx(8, abs=0.5)
+
+
+# --- growth -----------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("stairs", [4, 5, 6])
+def test_growth_in_a_few_stairs_is_not_called_a_leak(stairs: int, verdict: Verdict) -> None:
+    """Each less than half of it: the variation tells."""
+    each = 300 / stairs
+    for seed in range(10):
+        held = np.floor((np.arange(300) + each / 2) / each) * 600
+        assert verdict(curve(held, seed)) != GROWING
+
+
+@BOTH
+def test_what_comes_by_half_as_much_as_at_first_is_about_to_stop(verdict: Verdict) -> None:
+    for later, bends in ((20, True), (36, False)):
+        held = np.cumsum(np.where(np.arange(300) < 170, 40.0, later))
+        assert (verdict(curve(held)) == GROWING) is not bends
+
+
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_what_is_given_back_at_the_end_was_no_leak(last: int) -> None:
+    """A collector that waited long: all but the end is a straight line."""
+    levels = [*(80 * MIB + 600 * at for at in range(48 - last)), *[80 * MIB] * last]
+    assert shape(levels[:-last], 280).name == GROWING
+    assert shape(levels, 300).name != GROWING
+
+
+@BOTH
+def test_what_has_been_as_high_before_has_not_leaked_since(verdict: Verdict) -> None:
+    """One fall at the beginning, and a rise that has not got above it."""
+    for at in (20, 30, 40):
+        teeth = (np.arange(290) + 250 - at) % 250 * 80.0
+        assert verdict(curve(teeth)) != GROWING
+
+
+# --- small growth -----------------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize(("kib", "count"), [(8, 64), (8, 32), (4, 32), (4, 64), (4, 96), (2, 200), (1, 300)])
+def test_stable_has_no_interval_that_is_above_0(kib: float, count: int, verdict: Verdict) -> None:
+    held = [Point(n, n * 1000.0, 50_000 + kib * n, None) for n in range(1, count + 1)]
+    assert kib * count <= FLOOR_KIB
+    assert verdict(held) == "warming"
+    assert verdict([Point(n, n * 1000.0, 50_000.0, None) for n in range(1, count + 1)]) == "stable"
+
+
+def test_of_noise_alone_the_verdict_is_stable() -> None:
+    for count in (64, GROWING_FROM, 300):
+        calm = [judge(curve(np.zeros(count), seed)).name for seed in range(100)]
+        assert calm.count("stable") >= 97
