@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,10 @@ LEVEL = [50.0] * 200
 """As flat as can be."""
 LEAK = [50 + 0.0078125 * number for number in range(200)]
 """8 KiB with each invocation."""
+NOISY = [level + 2 * (number * 37 % 100) / 100 for number, level in enumerate(LEAK)]
+"""The same, and up to 2 MiB that come and go."""
+FILLING = [50 + 8 * (1 - math.exp(-number / 120)) for number in range(400)]
+"""A cache that has not filled yet."""
 
 
 @pytest.fixture

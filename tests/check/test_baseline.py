@@ -34,6 +34,7 @@ def test_it_is_the_same_file_whichever_function_was_first(tmp_path: Path) -> Non
         ('{"schema": 2, "functions": {}}', "is no baseline of truemem check"),
         ('{"schema": 1, "functions": {}}', "no baseline of app.py:one in"),
         (json.dumps({"schema": 1, "functions": {"app.py:one": {"peak": "?"}}}), "has no peak and current, in MiB"),
+        ('{"schema": 1, "functions": {"app.py:one": {"peak": NaN, "current": 1}}}', "has no peak and current, in MiB"),
         (None, "No such file or directory"),
     ],
 )

@@ -10,10 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from click.testing import Result
+from truemem_workbench.check.outputs import Outputs
 
 from .conftest import FUNCTIONS, LEAKY, STEADY
 
@@ -22,13 +24,30 @@ BOOTSTRAP = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"
 Check = Callable[..., Result]
 
 
-def test_a_leak_of_8_kib_per_invocation_fails(invoke_check: Check, tmp_path: Path) -> None:
-    done = invoke_check(LEAKY, "--invocations", 400, "--quick", "--json", "--junit", tmp_path / "report.xml")
+@pytest.mark.parametrize("limit", [[], ["--max-drift", 4]])
+def test_a_leak_of_8_kib_per_invocation_fails_within_300(invoke_check: Check, tmp_path: Path, limit: list[Any]) -> None:
+    most = ["--warm-up", 100, "--invocations", 130, "--most", 200]
+    done = invoke_check(LEAKY, *most, *limit, "--quick", "--json", "--junit", tmp_path / "report.xml")
     assert done.exit_code == 1, done.output
     document = json.loads(done.stdout)
+    assert document["invocations"] <= 300
     assert document["drift"]["verdict"] == "growing"
     assert document["drift"]["perInvocationKiB"] == pytest.approx(8.5, abs=1)  # with the bytearray's own
     assert 'failures="1"' in (tmp_path / "report.xml").read_text()
+
+
+def test_a_leak_fails_however_few_invocations_were_asked_for(invoke_check: Check) -> None:
+    done = invoke_check(LEAKY, "--invocations", 10, "--quick", "--json")
+    assert done.exit_code == 1, done.output
+    document = json.loads(done.stdout)
+    assert document["judged"] > 128
+    assert f"10 invocations did not decide it: {document['judged'] - 10} more were made" in document["notices"]
+
+
+def test_nothing_passes_without_a_verdict(invoke_check: Check) -> None:
+    done = invoke_check(STEADY, "--invocations", 10, "--most", 100, "--quick", "--max-peak", 512)
+    assert done.exit_code == 2, done.output
+    assert "Drift cannot be judged" in done.output
 
 
 @pytest.fixture
@@ -40,31 +59,35 @@ def model_dir() -> Iterator[Path]:
         yield folder
 
 
-def test_the_sample_function_passes(invoke_check: Check, model_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("handler", "outcomes"), [(SAMPLE, ["kept", "kept"]), (FUNCTIONS / "leaky_sample.py", ["broken", "kept"])]
+)
+def test_the_sample_function_passes_and_fails_with_8_kib_more_per_invocation(
+    invoke_check: Check, model_dir: Path, tmp_path: Path, handler: Path, outcomes: list[str]
+) -> None:
     events = tmp_path / "events.json"
     events.write_text(json.dumps([{"model": model} for model in range(4)]))
     small = {"MODEL_DIR": model_dir, "MODEL_COUNT": 4, "CACHE_SIZE": 4, "MODEL_LAYERS": 2, "INTRA_OP_THREADS": 1}
     variables = [option for name, value in small.items() for option in ("--env", f"{name}={value}")]
-    arguments = ["--events", events, "--invocations", 120, "--quick", "--json", "--max-peak", 512, *variables]
-    done = invoke_check(f"{SAMPLE}:handler", *arguments)
-    assert done.exit_code == 0, done.output
+    limits = ["--invocations", 400, "--max-drift", 4, "--max-peak", 512]
+    done = invoke_check(f"{handler}:handler", "--events", events, *limits, "--quick", "--json", *variables)
     document = json.loads(done.stdout)
-    assert document["records"] >= 150  # 30 at least are the warm-up's
-    assert [finding["outcome"] for finding in document["findings"]] == ["kept", "kept"]
+    assert [finding["outcome"] for finding in document["findings"]] == outcomes, done.output
+    assert done.exit_code == outcomes.count("broken")
 
 
 def test_held_open_no_peak_is_lost(invoke_check: Check) -> None:
     """Each spike is over at once. 40 MiB: what malloc gives back to the system whatever came before (mallopt(3))."""
-    done = invoke_check(STEADY, "--event", '{"mib": 40}', "--warm-up", 0, "--invocations", 40, "--json")
+    done = invoke_check(STEADY, "--event", '{"mib": 40}', "--warm-up", 0, "--invocations", 130, "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
-    assert document["records"] == 40
+    assert document["records"] == 130
     assert not any("intervals" in notice for notice in document["notices"])
     assert min(document["peaks"]) - max(document["currents"]) == pytest.approx(40, abs=1)
 
 
 def test_a_baseline_is_written_and_then_compared_with(invoke_check: Check, tmp_path: Path) -> None:
-    baseline, few = tmp_path / "memory.json", ["--warm-up", 0, "--invocations", 40, "--quick"]
+    baseline, few = tmp_path / "memory.json", ["--warm-up", 0, "--invocations", 130, "--quick"]
     written = invoke_check(STEADY, "--event", '{"mib": 1}', *few, "--write-baseline", baseline)
     assert written.exit_code == 0, written.output
     compared = invoke_check(STEADY, "--event", '{"mib": 30}', *few, "--baseline", baseline)
@@ -76,13 +99,73 @@ def test_a_baseline_is_written_and_then_compared_with(invoke_check: Check, tmp_p
 def test_one_that_always_fails_was_not_measured_and_does_not_take_long(invoke_check: Check) -> None:
     done = invoke_check(STEADY, "--event", '{"fail": true}', "--warm-up", 0, "--invocations", 40, "--quick")
     assert done.exit_code == 2, done.output
-    assert "5 of 5 invocations failed, the first of them number 1: ValueError: as told" in done.output
+    said = " ".join(done.output.split())
+    assert "5 of 5 invocations failed, the first of them number 1, the last of them number 5: ValueError" in said
+    assert "try --allow-errors" in said
+    log = done.output.partition("The log of invocation 5 ends:\n")[2]
+    assert 'raise ValueError("as told")' in log
+    assert "are needed" not in done.output
+
+
+def test_what_it_wrote_before_it_failed_is_no_command_to_a_terminal(invoke_check: Check) -> None:
+    done = invoke_check(STEADY, "--event", '{"fail": true, "say": "\\u001b[2Jnothing"}', "--invocations", 5, "--quick")
+    assert "  \\x1b[2Jnothing" in done.output.splitlines()
+    assert "\x1b" not in done.output
+
+
+def test_the_result_stands_whichever_output_fails(
+    invoke_check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("truemem_workbench.check.junit.write", fail)
+    few = [STEADY, "--warm-up", 0, "--invocations", 130, "--quick", "--junit", tmp_path / "x.xml"]
+    broken = invoke_check(*few, "--max-peak", 1, "--png", tmp_path / "x.png", "--write-baseline", tmp_path / "x.json")
+    assert broken.exit_code == 1, broken.output
+    assert "No space left on device" in broken.stderr
+    assert (tmp_path / "x.png").stat().st_size > 1000
+    assert "was not written to" in broken.stderr
+    assert "a limit was broken" in broken.stderr
+    assert not (tmp_path / "x.json").exists()
+    passed = invoke_check(*few)
+    assert passed.exit_code == 2, passed.output
+    assert " passed: 1" in passed.stdout
+
+
+@pytest.mark.parametrize("option", ["--junit", "--png", "--write-baseline", "GITHUB_STEP_SUMMARY"])
+def test_where_a_result_cannot_go_is_told_before_the_run(
+    invoke_check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setattr("truemem_workbench.check.command._measured", lambda *_, **__: pytest.fail("it ran"))
+    place = str(tmp_path / "nowhere" / "file")
+    if not option.startswith("--"):
+        monkeypatch.setenv(option, place)
+    done = invoke_check(STEADY, *([option, place] if option.startswith("--") else []))
+    assert done.exit_code == 2
+    assert f"cannot write {place}: No such file or directory. Try " in done.output
+
+
+def test_a_file_of_something_else_is_refused_before_the_run(invoke_check: Check, tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "app"}')
+    done = invoke_check(STEADY, "--write-baseline", tmp_path / "package.json")
+    assert done.exit_code == 2
+    assert "is no baseline of truemem check. Try another name" in done.output
+
+
+def test_a_place_that_was_tried_is_as_it_was(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.xml", tmp_path / "old.xml"
+    old.write_text("old")
+    outputs = Outputs(as_json=False, github=False, junit=new, png=old, summary=None, baseline=None)
+    outputs.try_them()
+    assert not new.exists()
+    assert old.read_text() == "old"
 
 
 def test_a_bootstrap_can_be_checked(invoke_check: Check) -> None:
-    done = invoke_check(BOOTSTRAP, "--warm-up", 0, "--invocations", 3, "--max-peak", 128, "--json")
+    done = invoke_check(BOOTSTRAP, "--warm-up", 0, "--invocations", 130, "--max-peak", 128, "--json")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["records"] == 3
+    assert json.loads(done.stdout)["records"] == 130
 
 
 def test_ended_from_outside_it_leaves_no_process() -> None:
@@ -125,6 +208,12 @@ def test_github_gets_annotations_and_a_summary(
         (["--remote", "mine", "--quick"], "--remote takes the function as it is"),
         ([STEADY, "--max-growth", "8x"], "'8x' is neither MiB nor a share, as in 8 or 10%"),
         (["nowhere.py:handler"], "no file nowhere.py"),
+        ([STEADY, "--max-drift", "nan"], "'--max-drift': 'nan' is no limit"),
+        ([STEADY, "--max-drift-per-minute", "inf"], "'--max-drift-per-minute': 'inf' is no limit"),
+        ([STEADY, "--max-peak", "NaN"], "'--max-peak': 'NaN' is no limit"),
+        ([STEADY, "--max-current", "-1"], "-1.0 is not in the range x>=0"),
+        ([STEADY, "--timeout", "nan"], "'--timeout': 'nan' is no limit"),
+        ([STEADY, "--most", "10"], "--most 10 is below --invocations 200. Try --most 800"),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(invoke_check: Check, arguments: list[str], said: str) -> None:

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 from truemem_workbench.check import github, junit, picture, terminal
 from truemem_workbench.check.curve import curve
-from truemem_workbench.check.limits import Finding, Limits, find
+from truemem_workbench.check.growth import Finding
+from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
 
@@ -37,10 +38,10 @@ def kept() -> Result:
 # --- for people -------------------------------------------------------------------------------------------------------
 
 
-def shown(result: Result, encoding: str = "utf-8") -> list[str]:
+def shown(result: Result, encoding: str = "utf-8", width: int = 110) -> list[str]:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
-    terminal.show(result, Console(file=file, width=110))
+    terminal.show(result, Console(file=file, width=width))
     file.flush()
     return [line.rstrip() for line in raw.getvalue().decode(encoding).splitlines()]
 
@@ -54,6 +55,22 @@ def test_a_person_sees_limit_measured_curve_and_why(broken: Result) -> None:
     assert "▁" in current
     assert "█" not in current  # 2 % more is no mountain
     assert any(line.startswith("- It grows by 8.0 KiB (8.0 to 8.0) per invocation, and 4 KiB are") for line in lines)
+
+
+@pytest.mark.parametrize("width", [20, 50, 80])
+def test_a_narrow_terminal_has_the_whole_outcome(broken: Result, width: int) -> None:
+    outcomes = [line.split()[-1] for line in shown(broken, width=width) if line.split()[-1:] in (["BROKEN"], ["kept"])]
+    assert outcomes == ["BROKEN", "kept"]
+
+
+def test_the_log_of_one_that_failed_is_shown(kept: Result) -> None:
+    failing = run_of(LEVEL, failures=[Failure(1, "no"), Failure(9, "no", ["one [b]", "```"])])
+    result = result_of(failing)
+    assert shown(result)[-3:] == ["The log of invocation 9 ends:", "  one [b]", "  ```"]
+    assert result.text().endswith("The log of invocation 9 ends:\n  one [b]\n  ```")
+    assert github.summary(result).endswith("\n      one [b]\n      ```\n```\n")  # more than three spaces: no end
+    assert result.document()["log"] == ["The log of invocation 9 ends:", "  one [b]", "  ```"]
+    assert "log" not in kept.document()
 
 
 def test_it_can_be_read_without_utf(broken: Result) -> None:
@@ -123,7 +140,14 @@ def test_junit_calls_what_could_not_be_measured_an_error(tmp_path: Path) -> None
     (suite,) = ET.parse(tmp_path / "report.xml").getroot()
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
     (error,) = suite.iter("error")
-    assert (error.get("message") or "").endswith("number 1: ValueError: ?[31m<&>?.")
+    assert "number 1: ValueError: \\x1b[31m<&>\\ud800." in (error.get("message") or "")
+
+
+def test_junit_has_no_character_that_xml_has_not(tmp_path: Path) -> None:
+    finding = Finding("max-peak", "", "", "broken", "\x1b[31m<&>\ud800")
+    junit.write(Result(run_of(LEVEL), [finding]), tmp_path / "report.xml")
+    (failure,) = ET.parse(tmp_path / "report.xml").getroot().iter("failure")
+    assert failure.get("message") == "?[31m<&>?"
 
 
 # --- for GitHub -------------------------------------------------------------------------------------------------------

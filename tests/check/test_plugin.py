@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +27,11 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+def _pattern(text: str) -> str:
+    """A regular expression of a text in which `*` is anything."""
+    return ".*".join(map(re.escape, text.split("*")))
+
+
 def run(project: pytest.Pytester, test: str, *arguments: str) -> pytest.RunResult:
     project.makepyfile(test)
     return project.runpytest_inprocess(*BY_MODULE, "-p", "no:xdist", "--strict-markers", *arguments)
@@ -43,13 +50,14 @@ def test_a_leak_fails_its_test_and_says_all_at_a_glance(project: pytest.Pytester
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(
         [
-            "leaky.py:handler FAILED: 60 invocations after * to warm up, * s",
+            "leaky.py:handler FAILED: 1?0 invocations after * to warm up, * s",
             "limit * allowed * measured*",
             "max-drift * 4 KiB * KiB (*) * BROKEN",
             "max-peak * 200 MiB * MiB * kept",
             "current *",
             "peak *",
-            "It grows by *, and 4 KiB are allowed.",
+            "It grows by *, and 4 KiB are allowed.*",
+            "60 invocations did not decide it: * more were made",
         ]
     )
     done.stdout.no_fnmatch_line("*Traceback*")
@@ -61,7 +69,7 @@ def test_a_steady_function_passes_and_the_test_may_look(project: pytest.Pytester
         """
         import pytest
 
-        @pytest.mark.memory("steady.py:handler", invocations=40, max_peak_mib=200, env={"A": "B"}, memory_mib=300,
+        @pytest.mark.memory("steady.py:handler", invocations=130, max_peak_mib=200, env={"A": "B"}, memory_mib=300,
                             events=[{"mib": 1}, {"mib": 2}], warm_up=0, quick=True)
         def test_memory(truemem):
             assert truemem.measurement.memory_mib == 300
@@ -130,6 +138,102 @@ def test_what_is_asked_wrongly_is_told_in_one_line(project: pytest.Pytester) -> 
         ]
     )
     done.stdout.no_fnmatch_line("*During handling*")
+
+
+def test_undecided_it_fails_in_words_of_the_marker(project: pytest.Pytester) -> None:
+    done = run(
+        project,
+        """
+        import pytest
+
+        @pytest.mark.memory("steady.py:handler", invocations=10, most=40, warm_up=0, quick=True)
+        def test_too_few(): ...
+
+        @pytest.mark.memory("steady.py:handler", event={"fail": True}, quick=True)
+        def test_that_fails(): ...
+        """,
+    )
+    done.assert_outcomes(failed=2)
+    done.stdout.fnmatch_lines_random(
+        [
+            "*could not be measured: 40 invocations after 0 to warm up*",
+            "Drift cannot be judged: *Try more invocations=*",
+            "*or try allow_errors=True if it is meant to fail.",
+            '*raise ValueError("as told")',
+        ]
+    )
+    done.stdout.no_fnmatch_line("*--*invocations*")
+
+
+def test_events_and_baseline_are_files_seen_from_the_root(project: pytest.Pytester) -> None:
+    (project.mkdir("data") / "events.jsonl").write_text('{"mib": 2}\n{"mib": 3}\n')
+    figures = {"schema": 1, "functions": {"steady.py:handler": {"peak": 12.0, "current": 10.0}}}
+    (project.path / "memory.json").write_text(json.dumps(figures))
+    done = run(
+        project,
+        """
+        import pathlib, pytest
+
+        ASKED = dict(handler="steady.py:handler", invocations=130, warm_up=0, quick=True)
+
+        @pytest.mark.memory(**ASKED, events="data/events.jsonl", baseline="memory.json", max_growth="1%")
+        def test_as_text(truemem): ...
+
+        @pytest.mark.memory(**ASKED, events=pathlib.Path("data/events.jsonl"), baseline=pathlib.Path("memory.json"),
+                            max_growth=500)
+        def test_as_paths(truemem): ...
+        """,
+    )
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["max-growth (peak) * 1 % * BROKEN"])
+
+
+WRONG = [
+    ("invocations='abc'", "invocations='abc' is not a whole number, 1 or more. Try invocations=200"),
+    ("invocations=0", "invocations=0 is not a whole number, 1 or more. Try invocations=200"),
+    ("invocations=-5", "invocations=-5 is not a whole number, 1 or more. Try invocations=200"),
+    ("invocations=True", "invocations=True is not a whole number, 1 or more. Try invocations=200"),
+    ("invocations=2.5", "invocations=2.5 is not a whole number, 1 or more. Try invocations=200"),
+    ("most=10", "most=10 is below invocations=200. Try most=800"),
+    ("warm_up=-1", "warm_up=-1 is not a whole number, 0 or more. Try warm_up=100"),
+    ("max_drift_kib='4'", "max_drift_kib='4' is not a number, 0 or more. Try max_drift_kib=4"),
+    ("max_drift_kib=-4", "max_drift_kib=-4 is not a number, 0 or more. Try max_drift_kib=4"),
+    ("max_peak_mib=float('nan')", "max_peak_mib=nan is not a number, 0 or more. Try max_peak_mib=256"),
+    ("max_current_mib=float('inf')", "max_current_mib=inf is not a number, 0 or more. Try max_current_mib=128"),
+    ("env={'A': 1}", "env={'A': 1} is not names and values, all of them text. Try env={'NAME': 'VALUE'}"),
+    ("event=object", "event: <class 'object'> is not JSON (*). Try event={'key': 1}"),
+    ("event=float('nan')", "event: nan is not JSON (*). Try event={'key': 1}"),
+    ("events=[{1, 2}]", "events: {1, 2} is not JSON (*). Try events={'key': 1}"),
+    ("events=[]", "events=* is not the path of a file or a list of events. Try events='tests/events.jsonl', or *"),
+    (
+        "events={'a': 1}",
+        "events={'a': 1} is not the path of a file or a list of events. Try events='tests/events.jsonl'*",
+    ),
+    ("events='no.jsonl'", "cannot read events from *no.jsonl: No such file*. Try events=PATH/events.jsonl"),
+    ("events=[1], event=2", "event with events: leave one out"),
+    ("memory_mib=5", "memory_mib=5 is not a whole number, 128 to 10240. Try memory_mib=512"),
+    ("timeout_s=0", "timeout_s=0 is not seconds, up to 900. Try timeout_s=30"),
+    ("quick='yes'", "quick='yes' is not True or False. Try quick=True"),
+    ("max_growth='10%'", "max_growth='10%': over what? Try baseline='memory.json'"),
+    ("max_growth='x', baseline='b'", "max_growth='x' is not MiB or a share. Try max_growth=8 or '10%'"),
+    ("max_growth=-1, baseline='b'", "max_growth=-1 is not MiB or a share. Try max_growth=8 or '10%'"),
+    ("baseline=5", "baseline=5 is not the path of a file. Try baseline='memory.json'"),
+    ("baseline='no.json'", "cannot read *no.json: No such file or directory. Try --write-baseline *no.json"),
+    ("handler=5", "handler=5 is not text. Try handler='app.py:handler'"),
+]
+
+
+def test_every_wrong_value_is_told_in_one_line(project: pytest.Pytester) -> None:
+    handler = 'handler="steady.py:handler", '
+    tests = [
+        f"@pytest.mark.memory({'' if 'handler' in given else handler}{given})\ndef test_{number}(): ..."
+        for number, (given, _) in enumerate(WRONG)
+    ]
+    done = run(project, "\n\n".join(["import pytest", *tests]))
+    done.assert_outcomes(failed=len(WRONG))
+    for _, said in WRONG:
+        done.stdout.re_match_lines_random([f"^truemem: (@pytest.mark.memory )?{_pattern(said)}$"])
+    done.stdout.no_fnmatch_line("*Traceback*")
 
 
 def test_projects_that_do_not_use_it_pay_nothing(tmp_path: Path) -> None:

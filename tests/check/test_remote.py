@@ -46,9 +46,25 @@ def test_a_deployed_function_is_invoked_and_its_log_tails_are_read(
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["checked"] == "remote:mine"
-    assert (document["invocations"], document["memorySize"]) == (50, 256)
-    assert document["records"] >= 48
+    assert (document["invocations"], document["memorySize"]) == (140, 256)
+    assert document["records"] >= 138
+    assert "40 invocations did not decide it: 90 more were made" in document["notices"]
     assert document["drift"]["verdict"] == "stable"
+
+
+@pytest.mark.usefixtures("account")
+def test_one_that_fails_shows_the_end_of_its_log_tail(
+    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(name="mine", memory_mib=256, extensions={"truemem": sidecar()})
+    with LocalLambda(Function.from_spec(STEADY), settings) as local:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
+        done = invoke_check("--remote", "mine", "--event", '{"fail": true}')
+    assert done.exit_code == 2, done.output
+    assert "5 of 5 invocations failed" in done.output
+    log = done.output.partition("The log of invocation 5 ends:\n")[2]
+    assert "ValueError" in log
+    assert '"schema"' not in log
 
 
 @pytest.mark.usefixtures("account")

@@ -44,6 +44,69 @@ def test_a_handler_below_the_code_folder_runs() -> None:
     assert "TABLE" not in variables
 
 
+TEXTS = """
+Parameters:
+  Stage: {Type: String, Default: test}
+  Size: {Type: Number, Default: 7}
+  Unset: {Type: String}
+Globals: {Function: {Handler: steady.handler, Layers: [!Ref Shared]}}
+Resources:
+  It:
+    Type: AWS::Serverless::Function
+    Properties:
+      CodeUri: CODE
+      Layers: ["arn:aws:lambda:eu-west-1:1:layer:other:3", !Sub "arn:${AWS::Region}", !GetAtt A.B]
+      Environment:
+        Variables:
+          WHOLE: !Sub "table-${Stage}"
+          TWICE: !Sub "${Stage}-${Size}"
+          OWN: !Sub ["${Name}/${Stage}", {Name: !Sub "${Size}x"}]
+          LITERAL: !Sub "${!Stage}"
+          UNSET: !Sub "${Stage}-${Unset}"
+          OWN_UNKNOWN: !Sub ["${Name}", {Name: !GetAtt A.B}]
+          REGION: !Sub "${AWS::Region}"
+"""
+
+
+def test_sub_is_done_with_the_defaults_of_parameters(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text(TEXTS.replace("CODE", str(FUNCTIONS)))
+    target = resolve(f"{tmp_path / 'template.yaml'}:It")
+    expected = {"WHOLE": "table-test", "TWICE": "test-7", "OWN": "7x/test", "LITERAL": "${Stage}"}
+    assert target.environment == expected
+    unknown = {
+        name for name in ("UNSET", "OWN_UNKNOWN", "REGION") for each in target.notices if f"knows {name} " in each
+    }
+    assert unknown == {"UNSET", "OWN_UNKNOWN", "REGION"}
+
+
+def test_layers_that_are_not_here_are_told(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text(TEXTS.replace("CODE", str(FUNCTIONS)))
+    (notice,) = (each for each in resolve(f"{tmp_path / 'template.yaml'}:It").notices if each.startswith("layers"))
+    assert "are not here: Shared, arn:aws:lambda:eu-west-1:1:layer:other:3, arn:${AWS::Region}, A.B." in notice
+
+
+PROPERTIES = [
+    ("InlineCode: x", r"It in .*template\.yaml has its code in the template \(InlineCode\)"),
+    ("CodeUri: nowhere", r"CodeUri of It in .*template\.yaml is no folder of this machine: nowhere\. Try sam build"),
+    ("CodeUri: !Ref Bucket", r"CodeUri of It in .* is no folder of this machine: known to a stack alone"),
+    ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 10240\. Mend the template"),
+    ("MemorySize: large", r"MemorySize of It in .* is 'large', not a whole number"),
+    ("Timeout: 1000", r"Timeout of It in .* is 1000: Lambda has 1 to 900"),
+    ("Handler: other.handler", r"no .*other\.py for Handler other\.handler of It in .*, which has no CodeUri"),
+    ("Runtime: provided.al2023", r"no .*bootstrap of It in .*, which has no CodeUri"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), PROPERTIES)
+def test_what_a_template_cannot_mean_is_told_with_its_name(tmp_path: Path, given: str, said: str) -> None:
+    (tmp_path / "steady.py").write_text("def handler(event, context): ...")
+    text = "Resources: {It: {Type: AWS::Serverless::Function, Properties: {Handler: steady.handler, GIVEN}}}"
+    text = text.replace("Handler: steady.handler, GIVEN", given) if given.startswith("Handler") else text
+    (tmp_path / "template.yaml").write_text(text.replace("GIVEN", given))
+    with pytest.raises(BadInput, match=said):
+        resolve(f"{tmp_path / 'template.yaml'}:It")
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

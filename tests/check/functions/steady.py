@@ -1,5 +1,5 @@
 """Keeps nothing. `{"mib": 5, "ms": 40}` needs as much for a moment, and takes so long; `{"fail": true}` raises,
-`{"variable": NAME}` answers it.
+`{"variable": NAME}` answers it, `{"say": TEXT}` prints.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any
 
 
 def handler(event: dict[str, Any], context: object) -> Any:
+    if said := event.get("say"):
+        print(said)
     if event.get("fail"):
         raise ValueError("as told")
     if name := event.get("variable"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -69,9 +70,15 @@ def read(path: Path, spec: str) -> Baseline:
     if entry is None:
         raise BadInput(f"no baseline of {spec} in {path}. {mend}")
     try:
-        return Baseline(float(entry["peak"]), float(entry["current"]), dict(entry.get("about", {})))
+        return Baseline(_size(entry["peak"]), _size(entry["current"]), dict(entry.get("about", {})))
     except (KeyError, TypeError, ValueError):
         raise BadInput(f"the baseline of {spec} in {path} has no peak and current, in MiB. {mend}") from None
+
+
+def check_place(path: Path) -> None:
+    """Is it a file of ours, or no file yet? Raises BadInput."""
+    if path.exists():
+        _functions(path, "Try another name")
 
 
 def write(path: Path, spec: str, baseline: Baseline) -> None:
@@ -83,6 +90,14 @@ def write(path: Path, spec: str, baseline: Baseline) -> None:
         path.write_text(json.dumps(document, indent=2) + "\n")
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}. Try --write-baseline PATH") from None
+
+
+def _size(value: Any) -> float:
+    """Raises ValueError or TypeError; also for the NaN that Python's JSON has."""
+    size = float(value)
+    if not 0 <= size < math.inf:
+        raise ValueError(value)
+    return size
 
 
 def _functions(path: Path, mend: str) -> dict[str, Any]:

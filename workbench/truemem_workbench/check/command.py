@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,44 +15,37 @@ from truemem_workbench.local import BadInput
 from truemem_workbench.local.console import Ended, raise_on_signals, read_event
 
 from .baseline import Growth
-from .drive import WARM_UP, Progress
+from .drive import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan, Progress
 from .events import read_events
+from .options import AMOUNT, FILE, GROWTH, SECONDS
 
 if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`
     from .limits import Limits
     from .measurement import Measurement
-    from .result import Result
 
 EPILOG = """
 \b
 Exit codes:
   0  every limit was kept
   1  a limit was broken, or the function ran out of memory
-  2  it could not be measured: the input cannot be used, invocations failed, too few records to judge
+  2  it could not be measured: the input cannot be used, invocations failed, still undecided,
+     or a result that could not be written
   130, 143  Ctrl-C or SIGTERM
 """
-
-
-class _Growth(click.ParamType[Growth]):
-    name = "MiB|%"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Growth:
-        if isinstance(value, Growth):
-            return value
-        try:
-            return Growth.parse(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither MiB nor a share, as in 8 or 10%", param, ctx)
-
-
-FILE = click.Path(dir_okay=False, path_type=Path)
-AMOUNT = click.FloatRange(min=0)
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
 @click.argument("target", required=False, metavar="APP.py:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
 @click.option("--remote", metavar="FUNCTION", help="Check a deployed function, which has truemem's layer, instead.")
-@click.option("--invocations", type=click.IntRange(1), default=200, show_default=True, metavar="N", help="To judge.")
+@click.option(
+    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="To judge."
+)
+@click.option(
+    "--most",
+    type=click.IntRange(1),
+    metavar="N",
+    help=f"To judge while nothing is decided [default: {MOST_TIMES} x --invocations, {MOST_LEAST} at least].",
+)
 @click.option(
     "--warm-up",
     type=click.IntRange(0),
@@ -64,16 +56,16 @@ AMOUNT = click.FloatRange(min=0)
 )
 @click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}].")
 @click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over.")
-@click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth per invocation: the interval's lower end.")
+@click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation.")
 @click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="The same by the clock.")
 @click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Of any invocation, or the init phase.")
 @click.option("--max-current", type=AMOUNT, metavar="MiB", help="Left behind by any invocation after the warm-up.")
-@click.option("--max-growth", type=_Growth(), help="Of peak and current over --baseline [default: 10%].")
+@click.option("--max-growth", type=GROWTH, help="Of peak and current over --baseline [default: 10%].")
 @click.option("--baseline", type=FILE, help="Compare with this file.")
 @click.option("--write-baseline", type=FILE, help="Note the figures there if all limits are kept.")
 @click.option("--allow-errors", is_flag=True, help="Invocations may fail; else a failure leaves it unmeasured.")
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
-@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="[default: the template's, or 30]")
+@click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="For the function; repeatable.")
 @click.option("--quick", is_flag=True, help="Do not hold invocations: some peaks are then intervals.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -85,7 +77,8 @@ AMOUNT = click.FloatRange(min=0)
 def check(context: click.Context, /, **given: Any) -> None:
     """Invoke a function many times, and fail if its memory breaks a limit.
 
-    Without --max-drift it must not grow: the verdict `growing` fails. GITHUB_STEP_SUMMARY, if set, gets a summary.
+    Without --max-drift it must not grow: the verdict `growing` fails. Nothing passes while that is undecided.
+    GITHUB_STEP_SUMMARY, if set, gets a summary.
     """
     raise_on_signals()
     try:
@@ -111,12 +104,20 @@ def _check(
 ) -> int:
     from . import baseline as baselines
     from .limits import Limits, find
+    from .outputs import Outputs
     from .result import Result
 
     if max_growth is not None and baseline is None:
         raise BadInput(f"--max-growth {max_growth}: over what? Try --baseline FILE")
-    if as_json and github:
-        raise BadInput("--json with --github: both would be on stdout. Leave one out")
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    outputs = Outputs(
+        as_json=as_json,
+        github=github,
+        junit=junit,
+        png=png,
+        summary=Path(summary) if summary else None,
+        baseline=write_baseline,
+    )
     limits = Limits(
         drift_kib=given.pop("max_drift"),
         drift_per_minute_kib=given.pop("max_drift_per_minute"),
@@ -126,17 +127,13 @@ def _check(
         errors=given.pop("allow_errors"),
     )
     spec = _spec(given["target"], given["remote"])
+    plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
     was = baselines.read(baseline, spec) if baseline else None
-    measurement, source, line = _measured(**given)
+    outputs.try_them()
+    measurement, source, line = _measured(plan, limits, **given)
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
-    result = Result(measurement, find(measurement, limits, was), source, line)
-    _tell(result, limits, as_json=as_json, junit=junit, png=png, github=github)
-    now = baselines.Baseline.of(measurement)
-    if write_baseline is not None and result.exit_code == 0 and now is not None:
-        baselines.write(write_baseline, spec, now)
-        click.echo(f"truemem check: the baseline of {spec} is in {write_baseline}", err=True)
-    return result.exit_code
+    return outputs.write(Result(measurement, find(measurement, limits, was), source, line), limits, spec)
 
 
 def _spec(target: str | None, remote: str | None) -> str:
@@ -146,13 +143,13 @@ def _spec(target: str | None, remote: str | None) -> str:
 
 
 def _measured(
+    plan: Plan,
+    limits: Limits,
     *,
     target: str | None,
     remote: str | None,
     event: str | None,
     events: Path | None,
-    invocations: int,
-    warm_up: int,
     quick: bool,
     memory_mib: int | None,
     timeout_s: float | None,
@@ -171,9 +168,7 @@ def _measured(
             raise BadInput(f"--remote needs {missing.name}. Try pip install boto3") from None
 
         with _progress() as progress:
-            measurement = remote_run.measure(
-                remote, payloads, invocations=invocations, warm_up=warm_up, log_group=log_group, progress=progress
-            )
+            measurement = remote_run.measure(remote, payloads, plan, limits, log_group=log_group, progress=progress)
         return measurement, None, None
     from . import local_run
     from .target import resolve
@@ -188,9 +183,7 @@ def _measured(
         environment={**resolved.environment, **dict(_variable(each) for each in env)},
     )
     with _progress() as progress:
-        measurement = local_run.measure(
-            resolved, payloads, invocations=invocations, warm_up=warm_up, quick=quick, progress=progress
-        )
+        measurement = local_run.measure(resolved, payloads, plan, limits, quick=quick, progress=progress)
     return measurement, resolved.source, resolved.line
 
 
@@ -199,35 +192,6 @@ def _variable(given: str) -> tuple[str, str]:
     if not separator:
         raise BadInput(f"--env {given} has no value. Try --env {given}=VALUE")
     return name, value
-
-
-def _tell(result: Result, limits: Limits, *, as_json: bool, junit: Path | None, png: Path | None, github: bool) -> None:
-    from . import github as actions
-
-    if as_json:
-        click.echo(json.dumps(result.document(), indent=2))
-    else:
-        from rich.console import Console
-
-        from .terminal import show
-
-        show(result, Console(highlight=False))
-    if junit is not None:
-        from . import junit as xml
-
-        xml.write(result, junit)
-    if png is not None:
-        from .picture import draw
-
-        draw(result, limits, png)
-    if github:
-        for annotation in actions.errors(result):
-            click.echo(annotation)
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        try:
-            actions.add_summary(result, Path(summary))
-        except OSError as error:
-            click.echo(f"truemem check: no summary: {error}", err=True)  # a summary is not worth a failed build
 
 
 @contextmanager

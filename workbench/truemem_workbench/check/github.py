@@ -28,8 +28,9 @@ def summary(result: Result) -> str:
     parts = [
         f"### {_cell(result.headline)}",
         "\n".join(["| limit | allowed | measured | |", "|---|---|---|---|", *rows]),
-        "\n".join(["```", *result.curves(), "```"]) if result.curves() else "",
+        _block(result.curves()),
         "\n".join(f"- {_cell(sentence)}" for sentence in [*result.sentences(), *result.notices()]),
+        _block([f"    {line}" for line in result.log()]),  # indented so far, no line of it ends the block
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -38,6 +39,10 @@ def add_summary(result: Result, path: Path) -> None:
     """To what steps before have written there. Raises OSError."""
     with path.open("a", encoding="utf-8") as file:
         file.write(summary(result))
+
+
+def _block(lines: list[str]) -> str:
+    return "\n".join(["```", *lines, "```"]) if lines else ""
 
 
 def _data(value: str) -> str:

@@ -1,18 +1,17 @@
 """The limits, and whether a measurement keeps them. Pure.
 
-A limit is broken only where the measurement leaves no doubt: drift by the lower end of its 95 % interval, a peak by
-its lower bound.
+A peak is judged by its lower bound, drift as `growth` has it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from . import growth
 from .baseline import Baseline, Growth
+from .growth import Finding, Outcome
 from .measurement import Measurement
-
-Outcome = Literal["kept", "broken", "unknown"]
+from .text import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,28 +31,16 @@ class Limits:
     """Invocations may fail."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One limit, and what became of it."""
-
-    name: str
-    """As the option is called."""
-    allowed: str
-    measured: str
-    outcome: Outcome
-    sentence: str
-    """The whole of it for a person."""
-    value: float | None = None
-    """What was measured, in the limit's own unit."""
-
-
 def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = None) -> list[Finding]:
     """A finding for each limit that there is."""
     findings = [_errors(measurement)] if measurement.failures and not limits.errors else []
     if not measurement.seen:
-        return [*findings, _nothing(measurement)]
+        return findings or [_nothing(measurement)]
+    drift = growth.drift(measurement, limits.drift_kib, limits.drift_per_minute_kib)
+    if findings:  # that drift is unknown as well is no news
+        drift = [each for each in drift if each.outcome != "unknown"]
     findings += [_out_of_memory(measurement)] if measurement.out_of_memory else []
-    findings += _drift(measurement, limits)
+    findings += drift
     if limits.peak_mib is not None:
         findings.append(_peak(measurement, limits.peak_mib))
     if limits.current_mib is not None:
@@ -63,17 +50,26 @@ def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = N
     return findings
 
 
+def undecided(measurement: Measurement, limits: Limits) -> str:
+    """Why more invocations are needed, in a few words; empty if they are not, or would not help."""
+    if not measurement.seen or (measurement.failures and not limits.errors):
+        return ""
+    return growth.undecided(find(measurement, limits))
+
+
 def _errors(measurement: Measurement) -> Finding:
     """Not a matter of memory: but a function that does not work was not measured either."""
-    first = measurement.failures[0]
-    count = f"{len(measurement.failures)} of {measurement.invocations} invocations"
-    sentence = f"{count} failed, the first of them number {first.number}: {first.error}."
+    first, last = measurement.failures[0], measurement.failures[-1]
+    sentence = f"{len(measurement.failures)} of {measurement.invocations} invocations failed,"
+    sentence += f" the first of them number {first.number}," if first is not last else ""
+    sentence += f" the last of them number {last.number}: {printable(last.error)}."
+    sentence += " Mend that, or try --allow-errors if it is meant to fail."
     return Finding("errors", "none", f"{len(measurement.failures)}", "unknown", sentence)
 
 
 def _nothing(measurement: Measurement) -> Finding:
     sentence = f"No record of {measurement.invocations} invocations came. The last that the sidecar said: "
-    return Finding("records", "", "none", "unknown", sentence + measurement.last_words)
+    return Finding("records", "", "none", "unknown", sentence + printable(measurement.last_words))
 
 
 def _out_of_memory(measurement: Measurement) -> Finding:
@@ -84,42 +80,6 @@ def _out_of_memory(measurement: Measurement) -> Finding:
     return Finding(
         "out-of-memory", "never", f"{len(numbers)} times", "broken", f"{sentence}: over its memory size{size}."
     )
-
-
-def _drift(measurement: Measurement, limits: Limits) -> list[Finding]:
-    verdict = measurement.verdict
-    per_invocation, low = verdict.per_invocation_kib, verdict.low_kib
-    asked = limits.drift_kib is not None or limits.drift_per_minute_kib is not None
-    if verdict.name == "insufficient" or per_invocation is None or low is None:
-        others = limits.peak_mib is not None or limits.current_mib is not None
-        if others and not asked:
-            return []
-        name = "max-drift" if asked else "growth"
-        return [Finding(name, "", "too few", "unknown", f"Drift cannot be judged. {verdict.sentence()}")]
-    findings = []
-    measured = f"{per_invocation:.1f} KiB ({low:.1f} to {verdict.high_kib or per_invocation:.1f})"
-    if not asked:
-        outcome: Outcome = "broken" if verdict.name == "growing" else "kept"
-        findings.append(Finding("growth", "none", measured, outcome, verdict.sentence(), per_invocation))
-    if (limit := limits.drift_kib) is not None:
-        sentence = f"It grows by {measured} per invocation, and {limit:g} KiB are allowed."
-        sentence += f" {verdict.sentence()}" if verdict.name == "growing" else ""
-        findings.append(Finding("max-drift", f"{limit:g} KiB", measured, _over(low, limit), sentence, per_invocation))
-    if (limit := limits.drift_per_minute_kib) is not None:
-        findings.append(_per_minute(verdict.per_minute_kib, per_invocation, low, limit))
-    return findings
-
-
-def _per_minute(rate: float | None, per_invocation: float, low: float, limit: float) -> Finding:
-    """The interval of the rate is that of the growth per invocation, scaled."""
-    allowed = f"{limit:g} KiB"
-    if rate is None:
-        sentence = "Drift by the minute cannot be judged: the records have no times."
-        return Finding("max-drift-per-minute", allowed, "unknown", "unknown", sentence)
-    surely = rate * low / per_invocation if per_invocation else 0.0
-    sentence = f"It grows by {rate:.1f} KiB a minute (at least {surely:.1f}), and {limit:g} KiB are allowed."
-    measured = f"{rate:.1f} KiB (from {surely:.1f})"
-    return Finding("max-drift-per-minute", allowed, measured, _over(surely, limit), sentence, rate)
 
 
 def _peak(measurement: Measurement, limit: float) -> Finding:

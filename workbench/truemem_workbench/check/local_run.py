@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from truemem_workbench.lines import Line, parse_event
 from truemem_workbench.local import Invocation, LocalLambda, Settings
 
-from .drive import BLOCK, WARM_UP, Progress, drive
+from .drive import BLOCK, WARM_UP, Plan, Progress, drive
+from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, settling, told
 from .target import Target
+from .text import end_of_log
 
 SIDECAR = "truemem"
 LEAD_US = 2000
@@ -40,6 +42,8 @@ class Run:
         )
         self._local = LocalLambda(target.function, settings)
         self._invocations: list[Invocation] = []
+        self._begins: list[int] = []
+        """How many log lines there were at the beginning of each."""
         self._events: set[str] = set()
         self._started = time.monotonic()
 
@@ -54,6 +58,7 @@ class Run:
     def invoke(self, event: object = None) -> Invocation:
         """One invocation: its answer, whether it succeeded or not."""
         self._events.add(json.dumps(event, sort_keys=True))
+        self._begins.append(len(self._local.logs))
         invocation = self._local.invoke(event, timeout=INVOKE_S)
         self._invocations.append(invocation)
         return invocation
@@ -65,28 +70,27 @@ class Run:
     def failing(self) -> int:
         return len(self._invocations) if all(each.function_error for each in self._invocations) else 0
 
-    def measurement(self, warm_up: int | None = None) -> Measurement:
+    def measurement(self, warm_up: int | None = None, asked: int | None = None) -> Measurement:
         """End the environment, and see what it was. The first `warm_up` invocations do not count for drift; None: as
         many as it took to settle.
         """
         self._local.stop()
         if warm_up is None:
             warm_up = settling([seen.line for seen in self._seen()], step=BLOCK, bound=WARM_UP)
-        seconds = time.monotonic() - self._started
-        failures = [
-            Failure(number, told(invocation.payload, invocation.function_error))
-            for number, invocation in enumerate(self._invocations, 1)
-            if invocation.function_error is not None
-        ]
+        return self.so_far(warm_up, asked)
+
+    def so_far(self, warm_up: int, asked: int | None = None) -> Measurement:
+        """What it is until now: the last records are still to come."""
         said = [line.text for line in self._local.logs if line.source == f"extension:{SIDECAR}"]
         return Measurement(
             spec=self._target.spec,
             seen=self._seen(),
+            asked=asked,
             invocations=len(self._invocations),
             warm_up=warm_up,
             memory_mib=self._target.memory_mib,
-            seconds=seconds,
-            failures=failures,
+            seconds=time.monotonic() - self._started,
+            failures=self._failures(),
             notices=(*self._target.notices, *self._local.notices),
             last_words=said[-1] if said else "nothing",
             about={
@@ -95,6 +99,20 @@ class Run:
                 "events": hashlib.sha256("\n".join(sorted(self._events)).encode()).hexdigest()[:16],
             },
         )
+
+    def _failures(self) -> list[Failure]:
+        failed = [number for number, each in enumerate(self._invocations, 1) if each.function_error is not None]
+        made = []
+        for number in failed:
+            invocation = self._invocations[number - 1]
+            log = self._log(number) if number == failed[-1] else []
+            made.append(Failure(number, told(invocation.payload, invocation.function_error), log))
+        return made
+
+    def _log(self, number: int) -> list[str]:
+        """The end of what the function wrote in an invocation."""
+        first, last = [*self._begins, None][number - 1 : number + 1]
+        return end_of_log(line.text for line in self._local.logs[first:last] if line.source == "function")
 
     def _seen(self) -> list[Seen]:
         by_request: dict[str | None, Line] = {}
@@ -106,9 +124,9 @@ class Run:
 
 
 def measure(
-    target: Target, events: Sequence[object], *, invocations: int, warm_up: int, quick: bool, progress: Progress
+    target: Target, events: Sequence[object], plan: Plan, limits: Limits, *, quick: bool, progress: Progress
 ) -> Measurement:
     """One run from its start to its end. Raises BadInput."""
     with Run(target, quick=quick) as run:
-        taken = drive(run, events, invocations=invocations, warm_up=warm_up, progress=progress)
-        return run.measurement(taken)
+        taken = drive(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
+        return run.measurement(taken, plan.invocations)

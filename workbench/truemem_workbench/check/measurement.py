@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
-from truemem_workbench.drift import Point, Verdict, judge
+from truemem_workbench import heap
+from truemem_workbench.drift import MINIMUM, Point, Verdict, judge
 from truemem_workbench.lines import Line, points
 
 UNSETTLED = ("insufficient", "warming")
@@ -23,6 +25,8 @@ class Failure:
     """From 1."""
     error: str
     """Its type, and what was said."""
+    log: Sequence[str] = ()
+    """The end of what it wrote, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Measurement:
     """What was not as in Lambda, or could not be done; in plain words."""
     last_words: str = "nothing"
     """The last line that the sidecar printed, if it printed no record."""
+    asked: int | None = None
+    """How many were to be judged, if somebody said; there are more where those did not decide it."""
     about: dict[str, object] = field(default_factory=dict)
     """What it ran with, for a baseline."""
 
@@ -77,6 +83,33 @@ class Measurement:
     @cached_property
     def points(self) -> list[Point]:
         return points(each.line for each in self.judged)
+
+    @property
+    def drawn(self) -> list[Line]:
+        """Of the judged ones, those whose processes were not about to end: curves are made from these."""
+        return [each.line for each in self.judged if each.line.closed_by != "shutdown"]
+
+    @cached_property
+    def in_a_row(self) -> int:
+        """Invocations that the verdict can use, of the same processes: after a reset memory begins anew."""
+        begins = [at for at, point in enumerate(self.points) if point.begins or at == 0]
+        lives = [self.points[first:last] for first, last in pairwise([*begins, len(self.points)])]
+        certain = [sum(point.certain for point in life) for life in lives]
+        used = [n if n >= MINIMUM else len(life) for n, life in zip(certain, lives, strict=True)]
+        return max(used, default=0)
+
+    @property
+    def more(self) -> int:
+        """Invocations beyond those that were asked for."""
+        return max(0, self.invocations - self.warm_up - self.asked) if self.asked else 0
+
+    @cached_property
+    def heap(self) -> str | None:
+        """What the in-process probe says of memory that stays; or where that matters, that it is not there."""
+        lines = [each.line for each in self.judged]
+        if heap.readings(lines):
+            return heap.explain(lines)
+        return heap.UNKNOWN if self.verdict.name in ("growing", "warming") else None
 
     @cached_property
     def verdict(self) -> Verdict:

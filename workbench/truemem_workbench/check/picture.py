@@ -23,8 +23,9 @@ def draw(result: Result, limits: Limits, path: Path) -> None:
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10}):
         figure = Figure(figsize=(10, 4.5), dpi=120, facecolor="white", layout="constrained")
         axes = figure.subplots()
+        shown = [each for each in measured.seen if each.line.closed_by != "shutdown"]
         for name, colour in (("peak_rss", PEAK), ("current_rss", CURRENT)):
-            known = [(each.number, value) for each in measured.seen if (value := getattr(each.line, name)) is not None]
+            known = [(each.number, value) for each in shown if (value := getattr(each.line, name)) is not None]
             label = {"peak_rss": "peak of each invocation", "current_rss": "current, left behind"}[name]
             axes.plot([x for x, _ in known], [y for _, y in known], color=colour, linewidth=1.4, label=label)
         highest = measured.peak[1] if measured.peak else 0.0

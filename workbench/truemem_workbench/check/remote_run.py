@@ -6,18 +6,19 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import botocore.exceptions
-from botocore.config import Config
 
 from truemem_workbench.lines import Line, parse_event
 from truemem_workbench.local import BadInput
+from truemem_workbench.report.aws import client, log_group_of
 
-from .drive import Progress, drive
+from .drive import Plan, Progress, drive
+from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, told
+from .text import end_of_log
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -56,11 +57,12 @@ class Remote:
         answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
         self.requests.append(answer["ResponseMetadata"]["RequestId"])
         body = answer["Payload"].read()
-        if "FunctionError" in answer:
-            self.failures.append(Failure(len(self.requests), told(_parsed(body), answer["FunctionError"])))
         # the tail of one invocation has the line of the one before
-        tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace")
-        self.take(tail.splitlines())
+        tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace").split("\n")
+        if "FunctionError" in answer:
+            log = end_of_log(text for text in tail if not parse_event(text))
+            self.failures.append(Failure(len(self.requests), told(_parsed(body), answer["FunctionError"]), log))
+        self.take(tail)
 
     def take(self, texts: Sequence[str]) -> None:
         """The lines among `texts`."""
@@ -72,6 +74,21 @@ class Remote:
     def seen(self) -> list[Seen]:
         numbered = enumerate(self.requests, 1)
         return [Seen(number, self.lines[request]) for number, request in numbered if request in self.lines]
+
+    def so_far(self, warm_up: int, counted: int | None = None) -> Measurement:
+        """Of the first so many invocations, or all."""
+        counted = len(self.requests) if counted is None else counted
+        lines = [seen for seen in self.seen() if seen.number <= counted]
+        return Measurement(
+            spec=f"remote:{self.function}",
+            seen=lines,
+            invocations=counted,
+            warm_up=warm_up,
+            memory_mib=next((int(seen.line.memory_limit) for seen in lines if seen.line.memory_limit), None),
+            seconds=time.time() - self.started,
+            failures=[failure for failure in self.failures if failure.number <= counted],
+            last_words=f"nothing that could be read. Does {self.function} have truemem's layer?",
+        )
 
     def settled(self) -> bool:
         return settled([seen.line for seen in self.seen()])
@@ -88,50 +105,41 @@ class Remote:
 def measure(
     function: str,
     events: Sequence[object],
+    plan: Plan,
+    limits: Limits,
     *,
-    invocations: int,
-    warm_up: int,
     log_group: str | None,
     progress: Progress,
 ) -> Measurement:
     """As under the local Lambda; a few more invocations make the last line come. Raises BadInput."""
     try:
-        return _measure(function, events, invocations, warm_up, log_group or _group(function), progress)
+        return _measure(function, events, plan, limits, log_group, progress)
     except botocore.exceptions.ClientError as error:
         code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
         raise BadInput(f"{error.operation_name} of {function}: {code} ({message}). {_mend(code)}") from None
     except botocore.exceptions.BotoCoreError as error:
-        raise BadInput(f"{function}: {error} Try aws sts get-caller-identity, and AWS_REGION") from None
+        raise BadInput(
+            f"{function}: {str(error).rstrip('.')}. Try aws sts get-caller-identity, and AWS_REGION"
+        ) from None
 
 
 def _measure(
-    function: str, events: Sequence[object], invocations: int, warm_up: int, log_group: str, progress: Progress
+    function: str, events: Sequence[object], plan: Plan, limits: Limits, log_group: str | None, progress: Progress
 ) -> Measurement:
-    begun = time.monotonic()
-    run = Remote(function, boto3.client("lambda", config=Config(read_timeout=READ_S, retries={"mode": "standard"})))
-    taken = drive(run, events, invocations=invocations, warm_up=warm_up, progress=progress)
+    run = Remote(function, client("lambda", read_timeout=READ_S))
+    taken = drive(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
     counted = len(run.requests)
     for _ in range(FLUSHING):
         if run.requests[counted - 1] not in run.lines:
             run.invoke(events[0])
     notices = []
     if not run.enough(counted):
+        log_group = log_group or log_group_of(function)
         try:
-            from_logs(run, boto3.client("logs"), log_group, of=counted)
+            from_logs(run, client("logs"), log_group, of=counted)
         except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
             notices.append(f"log tails had too few lines, and {log_group} could not be read: {error}")
-    lines = [seen for seen in run.seen() if seen.number <= counted]
-    return Measurement(
-        spec=f"remote:{function}",
-        seen=lines,
-        invocations=counted,
-        warm_up=taken,
-        memory_mib=next((int(seen.line.memory_limit) for seen in lines if seen.line.memory_limit), None),
-        seconds=time.monotonic() - begun,
-        failures=[failure for failure in run.failures if failure.number <= counted],
-        notices=notices,
-        last_words=f"nothing that could be read. Does {function} have truemem's layer?",
-    )
+    return replace(run.so_far(taken, counted), asked=plan.invocations, notices=notices)
 
 
 def from_logs(
@@ -158,12 +166,6 @@ def _pages(client: CloudWatchLogsClient, log_group: str, since: float) -> Iterat
     paginator = client.get_paginator("filter_log_events")
     for page in paginator.paginate(logGroupName=log_group, filterPattern=PATTERN, startTime=int(since * 1000) - 1000):
         yield [event.get("message", "") for event in page["events"]]
-
-
-def _group(function: str) -> str:
-    """Of a name, a name with a qualifier, or an ARN."""
-    parts = function.split(":")
-    return f"/aws/lambda/{parts[6] if function.startswith('arn:') and len(parts) > 6 else parts[0]}"
 
 
 def _parsed(body: bytes) -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .curve import curve
-from .limits import Finding
+from .growth import Finding
 from .measurement import Measurement
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2
@@ -36,7 +36,7 @@ class Result:
 
     def curves(self, *, plain: bool = False) -> list[str]:
         """Current and peak over the judged invocations, each as a line with its first and last value."""
-        measured = [each.line for each in self.measurement.judged]
+        measured = self.measurement.drawn
         lines = []
         for name, values in (
             ("current", [line.current_rss for line in measured if line.current_rss is not None]),
@@ -51,9 +51,18 @@ class Result:
         """What was not kept; or else the verdict. And where to read on about growth."""
         verdict = self.measurement.verdict
         said = [finding.sentence for finding in self.findings if finding.outcome != "kept"] or [verdict.sentence()]
-        return (
-            [*said, f"What to do about it: docs/patterns.md#{verdict.pattern}"] if verdict.name == "growing" else said
-        )
+        if self.measurement.heap:
+            said.append(self.measurement.heap)
+        if verdict.name == "growing":
+            said.append(f"What to do about it: docs/patterns.md#{verdict.pattern}")
+        return said
+
+    def log(self) -> list[str]:
+        """The end of what the last invocation that failed has written, if that matters."""
+        failures = self.measurement.failures
+        if not any(finding.name == "errors" for finding in self.findings) or not failures[-1].log:
+            return []
+        return [f"The log of invocation {failures[-1].number} ends:", *(f"  {line}" for line in failures[-1].log)]
 
     def text(self) -> str:
         """All of it, for a failing test."""
@@ -62,11 +71,14 @@ class Result:
         titles = ("limit", "allowed", "measured", "")
         widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
         table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (titles, *rows)]
-        return "\n".join([self.headline, "", *table, "", *self.curves(), "", *self.sentences(), *self.notices()])
+        parts = [[self.headline], table, self.curves(), [*self.sentences(), *self.notices()], self.log()]
+        return "\n\n".join("\n".join(part) for part in parts if part)
 
     def notices(self) -> list[str]:
         """What lessens the measurement's worth."""
-        notices = list(self.measurement.notices)
+        notices = [*self.measurement.notices, *(finding.note for finding in self.findings if finding.note)]
+        if more := self.measurement.more:
+            notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
         if uncertain := self.measurement.uncertain_peaks:
             notices.append(
                 f"{uncertain} of {len(self.measurement.seen)} peaks are intervals, judged by their lower bound"
@@ -93,6 +105,8 @@ class Result:
             "outcome": ("passed", "failed", "unknown")[self.exit_code],
             "invocations": measured.invocations,
             "warmUp": measured.warm_up,
+            "asked": measured.asked,
+            "judged": len(measured.judged),
             "records": len(measured.seen),
             "seconds": round(measured.seconds, 1),
             "memorySize": measured.memory_mib,
@@ -102,10 +116,12 @@ class Result:
             "highestCurrent": measured.highest_current,
             "drift": _known(drift),
             "sentence": verdict.sentence(),
-            "findings": [_known(vars(finding)) for finding in self.findings],
+            "heap": measured.heap,
+            "findings": [_known({**vars(finding), "why": None}) for finding in self.findings],
             "notices": self.notices(),
-            "currents": [round(point.current_kib / 1024, 2) for point in measured.points],
-            "peaks": [round(point.peak_kib / 1024, 2) for point in measured.points if point.peak_kib is not None],
+            "log": self.log() or None,
+            "currents": [round(line.current_rss, 2) for line in measured.drawn if line.current_rss is not None],
+            "peaks": [round(line.peak_rss, 2) for line in measured.drawn if line.peak_rss is not None],
         }
         return _known(document)
 

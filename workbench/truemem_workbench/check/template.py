@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,18 @@ from truemem_workbench.local import BadInput, Function
 from .target import Target, line_of, name_from
 
 SERVERLESS = "AWS::Serverless::Function"
+BUILT = ".aws-sam/build/template.yaml"
+"""Where `sam build` puts the template whose code folders have the dependencies."""
 UNKNOWN = object()
 """What only a deployed stack can tell."""
 
 LEAST = {"MemorySize": 128, "Timeout": 3}
 """What Lambda gives to a function that does not say."""
+ALLOWED = {"MemorySize": (128, 10_240), "Timeout": (1, 900)}
+
+
+_PART = re.compile(r"\$\{([^}]*)\}")
+"""Of a text for Fn::Sub; `${!Name}` is `${Name}` itself."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -43,7 +51,8 @@ _Loader.add_multi_constructor("!", _short_form)
 def from_template(path: Path, logical_id: str) -> Target:
     """CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
 
-    A parameter's default counts as literal; other intrinsic functions need a stack, and are told in the notices.
+    A parameter's default counts as literal, within !Sub as well; other intrinsic functions need a stack, and are told
+    in the notices. So are layers.
     """
     template = _read(path)
     resources = _mapping(template.get("Resources"))
@@ -59,9 +68,11 @@ def from_template(path: Path, logical_id: str) -> Target:
     defaults = {name: _mapping(each).get("Default", UNKNOWN) for name, each in parameters.items()}
 
     def literal(value: Any) -> Any:
-        if isinstance(value, dict):
-            return defaults.get(value["Ref"], UNKNOWN) if value.keys() == {"Ref"} else UNKNOWN
-        return value
+        if not isinstance(value, dict):
+            return value
+        if value.keys() == {"Ref"}:
+            return defaults.get(value["Ref"], UNKNOWN)
+        return _substituted(value["Fn::Sub"], literal, defaults) if value.keys() == {"Fn::Sub"} else UNKNOWN
 
     properties = {name: literal(value) for name, value in {**shared, **own}.items() if name != "Environment"}
     variables = {
@@ -76,8 +87,8 @@ def from_template(path: Path, logical_id: str) -> Target:
         spec=f"{path}:{logical_id}",
         name=name_from(logical_id),
         function=function,
-        memory_mib=LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, f"MemorySize of {where}"),
-        timeout_s=LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, f"Timeout of {where}"),
+        memory_mib=LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where),
+        timeout_s=LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where),
         environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
         source=source,
         line=line,
@@ -85,6 +96,7 @@ def from_template(path: Path, logical_id: str) -> Target:
             *(f"only a stack knows {name} of {where}: not set. Try --env {name}=VALUE" for name in unknown),
             *([f"only a stack knows MemorySize of {where}: 128 MiB. Try --memory MiB"] if memory is UNKNOWN else []),
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
+            *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
             *_other_python(properties.get("Runtime"), function),
         ),
     )
@@ -94,12 +106,20 @@ def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[
     """The function, the file that its handler is in, and the line. Raises BadInput."""
     if properties.get("PackageType") == "Image":
         raise BadInput(f"{where} is an image, which is not run here. Try its APP.py:HANDLER")
+    if "InlineCode" in properties:
+        raise BadInput(f"{where} has its code in the template (InlineCode). Put it into a file, and try APP.py:HANDLER")
     uri = properties.get("CodeUri", ".")
-    if not isinstance(uri, str) or uri.startswith("s3://"):
-        raise BadInput(f"CodeUri of {where} is no folder of this machine. Try APP.py:HANDLER")
-    code = folder / uri
+    code = folder / uri if isinstance(uri, str) else folder
+    if not isinstance(uri, str) or uri.startswith("s3://") or not code.is_dir():
+        shown = "known to a stack alone" if uri is UNKNOWN else uri
+        raise BadInput(
+            f"CodeUri of {where} is no folder of this machine: {shown}. Try sam build, and"
+            f" {BUILT}:{where.partition(' ')[0]}, or APP.py:HANDLER"
+        )
     runtime = properties.get("Runtime")
     if isinstance(runtime, str) and runtime.startswith("provided"):
+        if not (code / "bootstrap").is_file():
+            raise BadInput(f"no {code / 'bootstrap'}{_guessed(properties, where)}. Try sam build, and {BUILT}:ID")
         return Function.from_bootstrap(code / "bootstrap"), None, None
     if isinstance(runtime, str) and not runtime.startswith("python"):
         raise BadInput(f"{where} runs on {runtime}: Python and `provided` can be checked here")
@@ -108,12 +128,50 @@ def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[
         raise BadInput(f"Handler of {where} is {handler!r}, not MODULE.FUNCTION. Try APP.py:HANDLER")
     module, _, name = handler.rpartition(".")
     source = code / f"{module.replace('.', '/')}.py"
+    if not source.is_file():
+        raise BadInput(
+            f"no {source} for Handler {handler}{_guessed(properties, where)}. Try another Handler or CodeUri"
+        )
     found = Function.from_handler(f"{source}:{name}")
     root = code.resolve()
     function = dataclasses.replace(  # a handler below the folder is named from the folder
         found, command=(*found.command[:-1], handler), task_root=root, handler=handler, needs=(root, *found.needs)
     )
     return function, source, line_of(source, name)
+
+
+def _guessed(properties: Mapping[str, Any], where: str) -> str:
+    """Whose file is missing, and why it was looked for there."""
+    return f" of {where}" if "CodeUri" in properties else f" of {where}, which has no CodeUri"
+
+
+def _substituted(given: Any, literal: Callable[[Any], Any], defaults: Mapping[str, Any]) -> Any:
+    """The text of an Fn::Sub, UNKNOWN if only a stack knows one of its parts."""
+    text, own = given if isinstance(given, list) and len(given) == 2 else (given, {})
+    if not isinstance(text, str):
+        return UNKNOWN
+    values = {**defaults, **{name: literal(value) for name, value in _mapping(own).items()}}
+    names = [name for name in _PART.findall(text) if not name.startswith("!")]
+    if any(values.get(name, UNKNOWN) is UNKNOWN for name in names):
+        return UNKNOWN
+    return _PART.sub(lambda part: f"${{{part[1][1:]}}}" if part[1].startswith("!") else _text(values[part[1]]), text)
+
+
+def _without_layers(layers: Sequence[Any], where: str) -> list[str]:
+    names = [_short(layer) for layer in layers]
+    if not names:
+        return []
+    return [
+        f"layers of {where} are not here: {', '.join(names)}. What the function imports from them must be installed for"
+        " this Python"
+    ]
+
+
+def _short(layer: Any) -> str:
+    """A layer's name, as far as the text tells."""
+    if isinstance(layer, dict) and len(layer) == 1:
+        layer = next(iter(layer.values()))
+    return layer if isinstance(layer, str) else "one that only a stack knows"
 
 
 def _other_python(runtime: object, function: Function) -> list[str]:
@@ -139,13 +197,21 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _text(value: object) -> str:
     """As CloudFormation passes it on."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _whole(value: object, what: str) -> int:
+def _whole(value: object, name: str, where: str) -> int:
+    least, most = ALLOWED[name]
     try:
-        return int(str(value))
+        number = int(str(value))
     except ValueError:
-        raise BadInput(f"{what} is {value!r}, not a whole number. Try sam validate") from None
+        raise BadInput(f"{name} of {where} is {value!r}, not a whole number. Try sam validate") from None
+    if not least <= number <= most:
+        raise BadInput(f"{name} of {where} is {number}: Lambda has {least} to {most}. Mend the template")
+    return number

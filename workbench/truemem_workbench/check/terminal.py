@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from .limits import Outcome
+from .growth import Outcome
 from .result import Result
 
 MARKS: dict[Outcome, str] = {"kept": "[green]kept[/]", "broken": "[bold red]BROKEN[/]", "unknown": "[yellow]unknown[/]"}
@@ -16,8 +16,9 @@ COLOURS = ("green", "bold red", "yellow")
 def show(result: Result, console: Console) -> None:
     console.print(result.headline, style=COLOURS[result.exit_code], markup=False, soft_wrap=True)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in ("limit", "allowed", "measured", ""):
-        grid.add_column(name, no_wrap=True)
+    for name in ("limit", "allowed", "measured"):
+        grid.add_column(name, overflow="fold")
+    grid.add_column("", no_wrap=True, min_width=len("unknown"))
     for finding in result.findings:
         grid.add_row(finding.name, finding.allowed, finding.measured, MARKS[finding.outcome])
     console.print(grid)
@@ -28,3 +29,5 @@ def show(result: Result, console: Console) -> None:
         console.print(f"- {sentence}", markup=False)
     for notice in result.notices():
         console.print(f"note: {notice}", style="dim", markup=False)
+    for line in result.log():
+        console.print(line, markup=False, soft_wrap=True)

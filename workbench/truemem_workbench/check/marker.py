@@ -1,0 +1,187 @@
+"""`@pytest.mark.memory`: what it takes, and every wrong value as one line that says so."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from truemem_workbench.local import BadInput
+
+from . import baseline as baselines
+from .baseline import Baseline, Growth
+from .drive import INVOCATIONS, WARM_UP, Plan
+from .events import read_events
+from .limits import Limits
+
+if TYPE_CHECKING:
+    from .target import Target
+
+
+class Asked:
+    """The marker's arguments. Construction raises BadInput, and TypeError for a name that there is not."""
+
+    def __init__(
+        self,
+        handler: str,
+        *,
+        invocations: int = INVOCATIONS,
+        most: int | None = None,
+        event: object = None,
+        events: str | Path | Sequence[object] | None = None,
+        warm_up: int | None = None,
+        max_drift_kib: float | None = None,
+        max_drift_per_minute_kib: float | None = None,
+        max_peak_mib: float | None = None,
+        max_current_mib: float | None = None,
+        max_growth: str | float | None = None,
+        baseline: str | Path | None = None,
+        memory_mib: int | None = None,
+        timeout_s: float | None = None,
+        env: Mapping[str, str] | None = None,
+        quick: bool = False,
+        allow_errors: bool = False,
+    ) -> None:
+        if not isinstance(handler, str):
+            raise _wrong("handler", handler, "text", "'app.py:handler'")
+        if event is not None and events is not None:
+            raise BadInput("event with events: leave one out")
+        if max_growth is not None and baseline is None:
+            raise BadInput(f"max_growth={max_growth!r}: over what? Try baseline='memory.json'")
+        self.handler = handler
+        self.warm_up = None if warm_up is None else _whole("warm_up", warm_up, 0, WARM_UP)
+        self.plan = Plan(
+            invocations=_whole("invocations", invocations, 1, INVOCATIONS),
+            most=None if most is None else _whole("most", most, 1, 2 * INVOCATIONS),
+            warm_up=WARM_UP if self.warm_up is None else self.warm_up,
+        )
+        self.quick = _flag("quick", quick)
+        self.limits = Limits(
+            drift_kib=_amount("max_drift_kib", max_drift_kib, 4),
+            drift_per_minute_kib=_amount("max_drift_per_minute_kib", max_drift_per_minute_kib, 400),
+            peak_mib=_amount("max_peak_mib", max_peak_mib, 256),
+            current_mib=_amount("max_current_mib", max_current_mib, 128),
+            growth=_growth(max_growth),
+            errors=_flag("allow_errors", allow_errors),
+        )
+        self._baseline = _path("baseline", baseline, "memory.json")
+        self._events = [_json("event", {} if event is None else event)] if events is None else _events(events)
+        self._environment = _variables(env)
+        self._given: dict[str, Any] = {}
+        if memory_mib is not None:
+            self._given["memory_mib"] = _whole("memory_mib", memory_mib, 128, 512, most=10_240)
+        if timeout_s is not None:
+            seconds = _amount("timeout_s", timeout_s, 30)
+            if not seconds or seconds > 900:
+                raise _wrong("timeout_s", timeout_s, "seconds, up to 900", "30")
+            self._given["timeout_s"] = seconds
+
+    def events(self, root: Path) -> list[object]:
+        """Of the run; a file's path is seen from `root`. Raises BadInput."""
+        return read_events(root / self._events) if isinstance(self._events, Path) else self._events
+
+    def baseline(self, root: Path) -> Baseline | None:
+        """Raises BadInput."""
+        return None if self._baseline is None else baselines.read(root / self._baseline, self.handler)
+
+    def target(self, folders: Sequence[Path]) -> Target:
+        """The function; its path is seen from the first of these folders that has it. Raises BadInput."""
+        from .target import resolve
+
+        path, separator, name = self.handler.rpartition(":")
+        path = path or name
+        found = next((folder / path for folder in folders if (folder / path).exists()), path)
+        resolved = resolve(f"{found}:{name}" if separator else str(found))
+        environment = {**resolved.environment, **self._environment}
+        return replace(resolved, spec=self.handler, environment=environment, **self._given)
+
+
+_NAMES = {
+    "--invocations": "invocations=",
+    "--most": "most=",
+    "--max-drift": "max_drift_kib=",
+    "--allow-errors": "allow_errors=True",
+    "--memory": "memory_mib=",
+    "--timeout": "timeout_s=",
+    "--events": "events=",
+    "--event": "event=",
+    "--env": "env=",
+}
+_OPTION = re.compile(rf"({'|'.join(_NAMES)})(?![\w-])(?: (?=KiB\b|MiB\b|SECONDS\b|[A-Z]+=|PATH\b|['\"{{\d]))?")
+
+
+def in_words_of_the_marker(text: str) -> str:
+    """Our messages name options of the command."""
+    return _OPTION.sub(lambda found: _NAMES[found[1]], text)
+
+
+def _wrong(name: str, value: object, wanted: str, example: object) -> BadInput:
+    return BadInput(f"{name}={value!r} is not {wanted}. Try {name}={example}")
+
+
+def _whole(name: str, value: object, least: int, example: int, *, most: int | None = None) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most and value > most):
+        to = f"{least} to {most}" if most else f"{least} or more"
+        raise _wrong(name, value, f"a whole number, {to}", example)
+    return value
+
+
+def _amount(name: str, value: object, example: int) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise _wrong(name, value, "a number, 0 or more", example)
+    return float(value)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "True or False", True)
+    return value
+
+
+def _growth(value: object) -> Growth | None:
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str):
+            return Growth.parse(value)
+        return Growth(_amount("max_growth", value, 8) or 0.0, percent=False)
+    except (BadInput, ValueError):
+        raise _wrong("max_growth", value, "MiB or a share", "8 or '10%'") from None
+
+
+def _path(name: str, value: object, example: str) -> Path | None:
+    if value is not None and not isinstance(value, str | Path):
+        raise _wrong(name, value, "the path of a file", repr(example))
+    return None if value is None else Path(value)
+
+
+def _events(given: object) -> list[object] | Path:
+    example = "'tests/events.jsonl', or [{'key': 1}, {'key': 2}]"
+    if isinstance(given, str | Path):
+        return Path(given)
+    if not isinstance(given, list | tuple) or not given:
+        raise _wrong("events", given, "the path of a file or a list of events", example)
+    return [_json("events", each) for each in given]
+
+
+def _json(name: str, event: object) -> object:
+    """The event; raises BadInput if it cannot be sent."""
+    try:
+        json.dumps(event, allow_nan=False, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{name}: {event!r} is not JSON ({error}). Try {name}={{'key': 1}}") from None
+    return event
+
+
+def _variables(given: object) -> Mapping[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(part, str) for pair in given.items() for part in pair):
+        raise _wrong("env", given, "names and values, all of them text", "{'NAME': 'VALUE'}")
+    return given

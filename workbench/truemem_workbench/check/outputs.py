@@ -1,0 +1,126 @@
+"""Where a result goes: each place is tried before the run, and one that fails at its end hides no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from truemem_workbench.local import BadInput
+
+from . import baseline as baselines
+from .limits import Limits
+from .result import BROKEN, KEPT, UNKNOWN, Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    as_json: bool
+    github: bool
+    junit: Path | None
+    png: Path | None
+    summary: Path | None
+    """GitHub's, of the step."""
+    baseline: Path | None
+    """To write."""
+
+    def try_them(self) -> None:
+        """Raises BadInput for a place that cannot be written to."""
+        if self.as_json and self.github:
+            raise BadInput("--json with --github: both would be on stdout. Leave one out")
+        for path, mend in (
+            (self.junit, "--junit PATH/report.xml"),
+            (self.png, "--png PATH/curve.png"),
+            (self.baseline, "--write-baseline PATH/memory.json"),
+            (self.summary, "another GITHUB_STEP_SUMMARY, or none"),
+        ):
+            if path is not None:
+                _try(path, mend)
+        if self.baseline is not None:
+            baselines.check_place(self.baseline)
+
+    def write(self, result: Result, limits: Limits, spec: str) -> int:
+        """All of them. Returns the exit code: that of the result, or if it passed and something is missing, 2."""
+        writers: list[Callable[[], None]] = [lambda: self._print(result)]
+        if self.github:
+            writers.append(lambda: _annotate(result))
+        if (junit := self.junit) is not None:
+            writers.append(lambda: _junit(result, junit))
+        if (png := self.png) is not None:
+            writers.append(lambda: _draw(result, limits, png))
+        if (summary := self.summary) is not None:
+            writers.append(lambda: _summarise(result, summary))
+        if (baseline := self.baseline) is not None:
+            writers.append(lambda: _note(result, spec, baseline))
+        written = [_written(writer) for writer in writers]
+        return UNKNOWN if result.exit_code == KEPT and not all(written) else result.exit_code
+
+    def _print(self, result: Result) -> None:
+        if self.as_json:
+            click.echo(json.dumps(result.document(), indent=2))
+            return
+        from rich.console import Console
+
+        from .terminal import show
+
+        show(result, Console(highlight=False))
+
+
+def _try(path: Path, mend: str) -> None:
+    was_there = path.exists()
+    if was_there and not path.is_file() and not path.is_dir():
+        return  # a pipe, or a device
+    try:
+        with path.open("ab"):
+            pass
+        if not was_there:
+            path.unlink()
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}. Try {mend}") from None
+
+
+def _written(writer: Callable[[], None]) -> bool:
+    try:
+        writer()
+    except (BadInput, OSError) as problem:
+        click.echo(f"truemem check: {problem}", err=True)
+        return False
+    return True
+
+
+def _annotate(result: Result) -> None:
+    from .github import errors
+
+    for annotation in errors(result):
+        click.echo(annotation)
+
+
+def _junit(result: Result, path: Path) -> None:
+    from .junit import write
+
+    write(result, path)
+
+
+def _draw(result: Result, limits: Limits, path: Path) -> None:
+    from .picture import draw
+
+    draw(result, limits, path)
+
+
+def _summarise(result: Result, path: Path) -> None:
+    from .github import add_summary
+
+    add_summary(result, path)
+
+
+def _note(result: Result, spec: str, path: Path) -> None:
+    now = baselines.Baseline.of(result.measurement)
+    if result.exit_code == KEPT and now is not None:
+        baselines.write(path, spec, now)
+        click.echo(f"truemem check: the baseline of {spec} is in {path}", err=True)
+        return
+    why = "a limit was broken" if result.exit_code == BROKEN else "it could not be measured"
+    click.echo(f"truemem check: the baseline of {spec} was not written to {path}: {why}", err=True)
