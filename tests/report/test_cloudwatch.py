@@ -219,9 +219,9 @@ def test_without_a_region_it_says_how_to_name_one(
 def test_an_endpoint_that_nobody_answers_at_is_one_line(
     truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mended, "ATTEMPTS", 1)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_REGION", "eu-wset-1")
 
-    assert 'Could not connect to the endpoint URL: "http://127.0.0.1:9/"' in (
-        truemem("report", "--function", "orders").err
-    )
+    ran = truemem("report", "--log-group", "orders")
+    assert 'Could not connect to the endpoint URL: "http://127.0.0.1:9/". Is there a network, and eu-wset-1' in ran.err
+    assert (ran.code, ran.err.count("\n")) == (2, 1)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.doctor import Finding, of_configuration
+from truemem_workbench.doctor import of_configuration
+from truemem_workbench.symptoms import Finding
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command
@@ -45,11 +46,23 @@ LOGS = {
     "switched off": ([STATE, *reports(9)], 1, "9 invocations ended, and none has a line"),
     "other architecture": (["fork/exec /opt/extensions/truemem: exec format error"], 1, "another architecture's"),
     "misspelt setting": ([*HEALTHY, "truemem WARN TRUEMEM_HOLDD is no setting"], 0, "TRUEMEM_HOLDD is no setting"),
-    "sampled": ([line("a", n, method="sampled", peakUpper=None) for n in range(1, 9)], 0, "sampled, a lower bound"),
+    "sampled": (
+        [line("a", n, method="sampled", peakUpper=None) for n in range(1, 9)],
+        0,
+        "8 of 8 peaks: sampled, a lower bound",
+    ),
     "raced": ([line("a", n, raced=True) for n in range(1, 9)], 0, "8 peaks are intervals"),
     "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "telemetry did not come"),
     "lines lost": ([*reports(40), line("a", 1)], 0, "39 of 40 invocations with a REPORT have no line"),
-    "out of memory": ([line("a", 1, OutOfMemory=1)], 0, "1 invocations ran out of memory"),
+    "out of memory": ([line("a", 1, OutOfMemory=1)], 0, "1 invocation ran out of memory"),
+    "nothing measured": (
+        [line("a", n, method=None, PeakRSS=None) for n in range(1, 9)],
+        1,
+        "8 invocations have no peak",
+    ),
+    "one not measured": ([*HEALTHY, line("b", 1, method=None, PeakRSS=None)], 0, "1 invocation has no peak"),
+    "one line": ([line("a", 1)], 0, "1 line of the sidecar."),
+    "nothing in a file": ([], 1, "→ Invoke the function twice, and take its whole log."),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,6 +45,27 @@ def test_metrics_are_told_by_time(truemem: Command, stored: None) -> None:
     assert (first["invocations"], first["peak_mean"], first["peak_max"], first["current_max"]) == (3, 110, 120, 90)
     assert (second["invocations"], second["peak_max"], second["mark_max"]) == (3, 700, 720)
     assert "│" in truemem("metrics", "spiky").out
+
+
+@pytest.mark.parametrize("columns", ["80", ""])
+def test_a_row_is_whole_in_a_terminal_and_in_a_pipe(
+    columns: str, truemem: Command, stored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    out = truemem("metrics", "spiky").out
+
+    assert "…" not in out
+    assert len(re.findall(r"\d\d-\d\d[ T]\d\d:\d\dZ? ", out)) == 2
+    assert re.search(r" 700\.0 +90\.0 +720\.0 +- +█{19}│", out)
+    assert max(map(len, out.splitlines())) <= int(columns or 140)
+
+
+def test_a_function_may_be_named_by_its_arn(truemem: Command, stored: None) -> None:
+    arn = "arn:aws:lambda:us-east-1:123456789012:function:spiky:live"
+
+    assert len(truemem("metrics", arn, "--json").out.splitlines()) == 2
 
 
 def test_a_function_without_metrics_is_sent_to_the_doctor(truemem: Command, stored: None) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import click
 import truemem
 
+from . import ending
 from .check.command import check
 from .doctor import doctor
 from .local import console
@@ -198,18 +199,20 @@ def _variable(given: str) -> tuple[str, str]:
 
 def main() -> None:
     """Entry point: whatever is wrong with the input is told in one line, and the exit code is 2."""
+    sys.exit(ending.ended(_run))
+
+
+def _run() -> int:
     try:
         code = cli.main(prog_name="truemem", standalone_mode=False)
     except BadInput as error:
         click.echo(f"truemem local run: {error}", err=True)
-        code = 2
+        return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "truemem"
         click.echo(f"{command}: {error.format_message().rstrip('.')}. Try {command} --help", err=True)
-        code = error.exit_code
-    except click.Abort:
-        code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+        return error.exit_code
+    return code if isinstance(code, int) else 0
 
 
 if __name__ == "__main__":

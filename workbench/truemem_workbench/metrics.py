@@ -31,6 +31,8 @@ KEPT_S = {60: 15 * 86_400, 300: 63 * 86_400}
 WANTED = 60
 """Rows, about."""
 BAR = 20
+WIDE = 100
+"""Columns of a terminal from which times have their year."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,10 @@ def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
 
     Exit codes: 0 printed, 2 bad input, no access, or no such metric.
     """
+    from .report.aws import name_of
     from .report.moments import since_ms
 
+    function = name_of(function)
     try:
         now = time.time()
         moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
@@ -73,9 +77,10 @@ def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
         for moment in moments:
             click.echo(json.dumps({name: value for name, value in asdict(moment).items() if value is not None}))
     else:
-        from rich.console import Console
+        from .terminal import output
 
-        Console(highlight=False).print(table(function, moments))
+        console = output()
+        console.print(table(function, moments, narrow=console.width < WIDE))
     return 0
 
 
@@ -110,16 +115,22 @@ def period_s(begin_s: float, end_s: float) -> int:
     return PERIODS_S[-1]
 
 
-def table(function: str, moments: Sequence[Moment]) -> Table:
-    """One row a period, and a bar of the highest peak beside the mark."""
+def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
+    """One row a period, and a bar of the highest peak beside the mark. `narrow`: in 80 columns."""
     from rich import box
     from rich.table import Table
 
-    from .report.render import mib
+    from .report.sentences import mib
 
-    made = Table(title=f"{function}, MiB", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    made = Table(
+        title=f"{function}: peaks (mean, max), highest current and mark, MiB",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     made.add_column("UTC", no_wrap=True)
-    for name in ("invocations", "peak mean", "max", "current max", "mark", "OOM"):
+    for name in ("inv.", "mean", "max", "current", "mark", "OOM"):
         made.add_column(name, justify="right", no_wrap=True)
     made.add_column("█ peak max  │ mark", no_wrap=True)
     full = max((value for moment in moments for value in (moment.peak_max, moment.mark_max) if value), default=0.0)
@@ -127,7 +138,8 @@ def table(function: str, moments: Sequence[Moment]) -> Table:
         count = "-" if moment.invocations is None else f"{moment.invocations:,.0f}"
         sizes = (moment.peak_mean, moment.peak_max, moment.current_max, moment.mark_max)
         killed = f"{moment.out_of_memory:,.0f}" if moment.out_of_memory else "-"
-        made.add_row(moment.time, count, *map(mib, sizes), killed, bar(moment, full))
+        at = moment.time[5:-1].replace("T", " ") if narrow else moment.time
+        made.add_row(at, count, *map(mib, sizes), killed, bar(moment, full))
     return made
 
 

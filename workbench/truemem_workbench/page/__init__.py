@@ -23,11 +23,11 @@ def gather(lines: Iterable[Line]) -> list[Environment]:
     return environments.gather(lines)
 
 
-def write(environments: Sequence[Environment], path: Path) -> None:
-    """Write the page. Raises OSError."""
+def write(environments: Sequence[Environment], path: Path, left_out: int = 0) -> None:
+    """Write the page. `left_out`: environments that it was not given. Raises OSError."""
     from . import html
 
-    html.write(environments, path)
+    html.write(environments, path, left_out)
 
 
 def draw(environments: Sequence[Environment], path: Path) -> None:

@@ -39,13 +39,18 @@ def page(files: tuple[Path, ...], output: Path, png: Path | None, only: tuple[st
 
 def _page(files: Sequence[Path], output: Path, png: Path | None, only: Sequence[str]) -> None:
     from ..lines import read  # judging needs scipy, half a second
-    from ..report.sources import on_disk
+    from ..report.sources import on_disk, size_of
+    from ..terminal import progress
 
+    if png is not None and png.suffix.lower() != ".png":
+        raise BadInput(f"--png {png}: it becomes a PNG, whatever its name. Try --png page.png")
+    if str(output) == "-":
+        raise BadInput("--output -: a page is a file. Try --output page.html")
+    wanted = (lambda name: any(part in name for part in only)) if only else None
     with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
         paths = [on_disk(file, Path(folder)) for file in files]
-        environments = gather(
-            line for line in read(paths) if not only or any(part in line.environment for part in only)
-        )
+        with progress("reading", sum(map(size_of, paths))) as done:
+            environments = gather(read(paths, wanted=wanted, done=done))
     if not environments:
         which = f" of {' or '.join(only)}" if only else ""
         raise BadInput(f"no line of the sidecar{which} in {', '.join(map(str, files))}. Try the function's whole log")

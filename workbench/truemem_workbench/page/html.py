@@ -32,12 +32,12 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 NO_UUID = bytes(16)
 
 
-def write(environments: Sequence[Environment], path: Path) -> None:
-    """Write the page of what `gather` found. Raises OSError."""
-    path.write_text(page(environments), encoding="utf-8")
+def write(environments: Sequence[Environment], path: Path, left_out: int = 0) -> None:
+    """Write the page of what `gather` found. `left_out`: environments that it was not given. Raises OSError."""
+    path.write_text(page(environments, left_out), encoding="utf-8")
 
 
-def page(environments: Sequence[Environment]) -> str:
+def page(environments: Sequence[Environment], left_out: int = 0) -> str:
     """The whole file."""
     shown = most(environments, ROOM)
     style = (ASSETS / "style.css").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def page(environments: Sequence[Environment]) -> str:
     parts = {
         "policy": f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
         "style": style,
-        "about": _json(_about(shown, left_out=len(environments) - len(shown))),
+        "about": _json(_about(shown, left_out=left_out + len(environments) - len(shown))),
         "columns": base64.b64encode(gzip.compress(_columns(shown), 6, mtime=0)).decode(),
         "script": script,
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from ..local.errors import BadInput
@@ -86,17 +87,33 @@ def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, ro
     )["queryId"]
     give_up = time.monotonic() + PATIENCE_S
     pause = POLL_S[0]
-    try:
+    with _stopped(logs, query):
         while True:
             answer: Any = logs.get_query_results(queryId=query)
-            if answer["status"] == "Complete":
-                return [cell["value"] for row in answer["results"] for cell in row if cell["field"] == "@message"]
-            if answer["status"] not in ("Scheduled", "Running") or time.monotonic() > give_up:
-                raise BadInput(f"the query ended as {answer['status']}. Try a shorter --since, or --source filter")
+            if answer["status"] not in ("Scheduled", "Running"):
+                break
+            if time.monotonic() > give_up:
+                raise BadInput(f"a query took more than {PATIENCE_S} s. {_MEND_QUERY}")
             time.sleep(pause)
             pause = min(2 * pause, POLL_S[1])
-    except KeyboardInterrupt:
-        logs.stop_query(queryId=query)  # it would go on, and be paid for
+    if answer["status"] != "Complete":
+        raise BadInput(f"the query ended as {answer['status']}. {_MEND_QUERY}")
+    return [cell["value"] for row in answer["results"] for cell in row if cell["field"] == "@message"]
+
+
+_MEND_QUERY = "Try a shorter --since, or --source filter"
+
+
+@contextmanager
+def _stopped(logs: CloudWatchLogsClient, query: str) -> Iterator[None]:
+    """If it is given up, for whatever reason: it would go on, and be paid for."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except BaseException:
+        with suppress(BotoCoreError, ClientError):
+            logs.stop_query(queryId=query)
         raise
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from ..ending import unheard_by_children
 from ..local.errors import BadInput
+from ..terminal import Count, Finite, output, progress
 
 if TYPE_CHECKING:  # duckdb, scipy, boto3 and rich are for the report itself, not for every `truemem --help`
-    from rich.console import Console
-
     from .store import Loaded
-    from .summary import Report
+    from .summary import Environment, Report
 
 EPILOG = """
 \b
@@ -32,7 +30,6 @@ FAILURES = {
     "leak": lambda report: any(function.verdicts.get("growing") for function in report.functions),
     "oom": lambda report: any(function.peaks.out_of_memory for function in report.functions),
 }
-Count = Callable[[int], None]
 
 
 @click.command(short_help="Memory by function and environment, from the sidecar's lines.", epilog=EPILOG)
@@ -50,14 +47,12 @@ Count = Callable[[int], None]
 @click.option("--environment", metavar="ID", help="Only environments with this in their id.")
 @click.option("--by", metavar="NAME", help="Tell memory apart by what the function's own JSON log lines say of it.")
 @click.option("--compare", "compared", metavar="41:42", help="One version before another.")
-@click.option("--invocations-per-month", "per_month", type=click.FloatRange(0), metavar="N", help="For the saving.")
-@click.option("--headroom", default=20, show_default=True, type=click.FloatRange(0, 300), metavar="PERCENT")
-@click.option(
-    "--gb-second", default=0.0000166667, show_default=True, type=click.FloatRange(0), help="USD; us-east-1, x86_64."
-)
+@click.option("--invocations-per-month", "per_month", type=Finite(0), metavar="N", help="For the saving.")
+@click.option("--headroom", default=20, show_default=True, type=Finite(0, 300), metavar="PERCENT")
+@click.option("--gb-second", default=0.0000166667, show_default=True, type=Finite(0), help="USD; us-east-1, x86_64.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each environment.")
-@click.option("--html", metavar="PATH", type=click.Path(path_type=Path), help="Draw the same lines, as `truemem page`.")
+@click.option("--html", metavar="PATH", type=click.Path(path_type=Path), help="Draw them, as `truemem page`.")
 @click.option("--fail-on", multiple=True, type=click.Choice(list(FAILURES)), help="Exit with 1; repeatable.")
 def report(files: tuple[Path, ...], **options: Any) -> int:
     """Report from FILEs of log lines (`-` is standard input), or from CloudWatch.
@@ -76,34 +71,43 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
     from .collect import collect
     from .compare import compare
     from .moments import since_ms
-    from .render import sentences, show
-    from .sources import on_disk
+    from .render import show
+    from .sentences import sentences
+    from .sources import on_disk, size_of
     from .store import Store
 
     if options["as_json"] and options["as_csv"]:
         raise BadInput("--json with --csv: standard output takes one of them. Leave one out")
+    if str(options["html"]) == "-":
+        raise BadInput("--html -: a page is a file, and standard output has the report. Try --html page.html")
+    _check_name(options["by"])
     remote = _log_group(files, options)
     since = None if options["since"] is None else since_ms(options["since"], time.time() * 1000)
     headroom = options["headroom"] / 100
-    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder, Store() as store:
+    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
         if remote is not None:
             files = [_fetched(remote, since, options["source"], Path(folder))]
         paths = [on_disk(file, Path(folder)) for file in files]
-        with _progress("reading", sum(_size(path) for path in paths)) as read:
-            loaded = store.load(paths, since_ms=since, environment=options["environment"], by=options["by"], read=read)
-        _check(loaded, remote)
-        with _progress("judging", loaded.lines) as judged:
-            made = collect(
-                store,
-                loaded,
-                by=options["by"],
-                headroom=headroom,
-                per_month=options["per_month"],
-                price=options["gb_second"],
-                judged=judged,
-            )
+        size = sum(map(size_of, paths))
+        with Store() as store:
+            with progress("reading", size) as read:
+                loaded = store.load(
+                    paths, since_ms=since, environment=options["environment"], by=options["by"], read=read
+                )
+            _check(loaded, remote)
+            with progress("judging", loaded.lines) as judged, unheard_by_children():
+                made = collect(
+                    store,
+                    loaded,
+                    by=options["by"],
+                    headroom=headroom,
+                    per_month=options["per_month"],
+                    price=options["gb_second"],
+                    judged=judged,
+                )
         if options["html"] is not None:
-            _draw(paths, options)
+            with progress("drawing", size) as read:
+                _draw(made.environments, paths, since or 0.0, options["html"], read)
     _check_by(made)
     comparison = None if options["compared"] is None else compare(made, options["compared"])
     if options["as_json"] or options["as_csv"]:
@@ -114,27 +118,41 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
         else:
             to_json(made, comparison, list(sentences(made, headroom)), sys.stdout)
     else:
-        show(made, _console(), headroom=headroom, comparison=comparison)
+        show(made, output(), headroom=headroom, comparison=comparison)
     return int(any(FAILURES[name](made) for name in options["fail_on"]))
 
 
-def _draw(paths: Sequence[Path], options: dict[str, Any]) -> None:
-    from .. import page
-    from ..lines import read
+def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
+    """The most urgent of the environments, as many as a page holds: of the others nothing is kept."""
+    from .. import lines, page
+    from ..page.html import ROOM
 
-    only = options["environment"] or ""
+    shown = _foremost(environments, ROOM)
+    names = {name for _, name in shown}
+    drawn = page.gather(
+        line
+        for line in lines.read(paths, wanted=names.__contains__, done=read)
+        if (line.function or "", line.environment) in shown and (line.time_ms is None or line.time_ms >= since)
+    )
     try:
-        page.write(page.gather(line for line in read(paths) if only in line.environment), options["html"])
+        page.write(drawn, html, left_out=len(environments) - len(shown))
     except OSError as error:
-        raise BadInput(f"{options['html']} cannot be written: {error.strerror}") from error
+        raise BadInput(f"{html} cannot be written: {error.strerror}") from error
+    if len(shown) < len(environments):
+        told = (
+            f"{html} has the {len(shown):,} most urgent of {len(environments):,} environments, as many as a page holds"
+        )
+        click.echo(f"truemem report: {told}. --environment chooses others", err=True)
 
 
-def _console() -> Console:
-    """As wide as the terminal; a file or a pipe has no width, and gets all columns."""
-    from rich.console import Console
-
-    wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140
-    return Console(highlight=False, width=wide)
+def _foremost(environments: Sequence[Environment], room: int) -> set[tuple[str, str]]:
+    """Whole environments, from the first on, while their invocations fit; at least one. By function and id."""
+    shown: set[tuple[str, str]] = set()
+    for each in environments:
+        if each.peaks.invocations <= room or not shown:
+            shown.add((each.function, each.environment_id))
+            room -= each.peaks.invocations
+    return shown
 
 
 def _log_group(files: Sequence[Path], options: dict[str, Any]) -> str | None:
@@ -144,7 +162,9 @@ def _log_group(files: Sequence[Path], options: dict[str, Any]) -> str | None:
         told = "several places to read from" if any(given) else "nothing to read from"
         raise BadInput(f"{told}. Try FILE..., --function NAME or --log-group NAME")
     if options["function_name"] is not None:
-        return f"/aws/lambda/{options['function_name']}"
+        from .aws import log_group_of
+
+        return log_group_of(options["function_name"])
     group: str | None = options["log_group"]
     return group
 
@@ -155,18 +175,9 @@ def _fetched(log_group: str, since: float | None, source: Literal["insights", "f
     path = folder / "cloudwatch.log"
     now_ms = time.time() * 1000
     begin = now_ms - 3 * 3_600_000 if since is None else since
-    with _progress("CloudWatch", int(now_ms - begin)) as fetched, path.open("w", encoding="utf-8") as file:
+    with progress("CloudWatch", int(now_ms - begin)) as fetched, path.open("w", encoding="utf-8") as file:
         fetch(log_group, int(begin), int(now_ms), file, source=source, fetched=fetched)
     return path
-
-
-def _size(path: Path) -> int:
-    try:
-        if path.is_dir():
-            raise BadInput(f"{path} is a folder. Try {path}/*")
-        return path.stat().st_size
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _check(loaded: Loaded, remote: str | None) -> None:
@@ -189,18 +200,7 @@ def _check_by(made: Report) -> None:
         )
 
 
-@contextmanager
-def _progress(doing: str, total: int) -> Iterator[Count]:
-    """A bar on stderr if that is a terminal, gone at the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:10}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(doing, total=total)
-
-        def advance(amount: int) -> None:
-            bar.advance(task, amount)
-
-        yield advance
+def _check_name(by: str | None) -> None:
+    """Of --by: in the path that it becomes, a quotation mark ends a name, and * is any."""
+    if by is not None and ('"' in by or {"", "*"} & set(by.split("."))):
+        raise BadInput(f"--by {by} is no name of a member. Try --by model_id, or --by a.b for a member of a member")

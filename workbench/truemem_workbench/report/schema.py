@@ -63,7 +63,7 @@ _ARRAYS = json.dumps(
 
 
 def _mib(member: str) -> str:
-    return f"try_cast(m.{member} AS FLOAT)"
+    return f"CASE WHEN isfinite({member}) THEN try_cast({member} AS FLOAT) END"
 
 
 def _flag(member: str) -> str:
@@ -81,18 +81,21 @@ _COLUMNS = {
     "request": "try_cast(m.requestId AS UUID)",
     "invocation": "try_cast(m.invocation AS BIGINT)",
     "time_ms": 'coalesce(m._aws."Timestamp", epoch_ms(try_cast(m."timestamp" AS TIMESTAMP)))',
-    "peak": _mib("PeakRSS"),
-    "current": _mib("CurrentRSS"),
-    "mark": _mib("MaxMemoryUsed"),
-    "upper": _mib("peakUpper"),
-    "baseline": _mib("baselineRSS"),
-    "init_peak": _mib("initPeakRSS"),
-    "size": _mib("memoryLimit"),
-    "duration_ms": _mib("durationMs"),
-    "held_truemem": _mib("holders.truemem"),
-    "held_function": _mib('holders."function"'),
-    "held_extensions": "m.holders.extensions",
-    "heap": "CASE WHEN m.heap.held IS NOT NULL THEN {'heap': m.heap, 'rss': m.rss, 'processes': m.processes, 'CurrentRSS': m.CurrentRSS} END",
+    "peak": _mib("m.PeakRSS"),
+    "current": _mib("m.CurrentRSS"),
+    "mark": _mib("m.MaxMemoryUsed"),
+    "upper": _mib("m.peakUpper"),
+    "baseline": _mib("m.baselineRSS"),
+    "init_peak": _mib("m.initPeakRSS"),
+    "size": _mib("m.memoryLimit"),
+    "duration_ms": _mib("m.durationMs"),
+    "held_truemem": _mib("m.holders.truemem"),
+    "held_function": _mib('m.holders."function"'),
+    # in the two that follow, one figure that is none spoils all of them
+    "held_extensions": "CASE WHEN isfinite(list_sum(map_values(m.holders.extensions))) THEN m.holders.extensions END",
+    "heap": "CASE WHEN isfinite(m.heap.held + coalesce(m.heap.inUse, 0) + coalesce(m.heap.mapped, 0)"
+    " + coalesce(m.rss.anon, 0) + coalesce(m.CurrentRSS, 0)) THEN {'heap': m.heap, 'rss': m.rss,"
+    " 'processes': m.processes, 'CurrentRSS': m.CurrentRSS} END",
     "status": "m.status",
     "error_type": "m.errorType",
     "method": "m.method",
@@ -112,11 +115,11 @@ _OF_EACH = {
     "request": "try_cast(string_split(a.aggregate.requestId, ' ')[place] AS UUID)",
     "invocation": "a.aggregate.invocation[place]",
     "time_ms": 'm._aws."Timestamp" + coalesce(a.aggregate.startMs[place], 0)',
-    "peak": "try_cast(a.PeakRSS[place] AS FLOAT)",
-    "current": "try_cast(a.CurrentRSS[place] AS FLOAT)",
-    "mark": "try_cast(a.MaxMemoryUsed[place] AS FLOAT)",
-    "upper": "try_cast(a.aggregate.peakUpper[place] AS FLOAT)",
-    "duration_ms": "try_cast(a.aggregate.durationMs[place] AS FLOAT)",
+    "peak": _mib("a.PeakRSS[place]"),
+    "current": _mib("a.CurrentRSS[place]"),
+    "mark": _mib("a.MaxMemoryUsed[place]"),
+    "upper": _mib("a.aggregate.peakUpper[place]"),
+    "duration_ms": _mib("a.aggregate.durationMs[place]"),
     "raced": "coalesce(list_contains(a.aggregate.raced, place - 1), false)",
     "many": "NULL",
 }
@@ -195,7 +198,8 @@ def told_in(source: str, name: str) -> str:
     parts = name.split(".")
     path = _quoted("$" + "".join(f'."{part}"' for part in parts))
     inner = _quoted("$.message" + "".join(f'."{part}"' for part in parts))
-    wanted = _quoted(f'"{parts[-1]}"')
+    spellings = {json.dumps(parts[-1], ensure_ascii=ascii_only) for ascii_only in (True, False)}
+    wanted = " OR ".join(f"contains(line, {_quoted(spelling)})" for spelling in sorted(spellings))
     ids = ", ".join(f"d ->> '$.{key}'" for key in _REQUEST_KEYS)
     return f"""
     SELECT try_cast(request AS UUID) AS request, told FROM (
@@ -204,7 +208,7 @@ def told_in(source: str, name: str) -> str:
                 [coalesce(try_cast(coalesce({ids}) AS UUID)::VARCHAR, regexp_extract(line, '{_UUID}'))]
             )) AS request,
             coalesce(d ->> {path}, d ->> {inner}) AS told
-        FROM (SELECT line, TRY(CAST({_TEXT} AS JSON)) AS d FROM {source} WHERE contains(line, {wanted}))
+        FROM (SELECT line, TRY(CAST({_TEXT} AS JSON)) AS d FROM {source} WHERE {wanted})
     )
     """
 

@@ -1,18 +1,21 @@
 """Logs as people have them on disk, taken apart into log events: one text each, whatever stands around them.
 
 Raw lines; lines behind what `sam logs`, `aws logs tail`, an export to S3 or `truemem local run` put before them, on
-one line or with the JSON spread over many; CSV and JSON of the console; answers of the `aws` command. Also gzipped.
+one line or with the JSON spread over many; CSV and JSON of the console; answers of the `aws` command. Also gzipped, and
+in UTF-16, as PowerShell's `>` writes it.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -25,9 +28,18 @@ line, with the event's text inside."""
 HEAD = 1 << 20
 """Bytes from which a file's kind is told."""
 GZIP_MAGIC = b"\x1f\x8b"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks."""
+BINARY = 0.05
+"""Share of characters that no text has, from which a file is none. A line may be mangled."""
+EVERY = 1000
+"""Events after which it is told how far it has come."""
 TEXT_KEYS = ("@message", "message", "text")
 CSV_COLUMNS = ("@message", "message")
 _OPENS = re.compile(r"\{\s*$", re.MULTILINE)
+_NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
+"""`NaN` and `Infinity` are no JSON, and no figure."""
 
 
 def on_disk(file: Path, folder: Path) -> Path:
@@ -41,18 +53,38 @@ def on_disk(file: Path, folder: Path) -> Path:
     return path
 
 
+def size_of(path: Path) -> int:
+    """Bytes. Raises BadInput if it is no file."""
+    try:
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder. Try {path}/*")
+        return path.stat().st_size
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
+
+
 def gzipped(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(2) == GZIP_MAGIC
 
 
+def as_it_is(path: Path, kind: Kind) -> bool:
+    """Is it one event a line, in UTF-8?"""
+    if kind != "lines":
+        return False
+    with path.open("rb") as raw:
+        return _plain(raw).read(2) not in UTF_16
+
+
 def kind_of(path: Path) -> Kind:
     """How its events are to be found. Raises BadInput if it cannot be read."""
     try:
-        with _opened(path) as file:
+        with path.open("rb") as raw, _decoded(raw) as file:
             head = file.read(HEAD).lstrip("\ufeff \r\n\t")
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(_NO_TEXT.findall(head)) > BINARY * len(head):
+        raise BadInput(f"{path} is no log: it is no text. Try the log itself, or its .gz")
     first = head.partition("\n")[0].strip()
     if any(cell in CSV_COLUMNS for cell in next(csv.reader([first.replace("\0", "")]), [])):
         return "csv"
@@ -66,25 +98,36 @@ def kind_of(path: Path) -> Kind:
     return "spread" if _OPENS.search(head) else "lines"
 
 
-def events(path: Path) -> Iterator[str]:
-    """The texts of its log events, in the file's order. Raises BadInput if it cannot be read."""
+def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
+    """The texts of its log events, in the file's order. `read` hears of the bytes as they are read. Raises BadInput if
+    it cannot be read."""
     kind = kind_of(path)
+    told = 0
     try:
-        with _opened(path) as file:
-            match kind:
-                case "lines":
-                    yield from (line.rstrip("\r\n") for line in file)
-                case "spread":
-                    yield from joined(file)
-                case "csv":
-                    yield from _csv_events(file)
-                case "json":
-                    yield from _texts(json.load(file))
-                case "wrapped":
-                    for line in file:
-                        yield from _texts(_parsed(line))
-    except (OSError, EOFError, ValueError, csv.Error) as error:
+        with path.open("rb") as raw, _decoded(raw) as file:
+            for number, event in enumerate(_events(kind, file)):
+                if number % EVERY == 0:
+                    read(raw.tell() - told)
+                    told = raw.tell()
+                yield event
+            read(raw.tell() - told)
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error, csv.Error) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _events(kind: Kind, file: IO[str]) -> Iterator[str]:
+    match kind:
+        case "lines":
+            yield from (line.rstrip("\r\n") for line in file)
+        case "spread":
+            yield from joined(file)
+        case "csv":
+            yield from _csv_events(file)
+        case "json":
+            yield from _texts(json.load(file))
+        case "wrapped":
+            for line in file:
+                yield from _texts(_parsed(line))
 
 
 def joined(lines: Iterable[str]) -> Iterator[str]:
@@ -124,10 +167,17 @@ def parsed_event(event: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _opened(path: Path) -> IO[str]:
-    if gzipped(path):
-        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline=""))
-    return path.open(encoding="utf-8-sig", errors="replace", newline="")
+def _plain(raw: IO[bytes]) -> IO[bytes]:
+    """Unpacked, from its beginning."""
+    packed = raw.read(2) == GZIP_MAGIC
+    raw.seek(0)
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
+
+
+def _decoded(raw: IO[bytes]) -> IO[str]:
+    encoding = "utf-16" if _plain(raw).read(2) in UTF_16 else "utf-8-sig"
+    raw.seek(0)
+    return io.TextIOWrapper(_plain(raw), encoding=encoding, errors="replace", newline="")
 
 
 def _csv_events(file: Iterable[str]) -> Iterator[str]:
@@ -147,13 +197,20 @@ def _texts(document: Any) -> Iterator[str]:
         if is_line(document):
             yield json.dumps(document, separators=(",", ":"), ensure_ascii=False)
         elif document.get("field") == "@message":
-            yield str(document.get("value"))
+            yield _text(document.get("value"))
         else:
             for key, value in document.items():
-                if isinstance(value, list | dict):
+                if key == "@message" or (key in TEXT_KEYS and isinstance(value, str)):
+                    yield _text(value)
+                elif isinstance(value, list | dict):
                     yield from _texts(value)
-                elif key in TEXT_KEYS and isinstance(value, str):
-                    yield " ".join(value.splitlines())
+
+
+def _text(value: Any) -> str:
+    """On one line. The console writes a message that is JSON as what it says, not as a string."""
+    if isinstance(value, str):
+        return " ".join(value.splitlines())
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _has_text(document: dict[str, Any]) -> bool:
@@ -162,6 +219,8 @@ def _has_text(document: dict[str, Any]) -> bool:
         return True
     if "@message" in document or ("message" in document and document.keys() & {"timestamp", "ingestionTime"}):
         text = document.get("@message") or document.get("message")
+        if isinstance(text, dict):
+            return "@message" in document
         return isinstance(text, str) and text.lstrip().startswith(("{", "START ", "INIT_START", "REPORT "))
     return document.keys() <= {"notice", "log", "response", "report", "serving"} and bool(document)
 
@@ -169,15 +228,15 @@ def _has_text(document: dict[str, Any]) -> bool:
 def _whole(path: Path) -> bool:
     """Is the file, which begins with `{` on a line of its own, one JSON document, and not one after the other?"""
     try:
-        with _opened(path) as file:
+        with path.open("rb") as raw, _decoded(raw) as file:
             document = json.load(file)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(document, dict)
 
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None

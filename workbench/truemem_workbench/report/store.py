@@ -19,7 +19,7 @@ import duckdb
 
 from ..local.errors import BadInput
 from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, spread, told_in
-from .sources import Kind, events, gzipped, kind_of
+from .sources import Kind, as_it_is, events, gzipped, kind_of
 
 MEMORY_MIB = 512
 """DuckDB's own limit."""
@@ -82,7 +82,7 @@ class Store:
                 self._db.execute(f"INSERT INTO found {found_in(source)}")
                 if by is not None:
                     self._db.execute(f"INSERT INTO said {told_in(source, by)}")
-            except duckdb.IOException as error:
+            except (duckdb.IOException, duckdb.InvalidInputException) as error:
                 names = ", ".join(str(path) for path, _ in group.files[:3])
                 raise BadInput(f"{names} cannot be read: {str(error).splitlines()[0]}") from error
             read(sum(path.stat().st_size for path, _ in group.files))
@@ -134,7 +134,7 @@ class Store:
     def _readable(self, path: Path, kind: Kind, name: str) -> Path:
         """A file of one event a line, under a name without wildcards."""
         here = self._folder / f"{name}.log"
-        if kind == "lines":
+        if as_it_is(path, kind):
             here.symlink_to(path.resolve())
         else:
             with here.open("w", encoding="utf-8", errors="replace") as file:
@@ -155,7 +155,7 @@ def _groups(files: Sequence[Path]) -> Iterator[_Group]:
     size = 0
     for path in files:
         kind = kind_of(path)
-        compressed = kind == "lines" and gzipped(path)
+        compressed = gzipped(path) and as_it_is(path, kind)
         if group.files and (group.compressed != compressed or len(group.files) == TOGETHER or size > TOGETHER_BYTES):
             yield group
             size = 0

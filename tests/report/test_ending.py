@@ -1,0 +1,132 @@
+"""How the command ends, as a process: the shell sees codes and one line."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from rich.console import Console
+from truemem_workbench import terminal
+from truemem_workbench.report.collect import WORTH_A_POOL
+
+from tests.report.written import life, line, log
+
+TRUEMEM = (sys.executable, "-m", "truemem_workbench.cli")
+
+
+def ran(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    words = [*TRUEMEM, *map(str, command)]
+    return subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("options", [["--json"], ["--csv"], []], ids=str)
+def test_a_full_disk_is_told(options: Sequence[str], unbuffered: str, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        variables = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = ran("report", log(tmp_path, [line()]), *options, stdout=full, env=variables)
+
+    assert done.stderr == "truemem: No space left on device. Look at where its output goes, and at TMPDIR\n"
+    assert done.returncode == 2
+
+
+def test_nobody_reads_on(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = ran("report", log(tmp_path, [line()]), "--json", stdout=writer)
+    os.close(writer)
+
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_an_error_of_its_own_is_no_broken_limit(tmp_path: Path) -> None:
+    (tmp_path / "rich.py").write_text("raise RuntimeError('planted')")
+    variables = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    done = ran("report", log(tmp_path, [line()]), stdout=subprocess.PIPE, env=variables)
+
+    assert done.returncode == 2
+    assert "RuntimeError: planted" in done.stderr
+    assert "that was an error of its own" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("while_", ["standard input", "DuckDB"])
+def test_a_signal_ends_it_in_one_line_and_leaves_nothing(number: signal.Signals, while_: str, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    path: str | Path = "-"
+    if while_ == "DuckDB":
+        content = "".join(f"{each}\n" for each in life("a", 1000)).encode()
+        path = tmp_path / "log"
+        with path.open("wb") as file:
+            for _ in range(400):  # 200 MB: several seconds
+                file.write(content)
+    process = subprocess.Popen(
+        [*TRUEMEM, "report", str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    wanted = "*/standard-input" if while_ == "standard input" else "*/0-0.log"
+    while not list(temporary.glob(wanted)):
+        assert process.poll() is None
+        time.sleep(0.01)
+    if while_ == "DuckDB":
+        time.sleep(0.5)  # in the midst of the statement
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, out) == (128 + number, "")
+    assert err == f"truemem: ended by {number.name}\n"
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_bar_turns_and_counts_the_time_while_nothing_is_done() -> None:
+    controller, worker = pty.openpty()
+    with os.fdopen(worker, "w") as file:
+        console = Console(file=file, force_terminal=True, width=80)
+        with terminal.progress("CloudWatch", 100, console):
+            shown = ""
+            while "0:00:01" not in shown:  # the test's own time limit ends it otherwise
+                if select.select([controller], [], [], 0.1)[0]:
+                    shown += os.read(controller, 65536).decode()
+    os.close(controller)
+
+    assert sum(turn in shown for turn in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏") > 1
+    assert "CloudWatch" in shown
+
+
+def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path) -> None:
+    path = log(tmp_path, [each for number in range(WORTH_A_POOL) for each in life(f"{number:x}", 40)])
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [*TRUEMEM, "report", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        start_new_session=True,
+    )
+    judges = min(os.cpu_count() or 1, WORTH_A_POOL // 25)
+    while len(psutil.Process(process.pid).children()) < 1 + judges:  # one is multiprocessing's own tracker
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.2)  # they import scipy
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=60)
+
+    assert (process.returncode, out, err) == (128 + signal.SIGINT, "", "truemem: ended by SIGINT\n")
+    assert list(temporary.iterdir()) == []
