@@ -102,10 +102,12 @@ def main(environments: int, full: bool, runs: int) -> None:
     """Measure, check, publish."""
     rows = [measured(environments, runs), *([measured(10_000, 1)] if full else ())]
     table = markdown(HEADINGS, [figures.row() for figures in rows], text_columns=0)
+    pictures = drawn(environments)
     note = f"{os.cpu_count()} cores, shared with other work; the quickest of {runs}; the file system's cache is warm."
-    RESULTS.write_text(f"# truemem report\n\n{machine()}\n\n{table}\n\n{note}\n")
+    RESULTS.write_text(f"# truemem report\n\n{machine()}\n\n{table}\n\n{note}\n\n{pictures}\n")
+    replace(ROOT / "docs" / "scale.md", "pictures", pictures, by="python benchmarks/report.py")
     replace(ROOT / "docs" / "scale.md", "report", f"{table}\n\n{note}", by="python benchmarks/report.py")
-    click.echo(table)
+    click.echo(f"{table}\n\n{pictures}")
     if rows[-1].lines_per_second < AIM_LINES_PER_SECOND:  # the largest: of a smaller one, the start is a larger share
         raise click.ClickException(f"fewer than {AIM_LINES_PER_SECOND:,} lines a second")
 
@@ -116,9 +118,28 @@ def measured(environments: int, runs: int) -> Figures:
         files = write(Path(folder), environments)
         size = sum(file.stat().st_size for file in files)
         output = Path(folder) / "report.json"
-        seconds, cpu_seconds, rss, temporary = min(run(files, output) for _ in range(runs))
+        seconds, cpu_seconds, rss, temporary = min(run(["report", "--json", *files], output) for _ in range(runs))
         check(json.loads(output.read_text()), environments)
         return Figures(environments, environments * INVOCATIONS, size, seconds, cpu_seconds, rss, temporary)
+
+
+def drawn(environments: int) -> str:
+    """What it takes to draw a fleet's lines, as a table. Once each."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="truemem-fleet-") as folder:
+        files = write(Path(folder), environments)
+        html, output = Path(folder) / "page.html", Path(folder) / "output"
+        one = f"{0:032x}"
+        ways: dict[str, list[str | Path]] = {
+            "`report`": ["report", "--json"],
+            "`report --html`": ["report", "--json", "--html", html],
+            "`page`": ["page", "--output", html],
+            "`page --environment`, one": ["page", "--output", html, "--environment", one],
+        }
+        for name, command in ways.items():
+            seconds, _, rss, _ = run([*command, *files], output)
+            rows.append((name, f"{seconds:,.0f}", f"{rss / 2**20:,.0f} MiB"))
+    return markdown((f"{environments * INVOCATIONS:,} lines", "seconds", "peak RSS"), rows)
 
 
 def write(folder: Path, environments: int) -> list[Path]:
@@ -159,12 +180,12 @@ def line(environment: int, invocation: int, level: float, noise: random.Random) 
     )
 
 
-def run(files: Sequence[Path], output: Path) -> tuple[float, float, int, int]:
-    """The command's seconds and CPU seconds; bytes in memory, and in TMPDIR."""
+def run(arguments: Sequence[str | Path], output: Path) -> tuple[float, float, int, int]:
+    """A command's seconds and CPU seconds; bytes in memory, and in TMPDIR."""
     temporary = output.parent / "temporary"
     temporary.mkdir(exist_ok=True)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "truemem_workbench.cli", "report", "--json", *map(str, files)]
+    command = [sys.executable, "-m", "truemem_workbench.cli", *map(str, arguments)]
     began = time.monotonic()
     highest = on_disk = 0
     environment = {**os.environ, "TMPDIR": str(temporary)}
@@ -175,7 +196,7 @@ def run(files: Sequence[Path], output: Path) -> tuple[float, float, int, int]:
             on_disk = max(on_disk, size_of(temporary))
             time.sleep(0.05)
     if process.returncode:
-        raise click.ClickException(f"truemem report ended with {process.returncode}")
+        raise click.ClickException(f"truemem {arguments[0]} ended with {process.returncode}")
     seconds = time.monotonic() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return seconds, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, highest, on_disk
