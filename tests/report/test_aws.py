@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import json
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,37 +15,11 @@ from truemem_workbench.report import aws as asked
 from truemem_workbench.report import cloudwatch
 
 from tests.report.conftest import Command
-from tests.report.test_cloudwatch import answering
+from tests.report.service import answering, saying
 from tests.report.written import line
 
 NOW_MS = int(time.time() * 1000)
 GROUP = "/teams/shop"
-
-
-@contextmanager
-def saying(status: int, content: bytes) -> Iterator[str]:
-    """A service that has one answer."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_POST = do_GET
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def put(logs: Any, group: str) -> None:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +17,7 @@ from truemem_workbench.report import aws as mended
 from truemem_workbench.report import cloudwatch
 
 from tests.report.conftest import Command
+from tests.report.service import answering
 from tests.report.written import line
 
 NOW_MS = int(time.time() * 1000)
@@ -97,39 +95,6 @@ def test_a_log_without_a_line_of_ours(truemem: Command, aws: Callable[[str], Any
     assert "no line of the sidecar in log group /aws/lambda/bare. Try an earlier --since" in (
         truemem("report", "--function", "bare").err
     )
-
-
-Answer = Callable[[str, int], tuple[int, dict[str, Any]]]
-"""From the operation and how often it was called to status and body."""
-
-
-@contextmanager
-def answering(answer: Answer) -> Iterator[str]:
-    """A service that speaks AWS's JSON protocol, on loopback."""
-    calls: dict[str, int] = {}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            operation = self.headers["X-Amz-Target"].rpartition(".")[2]
-            calls[operation] = calls.get(operation, 0) + 1
-            status, body = answer(operation, calls[operation])
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.parametrize(
