@@ -20,6 +20,8 @@ def answering(answer: Answer) -> Iterator[str]:
     calls: dict[str, int] = {}
 
     def reply(headers: Message) -> tuple[int, bytes]:
+        if "X-Amz-Target" not in headers:
+            return 501, b""  # another protocol's
         operation = headers["X-Amz-Target"].rpartition(".")[2]
         calls[operation] = calls.get(operation, 0) + 1
         status, body = answer(operation, calls[operation])
