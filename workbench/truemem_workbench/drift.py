@@ -111,14 +111,15 @@ def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
     """The verdict over one environment's invocations, in any order. After a reset the processes are new and memory
     begins anew: a leak in any of the environment's lives is a leak, else the last that is long enough tells. Of those
     that ran out of memory before they were long enough to tell, at least half must have grown into the limit."""
-    lives = list(_lives(points))
-    told = [verdict for verdict in (_judge(life, limit_mib) for life in lives) if verdict.name != "insufficient"]
+    all_lives = list(lives(points))
+    told = [verdict for verdict in (_judge(life, limit_mib) for life in all_lives) if verdict.name != "insufficient"]
     growing = [verdict for verdict in told if verdict.name == "growing"]
-    killed = [life for life in lives if SHORT <= len(life) < drift.GROWING_FROM and life[-1].died]
+    killed = [life for life in all_lives if SHORT <= len(life) < drift.GROWING_FROM and life[-1].died]
     return (growing or _killed(killed) or told or [INSUFFICIENT])[-1]
 
 
-def _lives(points: Sequence[Point]) -> Iterator[list[Point]]:
+def lives(points: Sequence[Point]) -> Iterator[list[Point]]:
+    """Each is of the same processes: after a reset memory begins anew. At least one, which may be empty."""
     life: list[Point] = []
     for point in sorted(points, key=lambda point: point.invocation):
         if point.begins and life:
@@ -128,10 +129,14 @@ def _lives(points: Sequence[Point]) -> Iterator[list[Point]]:
     yield life
 
 
+def trusted_of(life: list[Point], least: int = MINIMUM) -> list[Point]:
+    """Those that are certain, if there are at least so many; else all."""
+    certain = [point for point in life if point.certain]
+    return certain if len(certain) >= least else life  # doubtful is better than not at all: medians bear some of it
+
+
 def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
-    trusted = [point for point in life if point.certain]
-    if len(trusted) < MINIMUM:  # better to judge by what is doubtful than not at all: medians bear some of it
-        trusted = life
+    trusted = trusted_of(life)
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
     numbers = np.array([point.invocation for point in trusted], dtype=float)
@@ -150,13 +155,11 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
     high += float(loaded[-1] / (numbers[-1] - numbers[begin]))  # a load, or a part of the growth: nobody knows
     if name == "stable" and _spiky(life):
         name = "spiky"
-    span = (trusted[-1].time_ms - trusted[begin].time_ms) / MINUTE_MS
-    per_minute = growth * float(numbers[-1] - numbers[begin]) / span if span > 0 else None
     left = None
     if name == "growing" and limit_mib:
         highest = np.quantile([point.peak_kib or point.current_kib for point in trusted[-MINIMUM:]], 0.9)
         left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
-    return Verdict(name, growth, low, high, per_minute, left, PATTERNS[name])
+    return Verdict(name, growth, low, high, _per_minute(growth, trusted[begin:]), left, PATTERNS[name])
 
 
 def _killed(lives: list[list[Point]]) -> list[Verdict]:
@@ -176,9 +179,7 @@ def _into_the_limit(life: list[Point]) -> tuple[Verdict | None, list[float]]:
     """Did it grow by at least half of all the way there, and by no more than a third of that at once? A spike that
     kills, loads, or a cache that was about full is no growth. With what it held."""
     *before, last = life
-    trusted = [point for point in before if point.certain]
-    if len(trusted) < SHORT - 1:
-        trusted = before
+    trusted = trusted_of(before, SHORT - 1)
     numbers = np.array([point.invocation for point in trusted], dtype=float)
     held = np.array([point.current_kib for point in trusted], dtype=float)
     growth, low, high = _growth(numbers, held)
@@ -186,9 +187,14 @@ def _into_the_limit(life: list[Point]) -> tuple[Verdict | None, list[float]]:
     grown = growth * (last.invocation - float(numbers[0]))
     if low <= 0 or grown < max(way / 2, drift.FLOOR_KIB) or np.diff(held).max() > grown / 3:
         return None, []
-    span = (trusted[-1].time_ms - trusted[0].time_ms) / MINUTE_MS
-    per_minute = growth * float(numbers[-1] - numbers[0]) / span if span > 0 else None
+    per_minute = _per_minute(growth, trusted)
     return Verdict("growing", growth, low, high, per_minute, None, PATTERNS["growing"]), held.tolist()
+
+
+def _per_minute(growth: float, points: Sequence[Point]) -> float | None:
+    """The same growth by the clock; None where the times do not tell."""
+    span = (points[-1].time_ms - points[0].time_ms) / MINUTE_MS
+    return growth * (points[-1].invocation - points[0].invocation) / span if span > 0 else None
 
 
 def _growth(numbers: Floats, held: Floats) -> tuple[float, float, float]:

@@ -35,11 +35,6 @@ class Line(Record):
         """Which environment: one id is never that of two functions."""
         return self.environment_id or ""
 
-    @property
-    def certain(self) -> bool:
-        """Is `current_rss` what the invocation left behind, and not another's, or that of a dying process?"""
-        return not self.raced and self.closed_by != "shutdown" and not self.recovered
-
 
 _ENVIRONMENT = re.compile(r'"environmentId"\s*:\s*"([^"]*)"')
 
@@ -115,7 +110,7 @@ def points(lines: Iterable[Line]) -> list[Point]:
                 current_kib=current * 1024,
                 peak_kib=None if line.peak_rss is None else line.peak_rss * 1024,
                 certain=line.certain,
-                begins=line.cold_start or line.members.get("suppressedInit") is True,
+                begins=line.begins,
                 died=line.out_of_memory,
             )
         )

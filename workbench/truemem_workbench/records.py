@@ -68,6 +68,16 @@ class Record:
     members: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The whole line, for members that have no field here."""
 
+    @property
+    def certain(self) -> bool:
+        """Is `current_rss` what the invocation left behind, and not another's, or that of a dying process?"""
+        return not self.raced and self.closed_by != "shutdown" and not self.recovered
+
+    @property
+    def begins(self) -> bool:
+        """Are the function's processes new: a cold start, or a reset?"""
+        return self.cold_start or self.members.get("suppressedInit") is True
+
 
 def parse_line(text: str) -> Record | None:
     """One line of the sidecar's stdout as a record; None for anything else (a notice, a function's own EMF).

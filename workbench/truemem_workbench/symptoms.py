@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from .words import counted
+
 if TYPE_CHECKING:
     from .lines import Line
 
@@ -113,15 +115,15 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
     if not log.lines:
         yield _silent(log, mend)
         return
-    shared = f", of {_many(log.invocations, 'invocation')}" if log.invocations > log.lines else ""
-    yield Finding("ok", f"{_many(log.lines, 'line')} of the sidecar{shared}.")
+    shared = f", of {counted(log.invocations, 'invocation')}" if log.invocations > log.lines else ""
+    yield Finding("ok", f"{counted(log.lines, 'line')} of the sidecar{shared}.")
     measured = sum(log.methods.values()) - log.methods["none"]
     for method, count in log.methods.most_common():
         if method in METHODS:
             yield _of_method(method, count, measured)
     if log.methods["none"]:
         none = log.methods["none"]
-        text = f"{_many(none, 'invocation has', 'invocations have')} no peak: the function's processes were not seen."
+        text = f"{counted(none, 'invocation has', 'invocations have')} no peak: the function's processes were not seen."
         if none > NEARLY_ALL * log.invocations:
             yield Finding(
                 "problem", text, "What it needs of /proc is in docs/how-it-measures.md; its first line says more."
@@ -129,14 +131,14 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
         else:
             yield Finding("note", text)
     if log.raced > MANY * log.invocations:
-        raced = _many(log.raced, "peak is an interval", "peaks are intervals")
+        raced = counted(log.raced, "peak is an interval", "peaks are intervals")
         yield Finding(
             "note",
             f"{raced}: the function ran before the window was open.",
             "TRUEMEM_HOLD=auto makes them exact, for 1 % of the billed time at most (docs/how-it-measures.md).",
         )
     if log.without_report > MANY * log.invocations:
-        without = _many(log.without_report, "invocation has", "invocations have")
+        without = counted(log.without_report, "invocation has", "invocations have")
         yield Finding(
             "note",
             f"{without} no mark and no status: telemetry did not come.",
@@ -144,7 +146,7 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
         )
     if log.lost:
         yield Finding(
-            "note", f"{_many(log.lost, 'line says', 'lines say')} that something was lost before them (`dropped`)."
+            "note", f"{counted(log.lost, 'line says', 'lines say')} that something was lost before them (`dropped`)."
         )
     missing = len(log.reports - log.told)
     if log.reports and missing > max(ENOUGH_REPORTS, MANY * len(log.reports)):
@@ -155,7 +157,7 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
         )
     if log.out_of_memory:
         yield Finding(
-            "note", f"{_many(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report tells which."
+            "note", f"{counted(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report tells which."
         )
 
 
@@ -180,7 +182,7 @@ def _silent(log: Log, mend: str) -> Finding:
 
 def _of_method(method: str, count: int, of: int) -> Finding:
     exact = method != "sampled"
-    text = f"{count:,} of {_many(of, 'peak')}: {method}, {METHODS[method]}."
+    text = f"{count:,} of {counted(of, 'peak')}: {method}, {METHODS[method]}."
     if exact or count <= MANY * of:
         return Finding("ok", text)
     return Finding(
@@ -188,7 +190,3 @@ def _of_method(method: str, count: int, of: int) -> Finding:
         text,
         "The kernel does not let it reset the watermark there, or the processes ended: docs/how-it-measures.md",
     )
-
-
-def _many(count: int, one: str, several: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else several or f'{one}s'}"

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 
 from truemem_workbench import heap
-from truemem_workbench.drift import MINIMUM, Point, Verdict, judge
+from truemem_workbench.drift import Point, Verdict, judge, lives, trusted_of
 from truemem_workbench.lines import Line, points
 
 UNSETTLED = ("insufficient", "warming")
@@ -92,11 +91,7 @@ class Measurement:
     @cached_property
     def in_a_row(self) -> int:
         """Invocations that the verdict can use, of the same processes: after a reset memory begins anew."""
-        begins = [at for at, point in enumerate(self.points) if point.begins or at == 0]
-        lives = [self.points[first:last] for first, last in pairwise([*begins, len(self.points)])]
-        certain = [sum(point.certain for point in life) for life in lives]
-        used = [n if n >= MINIMUM else len(life) for n, life in zip(certain, lives, strict=True)]
-        return max(used, default=0)
+        return max(len(trusted_of(life)) for life in lives(self.points))
 
     @property
     def more(self) -> int:

@@ -149,9 +149,8 @@ def _points(rows: Sequence[Row]) -> list[Point]:
     made = []
     for row in rows:
         if row.record is not None and row.current is not None:
-            certain = not (row.record.raced or row.record.recovered) and row.record.closed_by != "shutdown"
             peak_kib = None if row.peak is None else row.peak * 1024
-            made.append(Point(row.number, 0.0, row.current * 1024, peak_kib, certain, row.record.cold_start))
+            made.append(Point(row.number, 0.0, row.current * 1024, peak_kib, row.record.certain, row.record.begins))
     return made
 
 

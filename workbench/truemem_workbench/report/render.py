@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..words import counted
 from .compare import Comparison
-from .sentences import counted, mib, sentences, whole
+from .sentences import mib, sentences, whole
 from .sizing import HEADROOM
 from .summary import Environment, Function, Part, Report
 

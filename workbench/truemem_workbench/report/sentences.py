@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from ..heap import UNKNOWN
+from ..words import counted
 from .sizing import Sizing
 from .summary import Environment, Function, Report
 
@@ -82,11 +83,6 @@ def _without_growth(environments: Sequence[Environment]) -> str:
     many, verb = counted(early, "environment"), "is" if early == 1 else "are"
     young = f" {many} {verb} too young for a verdict." if early else ""
     return f"No environment grows: no sign of a leak.{young}{risen}"
-
-
-def counted(count: int, what: str) -> str:
-    """`1 environment`, `2 environments`."""
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def _of_size(sizing: Sizing, headroom: float) -> Iterator[str]:
