@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,7 +57,7 @@ def test_a_saw_of_kills_is_a_leak_with_its_rate() -> None:
 def test_one_short_life_is_enough_and_what_runs_now_does_not_hide_it() -> None:
     curve = lives([leak(6 * MIB, 15), leak(6 * MIB, 5)])
     assert judge(curve[:15]).name == "growing"
-    assert judge([*curve[:-1], replace(curve[-1], died=False)]).name == "growing"
+    assert judge([*curve[:-1], curve[-1]._replace(died=False)]).name == "growing"
 
 
 @pytest.mark.parametrize("count", [SHORT, MINIMUM - 1, MINIMUM, GROWING_FROM - 1])

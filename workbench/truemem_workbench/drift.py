@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,7 @@ PATTERNS: dict[Name, str] = {
 """Where docs/patterns.md begins to explain a verdict: the likeliest pattern, from which it leads to the others."""
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One invocation."""
 
     invocation: int

@@ -117,7 +117,7 @@ def verdict_of(curve: Curve) -> Verdict:
     numbers, times, currents, peaks = (column.tolist() for column in columns)  # lists: Python reads them sooner
     known = [None if math.isnan(peak) else peak for peak in peaks]
     flags = (column.tolist() for column in (curve.certain, curve.begins, curve.died))
-    points = list(map(Point, numbers, times, currents, known, *flags))
+    points = list(map(Point._make, zip(numbers, times, currents, known, *flags, strict=True)))
     return judge(points, int(curve.size) if curve.size else None)
 
 
