@@ -14,6 +14,9 @@ MS = 1_000_000
 RUNNING = 4096
 """Requests that may run at once, as far as we know them. Those beyond are counted, and get no record."""
 
+EARLY = 64
+"""Reports that came before their start, in an earlier delivery: so many are kept."""
+
 LONGEST_NS = 1_000_000 * MS
 """A request takes 900 s at most (developer guide, "Lambda quotas"): the report of an older one is lost."""
 
@@ -39,6 +42,8 @@ class Requests:
     def __init__(self) -> None:
         self._running: dict[str, Request] = {}
         self._ended: list[Request] = []
+        self._early: dict[str, Event] = {}
+        """Reports whose start has not come, oldest first."""
         self._count = 0
         self.lost = 0
         """Events about requests that are not known here, and requests beyond RUNNING."""
@@ -84,6 +89,8 @@ class Requests:
 
     def rest(self, now_ns: int) -> list[Request]:
         """Take everything: the environment ends."""
+        self.lost += len(self._early)
+        self._early.clear()
         for request in self._running.values():
             request.end_ns = max(now_ns, request.start_ns)
         rest = self._ended + list(self._running.values())
@@ -106,11 +113,15 @@ class Requests:
         at_once = len(self._running)
         for request in self._running.values():
             request.record.shared_by = max(request.record.shared_by, at_once)
+        early = self._early.pop(request_id, None)
+        if early is not None:
+            self._report(early, now_ns)
 
     def _report(self, event: Event, now_ns: int) -> None:
-        request = self._running.pop(event.request_id or "", None)
+        request_id = event.request_id
+        request = self._running.pop(request_id or "", None)
         if request is None:
-            self.lost += 1
+            self._keep(request_id, event)
             return
         request.end_ns = max(event.time_ns or now_ns, request.start_ns)
         record = request.record
@@ -120,3 +131,13 @@ class Requests:
         record.duration_ms = event.metric("durationMs")
         record.max_memory_used_mib = event.metric("maxMemoryUsedMB")
         self._ended.append(request)
+
+    def _keep(self, request_id: str | None, event: Event) -> None:
+        """Its start may be in the next delivery."""
+        if request_id is None or request_id in self._early:
+            self.lost += 1
+            return
+        self._early[request_id] = event
+        if len(self._early) > EARLY:
+            del self._early[next(iter(self._early))]
+            self.lost += 1

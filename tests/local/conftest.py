@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import pytest
@@ -189,16 +189,21 @@ def interrupted(command: list[str], cue: str) -> int:
     return code
 
 
-def can_make_cgroups() -> bool:
+def can_make_cgroups(*controllers: Literal["memory", "freezer"], version: Literal[1, 2] | None = None) -> bool:
     """Whether this machine permits them: the tests of what only they can do are skipped otherwise."""
     from truemem_workbench.local.cgroups import NotPermitted, create
 
     try:
-        for controller in ("memory", "freezer"):
-            create(controller, f"truemem-probe-{os.getpid()}").remove()
+        for controller in controllers:
+            create(controller, f"truemem-probe-{os.getpid()}", only_version=version).remove()
     except NotPermitted:
         return False
     return True
 
 
-needs_cgroups = pytest.mark.skipif(not can_make_cgroups(), reason="no permission to make a cgroup on this machine")
+needs_cgroups = pytest.mark.skipif(
+    not can_make_cgroups("memory", "freezer"), reason="no permission to make a cgroup on this machine"
+)
+needs_cgroup_v1 = pytest.mark.skipif(
+    not can_make_cgroups("memory", version=1), reason="no cgroup v1, which alone lets its peak begin anew"
+)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import requests
 
-from .conftest import APP, BOUND_S, HERE, cgroups_of, interrupted, needs_cgroups
+from .conftest import APP, BOUND_S, HERE, RECORDER, cgroups_of, interrupted, needs_cgroups
 
 RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]
 FUNCTION = f"{APP}:handler"
@@ -51,10 +51,13 @@ BAD: list[tuple[Callable[[Path], list[str]] | list[str], str]] = [
     ([FUNCTION, "--env", "NAME"], "--env NAME has no value. Try --env NAME=VALUE"),
     ([FUNCTION, "--telemetry", "of"], "'of' is neither `on` nor a status"),
     ([FUNCTION, "--scenario", "crahs"], "'crahs' is not one of 'timeout', 'crash'"),
+    ([FUNCTION, "--bogus"], "No such option '--bogus'. "),
     ([FUNCTION, "--scenario", "crash", "--invocations", "2"], "--scenario with --invocations"),
     ([FUNCTION, "--scenario", "crash", "--managed-instances", "2"], "--scenario with --managed-instances"),
     ([FUNCTION, "--snap-start", "--provisioned-concurrency"], "Leave one out"),
     ([FUNCTION, "--snap-start", "--tenant", "blue"], "no tenant isolation with snap-start. Leave one out"),
+    ([FUNCTION, "--scenario", "long-freeze", "--gap", "-1"], "gap of -1 s: from 0 to 86400 (a day). Try --gap 5"),
+    ([FUNCTION, "--scenario", "long-freeze", "--gap", "nan"], "gap of nan s"),
     ([], "Missing argument"),
 ]
 
@@ -161,6 +164,36 @@ def test_even_a_kill_leaves_nothing() -> None:
         time.sleep(0.02)
     assert not folder.exists()
     assert not cgroups_of(environment_id)
+
+
+@pytest.mark.parametrize("event", [["--event", "{}"], []], ids=["invoking", "serving"])
+def test_who_stops_reading_ends_it_without_a_word(tmp_path: Path, event: list[str]) -> None:
+    (tmp_path / "recorder").symlink_to(RECORDER)  # it subscribes: that, too, makes a line of the log
+    command = [*RUN, FUNCTION, "--extensions", str(tmp_path), "--no-sidecar", "--user", "current", *event]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "INIT_START" in process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+        code = process.wait(BOUND_S)
+    assert code == 128 + signal.SIGPIPE
+    assert "Traceback" not in said
+
+
+def test_what_cannot_be_printed_is_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*RUN, FUNCTION, "--no-sidecar", "--event", "{}"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("truemem: No space left on device")
+    assert "Traceback" not in done.stderr
 
 
 def test_help_tells_the_exit_codes() -> None:

@@ -19,7 +19,7 @@ import requests
 from truemem_workbench.local import BadInput, Invocation, Settings
 
 from .conformance.test_section_2_telemetry_api import PATH, subscription
-from .conftest import BOUND_S, HERE, RECORDER, Api, Local, Start, error_of, identified
+from .conftest import BOUND_S, HERE, RECORDER, Api, Local, Start, error_of, identified, needs_cgroup_v1
 from .test_cli import run
 
 TOGETHER = f"{HERE / 'functions' / 'together.py'}:handler"
@@ -309,6 +309,15 @@ def test_a_crash_ends_the_environment_and_another_takes_its_place(
     streams = [record["instanceId"] for record in local.of_type("platform.initStart")]
     assert len(set(streams)) == 2
     assert not any(record["phase"] != "init" for record in local.of_type("platform.initStart"))
+
+
+@needs_cgroup_v1
+def test_the_next_environment_has_a_mark_of_its_own(start: Start) -> None:
+    local = start(managed_instances=1)
+    assert local.report(local.invoke({"touch": 200}).request_id).max_memory_used_mib >= 200
+    os.kill(local.processes()["runtime"], signal.SIGKILL)
+    until(lambda: "runtime" not in local.processes())
+    assert local.report(local.invoke({}).request_id).max_memory_used_mib < 200
 
 
 def test_an_init_that_fails_answers_whoever_waits(start: Start) -> None:

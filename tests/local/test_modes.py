@@ -11,7 +11,7 @@ import boto3
 import pytest
 from truemem_workbench.local import BadInput, Settings
 
-from .conftest import BOUND_S, HERE, Local, Start
+from .conftest import BOUND_S, HERE, Local, Start, needs_cgroup_v1
 
 SNAP_START = f"{HERE / 'functions' / 'snap_start.py'}:handler"
 
@@ -171,6 +171,14 @@ def test_the_inits_events_are_delivered_again_after_the_restore(start: Start) ->
     assert heard[again:][:4] == ["initStart", "initRuntimeDone", "initReport", "restoreStart"]
     stamps = {event["time"] for event in local.telemetry() if event["type"] == "platform.initStart"}
     assert len(stamps) == 1  # of the snapshot
+
+
+@needs_cgroup_v1
+@pytest.mark.parametrize(("mode", "spike"), [("snap-start", False), ("provisioned-concurrency", True)])
+def test_the_mark_begins_anew_with_a_restore(start: Start, mode: str, spike: bool) -> None:
+    local = start(f"{HERE / 'functions' / 'init_spike.py'}:handler", initialization=mode)
+    mark = local.report(local.invoke({}).request_id).max_memory_used_mib
+    assert (mark >= 200) == spike
 
 
 def test_the_runtimes_hooks_run_around_the_snapshot(start: Start) -> None:

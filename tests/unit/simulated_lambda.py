@@ -76,6 +76,8 @@ class World:
         self.cpu_ns = 0
         """Of the sidecar."""
         self.plans, self.faults, self.fresh, self.deadline_ms = plans, faults, fresh, deadline_ms
+        self.init = Plan(gap_ms=0)
+        """Only its gap and its jump count: those before the first invocation (provisioned concurrency)."""
         self.agenda: list[tuple[int, int, Callable[[], None]]] = []
         self.order = 0
         self.looks = 0
@@ -138,10 +140,11 @@ class World:
 
     def _freeze(self) -> None:
         """Both are waiting: nothing passes but time, and then there is the next event."""
-        gap = round(self.plans[self.number].gap_ms * MS) if self.number >= 0 else 0
+        before = self.plans[self.number] if self.number >= 0 else self.init
+        gap = round(before.gap_ms * MS)
         self.agenda = [(when + gap, order, action) for when, order, action in self.agenda]
         self.now += gap
-        self.jumped_ns += round(self.plans[self.number].jump_ms * MS) if self.number >= 0 else 0
+        self.jumped_ns += round(before.jump_ms * MS)
         if self.number >= 0:
             self._tell("platform.report", {"metrics": self._metrics() | {"maxMemoryUsedMB": 64}})
         self.number += 1

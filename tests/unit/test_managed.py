@@ -14,16 +14,18 @@ from typing import Any
 
 import pytest
 from truemem import log as log_module
+from truemem import managed
 from truemem.cgroup import Level
 from truemem.config import Config
 from truemem.lambda_api import ApiError
 from truemem.listener import Listener
 from truemem.managed import Managed
 from truemem.oom_kills import OomKills
+from truemem.overlap import Request
 from truemem.processes import FUNCTION, Process
 from truemem.procfs import Procfs
 from truemem.recorder import Recorder
-from truemem.segments import RESOLUTION_NS
+from truemem.segments import RESOLUTION_NS, Segment
 from truemem.surroundings import Surroundings
 
 PATIENCE_S = 30
@@ -69,8 +71,8 @@ class Api:
     def send(self, event: bytes) -> None:
         self._theirs.sendall(event)
 
-    def shut_down(self, reason: str = "spindown") -> None:
-        deadline = round(time.time() * 1000) + 2000
+    def shut_down(self, reason: str = "spindown", within_ms: int = 2000) -> None:
+        deadline = round(time.time() * 1000) + within_ms
         event = {"eventType": "SHUTDOWN", "shutdownReason": reason, "deadlineMs": deadline}
         self.send(json.dumps(event).encode())
 
@@ -105,14 +107,15 @@ class Table:
 class Running:
     """A sidecar in a thread, and the platform's side of it."""
 
-    def __init__(self, listener: Listener | None) -> None:
+    def __init__(self, listener: Listener | None, **settings: str) -> None:
         self.api = Api()
         self.listener = listener
         table: Any = Table()
         proc = Procfs()
         level = Level(proc)
         self.recorder = Recorder(table, proc)
-        config = Config({b"AWS_LAMBDA_FUNCTION_NAME": b"f", b"TRUEMEM_CPU_BUDGET": b"50"})
+        chosen = {f"TRUEMEM_{name}".encode(): value.encode() for name, value in settings.items()}
+        config = Config({b"AWS_LAMBDA_FUNCTION_NAME": b"f", b"TRUEMEM_CPU_BUDGET": b"50", **chosen})
         api: Any = self.api
         self.sidecar = Managed(
             api, listener, "not here", config, table, self.recorder, Surroundings(table, level), OomKills(level)
@@ -177,6 +180,79 @@ def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest
     (line,) = lines(capfd)
     assert (line["requestId"], line["reportMissing"]) == ("a", True)
     assert line["PeakRSS"] >= 10
+
+
+def test_a_report_that_comes_after_shutdown_is_waited_for(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(managed, "LAST_REPORT_MS", PATIENCE_S * 1000)
+    with Running(Listener()) as running:
+        running.tell("platform.start", "a")
+        running.api.shut_down(within_ms=10 * PATIENCE_S * 1000)
+        wait_until(lambda: not running.api.waiting)  # SHUTDOWN is read
+        running.tell("platform.report", "a", status="success", metrics={"durationMs": 1.5})
+    (line,) = lines(capfd)
+    assert (line["requestId"], line["status"], line.get("reportMissing")) == ("a", "success", None)
+
+
+def test_what_waits_for_others_to_share_a_line_is_printed_at_shutdown(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(Listener(), AGGREGATE="300") as running:
+        for name in ("a", "b", "c"):
+            running.tell("platform.start", name)
+            running.tell("platform.report", name, status="success", metrics={"durationMs": 1.5})
+        running.api.shut_down()
+    first, rest = lines(capfd)  # a cold start is of interest
+    assert (first["requestId"], rest["aggregate"]["requestId"]) == ("a", "b c")
+
+
+def test_only_what_lies_within_segments_has_been_seen() -> None:
+    """Else a request would be printed before its own last moments are known."""
+    asked: list[tuple[int, int]] = []
+    running = Running(Listener())
+    requests, segments = running.sidecar._requests, running.sidecar._segments
+    take = requests.ended
+
+    def ended(until_ns: int) -> list[Request]:
+        last = segments.at(time.time_ns())
+        assert last is not None
+        asked.append((until_ns, last.end_ns))
+        return take(until_ns)
+
+    requests.ended = ended  # type: ignore[method-assign]
+    with running:
+        running.tell("platform.start", "a")
+        running.tell("platform.report", "a", status="success")
+        wait_until(lambda: len(asked) > 3)
+        running.api.shut_down()
+    assert all(until_ns + RESOLUTION_NS <= end_ns for until_ns, end_ns in asked)
+
+
+@pytest.mark.parametrize(("status", "signals"), [("timeout", ["kernel"]), ("success", None)])
+def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: str, signals: list[str] | None
+) -> None:
+    running = Running(Listener())
+    cut = running.sidecar._cutter.cut
+    died = threading.Event()
+
+    def someone_ends() -> Segment:
+        made = cut()
+        if made.window is not None:
+            made.window.someone_ended = died.is_set()
+        return made
+
+    monkeypatch.setattr(running.sidecar._cutter, "cut", someone_ends)
+    monkeypatch.setattr(running.sidecar._kills, "more", lambda: 1)
+    with running:
+        running.tell("platform.start", "a")
+        request = running.sidecar._requests._running
+        wait_until(lambda: bool(request))
+        died.set()
+        wait_until(lambda: request["a"].kills > 0)
+        running.tell("platform.report", "a", status=status)
+        running.api.shut_down()
+    (line,) = lines(capfd)
+    assert line.get("outOfMemory", {}).get("signals") == signals
 
 
 def test_what_cannot_be_understood_is_counted(capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.overlap import LONGEST_NS, RUNNING, Request, Requests
+from truemem.overlap import EARLY, LONGEST_NS, RUNNING, Request, Requests
 from truemem.telemetry import REPORT, START, Event
 
 MS = 1_000_000
@@ -127,9 +127,28 @@ def test_of_one_that_does_not_say_when_it_began_anything_may_be_true() -> None:
 
 
 def test_what_is_not_known_is_counted() -> None:
-    requests = after([reported("never-started", 5), started("a", 6), started("a", 7), Event(START, {}, NOW)])
-    assert requests.lost == 3
+    events = [started("a", 6), started("a", 7), Event(START, {}, NOW), Event(REPORT, {}, NOW)]
+    requests = after([*events, reported("never-started", 5), reported("never-started", 6)])
+    assert requests.lost == 4
     assert requests.running() == 1
+    requests.rest(LATER)
+    assert requests.lost == 5  # its start might have come until now
+
+
+def test_a_report_may_come_in_a_delivery_before_its_starts() -> None:
+    requests = after([started("a", 0), reported("b", 5, duration_ms=3.5)], [started("b", 2)])
+    assert (requests.running(), requests.lost) == (1, 0)
+    (request,) = requests.ended(LATER)
+    assert (request.record.request_id, request.record.duration_ms) == ("b", 3.5)
+    assert (request.start_ns, request.end_ns) == (NOW + 2 * MS, NOW + 5 * MS)
+    assert shared(requests) == {"a": 2}
+
+
+def test_how_many_reports_wait_for_their_start_is_bounded() -> None:
+    requests = after([reported(f"{number}", number) for number in range(EARLY + 5)])
+    assert requests.lost == 5
+    requests.hear([started("0", 0), started(f"{EARLY}", 0)], LATER)
+    assert [request.record.request_id for request in requests.ended(LATER)] == [f"{EARLY}"]
 
 
 def test_a_process_that_the_kernel_killed_may_be_that_of_any_request_that_ran() -> None:

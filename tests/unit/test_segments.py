@@ -319,5 +319,13 @@ def test_a_quarter_of_an_hour_keeps_its_beginning_to_a_few_per_cent() -> None:
     assert bounds(segments, (before + ran * 0.05) * 20, count * 20 - 5)[1] == 100
 
 
+def test_what_is_merged_with_something_unbounded_is_not_bounded() -> None:
+    for unbounded in (0, 1):
+        made = [segment(0, 20, peak=100), segment(20, 40, peak=100)]
+        made[unbounded].upper = 0
+        made[0].take(made[1])
+        assert made[0].upper == 0
+
+
 def test_resolution_is_that_of_telemetry() -> None:
     assert RESOLUTION_NS == MS

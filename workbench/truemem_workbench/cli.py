@@ -22,6 +22,7 @@ from .page.command import page
 from .report.command import report
 
 SIDECAR_NAME = "truemem"
+LONGEST_GAP_S = 86_400
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -142,13 +143,18 @@ def run(
         **settings,
     )
     chosen.check_tenant(tenant_id)
+    if not 0 <= gap_s <= LONGEST_GAP_S:
+        raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
     printer = console.Console(as_json=as_json)
     if scenario is not None:
         parsed = console.read_event(event or "{}")
-        return console.play(scenario, target, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer)
-    parsed = None if event is None else console.read_event(event)
-    times = _times(invocations, with_event=event is not None)
-    return console.run(target, chosen, event=parsed, tenant_id=tenant_id, invocations=times, console=printer)
+        code = console.play(scenario, target, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer)
+    else:
+        parsed = None if event is None else console.read_event(event)
+        times = _times(invocations, with_event=event is not None)
+        code = console.run(target, chosen, event=parsed, tenant_id=tenant_id, invocations=times, console=printer)
+    printer.check()
+    return code
 
 
 def sidecar() -> Path:
@@ -210,7 +216,8 @@ def _run() -> int:
         return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "truemem"
-        click.echo(f"{command}: {error.format_message().rstrip('.')}. Try {command} --help", err=True)
+        message = error.format_message().rstrip(".")
+        click.echo(f"{command}: {message}{'' if message.endswith('?') else '.'} Try {command} --help", err=True)
         return error.exit_code
     return code if isinstance(code, int) else 0
 

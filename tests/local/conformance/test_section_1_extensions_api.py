@@ -6,15 +6,18 @@ import json
 import os
 import signal
 import threading
+import time
 import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import requests
+from truemem_workbench.local import BadInput
+from truemem_workbench.local.registry import Registry
 from truemem_workbench.local.settings import extensions_of
 
-from ..conftest import BOUND_S, HERE, Answer, Api, Local, Start, error_of, identified
+from ..conftest import APP, BOUND_S, HERE, Answer, Api, Local, Start, error_of, identified
 
 IDLE = {"idle": HERE / "extensions" / "idle"}
 STATE = "State transition from {} to {} failed for extension idle. Error: State transition is not allowed"
@@ -134,6 +137,10 @@ def test_register_answers_with_the_function_and_an_identifier(api: Api) -> None:
     }
 
 
+def test_no_configuration_keys_are_none(api: Api) -> None:
+    assert api.register(body='{"configurationKeys": []}').status_code == 200
+
+
 def test_without_the_feature_there_is_no_account(api: Api) -> None:
     assert "accountId" not in api.register().json()
 
@@ -150,6 +157,32 @@ def test_an_unknown_name_is_an_internal_extension(api: Api) -> None:
     assert api.register("misspelt", invoke).status_code == 200
     taken = (403, "Extension.InvalidExtensionState", "Extension with this name already registered")
     assert error_of(api.register("misspelt", invoke)) == taken
+
+
+def test_the_file_of_a_misspelt_name_holds_up_the_init_until_its_limit(start: Start) -> None:
+    local = start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=1)
+    assert Api(local.runtime_api()).register("misspelt", '{"events": ["INVOKE"]}').status_code == 200
+    local.settle(timeout=BOUND_S)
+    assert [record["status"] for record in local.of_type("platform.initReport")] == ["timeout"]
+    assert not local.of_type("platform.initRuntimeDone")  # the runtime was never started
+    told = {record["name"]: record["state"] for record in local.of_type("platform.extension")}
+    assert told == {"idle": "Started", "misspelt": "Registered"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/2020-01-01/extension/register"), ("GET", NEXT), ("PUT", "/2022-07-01/telemetry")],
+)
+def test_what_nobody_expected_is_a_container_error(
+    api: Api, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Registry, "register", fail)
+    monkeypatch.setattr(Registry, "identify", fail)
+    answer = api.call(method, path, headers={"Lambda-Extension-Name": "idle"}, data="{}")
+    assert error_of(answer) == (500, "InternalServerError", "Internal Server Error")
 
 
 def test_the_eleventh_extension_is_refused(api: Api) -> None:
@@ -211,8 +244,10 @@ def test_the_arn_has_the_version_that_the_caller_used(ready: Ready) -> None:
 def test_shutdown(start: Start) -> None:
     ready = become_ready(start, "SHUTDOWN")
     stopping = threading.Thread(target=ready.local.stop)
+    before_ms = int(time.time() * 1000)
     stopping.start()
     answer, event = ready.event.get(), ready.event.get().json()
+    assert before_ms + 2000 <= event["deadlineMs"] <= time.time() * 1000 + 2000  # the end of the shutdown's window
     assert event.keys() == {"eventType", "deadlineMs", "shutdownReason"}
     assert (event["eventType"], event["shutdownReason"]) == ("SHUTDOWN", "spindown")
     assert isinstance(event["deadlineMs"], int)
@@ -261,12 +296,16 @@ def test_init_error_is_over_with_the_first_next_and_exit_error_is_not(ready: Rea
 
 
 def test_exit_error_while_it_works(ready: Ready) -> None:
-    ready.local.submit_in_background()
+    """The call spoils nothing: the invocation that runs is answered. The exit of the process does."""
+    url = f"{ready.local.endpoint}/2015-03-31/functions/function/invocations"
+    calling = Answer(lambda: requests.post(url, timeout=BOUND_S))
     ready.event.get()
     told = ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.GaveUp"}
     body = {"errorMessage": "why", "errorType": "Extension.GaveUp", "stackTrace": ["here"]}
     answer = ready.api.call("POST", "/2020-01-01/extension/exit/error", headers=told, json=body)
     assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
+    ready.api.respond(ready.invocation.get().headers["Lambda-Runtime-Aws-Request-Id"])
+    assert calling.get().text == '"done"'
     os.kill(ready.local.processes()["extension:idle"], signal.SIGKILL)
     ready.local.settle(timeout=BOUND_S)
     assert ready.local.reports[0].error_type == "Extension.ExitError"
@@ -289,3 +328,78 @@ def test_every_file_is_executed_under_its_name_without_arguments(start: Start, t
         told = local.lines.wait(lambda line, name=name: line.source == f"extension:{name}" and line.stream == "stderr")  # type: ignore[misc]
         assert told.text == "trouble"
     assert set(local.processes()) == {"extension:one.sh", "extension:two", "extension:three"}
+
+
+def test_in_the_order_of_their_names_and_a_link_to_a_folder_is_no_folder(tmp_path: Path) -> None:
+    for name in ("b", "C", "a"):
+        (tmp_path / name).write_text("#!/bin/sh")
+        (tmp_path / name).chmod(0o755)
+    assert [path.name for path in extensions_of(tmp_path)] == ["C", "a", "b"]  # bytes, as in os.ReadDir
+    (tmp_path / "link").symlink_to("/tmp")
+    with pytest.raises(BadInput, match="link"):
+        extensions_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "kind", "why"),
+    [
+        ("/nowhere", "UnknownError", "no such file or directory"),
+        ("/etc/passwd", "PermissionDenied", "permission denied"),
+    ],
+)
+def test_what_cannot_be_executed_fails_the_init(
+    start: Start, tmp_path: Path, interpreter: str, kind: str, why: str
+) -> None:
+    path = tmp_path / "broken"
+    path.write_text(f"#!{interpreter}\n")
+    path.chmod(0o755)
+    local = start(extensions=[path])
+    local.settle(timeout=BOUND_S)
+    assert local.of_type("platform.extension") == [
+        {"name": "broken", "state": "LaunchError", "events": [], "errorType": kind}
+    ]
+    assert local.of_type("platform.initReport")[0]["errorType"] == "Extension.LaunchError"
+    assert not local.of_type("platform.initRuntimeDone")  # the runtime was never started
+    local.lines.wait(lambda line: line.text.endswith(f"\tState: LaunchError\tEvents: []\tError Type: {kind}"))
+    answer = local.invoke({}).payload
+    assert isinstance(answer, dict)
+    assert answer["errorMessage"].endswith(f"/broken: {why}")
+
+
+def test_who_cannot_execute_something_itself_has_crashed(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "lacking-einem-äh"  # to the kernel's 15 bytes it is half a letter
+    path.write_text("#!/usr/bin/env truemem-no-such-program\n")  # exits with 127, as what cannot be executed
+    path.chmod(0o755)
+    local = start(extensions=[path])
+    local.settle(timeout=BOUND_S)
+    assert local.of_type("platform.initReport")[0]["errorType"] == "Extension.Crash"
+
+
+# --- 1.8 limits (of memory, timeout, variables: test_function; of an event's size: test_invoke_api) -------------------
+
+
+def test_the_eleventh_file_is_not_started(start: Start) -> None:
+    idle = HERE / "extensions" / "idle"
+    local = start(extensions={f"e{number:02}": idle for number in range(11)}, init_timeout_s=60)
+    local.settle(timeout=BOUND_S)
+    told = [(each["name"], each["state"], each.get("errorType")) for each in local.of_type("platform.extension")]
+    assert told == [
+        *((f"e{number:02}", "Started", None) for number in range(10)),
+        ("e10", "LaunchError", "TooManyExtensions"),
+    ]
+    assert local.of_type("platform.initReport")[0]["errorType"] == "Extension.LaunchError"
+
+
+@pytest.mark.parametrize(("settings", "limit"), [({}, 1024), ({"managed_instances": 1}, 4096)])
+def test_how_many_files_may_be_open(start: Start, settings: dict[str, Any], limit: int) -> None:
+    local = start(f"{APP}:limits", **settings)
+    assert local.invoke({}).payload == [limit, limit]
+
+
+def test_a_body_of_more_than_a_mebibyte_on_managed_instances(start: Start) -> None:
+    idle = HERE / "functions" / "idle"
+    api = Api(start(idle, extensions=IDLE, init_timeout_s=60, managed_instances=1).runtime_api())
+    body = json.dumps({"events": [], "more": "x" * 2**20})
+    assert error_of(api.register(body=body))[:2] == (413, "RequestEntityTooLarge")
+    own = identified(api.register(body="{}").headers["Lambda-Extension-Identifier"])
+    assert error_of(api.call("PUT", "/2022-07-01/telemetry", headers=own, data=body))[0] == 413

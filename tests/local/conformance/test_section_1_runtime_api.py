@@ -1,4 +1,4 @@
-"""The Runtime API, row by row (1.9), played by the test over HTTP. SnapStart's routes are in `test_modes`."""
+"""The Runtime API, row by row (1.9), played by the test over HTTP."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 import socket
 import threading
 import uuid
+from pathlib import Path
 
 import pytest
 import requests
 from truemem_workbench.local import Invocation
-from truemem_workbench.local.errors import normalised_error_type
+from truemem_workbench.local.errors import normalised_error_type, truncated_request
 from truemem_workbench.local.invocation import MAX_PAYLOAD
 
 from ..conftest import BOUND_S, HERE, Answer, Api, Local, Start, error_of
@@ -113,7 +114,14 @@ def test_a_response_that_is_cut_off(local: Local, api: Api) -> None:
         connection.sendall(head.encode() + b"only this")
     answer = caller.get()
     assert answer.function_error == "Unhandled"
-    assert json.loads(answer.raw)["errorMessage"].endswith("Error: HTTP request detected as truncated")
+    told = json.loads(answer.raw)
+    assert told["errorType"] == "Runtime.TruncatedResponse"
+    assert told["errorMessage"].endswith("Error: HTTP request detected as truncated")
+
+
+def test_the_refusal_that_nobody_reads_any_more() -> None:
+    refusal = truncated_request()
+    assert (refusal.status, refusal.error_type) == (400, "TruncatedHTTPRequest")
 
 
 def test_what_the_caller_sends_along_reaches_the_runtime(local: Local, api: Api) -> None:
@@ -200,3 +208,58 @@ def test_ping_and_what_is_not_there(api: Api) -> None:
 )
 def test_error_types_are_normalised(reported: str, kept: str) -> None:
     assert normalised_error_type(reported) == kept
+
+
+# --- SnapStart's routes -----------------------------------------------------------------------------------------------
+
+RESTORE = "/2018-06-01/runtime/restore"
+
+
+@pytest.fixture
+def published(start: Start) -> tuple[Local, Api, Answer]:
+    """An environment whose runtime waits for its restore."""
+    local = start(HERE / "functions" / "idle", initialization="snap-start", init_timeout_s=60)
+    api = Api(local.runtime_api())
+    waiting = api.in_background("GET", f"{RESTORE}/next")
+    local.settle(timeout=BOUND_S)
+    return local, api, waiting
+
+
+def test_a_restore_is_an_answer_without_a_body(published: tuple[Local, Api, Answer]) -> None:
+    local, api, waiting = published
+    caller = Caller(local, {"a": 1})
+    restored = waiting.get()
+    assert (restored.status_code, restored.content) == (200, b"")
+    event = api.next_invocation().get()
+    assert event.json() == {"a": 1}
+    api.respond(event.headers["Lambda-Runtime-Aws-Request-Id"])
+    assert caller.get().payload == "done"
+
+
+def test_an_error_of_the_restore_is_taken_and_passed_on(published: tuple[Local, Api, Answer]) -> None:
+    local, api, waiting = published
+    caller = Caller(local, {})
+    waiting.get()
+    body = {"errorType": "Runtime.Mine", "errorMessage": "no luck"}
+    told = {"Lambda-Runtime-Function-Error-Type": "Runtime.Mine"}
+    answer = api.call("POST", f"{RESTORE}/error", json=body, headers=told)
+    assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
+    assert (caller.get().payload, caller.get().function_error) == (body, "Unhandled")
+    assert local.of_type("platform.restoreRuntimeDone") == [{"status": "error", "errorType": "Runtime.Mine"}]
+
+
+# --- a runtime that cannot be executed --------------------------------------------------------------------------------
+
+
+def test_a_runtime_that_cannot_be_executed(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "bootstrap"
+    path.write_text("#!/nowhere\n")
+    path.chmod(0o755)
+    local = start(path)
+    answer = local.invoke({})
+    assert answer.payload == {
+        "errorType": "Runtime.InvalidEntrypoint",
+        "errorMessage": f"RequestId: {answer.request_id} Error: fork/exec {path}: no such file or directory",
+    }
+    told = local.of_type("platform.initRuntimeDone")[0]
+    assert (told["status"], told["errorType"]) == ("error", "Runtime.InvalidEntrypoint")

@@ -35,6 +35,11 @@ def test_an_extension_moves_as_in_aws_code(state: State, action: Action) -> None
     assert extension_state.step(state, action) is EXTENSION[state].get(action)
 
 
+def test_the_states_of_an_extension_are_called() -> None:
+    names = {"Started", "Registered", "Ready", "Running", "InitError", "ExitError", "ShutdownFailed", "Exited"}
+    assert {state.value for state in State} == names | {"LaunchError"}
+
+
 RUNTIME = {
     RuntimeState.STARTED: {
         RuntimeAction.NEXT: RuntimeState.READY,

@@ -6,9 +6,10 @@ When a batch goes is in `test_batch`; that a report comes after the thaw, in `te
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -44,7 +45,8 @@ VALID = [
     {"schemaVersion": "2022-07-01"},
     {"schemaVersion": "2025-01-29"},
     {"types": ["platform", "function", "extension"]},
-    {"destination": {"protocol": "TCP", "port": 9999}},
+    {"destination": {"protocol": "TCP", "port": 1}},
+    {"destination": {"protocol": "TCP", "port": 65535}},
     {"destination": http("http://sandbox:8999/path")},
     {"buffering": {"maxItems": 10000, "maxBytes": 1048576, "timeoutMs": 30000}},
     {"buffering": {"maxItems": 1000, "maxBytes": 262144, "timeoutMs": 25}},
@@ -59,6 +61,8 @@ INVALID = [
     ({"destination": {"protocol": "UDP", "port": 1}}, "destination"),
     ({"destination": {"protocol": "TCP", "port": 0}}, "destination"),
     ({"destination": {"protocol": "TCP"}}, "destination"),
+    ({"destination": {"protocol": "HTTP"}}, "destination"),
+    ({"destination": {"URI": "http://sandbox.localdomain:8080"}}, "destination"),
     ({"destination": http("http://sandbox.localdomain")}, "URI port is not provided"),
     ({"destination": http("https://sandbox.localdomain:8080")}, "URI scheme"),
     ({"destination": http("http://example.com:8080")}, "URI host"),
@@ -83,6 +87,19 @@ def test_an_invalid_subscription_is_told_what_is_wrong(changes: dict[str, Any], 
     with pytest.raises(ApiError, match=named) as refusal:
         parse(json.dumps(subscription(**changes)).encode())
     assert (refusal.value.status, refusal.value.error_type) == (400, "ValidationError")
+
+
+def test_every_fault_is_told_as_in_the_documentations_example() -> None:
+    body = subscription(types=[], destination=http("http://sandbox.localdomain"))
+    with pytest.raises(ApiError) as refusal:
+        parse(json.dumps(body).encode())
+    told = {"errorType": "ValidationError", "errorMessage": "URI port is not provided; types should not be empty"}
+    assert (refusal.value.status, refusal.value.body()) == (400, told)
+
+
+def test_what_a_subscription_without_buffering_gets() -> None:
+    """Of maxItems the documentation says two things: this is AWS's code's."""
+    assert Buffering() == Buffering(max_items=10_000, max_bytes=262_144, timeout_ms=1_000)
 
 
 def test_a_body_that_is_not_json() -> None:
@@ -118,6 +135,7 @@ def test_over_http_it_is_ok_then_refused_then_closed(start: Start) -> None:
     assert error_of(api.call("PUT", "/2020-08-15/logs"))[:2] == (202, "Logs.NotSupported")
 
     api.next_event(own["Lambda-Extension-Identifier"])
+    assert api.call("PUT", PATH, headers=own, json=subscription()).status_code == 200  # the runtime's is missing
     api.next_invocation()
     local.settle(timeout=BOUND_S)
     refusal = (403, "Telemetry.SubscriptionClosed", "Telemetry API subscription is closed")
@@ -158,15 +176,44 @@ def test_a_line_is_an_object_with_json_logging_and_a_schema_that_knows_it(
     start: Start, log_format: str, schema: str, as_object: bool
 ) -> None:
     local = start(behaviour={"types": ["function"], "schema": schema}, log_format=log_format)
-    local.invoke({"print": 'a line\n{"a": 1}'})
+    local.invoke({"print": 'a line\n{"a": 1}\n[1]'})
     local.stop()
-    plain, structured = (event["record"] for event in local.telemetry())
+    plain, structured, no_object = (event["record"] for event in local.telemetry())
     if as_object:
+        assert no_object["message"] == "[1]"
         assert plain.keys() == {"timestamp", "level", "message"}
         assert plain["message"] == "a line"
         assert structured == {"a": 1}
     else:
         assert (plain, structured) == ("a line", '{"a": 1}')
+
+
+def test_the_runtimes_end_is_told_while_the_extension_still_works(start: Start) -> None:
+    local = start(behaviour={"types": ["platform"], "linger_until": "platform.runtimeDone"}, timeout_s=10)
+    local.invoke({})
+    local.settle(timeout=BOUND_S)
+    assert [report.status for report in local.reports] == ["success"]
+
+
+def test_a_crash_flushes_what_is_held(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.local.telemetry_api.SLOW_MS", 600_000)
+    local = start(behaviour={}, telemetry_fault="slow")
+    local.invoke({"exit": 3})
+    local.settle(timeout=BOUND_S)
+    kinds = [event["type"] for event in local.telemetry()]
+    assert kinds[0] == "platform.initStart"
+    assert kinds[-1] == "platform.runtimeDone"  # before the report: that is made when all is over
+
+
+def test_the_log_format_and_its_levels_are_of_the_log_alone(start: Start) -> None:
+    local = start(behaviour={"types": ["platform"]}, log_format="JSON")
+    local.invoke({})
+    local.settle(timeout=BOUND_S)
+    local.stop()
+    heard = [event["type"] for event in local.telemetry()]
+    assert heard == [event["type"] for event in local.events]
+    shown = {json.loads(line.text)["type"] for line in local.logs if line.source == "platform"}
+    assert set(heard) - shown == {"platform.initRuntimeDone", "platform.initReport", "platform.runtimeDone"}
 
 
 def test_a_failed_post_is_tried_again(start: Start) -> None:
@@ -252,34 +299,99 @@ def test_each_subscriber_has_its_own_types_and_the_init_from_its_beginning() -> 
     assert [event["type"] for event in late] == ["platform.initStart", "function"]
 
 
-def test_over_tcp_it_is_one_event_a_line(start: Start, tcp_lines: Callable[[], str]) -> None:
+def test_over_tcp_it_is_one_event_a_line(start: Start, tcp_lines: TcpLines) -> None:
     local = start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60)
     api = Api(local.runtime_api())
     own = identified(api.register().headers["Lambda-Extension-Identifier"])
-    destination = {"protocol": "TCP", "port": tcp_lines.port}  # type: ignore[attr-defined]
+    destination = {"protocol": "TCP", "port": tcp_lines.port}
     assert api.call("PUT", PATH, headers=own, json=subscription(destination=destination)).status_code == 200
     event = json.loads(tcp_lines())
     assert event["type"] == "platform.initStart"
 
 
+def test_over_tcp_somebody_has_to_listen(start: Start, tcp_lines: TcpLines) -> None:
+    tcp_lines.close()
+    api = Api(start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60).runtime_api())
+    own = identified(api.register().headers["Lambda-Extension-Identifier"])
+    destination = {"protocol": "TCP", "port": tcp_lines.port}
+    refused = api.call("PUT", PATH, headers=own, json=subscription(destination=destination))
+    assert error_of(refused)[:2] == (400, "ValidationError")
+
+
+def test_what_an_extension_prints_is_told_to_who_asks_for_it(start: Start, tcp_lines: TcpLines) -> None:
+    local = start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60)
+    api = Api(local.runtime_api())  # from the line that `idle` has printed
+    own = identified(api.register().headers["Lambda-Extension-Identifier"])
+    wanted = subscription(types=["extension"], destination={"protocol": "TCP", "port": tcp_lines.port})
+    assert api.call("PUT", PATH, headers=own, json=wanted).status_code == 200
+    event = json.loads(tcp_lines())
+    assert (event["type"], event["record"]) == ("extension", api.base.removeprefix("http://"))
+
+
+def test_nothing_is_delivered_to_a_frozen_environment(start: Start, tcp_lines: TcpLines) -> None:
+    """Its listener is this test's: it would take a report at once, and none comes before the next invocation."""
+    local = start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60)
+    api = Api(local.runtime_api())
+    identifier = api.register().headers["Lambda-Extension-Identifier"]
+    wanted = subscription(destination={"protocol": "TCP", "port": tcp_lines.port})
+    assert api.call("PUT", PATH, headers=identified(identifier), json=wanted).status_code == 200
+    event, invocation = api.next_event(identifier), api.next_invocation()
+    local.settle(timeout=BOUND_S)
+
+    local.submit_in_background()
+    event.get()
+    api.respond(invocation.get().headers["Lambda-Runtime-Aws-Request-Id"])
+    event, invocation = api.next_event(identifier), api.next_invocation()
+    local.settle(timeout=BOUND_S)
+    assert local.of_type("platform.report")  # it is made
+    assert "platform.report" not in tcp_lines.types_for(0.2)
+
+    local.submit_in_background()
+    event.get()
+    while json.loads(tcp_lines())["type"] != "platform.report":
+        pass
+    api.respond(invocation.get().headers["Lambda-Runtime-Aws-Request-Id"])
+
+
 class TcpLines:
     def __init__(self) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
+        self._server.settimeout(BOUND_S)
         self.port = self._server.getsockname()[1]
+        self._connection: socket.socket | None = None
+        self._data = b""
 
     def __call__(self) -> str:
-        """The first line that comes."""
-        self._server.settimeout(BOUND_S)
-        connection, _ = self._server.accept()
-        with connection, connection.makefile() as file:
-            return file.readline()
+        """The next line that comes."""
+        return self._line(BOUND_S)
+
+    def types_for(self, seconds: float) -> list[str]:
+        """Of the events that come until nothing has come for so long."""
+        found = []
+        with contextlib.suppress(TimeoutError):
+            while True:
+                found.append(json.loads(self._line(seconds))["type"])
+        return found
+
+    def _line(self, within_s: float) -> str:
+        if self._connection is None:
+            self._connection, _ = self._server.accept()
+        self._connection.settimeout(within_s)
+        while b"\n" not in self._data:
+            received = self._connection.recv(65536)
+            assert received, "the connection was closed"
+            self._data += received
+        line, _, self._data = self._data.partition(b"\n")
+        return line.decode()
 
     def close(self) -> None:
         self._server.close()
+        if self._connection is not None:
+            self._connection.close()
 
 
 @pytest.fixture
-def tcp_lines() -> Any:
+def tcp_lines() -> Iterator[TcpLines]:
     lines = TcpLines()
     yield lines
     lines.close()

@@ -28,6 +28,8 @@ class Behaviour(NamedTuple):
     """Exit with this code at the first INVOKE."""
     linger_s: float = 0
     """Work that long after each INVOKE."""
+    linger_until: str | None = None
+    """Work after each INVOKE until an event of this type has come."""
     ignore_shutdown: bool = False
     schema: str = "2022-12-13"
     init_error: str | None = None
@@ -123,7 +125,7 @@ def loop(api: socket.socket, listener: socket.socket, own: dict[str, str], behav
                     sys.exit(behave.exit_on_invoke)
                 if behave.linger_s:
                     busy_until, wait_s = time.monotonic() + behave.linger_s, POLL_S
-                else:
+                elif not behave.linger_until:
                     request(api, "GET", "/2020-01-01/extension/event/next", own)
             else:
                 try:
@@ -142,6 +144,8 @@ def loop(api: socket.socket, listener: socket.socket, own: dict[str, str], behav
                     path=request_line[1],
                     content=content,
                 )
+                if behave.linger_until in {event["type"] for event in json.loads(body)}:
+                    request(api, "GET", "/2020-01-01/extension/event/next", own)
 
 
 if __name__ == "__main__":

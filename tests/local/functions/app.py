@@ -1,6 +1,7 @@
 """Functions for tests: each does what the event says."""
 
 import os
+import resource
 import subprocess
 import threading
 import time
@@ -45,6 +46,10 @@ def handler(event: dict[str, Any], context: Any) -> object:
         "cwd": str(Path.cwd()),
         "tenant": getattr(context, "tenant_id", None),
     }
+
+
+def limits(_: object, __: object) -> tuple[int, int]:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 def count(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -40,6 +41,8 @@ class Console:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._lock = threading.Lock()  # log lines come from the server's thread
+        self._unheard = threading.Event()
+        self._failure: OSError | None = None
 
     def notice(self, text: str) -> None:
         self._print({"notice": text}, click.style(f"note: {text}", fg="yellow"), error=True)
@@ -47,7 +50,8 @@ class Console:
     def log(self, line: LogLine) -> None:
         source = line.source.removeprefix("extension:")
         shown = click.style(f"{source:>9} | ", fg=SOURCES.get(line.source, "magenta"))
-        self._print({"log": dataclasses.asdict(line)}, shown + line.text.replace("\r", "\n" + " " * 12))
+        with contextlib.suppress(OSError):  # of this thread's: nothing of the environment may depend on who reads
+            self._print({"log": dataclasses.asdict(line)}, shown + line.text.replace("\r", "\n" + " " * 12))
 
     def response(self, invocation: Invocation) -> None:
         text = invocation.raw.decode(errors="replace")
@@ -85,13 +89,27 @@ class Console:
         )
         self._print({"serving": {"endpoint": local.endpoint, "functionName": name, "url": url}}, text)
 
+    def wait_until_unheard(self) -> None:
+        """Wait for ever, or until a log line cannot be printed."""
+        self._unheard.wait()
+
+    def check(self) -> None:
+        """Raises OSError if something could not be printed."""
+        if self._failure is not None:
+            raise self._failure
+
     def _print(self, as_object: object, text: str, *, error: bool = False) -> None:
         with self._lock:
-            if self._as_json:
-                click.echo(json.dumps(as_object))
-            else:
-                click.echo(text, err=error)
-            sys.stdout.flush()
+            try:
+                if self._as_json:
+                    click.echo(json.dumps(as_object))
+                else:
+                    click.echo(text, err=error)
+                sys.stdout.flush()
+            except OSError as failure:
+                self._failure = failure
+                self._unheard.set()
+                raise
 
 
 def run(
@@ -115,7 +133,7 @@ def run(
                 return _invoke_at_once(local, event, invocations, settings.managed_instances, console)
             return _invoke(local, event, tenant_id, invocations, console)
         console.serving(local, settings.name)
-        threading.Event().wait()
+        console.wait_until_unheard()
     except Ended as ended:
         local.stop(abort=True)
         return 0 if invocations is None else 128 + ended.number

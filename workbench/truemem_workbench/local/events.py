@@ -145,7 +145,7 @@ def restore_start(settings: Settings, log_stream: str, runtime: str | None) -> d
 
 
 def init_runtime_done(settings: Settings, phase: str, failure: Failure | None) -> dict[str, Any]:
-    return _initialization(settings, phase) | _outcome(failure)
+    return _initialization(settings, phase) | _runtime_outcome(failure)
 
 
 def init_report(settings: Settings, phase: str, failure: Failure | None, duration_s: float) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def _initialization(settings: Settings, phase: str) -> dict[str, Any]:
 
 
 def restore_runtime_done(failure: Failure | None) -> dict[str, Any]:
-    return _outcome(failure)
+    return _runtime_outcome(failure)
 
 
 def restore_report(failure: Failure | None, duration_s: float) -> dict[str, Any]:
@@ -247,6 +247,13 @@ def error_type_of(failure: Failure | None) -> str | None:
 
 def _outcome(failure: Failure | None) -> dict[str, Any]:
     return _status(failure.status if failure else "success", error_type_of(failure))
+
+
+def _runtime_outcome(failure: Failure | None) -> dict[str, Any]:
+    """Of init and restore: to AWS's code a timeout is an error that nobody has explained (getFirstFatalError)."""
+    if failure is not None and failure.reason == "timeout":
+        return _status("error", "Runtime.Unknown")
+    return _outcome(failure)
 
 
 def _status(status: str, error_type: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from . import errors
 from .errors import Failed, Failure
-from .extension_state import State
+from .extension_state import Action, State
 from .invocation import Pending
 from .parking import Parked
 from .processes import Process
@@ -93,7 +93,22 @@ class Generation:
         if name == "runtime":
             return self._runtime_exit(code, out_of_memory)
         extension = self.registry[name.partition(":")[2]]
-        return Failure(_extension_error(extension, code), exit_text(code) if code else "exit code 0", "failure")
+        return Failure(_extension_error(extension), exit_text(code) if code else "exit code 0", "failure")
+
+    def launch_failure(self, name: str, not_permitted: bool, path: str) -> Failure:
+        """A command that could not be executed, told as Go does."""
+        told = f"fork/exec {path}: {'permission denied' if not_permitted else 'no such file or directory'}"
+        if name == "runtime":
+            return Failure("Runtime.InvalidEntrypoint", told, "failure")
+        kind = "PermissionDenied" if not_permitted else "UnknownError"
+        return self.launch_refused(name.partition(":")[2], kind, told)
+
+    def launch_refused(self, extension: str, kind: str, message: str) -> Failure:
+        """An extension that was not started: `kind` is the errorType of its platform.extension."""
+        refused = self.registry[extension]
+        refused.act(Action.LAUNCH_FAILED)
+        refused.error_type = kind
+        return Failure("Extension.LaunchError", message, "failure")
 
     def _runtime_exit(self, code: int, out_of_memory: bool) -> Failure:
         if self.runtime.init_error is not None:
@@ -115,13 +130,11 @@ class Generation:
             process.close()
 
 
-def _extension_error(extension: Extension, code: int) -> str:
+def _extension_error(extension: Extension) -> str:
     if extension.state is State.INIT_ERROR:
         return "Extension.InitError"
     if extension.state is State.EXIT_ERROR:
         return "Extension.ExitError"
-    if extension.state is State.STARTED and code in (126, 127):  # `env` could not execute it
-        return "Extension.LaunchError"
     return "Extension.Crash"
 
 

@@ -94,7 +94,8 @@ class Journal:
 
     def init_started(self, phase: str, runtime: str | None) -> None:
         record = events.init_start(self._settings, phase, self.log_stream, runtime)
-        self.emit("platform.initStart", record, f"INIT_START Runtime Version: {runtime or 'provided'}")
+        line = f"INIT_START Runtime Version: {record.get('runtimeVersion', 'provided')}"
+        self.emit("platform.initStart", record, line)
 
     def init_ended(self, generation: Generation, phase: str, failure: Failure | None, duration_s: float) -> None:
         """initRuntimeDone is not told where an extension failed before the runtime was started."""
@@ -108,7 +109,8 @@ class Journal:
 
     def restore_started(self, runtime: str | None) -> None:
         record = events.restore_start(self._settings, self.log_stream, runtime)
-        self.emit("platform.restoreStart", record, f"RESTORE_START Runtime Version: {runtime or 'provided'}")
+        line = f"RESTORE_START Runtime Version: {record.get('runtimeVersion', 'provided')}"
+        self.emit("platform.restoreStart", record, line)
 
     def restore_ended(self, failure: Failure | None, duration_s: float) -> None:
         self.emit("platform.restoreRuntimeDone", events.restore_runtime_done(failure))
@@ -120,6 +122,8 @@ class Journal:
         for each in generation.registry.all():
             record = events.extension(each.name, each.state.value, each.events, each.error_type)
             line = f"EXTENSION\tName: {each.name}\tState: {each.state.value}\tEvents: [{', '.join(each.events)}]"
+            if each.error_type:
+                line += f"\tError Type: {each.error_type}"
             self.emit("platform.extension", record, line)
 
     def invocation_started(self, pending: Pending) -> None:

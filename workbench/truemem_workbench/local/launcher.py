@@ -7,14 +7,13 @@ import shutil
 from pathlib import Path
 
 from .errors import Failed, Failure
-from .extension_state import Action
 from .freezer import Freezer
 from .function import Function
 from .generation import Generation
 from .journal import Journal
 from .memory import Memory
-from .processes import spawn
-from .settings import Settings
+from .processes import NOT_PERMITTED, spawn
+from .settings import MAX_EXTENSIONS, Settings
 from .user import User
 from .variables import Place, extension_variables, function_variables
 
@@ -53,14 +52,14 @@ class Launcher:
 
     def launch_extension(self, generation: Generation, name: str) -> None:
         """Raises Failed."""
+        if list(self.extensions).index(name) >= MAX_EXTENSIONS:
+            raise Failed(generation.launch_refused(name, "TooManyExtensions", "ErrTooManyExtensions"))
         variables = extension_variables(self._settings, self._place)
         try:
             self._spawn(generation, f"extension:{name}", [str(self.extensions[name])], variables, Path("/"))
         except OSError as error:
-            extension = generation.registry[name]
-            extension.act(Action.LAUNCH_FAILED)
-            extension.error_type = "PermissionDenied" if isinstance(error, PermissionError) else "UnknownError"
-            raise Failed(Failure("Extension.LaunchError", str(error), "failure")) from None
+            kind = "PermissionDenied" if isinstance(error, PermissionError) else "UnknownError"
+            raise Failed(generation.launch_refused(name, kind, str(error))) from None
 
     def launch_runtime(self, generation: Generation) -> None:
         """Raises Failed."""
@@ -78,8 +77,11 @@ class Launcher:
 
         def exited(code: int) -> None:
             if generation.shutdown_event is None:
-                out_of_memory = code == KILLED and self.memory.kills() > kills
-                generation.fail(generation.cause(name, code, out_of_memory))
+                if generation.processes[name].launched:
+                    out_of_memory = code == KILLED and self.memory.kills() > kills
+                    generation.fail(generation.cause(name, code, out_of_memory))
+                else:
+                    generation.fail(generation.launch_failure(name, code == NOT_PERMITTED, command[0]))
             generation.notify()
 
         generation.processes[name] = spawn(
@@ -87,6 +89,7 @@ class Launcher:
             environment=variables,
             cwd=cwd,
             user=self._user,
+            descriptors=self._settings.descriptors,
             admit=self._admit,
             on_line=lambda stream, text: self._journal.output(source, stream, text),
             on_exit=exited,

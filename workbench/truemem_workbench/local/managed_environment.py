@@ -112,8 +112,9 @@ class ManagedEnvironment:
             await self._end()
 
     def _renew(self) -> None:
-        """A new environment: no process, no registration, no file in /tmp and no log stream is shared with the last."""
+        """A new environment: no process, no registration, no file in /tmp, no log stream and no mark is shared."""
         self.journal.renew()
+        self.memory.forget()
         self._launcher.renew(self.journal.log_stream)
         self.generation = ManagedGeneration(list(self._launcher.extensions))
 

@@ -17,7 +17,11 @@ from .user import User
 
 # The process waits for a line before its first own instruction: by then we have put it into its cgroups. A preexec_fn
 # would do the same and is not safe in a process with threads. `env -i` because a shell exports variables of its own.
-_GATE = 'read -r _ && exec "$@" </dev/null'
+# Whoever may open fewer files himself cannot give more.
+_GATE = 'ulimit -n "$0" 2>/dev/null; read -r _ && exec "$@" </dev/null'
+LAUNCHER = "env"
+NOT_PERMITTED, NOT_FOUND = 126, 127
+"""Exit codes of the launcher for a command that it could not execute. The command's own may be the same."""
 
 LineSink = Callable[[str, str], None]
 """(stream, text): one line of `stdout` or `stderr`, without its newline."""
@@ -36,6 +40,8 @@ class Process:
         self.pid = popen.pid
         self.exited: asyncio.Future[int] = self._loop.create_future()
         """Its exit code; minus the number of the signal that ended it."""
+        self.launched = True
+        """Once it has exited: False if its command could not be executed."""
         self._streams = [LineStream(popen.stdout, "stdout", on_line), LineStream(popen.stderr, "stderr", on_line)]
         self._pidfd = os.pidfd_open(popen.pid)
         self._loop.add_reader(self._pidfd, self._reap)
@@ -43,7 +49,9 @@ class Process:
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
+        name = _name_of(self.pid)
         code = self._popen.wait()
+        self.launched = name != LAUNCHER.encode() or code not in (NOT_PERMITTED, NOT_FOUND)
         self.drain()
         self.exited.set_result(code)
         self._on_exit(code)
@@ -67,6 +75,11 @@ class Process:
         self.drain()
         for stream in self._streams:
             stream.close()
+
+
+def _name_of(pid: int) -> bytes:
+    """The command's, as the kernel keeps it until the process is waited for: 15 bytes, whatever they are."""
+    return Path(f"/proc/{pid}/comm").read_bytes().strip()
 
 
 class LineStream:
@@ -118,19 +131,20 @@ def spawn(
     environment: Mapping[str, str],
     cwd: Path,
     user: User | None,
+    descriptors: int,
     admit: Callable[[int], None],
     on_line: LineSink,
     on_exit: Callable[[int], None],
 ) -> Process:
     """Start a command (absolute path first) in its own process group. `admit` gets the pid before the command runs.
 
-    Raises OSError if it cannot be started.
+    `descriptors` is the limit of open files. Raises OSError if it cannot be started.
     """
-    env = shutil.which("env") or "/usr/bin/env"
+    env = shutil.which(LAUNCHER) or f"/usr/bin/{LAUNCHER}"
     variables = [f"{key}={value}" for key, value in environment.items()]
     identity = {"user": user.uid, "group": user.gid, "extra_groups": []} if user else {}
     popen = subprocess.Popen(
-        ["/bin/sh", "-c", _GATE, "sh", env, "-i", *variables, *command],
+        ["/bin/sh", "-c", _GATE, str(descriptors), env, "-i", *variables, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

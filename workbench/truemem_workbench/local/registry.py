@@ -57,8 +57,6 @@ class Registry:
                 raise errors.invalid_event_type(event)
         known = self._by_name.get(name)
         if known is not None and known.external:
-            if self.closed and known.state is State.STARTED:
-                raise errors.registration_closed()
             known.act(Action.REGISTER)
             known.events = tuple(dict.fromkeys(events))
             return known
@@ -103,7 +101,7 @@ class Registry:
 
     def all_registered(self) -> bool:
         """Every launched file has registered: the runtime may start."""
-        return all(extension.state is not State.STARTED for extension in self.external())
+        return all(extension.state not in (State.STARTED, State.LAUNCH_ERROR) for extension in self.external())
 
     def all_ready(self) -> bool:
         """Every registered extension, whatever its events, has called `next`: init is over."""

@@ -19,7 +19,13 @@ from .parking import Parked
 from .runtime_state import RuntimeAction, RuntimeState
 
 MAX_STREAM = 200 * 1024 * 1024
-TOO_LARGE = "Function.ResponseSizeTooLarge"
+TRUNCATED = "Runtime.TruncatedResponse"
+REFUSED = {
+    "RequestEntityTooLarge": "Function.ResponseSizeTooLarge",
+    "InvalidFunctionResponseMode": "Runtime.InvalidResponseModeHeader",
+    "TruncatedHTTPRequest": TRUNCATED,
+}
+"""What the refusal of a response makes of its invocation."""
 
 
 class RuntimeApi:
@@ -120,9 +126,7 @@ class RuntimeApi:
 
 def refusal_type(error: ApiError) -> str:
     """The error type of an invocation whose response was refused."""
-    if error.status == 413:
-        return TOO_LARGE
-    return "Runtime.InvalidResponseModeHeader" if error.status == 400 else "Runtime.TruncatedResponse"
+    return REFUSED.get(error.error_type, TRUNCATED)
 
 
 def refused(pending: Pending, error: ApiError) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +87,11 @@ class Settings:
         return self.initialization if self.managed_instances is None else "lambda-managed-instances"
 
     @property
+    def descriptors(self) -> int:
+        """How many files a process may have open. Lambda counts them for the environment."""
+        return 1024 if self.managed_instances is None else 4096
+
+    @property
     def init_limit_s(self) -> float:
         if self.init_timeout_s is not None:
             return self.init_timeout_s
@@ -112,7 +118,7 @@ def extensions_of(folder: Path) -> list[Path]:
     """Every entry that is not a directory, as Lambda executes /opt/extensions. Raises BadInput."""
     if not folder.is_dir():
         raise BadInput(f"no folder {folder} to take extensions from. Try --extensions PATH/extensions")
-    found = sorted(path for path in folder.iterdir() if not path.is_dir())
+    found = sorted(path for path in folder.iterdir() if path.is_symlink() or not path.is_dir())
     if not found:
         raise BadInput(f"no extension in {folder}. Put an executable there, or leave --extensions out")
     for path in found:
@@ -129,7 +135,7 @@ def check_extension(path: Path) -> None:
 
 
 def _check_name(name: str) -> None:
-    if not name or len(name) > 64 or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise BadInput(
             f"function name {name!r}: up to 64 letters, digits, hyphens and underscores. Try --name my-function"
         )

@@ -129,8 +129,9 @@ def parse(body: bytes, schema: dict[str, Any] = SCHEMA) -> dict[str, Any]:
     except ValueError as error:
         raise errors.validation_error(f"the body is not JSON: {error}") from None
     faults = [_explain(error) for error in jsonschema.Draft202012Validator(schema).iter_errors(wanted)]
-    if not faults and wanted["destination"]["protocol"] == "HTTP":
-        faults = list(_uri_faults(wanted["destination"]["URI"]))
+    match wanted:
+        case {"destination": {"protocol": "HTTP", "URI": str() as uri}}:
+            faults = _uri_faults(uri) + faults
     if faults:
         raise errors.validation_error("; ".join(faults))
     return dict(wanted)
@@ -148,6 +149,8 @@ def refusal(status: int) -> ApiError:
 
 def _explain(error: jsonschema.ValidationError) -> str:
     where = ".".join(str(part) for part in error.absolute_path)
+    if error.validator == "minItems":
+        return f"{where} should not be empty"
     return f"{where}: {error.message}" if where else error.message
 
 

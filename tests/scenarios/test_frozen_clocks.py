@@ -1,0 +1,103 @@
+"""An hour of frost: the wall clock is an hour further, the monotonic one may have run on, stood still, or gone back.
+
+Nothing here can stop the kernel's clocks: the sidecar reads them through a shift that the test moves while all is
+frozen, and so does the platform.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.scenarios.environment import SOURCE, Environment
+
+HOUR_NS = 3_600_000_000_000
+
+SHIFTED = """#!/usr/bin/env python3
+import mmap, struct, sys, time
+
+with open({shifts!r}, "rb") as file:
+    shifts = mmap.mmap(file.fileno(), 16, access=mmap.ACCESS_READ)
+
+
+def shift(clock, which, unit):
+    return lambda: clock() + struct.unpack_from("<q", shifts, which)[0] // unit
+
+
+time.time_ns = shift(time.time_ns, 0, 1)
+time.monotonic_ns = shift(time.monotonic_ns, 8, 1)
+time.monotonic = shift(time.monotonic, 8, 10**9)
+sys.path.insert(0, {extension!r})
+from truemem.__main__ import main
+
+main(sys.argv[0])
+"""
+
+
+class Clocks:
+    """The shifts of all clocks, and a sidecar that reads through them."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.chmod(0o755)
+        path = folder / "shifts"
+        path.write_bytes(bytes(16))
+        with path.open("r+b") as file:
+            self._shifts = mmap.mmap(file.fileno(), 16)
+        self.sidecar = folder / "truemem"
+        self.sidecar.write_text(SHIFTED.format(shifts=str(path), extension=str(SOURCE.parent)))
+        self.sidecar.chmod(0o755)
+
+    def move(self, wall_ns: int, monotonic_ns: int) -> None:
+        wall, monotonic = struct.unpack("<qq", self._shifts[:])
+        self._shifts[:] = struct.pack("<qq", wall + wall_ns, monotonic + monotonic_ns)
+
+    def time(self) -> float:
+        """In place of the platform's."""
+        wall, _ = struct.unpack("<qq", self._shifts[:])
+        return time.time() + float(wall) / 1e9
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
+    with tempfile.TemporaryDirectory(prefix="truemem-clocks-") as folder:
+        made = Clocks(Path(folder))
+        shifted = SimpleNamespace(time=made.time, perf_counter=time.perf_counter, monotonic=time.monotonic)
+        for module in ("journal", "environment", "shutdown"):
+            monkeypatch.setattr(f"truemem_workbench.local.{module}.time", shifted)
+        yield made
+
+
+@pytest.mark.parametrize("hold", ["off", "always"])
+@pytest.mark.parametrize("monotonic_ns", [HOUR_NS, 0, -HOUR_NS], ids=["runs on", "stands still", "goes back"])
+def test_an_hour_of_frost_costs_no_record_and_no_figure(clocks: Clocks, hold: str, monotonic_ns: int) -> None:
+    sizes = [40, 5, 30, 5, 20]
+    with Environment(sidecar=clocks.sidecar, environment={"TRUEMEM_HOLD": hold}) as environment:
+        for mib in sizes:
+            environment.invoke(mib=mib, ms=30)
+            environment.local.settle()
+            clocks.move(HOUR_NS, monotonic_ns)
+        records = environment.records()
+        log = environment.log()
+
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    assert [record.invocation for record in records] == [1, 2, 3, 4, 5]
+    for record, mib in zip(records[:-1], sizes, strict=False):  # of the last, the processes are gone before it closes
+        assert record.method == "vmhwm", record
+        assert record.PeakRSS - record.CurrentRSS == pytest.approx(mib, abs=2)
+        assert record.closedBy == ("runtime-done" if hold == "always" else "next-invoke")
+    for record in records:
+        assert not record.reportMissing
+        assert not record.dropped
+        assert 30 <= record.durationMs < 10_000
+    stamps = [record.document["_aws"]["Timestamp"] for record in records]
+    assert all(3_600_000 <= after - before < 3_700_000 for before, after in pairwise(stamps))
+    assert "ERROR" not in log
+    assert "WARN" not in log

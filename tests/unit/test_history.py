@@ -1,0 +1,83 @@
+"""Whose history it is: an environment's own, also where it was restored from a snapshot that others share."""
+
+from __future__ import annotations
+
+import pytest
+from truemem.config import Config
+from truemem.history import SNAP_START, History
+from truemem.journal import Journal
+from truemem.publisher import Publisher
+from truemem.record import InvocationRecord
+from truemem.telemetry import INIT_START, RESTORE_START, Event
+
+SNAPSHOT, RESTORED = "2026/11/22/[1]snapshot", "2026/11/22/[1]restored"
+
+
+def told(kind: str, **record: str) -> Event:
+    return Event(kind, dict(record))
+
+
+INIT = told(INIT_START, initializationType=SNAP_START, phase=SNAP_START, instanceId=SNAPSHOT)
+RESTORE = told(RESTORE_START, instanceId=RESTORED)
+
+
+def hear(history: History, *events: Event) -> Publisher:
+    publisher = Publisher(Config({}), True, history, Journal(""), lambda: 0)
+    for event in events:
+        publisher.join(event)
+    return publisher
+
+
+def test_copies_of_a_snapshot_that_nobody_names_name_themselves() -> None:
+    """Without telemetry."""
+    shared = "of the snapshot"
+    made = []
+    for _ in range(2):
+        history = History()
+        history.environment_id = shared
+        history.begin(SNAP_START)
+        made.append(history.environment_id)
+        assert history.restored
+    assert len({*made, shared}) == 3
+
+
+@pytest.mark.parametrize("before", [(INIT, INIT, RESTORE), (INIT, RESTORE)], ids=["told again", "told once"])
+def test_a_restored_environment_has_the_name_of_its_restore(before: tuple[Event, ...]) -> None:
+    history = History()
+    hear(history, *before)
+    history.begin(SNAP_START)
+    assert (history.environment_id, history.restored) == (RESTORED, True)
+
+
+def test_its_first_event_may_come_before_its_name() -> None:
+    history = History()
+    publisher = hear(history, INIT)
+    history.begin(SNAP_START)
+    assert history.environment_id != SNAPSHOT
+    for event in (INIT, RESTORE):
+        publisher.join(event)
+    assert history.environment_id == RESTORED
+
+
+def test_after_a_reset_a_restored_environment_goes_on() -> None:
+    before = History("boot")
+    hear(before, INIT, RESTORE)
+    before.begin(SNAP_START)
+    before.invocations, before.high_water_mark = 3, 4096
+
+    after = History("boot")
+    assert after.take_over(before.text().encode())
+    publisher = hear(after)
+    publisher.open(InvocationRecord("r-4", 4, 0))
+    publisher.join(told(INIT_START, initializationType=SNAP_START, phase="invoke", instanceId=RESTORED))
+    after.begin(SNAP_START)
+    assert (after.environment_id, after.invocations, after.high_water_mark) == (RESTORED, 3, 4096)
+    assert not after.restored  # its processes are new: their init is this environment's own
+
+
+@pytest.mark.parametrize("initialization_type", ["", "on-demand", "provisioned-concurrency"])
+def test_elsewhere_an_environment_is_what_it_was_from_its_init(initialization_type: str) -> None:
+    history = History()
+    before = history.environment_id
+    history.begin(initialization_type)
+    assert (history.environment_id, history.restored) == (before, False)
