@@ -150,7 +150,6 @@ class Poll:
 
 
 select.poll = Poll  # type: ignore[misc, assignment]
-select.select = failing("select", select.select)
 
 
 class Socket(_socket.socket):
@@ -182,6 +181,21 @@ class Socket(_socket.socket):
         perhaps(f"{self.whose}-accept")
         accepted: tuple[int, Any] = super()._accept()  # type: ignore[misc]
         return accepted
+
+    def getsockname(self) -> Any:
+        """getsockname."""
+        perhaps(f"{self.whose}-getsockname")
+        return super().getsockname()
+
+    def setblocking(self, *flag: bool) -> None:
+        """ioctl, FIONBIO."""
+        perhaps(f"{self.whose}-setblocking")
+        super().setblocking(*flag)
+
+    def close(self) -> None:
+        """close: it is closed, whatever it says (close(2))."""
+        super().close()
+        perhaps(f"{self.whose}-close")
 
     def setsockopt(self, *arguments: Any) -> None:
         """setsockopt."""

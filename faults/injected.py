@@ -12,32 +12,46 @@ from faults.calls import Outcome, row, under
 from faults.result import NotHere, Row
 from faults.subject import Subject
 
-CALLS = (
-    ("openat,open", "EMFILE EACCES ENOSPC"),
-    ("pread64", "EIO EINTR"),
-    ("pwrite64", "ENOSPC EIO"),
-    ("write,writev", "EPIPE EIO"),
-    ("getdents64", "EIO"),
-    ("readlink,readlinkat", "EACCES"),
-    ("poll,ppoll", "EINTR ENOMEM"),
-    ("accept4,accept", "EMFILE"),
-    ("recvmsg", "EINTR EIO"),
-    ("sendto", "EINTR EPIPE"),
-)
 MOMENTS = ("20..24", "60", "200+3")
 """The calls that fail, after those that start the interpreter: some in a row, one, every third."""
-CONNECTION = ("recvmsg", "sendto")
-"""Of the API: not for good."""
+FIRST = ("1",)
+"""Of what the interpreter does not need for its start."""
+
+CALLS = (
+    ("openat,open", "EMFILE EACCES ENOSPC", MOMENTS),
+    ("read", "EIO EINTR", ("20..24",)),
+    ("pread64", "EIO EINTR", MOMENTS),
+    ("pwrite64", "ENOSPC EIO", ("10", "20..24")),
+    ("write,writev", "EPIPE EIO", ("12", "20..24", "10+3")),
+    ("close", "EIO EINTR", MOMENTS),
+    ("fcntl", "EIO", MOMENTS),
+    ("getdents64", "EIO", ("1", "2+")),
+    ("readlink,readlinkat", "EACCES", ("1", "2+")),
+    ("access,faccessat", "EACCES", ("1+",)),
+    ("unlink,unlinkat", "EACCES", FIRST),
+    ("fallocate", "ENOSPC", FIRST),
+    ("poll,ppoll", "EINTR ENOMEM", ("10+3", "20..24")),
+    ("socket", "EMFILE", ("1", "2")),
+    ("connect", "ECONNREFUSED EINTR", ("1", "1..3")),
+    ("setsockopt", "EIO", ("1+",)),
+    ("bind", "EADDRINUSE", FIRST),
+    ("listen", "EADDRINUSE", FIRST),
+    ("ioctl", "EIO", FIRST),
+    ("accept4,accept", "EMFILE", FIRST),
+    ("recvmsg", "EINTR EIO", ("4", "6..8")),
+    ("recvfrom", "EINTR EIO", ("6..8",)),
+    ("sendto", "EINTR EPIPE", ("5", "7..9")),
+)
+"""Names, error numbers, moments."""
 
 
 def faults() -> list[str]:
     """As strace spells them."""
     return [
         f"{call}:error={number}:when={when}"
-        for call, numbers in CALLS
+        for call, numbers, moments in CALLS
         for number in numbers.split()
-        for when in MOMENTS
-        if not (call in CONNECTION and "+" in when)
+        for when in moments
     ]
 
 

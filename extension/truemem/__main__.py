@@ -20,7 +20,7 @@ def main(path: str) -> None:
     address = posix.environ.get(b"AWS_LAMBDA_RUNTIME_API", b"").decode("latin-1")
     folder, _, name = path.rpartition("/")
     if not address.rpartition(":")[2].isdigit():
-        posix.write(2, b"truemem ERROR AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension\n")
+        _say("AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension")
         sys.exit(1)
     api = LambdaApi(address)
     measuring = _enabled()
@@ -33,8 +33,16 @@ def main(path: str) -> None:
             start(api, address, folder, name, managed)
             return
         except Exception as error:  # a bug of ours must not become the function's
-            posix.write(2, f"truemem ERROR stopped measuring: {error!r}\n".encode())
+            _say(f"stopped measuring: {error!r}")
     _sit_out(api)
+
+
+def _say(text: str) -> None:
+    """Before there is a log, or after it. Whoever was to read it may be gone: that is no reason to end as well."""
+    try:
+        posix.write(2, f"truemem ERROR {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass
 
 
 def _enabled() -> bool:
@@ -56,7 +64,7 @@ def _registered(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bo
         except ApiError as error:
             if told != f"{error}":
                 told = f"{error}"
-                posix.write(2, f"truemem ERROR {told}\n".encode())
+                _say(told)
             if 0 < error.status < 500:
                 sys.exit(1)
             time.sleep(pause)
@@ -70,7 +78,7 @@ def _register(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool
         try:
             from . import startup  # noqa: F401 - while the request is on its way: most of what there is to import
         except Exception as error:
-            posix.write(2, f"truemem ERROR {error!r}\n".encode())
+            _say(f"{error!r}")
     try:
         api.finish_register()
     except ApiError as error:
@@ -92,6 +100,8 @@ def _sit_out(api: LambdaApi) -> None:
                 return
         except ApiError:
             continue
+        except Exception:  # no memory, perhaps: there may be some again
+            time.sleep(0.01)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class Level:
     def _read_peak(self) -> int | None:
         try:
             return parse_bytes(self._peak.read())
-        except OSError:  # not kept here
+        except (Gone, OSError):  # not kept here
             return None
 
 

@@ -185,6 +185,7 @@ def _dimensions(text: str) -> dict[str, str]:
     for name, value in pairs.items():
         if len(value) > DIMENSION_VALUE_LIMIT:
             raise ValueError(f"the value of {name} is longer than {DIMENSION_VALUE_LIMIT} characters")
-        if name.startswith(":") or not (name + value).isascii():
-            raise ValueError(f"{name!r} must be ASCII and not begin with a colon")
+        printable = (name + value).isascii() and (name + value).isprintable()
+        if name.startswith(":") or not printable:
+            raise ValueError(f"{name!r} must be printable ASCII and not begin with a colon")
     return pairs

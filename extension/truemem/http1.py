@@ -60,6 +60,11 @@ class Reader:
         return len(self._data) + len(self._body)
 
     @property
+    def begun(self) -> bool:
+        """Has something come of a message that is not whole?"""
+        return bool(self._head is not None or self._data or self._body)
+
+    @property
     def start_line(self) -> bytes:
         """The first line of the message that is being received, once its head is there; else nothing."""
         return self._head.start_line if self._head is not None else b""

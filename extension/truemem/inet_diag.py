@@ -138,10 +138,13 @@ class InetDiag:
                 self._hosts = {packed + bytes(12), MAPPED + packed}
             self._port = int(port)
             _PORTS.pack(0, self._port)
+        except (OSError, ValueError, StructError):  # not said what it is: it comes from the function's environment
+            raise DiagError("the runtime's AWS_LAMBDA_RUNTIME_API is no IP address with a port") from None
+        try:
             self._socket = _socket.socket(_NETLINK, _socket.SOCK_DGRAM, _SOCK_DIAG)
             self._socket.setblocking(False)
-        except (OSError, ValueError, StructError) as error:
-            raise DiagError(f"{address}: {error}") from None
+        except OSError as error:
+            raise DiagError(f"netlink: {error.strerror or error}") from None
         self._number = 0
 
     def connections(self) -> list[Connection]:
@@ -161,7 +164,10 @@ class InetDiag:
 
     def close(self) -> None:
         """Give the descriptor back."""
-        self._socket.close()
+        try:
+            self._socket.close()
+        except OSError:  # it is closed, whatever it says (close(2))
+            pass
 
     def _ask(self, kind: int, flags: int, request: bytes) -> list[tuple[Connection, int, bytes]]:
         self._number = self._number % 0xFFFF + 1

@@ -56,6 +56,8 @@ class Listener:
         self._socket.bind(("0.0.0.0", 0))
         self._socket.listen(BACKLOG)
         self._socket.setblocking(False)
+        self.port: int = self._socket.getsockname()[1]
+        """The port to subscribe with."""
         self._connections: dict[int, _Connection] = {}
         self._deaf_until = 0.0
         self._path = b"/" + posix.urandom(8).hex().encode()
@@ -63,12 +65,6 @@ class Listener:
         """The platform keeps to the path. (AWS's own emulator for Managed Instances drops it.)"""
         self.refused = 0
         """Deliveries that were not HTTP, too large, cut off, or not to our path: dropped, and counted."""
-
-    @property
-    def port(self) -> int:
-        """The port to subscribe with."""
-        port: int = self._socket.getsockname()[1]
-        return port
 
     @property
     def path(self) -> str:
@@ -92,16 +88,16 @@ class Listener:
     def _accept(self) -> None:
         try:
             descriptor, _ = self._socket._accept()  # type: ignore[attr-defined]  # the C half of accept()
+            peer = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, 0, descriptor)
+            peer.setblocking(False)
         except (BlockingIOError, ConnectionAbortedError):
             return
         except OSError:  # it stays readable: waiting for it would be a busy loop
             self._deaf_until = time.monotonic() + DEAF_SECONDS
             return
         self._deaf_until = 0.0
-        peer = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, 0, descriptor)
-        peer.setblocking(False)
         if len(self._connections) >= CONNECTIONS:
-            self._close(min(self._connections, key=self._worth))  # of equals the oldest
+            self._leave(min(self._connections, key=self._worth))  # of equals the oldest
         self._connections[peer.fileno()] = _Connection(peer)
 
     def _worth(self, descriptor: int) -> tuple[bool, bool]:
@@ -118,8 +114,7 @@ class Listener:
         except OSError:
             piece = b""
         if not piece:
-            self.refused += bool(reader.held)
-            self._close(descriptor)
+            self._leave(descriptor)
             return []
         reader.feed(piece)
         try:
@@ -161,7 +156,13 @@ class Listener:
             pass
         self._close(descriptor)
 
+    def _leave(self, descriptor: int) -> None:
+        """Close it; a delivery that has begun is lost."""
+        self.refused += self._connections[descriptor].reader.begun
+        self._close(descriptor)
+
     def _close(self, descriptor: int) -> None:
-        connection = self._connections.pop(descriptor, None)
-        if connection is not None:
-            connection.socket.close()
+        try:
+            self._connections.pop(descriptor).socket.close()
+        except OSError:  # it is closed, whatever it says (close(2))
+            pass

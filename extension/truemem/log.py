@@ -7,6 +7,9 @@ import select
 
 LEVELS = ("debug", "info", "warn", "error", "off")
 
+LONGEST = 2000
+"""Bytes of a message. A pipe that polls as writable takes 4,096 at once (pipe(7)), whoever reads it."""
+
 LINES = 500
 """Printed at most: a fault that repeats itself must not fill the user's log."""
 
@@ -26,13 +29,14 @@ def log(level: str, message: str) -> None:
     if LEVELS.index(level) < _threshold or _left <= 0:
         return
     _left -= 1
-    line = f"truemem {level.upper()} {message}".replace("\n", " ")[:2000]
+    text = "".join(c if c.isprintable() else " " for c in message[:LONGEST])
+    line = f"truemem {level.upper()} {text}".encode("utf-8", "replace")[:LONGEST]
     if not _left:
-        line += " (the last line of this log)"
+        line += b" (the last line of this log)"
     writable = select.poll()
     writable.register(2, select.POLLOUT)
     if writable.poll(0):
         try:
-            posix.write(2, line.encode("utf-8", "replace") + b"\n")
+            posix.write(2, line + b"\n")
         except OSError:
             pass

@@ -46,7 +46,7 @@ def loads(text: bytes) -> Any:
     # The C code wants to raise json.JSONDecodeError, which the one-file interpreter does not have
     # (ImportError), and StopIteration for an empty text; deep nesting is a RecursionError.
     except Exception as error:
-        raise ValueError(f"not JSON: {error!r}") from None
+        raise ValueError(f"not JSON: {type(error).__name__}: {error}") from None
     if end != len(document):
         raise ValueError("not JSON: more after its end")
     return value

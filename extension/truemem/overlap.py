@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 MS = 1_000_000
 
 RUNNING = 4096
-"""Requests that may run at once, as far as we know them. Those beyond are counted, and get no record."""
+"""Requests that may run, or have ended and wait for a cut, as far as we know them. Those beyond are counted, and get no
+record."""
 
 EARLY = 64
 """Reports that came before their start, in an earlier delivery: so many are kept."""
@@ -100,7 +101,7 @@ class Requests:
 
     def _start(self, event: Event, now_ns: int) -> None:
         request_id = event.request_id
-        if request_id is None or request_id in self._running or len(self._running) >= RUNNING:
+        if request_id is None or request_id in self._running or len(self._running) + len(self._ended) >= RUNNING:
             self.lost += 1
             return
         self._count += 1

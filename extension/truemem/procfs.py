@@ -202,9 +202,12 @@ class ProcessFiles:
 
     def close(self) -> None:
         """Give the descriptors back."""
-        for descriptor in self._descriptors.values():
-            posix.close(descriptor)
-        self._descriptors.clear()
+        descriptors, self._descriptors = self._descriptors, {}
+        for descriptor in descriptors.values():
+            try:
+                posix.close(descriptor)
+            except OSError:  # it is closed, whatever it says (close(2))
+                continue
 
     def _open(self, name: str, flags: int) -> int:
         descriptor = self._descriptors.get(name)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faults.calls import under
+from faults.calls import OF_A_JOURNAL_THAT_IS_THERE, under
 from faults.environment import Environment, tally
 from faults.kills import UNNOTED, UNREAD, Count, kills
 from faults.lifecycle import row
 from faults.oom import incomplete
-from faults.subject import chosen, source
+from faults.subject import chosen, faulty, source
 
 COMPLETE = {
     "OutOfMemory": 1,
@@ -83,6 +84,16 @@ def test_a_fault_that_does_not_come_is_none() -> None:
             environment.invoke()
         assert environment.shut_down() == 0
         assert set(tally(environment.served, environment.records()).values()) == {1}
+
+
+def test_a_fault_that_can_never_come_is_found(tmp_path: Path) -> None:
+    assert under(faulty(tmp_path, "rename:EIO:1"), "rename:EIO:1").broken == "no such call is ever made"
+
+
+@pytest.mark.parametrize("call", OF_A_JOURNAL_THAT_IS_THERE)
+def test_what_needs_an_earlier_process_has_one(tmp_path: Path, call: str) -> None:
+    outcome = under(faulty(tmp_path, f"{call}:EIO:1"), f"{call}:EIO:1")
+    assert (outcome.failures, outcome.broken) == (1, "")
 
 
 def test_a_sidecar_that_ends_is_found(tmp_path: Any) -> None:

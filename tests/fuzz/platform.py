@@ -10,7 +10,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -64,6 +64,8 @@ class Platform:
         registers: Sequence[Answer] = (),
         subscribed: Answer = SUBSCRIBED,
         sidecar: Path = SIDECAR,
+        variables: Mapping[bytes, bytes] | None = None,
+        stderr: int = subprocess.PIPE,
     ) -> None:
         self._events = list(events)
         self._registers = [*registers, REGISTERED]
@@ -77,20 +79,19 @@ class Platform:
         self.peak_kib = 0
         """Highest RSS of the sidecar, as of its end."""
         self._listening = socket.create_server(("127.0.0.1", 0))
-        address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
         self._serving = threading.Thread(target=self._serve, daemon=True)
         self._serving.start()
-        variables = {
-            "PATH": os.environ["PATH"],
-            "AWS_LAMBDA_RUNTIME_API": address,
-            "AWS_LAMBDA_FUNCTION_NAME": "fuzzed",
-            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
-            "TRUEMEM_LOG_LEVEL": "debug",
+        environment = {
+            b"PATH": os.environb[b"PATH"],
+            b"AWS_LAMBDA_RUNTIME_API": self.address.encode(),
+            b"AWS_LAMBDA_FUNCTION_NAME": b"fuzzed",
+            b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512",
+            b"TRUEMEM_LOG_LEVEL": b"debug",
+            **(variables or {}),
         }
-        self.sidecar = subprocess.Popen(
-            [sidecar], env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self._output: tuple[str, str] | None = None
+        self.sidecar = subprocess.Popen([sidecar], env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)
+        self._output: tuple[str, str | None] | None = None
         self._draining = threading.Thread(target=self._drain, daemon=True)
         self._draining.start()
 
@@ -115,7 +116,7 @@ class Platform:
         self._ending.set()
         self._draining.join(PATIENCE_S)
         assert self._output is not None, "it does not end"
-        stdout, stderr = self._output
+        stdout, stderr = self._output[0], self.told()
         assert self.sidecar.returncode == 0, stderr
         assert "Traceback" not in stderr, stderr
         assert "stopped measuring" not in stderr, stderr
@@ -128,7 +129,7 @@ class Platform:
 
     def told(self) -> str:
         """Its log so far, if it has ended."""
-        return self._output[1] if self._output is not None else "(it still runs)"
+        return self._output[1] or "" if self._output is not None else "(it still runs)"
 
     def cpu_s(self) -> float:
         """CPU time that it has used."""

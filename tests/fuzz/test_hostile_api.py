@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from truemem.config import NAMES
 
-from tests.fuzz.platform import Answer, Platform, invoke, response
+from tests.fuzz.platform import SUBSCRIBED, Answer, Platform, invoke, response
 
 LARGEST_KIB = 48 * 1024
 """RSS of a sidecar under an ordinary python3 that keeps nothing."""
@@ -27,6 +30,15 @@ FAULTS = {
     "another event": Answer(response(200, b'{"eventType":"WAKE"}')),
     "members of the wrong types": Answer(response(200, b'{"eventType":"INVOKE","requestId":[1],"deadlineMs":{}}')),
     "no number": Answer(response(200, b'{"eventType":"INVOKE","requestId":"x","deadlineMs":NaN}')),
+    "what its caller calls his trace": Answer(
+        response(200, b'{"eventType":"INVOKE","requestId":"x","deadlineMs":1,"tracing":{"value":"SHUTDOWN"}}')
+    ),
+    "a deadline too large for a number": Answer(invoke("x").replace(b'"deadlineMs": 1', b'"deadlineMs": 1e99')),
+    "more digits than a number has": Answer(
+        response(200, b'{"eventType":"INVOKE","requestId":"x","deadlineMs":%s}' % (b"9" * 400))
+    ),
+    "no id, no deadline": Answer(response(200, b'{"eventType":"INVOKE"}')),
+    "an id that is no text": Answer(response(200, b'{"eventType":"INVOKE","requestId":"\\ud800\\u0000\\n"}')),
     "too large": Answer(response(200, b'"INVOKE"' + b" " * (2 << 20)), "close"),
     "a length that is not kept": Answer(EVENT.replace(b"Content-Length: ", b"Content-Length: 9"), "close"),
     "endless, without a length": Answer(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (3 << 20), "close"),
@@ -41,10 +53,10 @@ FAULTS = {
 }
 
 
-def serve(faults: list[Answer]) -> None:
+def serve(faults: list[Answer], subscribed: Answer = SUBSCRIBED, hold: bytes = b"off") -> None:
     """Good events before and after: those are recorded, whatever was in between."""
     events = [Answer(invoke("before")), *faults, Answer(invoke("after")), Answer(invoke("last"))]
-    with Platform(events) as platform:
+    with Platform(events, subscribed=subscribed, variables={b"TRUEMEM_HOLD": hold}) as platform:
         platform.wait_for_nexts(len(events) + 1)
         ids = [record["requestId"] for record in platform.end()]
         assert platform.nexts == len(events) + 1
@@ -55,6 +67,41 @@ def serve(faults: list[Answer]) -> None:
 @pytest.mark.parametrize("names", [list(FAULTS)[start::4] for start in range(4)], ids=" / ".join)
 def test_it_outlives_what_an_api_can_answer(names: list[str]) -> None:
     serve([FAULTS[name] for name in names])
+
+
+def test_it_waits_for_no_answer_that_does_not_come() -> None:
+    """The function would have to wait as well: before its init ends, and for its next event."""
+    serve([Answer(EVENT[:-9])], subscribed=Answer(b""))
+
+
+def test_deadlines_that_cannot_be_hold_nothing() -> None:
+    never = [b"1e999", b"-1e999", b"NaN", b"9" * 400, b"-1", b'"soon"', b"0", b"null"]
+    events = [b'{"eventType":"INVOKE","requestId":"x","deadlineMs":%s}' % deadline for deadline in never]
+    serve([Answer(response(200, event)) for event in events], hold=b"always", subscribed=Answer(response(202, b"")))
+
+
+WEIRD = {
+    "empty": b"",
+    "blank": b" \t",
+    "no UTF-8": b"\xff\xfe\x80",
+    "unicode": "ü=💥,\u2028=\u202e".encode(),
+    "huge": b"a=" + b"9" * 100_000,
+    "a large number": b"9" * 4000,
+    "negative": b"-1",
+    "NaN": b"nan",
+    "infinite": b"1e999",
+    "newlines": b"a=b\nc,d=\r\n{},\x1b[2J=x",
+    "quotes": b'"a"="b",\\=\\',
+}
+
+
+@pytest.mark.parametrize("name", WEIRD)
+def test_no_setting_stops_it(name: str) -> None:
+    variables = {f"TRUEMEM_{setting}".encode(): WEIRD[name] for setting in NAMES if setting != "ENABLED"}
+    with Platform([Answer(invoke("one"))], variables={**variables, b"TRUEMEM_\xff\n": WEIRD[name]}) as platform:
+        platform.wait_for_nexts(2)
+        assert [record["requestId"] for record in platform.end()] == ["one"]
+        assert all(line.startswith("truemem ") for line in platform.told().splitlines())
 
 
 @st.composite
@@ -80,6 +127,16 @@ def test_it_registers_as_soon_as_somebody_answers() -> None:
         Answer(b"SSH-2.0-OpenSSH\r\n\r\n", "close"),
     ]
     with Platform([Answer(invoke("first"))], registers=registers) as platform:
+        platform.wait_for_nexts(2)
+        assert [record["requestId"] for record in platform.end()] == ["first"]
+
+
+def test_a_log_that_nobody_reads_does_not_end_it() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    registers = [Answer(response(500, b"{}"))]
+    with Platform([Answer(invoke("first"))], registers=registers, stderr=writing) as platform:
+        os.close(writing)
         platform.wait_for_nexts(2)
         assert [record["requestId"] for record in platform.end()] == ["first"]
 

@@ -36,6 +36,16 @@ def test_what_cannot_be_read_is_not_claimed(tmp_path: Path) -> None:
     assert read("cgroup-unreadable", tmp_path) is None
 
 
+@pytest.mark.parametrize("garbage", ["", "max\n", "-1\n", "9" * 60, "\0"])
+def test_garbage_for_a_peak_leaves_the_level(tmp_path: Path, garbage: str) -> None:
+    root = unpack("cgroup2", tmp_path)
+    (peak,) = root.rglob("memory.peak")
+    peak.write_text(garbage)
+    level = Level(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup")).read()
+    assert level is not None
+    assert (level.used, level.peak) == (102400, None)
+
+
 def test_membership_of_both_hierarchies() -> None:
     assert parse_membership(b"4:memory:/a\n0::/b\n") == ("/b", "/a")
     assert parse_membership(b"") == (None, None)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.config import Config
+from truemem.config import NAMES, Config
+
+SETTINGS = [slot for slot in Config.__slots__ if slot != "problems"]
 
 
 def test_defaults() -> None:
@@ -70,6 +72,14 @@ def test_holds(text: str) -> None:
         ("HOLD_BUDGET", "-1"),
         ("HOLD_BUDGET", "inf"),
         ("LOG_LEVEL", "loud"),
+        ("DIMENSIONS", "Stage=a\nb"),
+        ("DIMENSIONS", "St\x01age=a"),
+        ("OOM_SCORE_ADJ", "-1"),
+        ("OOM_SCORE_ADJ", "1001"),
+        ("OOM_SCORE_ADJ", "9" * 5000),
+        ("JOURNAL", "maybe"),
+        ("AGGREGATE", "301"),
+        ("AGGREGATE", "-1"),
     ],
 )
 def test_an_invalid_value_is_one_line_that_names_it_and_the_default(name: str, value: str) -> None:
@@ -77,7 +87,7 @@ def test_an_invalid_value_is_one_line_that_names_it_and_the_default(name: str, v
     (problem,) = config.problems
     assert problem.startswith(f"TRUEMEM_{name}=")
     assert "using the default" in problem
-    assert getattr(config, name.lower()) == getattr(Config({}), name.lower())
+    assert [getattr(config, slot) for slot in SETTINGS] == [getattr(Config({}), slot) for slot in SETTINGS]
 
 
 def test_a_misspelt_setting_is_named_with_those_there_are() -> None:
@@ -88,10 +98,14 @@ def test_a_misspelt_setting_is_named_with_those_there_are() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(["ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "HOLD_BUDGET"]),
-        st.binary(),
+        st.sampled_from(NAMES),
+        st.binary() | st.sampled_from([b"nan", b"-inf", b"1e999", b"9" * 5000, b"\n", b"\xff", b"=", b"a=\n", b"-0"]),
     )
 )
 def test_no_value_is_a_crash(values: dict[str, bytes]) -> None:
     config = Config({f"TRUEMEM_{name}".encode(): value for name, value in values.items()})
     assert len(config.problems) <= len(values)
+    assert 0.0001 <= config.cpu_budget <= 0.5
+    assert 0.0001 <= config.hold_budget <= 0.5
+    assert 0 <= config.oom_score_adj <= 1000
+    assert 0 <= config.aggregate_s <= 300

@@ -243,9 +243,20 @@ def test_a_socket_that_is_closed_is_an_error(ipv4: Pair) -> None:
     "address",
     ["localhost:9001", "127.0.0.1", "127.0.0.1:http", "300.0.0.1:80", "", ":", ":80", "[fe80::1%lo:80", "\0:1"],
 )
-def test_an_address_is_in_numbers(address: str) -> None:
-    with pytest.raises(DiagError, match="^" + address.replace("[", r"\[")):
+def test_an_address_is_in_numbers_and_what_else_stands_there_is_not_said(address: str) -> None:
+    """It comes from the environment of the function's processes, of which nothing is printed."""
+    with pytest.raises(DiagError) as refused:
         InetDiag(address)
+    assert str(refused.value) == "the runtime's AWS_LAMBDA_RUNTIME_API is no IP address with a port"
+
+
+def test_a_kernel_without_netlink_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: int) -> None:
+        raise OSError(errno.EPROTONOSUPPORT, "no such protocol")
+
+    monkeypatch.setattr("truemem.inet_diag._socket.socket", refused)
+    with pytest.raises(DiagError, match="netlink: no such protocol"):
+        InetDiag("127.0.0.1:80")
 
 
 def test_an_address_that_nobody_talks_to_has_no_connections() -> None:

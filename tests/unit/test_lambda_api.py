@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import _socket
 import errno
+import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from truemem import lambda_api
 from truemem.lambda_api import LONGEST_PAUSE, ApiError, LambdaApi
 
 REGISTERED = b"HTTP/1.1 200 OK\r\nLambda-Extension-Identifier: 8476a536\r\nContent-Length: 2\r\n\r\n{}"
 EVENT = b'{"eventType":"INVOKE"}'
 INVOKE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(EVENT), EVENT)
+
+
+SUBSCRIBED = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"OK"'
+
+
+class Late(bytes):
+    """An answer that nobody's patience is meant for."""
 
 
 def refusal(status: int, error: str) -> bytes:
@@ -47,6 +57,8 @@ def server(*answers: bytes | None) -> Iterator[Script]:
                     answer = left.pop(0)
                     if answer is None:
                         break
+                    if isinstance(answer, Late):
+                        time.sleep(0.3)
                     for start in range(0, len(answer), 7):
                         connection.sendall(answer[start : start + 7])
                     if answer.startswith(b"HTTP/1.0"):
@@ -105,8 +117,9 @@ def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
     with server(answer) as script:
         api = LambdaApi(script.address)
         api.send_register("truemem", "[]")
-        with pytest.raises(ApiError):
+        with pytest.raises(ApiError) as refused:
             api.finish_register()
+        assert "timed out" not in str(refused.value)  # it is told from what has come
 
 
 def test_an_error_has_status_and_body() -> None:
@@ -130,6 +143,49 @@ def test_a_connection_lost_while_waiting_is_made_anew() -> None:
         assert api.fileno() == -1
         api.send_next()
         assert api.receive_event() == EVENT
+
+
+@pytest.mark.parametrize("sent", [INVOKE[:20], INVOKE[:-5]], ids=["head", "body"])
+def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function would have to wait with us."""
+    monkeypatch.setattr(lambda_api, "REST_S", 0.05)
+    with server(REGISTERED, sent, INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        with pytest.raises(ApiError, match="timed out"):
+            api.receive_event()
+        api.send_next()
+        assert api.receive_event() == EVENT
+
+
+def test_a_subscription_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lambda_api, "REST_S", 0.05)
+    with server(REGISTERED, b"", INVOKE) as script:
+        api = registered(script)
+        with pytest.raises(ApiError, match="timed out"):
+            api.subscribe(4242, "/secret")
+        api.send_next()
+        assert api.receive_event() == EVENT
+
+
+def test_the_next_event_may_come_whenever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lambda_api, "REST_S", 0.05)
+    with server(REGISTERED, SUBSCRIBED, Late(INVOKE)) as script:
+        api = registered(script)
+        api.subscribe(4242, "/secret")
+        api.send_next()
+        assert api.receive_event() == EVENT
+
+
+def test_who_invokes_the_function_does_not_end_the_environment() -> None:
+    """The trace id is the caller's: whatever it says, the event is no SHUTDOWN."""
+    event = b'{"eventType":"INVOKE","tracing":{"type":"X-Amzn-Trace-Id","value":"SHUTDOWN"},"requestId":"one"}'
+    with server(REGISTERED, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(event), event)) as script:
+        api = registered(script)
+        api.send_next()
+        body = api.receive_event()
+    assert b'"SHUTDOWN"' not in body
+    assert json.loads(body)["requestId"] == "one"
 
 
 def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one() -> None:

@@ -7,11 +7,13 @@ import resource
 import select
 import socket
 import time
+from pathlib import Path
 
 import pytest
 import requests
 from truemem.http1 import HEAD_LIMIT
 from truemem.listener import BODY_LIMIT, CONNECTIONS, PIPELINED, Listener
+from truemem.telemetry import PARTS, TEXT_LIMIT
 
 
 def pump(listener: Listener, wait_s: float = 0.2) -> list[bytes]:
@@ -98,6 +100,39 @@ def test_a_delivery_cut_off_is_counted() -> None:
     assert listener.refused == 1
 
 
+def test_a_delivery_cut_off_after_its_head_is_counted() -> None:
+    listener = Listener()
+    with connect(listener) as peer:
+        peer.sendall(post(b"[1]")[:-3])
+        pump(listener)
+    assert pump(listener) == []
+    assert listener.refused == 1
+
+
+def test_what_is_pushed_out_in_the_middle_of_a_delivery_is_counted() -> None:
+    listener = Listener()
+    peers = []
+    for number in range(2 * CONNECTIONS):
+        peers.append(connect(listener))
+        if number < 3:
+            peers[-1].sendall(post(b"[1]")[: -1 - number])
+        pump(listener, 0.05)
+    assert listener.refused == 3  # who had said nothing has lost nothing
+    for peer in peers:
+        peer.close()
+
+
+def test_the_bounds_are_those_of_the_security_page() -> None:
+    page = " ".join((Path(__file__).parents[2] / "docs" / "security.md").read_text().split())
+    assert (CONNECTIONS, PIPELINED, TEXT_LIMIT) == (8, 16, 256)
+    assert "Eight connections" in page
+    assert f"{BODY_LIMIT // 1000 + 1} KB of one delivery" in page
+    assert f"{PIPELINED} requests that do not wait" in page
+    assert f"{TEXT_LIMIT} characters of any text" in page
+    assert f"{PARTS:,} members" in page
+    assert f"{(len(Listener().path) - 1) * 4} random bits" in page
+
+
 def test_the_largest_delivery_the_platform_may_send_is_taken() -> None:
     listener = Listener()
     body = b"x" * (BODY_LIMIT - 1)
@@ -178,6 +213,23 @@ def test_a_flood_of_connections_does_not_push_the_platform_out(how: str) -> None
         assert pump(listener) == [b"[1]"]
     for peer in flood:
         peer.close()
+
+
+def test_the_platform_goes_after_everybody_else_who_has_delivered() -> None:
+    listener = Listener()
+    with connect(listener) as platform:
+        pump(listener, 0.05)
+        strangers = [connect(listener) for _ in range(CONNECTIONS - 1)]
+        for stranger in strangers:
+            stranger.sendall(post(b"[0]"))
+            assert pump(listener, 0.05) == [b"[0]"]
+        deliver(listener, platform)
+        with connect(listener):
+            pump(listener)
+            assert closed(strangers[0])
+            deliver(listener, platform)
+        for stranger in strangers:
+            stranger.close()
 
 
 def test_what_strangers_leave_unfinished_is_bounded_as_a_whole() -> None:

@@ -163,6 +163,18 @@ def test_how_many_may_run_is_bounded() -> None:
     assert (requests.running(), requests.lost) == (RUNNING, 5)
 
 
+def test_how_many_may_have_ended_and_wait_is_bounded() -> None:
+    """A flood of deliveries comes faster than cuts may be made."""
+    events = [
+        event
+        for number in range(RUNNING + 5)
+        for event in (started(f"{number}", number), reported(f"{number}", number))
+    ]
+    requests = after(events)
+    assert len(requests.ended(LATER)) == RUNNING
+    assert requests.lost == 5
+
+
 def test_a_report_before_its_start_ends_no_earlier_than_it() -> None:
     """The clock may have been set back."""
     requests = after([started("a", 50)], [reported("a", 40)])

@@ -317,5 +317,5 @@ def test_without_a_count_of_sockets_there_is_no_watching(tmp_path: Path) -> None
 
 def test_an_address_that_cannot_be_asked_about_is_an_error() -> None:
     proc = Procfs()
-    with pytest.raises(DiagError, match="localhost"):
+    with pytest.raises(DiagError, match="no IP address"):
         RuntimeConnections("localhost:9001", ProcessTable(proc, "localhost:9001"), proc)

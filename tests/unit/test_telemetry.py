@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem import minijson
+from truemem.listener import BODY_LIMIT
 from truemem.telemetry import epoch_ns, parse_batch
 
 REPORT: dict[str, Any] = {
@@ -46,10 +47,52 @@ def test_unknown_types_are_passed_over_and_bad_elements_counted() -> None:
     assert bad == 4
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"[", b"nonsense", b"\xff\xfe", b"[1] [2]", b"[" * 100_000, b'"x"'])
+@pytest.mark.parametrize("body", [b"", b"{}", b"[", b"nonsense", b"\xff\xfe", b"[1] [2]", b"[" * 30_000, b'"x"'])
 def test_what_is_not_an_array_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"not JSON|not an array"):
         parse_batch(body)
+
+
+@pytest.mark.parametrize(
+    "dense", [b"[]", b'{"":0}', b"[" * 400 + b"]" * 400, b"1", b'{"type":"platform.start","record":{}}']
+)
+def test_what_takes_many_times_its_size_to_parse_is_refused(dense: bytes) -> None:
+    count = BODY_LIMIT // (len(dense) + 1)
+    with pytest.raises(ValueError, match="too many parts"):
+        parse_batch(b"[" + b",".join([dense] * count) + b"]")
+
+
+def test_the_densest_delivery_of_the_platform_is_taken() -> None:
+    """`platform.start` is its shortest event (facts of the service's schema), here without all that it may lack."""
+    start = b'{"time":"2022-10-21T14:05:03.165Z","type":"platform.start","record":{"requestId":"%s"}}' % (b"4" * 36)
+    count = BODY_LIMIT // (len(start) + 1)
+    events, bad = parse_batch(b"[" + b",".join([start] * count) + b"]")
+    assert (len(events), bad) == (count, 0)
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e15", "9" * 400, "true", '"5"']
+)
+def test_what_is_no_number_that_there_can_be_is_absent(number: str) -> None:
+    body = f'[{{"type":"platform.report","record":{{"metrics":{{"durationMs":{number}}}}}}}]'
+    (event,), bad = parse_batch(body.encode())
+    assert (event.metric("durationMs"), bad) == (None, 0)
+
+
+def test_of_a_member_that_is_there_twice_the_last_one_counts() -> None:
+    (event,), _ = parse_batch(b'[{"type":"platform.report","record":{"requestId":"a","requestId":"b"}}]')
+    assert event.request_id == "b"
+
+
+def test_half_a_surrogate_and_a_nul_go_through_to_a_line() -> None:
+    (event,), _ = parse_batch(b'[{"type":"platform.report","record":{"requestId":"\\ud800\\u0000\\n"}}]')
+    assert event.request_id == "\ud800\0\n"
+    assert minijson.dumps(event.request_id) == '"\\ud800\\u0000\\n"'
+
+
+def test_no_more_of_a_text_is_taken_than_the_platform_may_send() -> None:
+    (event,), _ = parse_batch(json.dumps([{"type": "platform.start", "record": {"tenantId": "x" * 9999}}]).encode())
+    assert event.text("tenantId") == "x" * 256
 
 
 def test_members_of_the_wrong_type_are_absent() -> None:
