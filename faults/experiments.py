@@ -56,7 +56,9 @@ def _memory(subject: Subject, quick: bool) -> Experiment:
         _one(oom.out_of_memory, subject, mib, shape, count, adjustment=adjustment)
         for mib, shape, count, adjustment in planned
     ]
-    return Experiment("out-of-memory", steps, sum(count for _, _, count, _ in planned))
+    struck = 2 if quick else 20
+    steps.append(_one(oom.killed_in_the_shutdown, subject, struck))
+    return Experiment("out-of-memory", steps, sum(count for _, _, count, _ in planned) + struck)
 
 
 def _kills(subject: Subject, quick: bool) -> Experiment:

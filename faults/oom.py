@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import select
+import signal
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +90,62 @@ def out_of_memory(
         + (f"; {recovered} recovered from the journal" if recovered else ""),
         broken,
     )
+
+
+def killed_in_the_shutdown(subject: Subject, count: int, advance: Callable[[], None], seed: int = 6) -> Row:
+    """The runtime runs out of memory, and the sidecar is killed before it has printed that: while it waits for a report
+    that never comes, or before it has heard anything. Raises NotHere without a memory cgroup."""
+    chance = random.Random(seed)
+    with Environment(Function.from_handler(f"{HOG}:handler"), sidecar=subject.path, memory_mib=128) as environment:
+        for notice in environment.local.notices:
+            if "no permission for a memory cgroup" in notice:
+                raise NotHere(notice)
+        killed = []
+        struck = 0
+        for _ in range(count):
+            environment.attempt("idle")
+            processes = environment.local.processes()
+            runtime, sidecar = processes["runtime"], processes[f"extension:{environment.name}"]
+            with ThreadPoolExecutor(1) as pool:
+                strike = pool.submit(_strike_after, runtime, sidecar, chance.uniform(0, 0.25))
+                killed.append(environment.attempt("fast"))
+                struck += strike.result()
+            advance()
+        environment.attempt("idle")
+        environment.local.stop()
+        lines = [json.loads(line) for line in environment.local.extension_stdout(environment.name)]
+    broken = []
+    recovered = 0
+    for made in environment.invocations:
+        found = [line for line in lines if line["requestId"] == made.request_id]
+        recovered += any(line.get("recovered", False) for line in found)
+        if made in killed:
+            missing = incomplete(found, died=True)
+        else:
+            missing = "" if len([line for line in found if not line.get("mayRepeat")]) == 1 else "no line, or many"
+        if missing:
+            broken.append(f"killed in the shutdown: {missing}")
+    return Row(
+        "out of memory, and SIGKILL of the sidecar before it has said so",
+        f"{counted(len(killed), 'kernel OOM kill')}, {struck} of them with a SIGKILL",
+        "the runtime died",
+        f"{'nothing' if not broken else counted(len(broken), 'record') + ' incomplete'}; {recovered} recovered",
+        broken,
+    )
+
+
+def _strike_after(runtime: int, sidecar: int, after_s: float) -> bool:
+    """SIGKILL for the sidecar so long after the runtime's death; False where it has ended by itself."""
+    death, victim = os.pidfd_open(runtime), os.pidfd_open(sidecar)
+    try:
+        select.select([death], (), (), 60)
+        if select.select([victim], (), (), after_s)[0]:
+            return False
+        signal.pidfd_send_signal(victim, signal.SIGKILL)
+        return True
+    finally:
+        os.close(death)
+        os.close(victim)
 
 
 def incomplete(found: list[dict[str, Any]], *, died: bool) -> str:

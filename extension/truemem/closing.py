@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from .out_of_memory import ending_of
+from .record import InvocationRecord
 from .window import peak
 
 TYPE_CHECKING = False
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from .history import History
     from .oom_kills import OomKills
     from .publisher import Publisher
-    from .record import InvocationRecord
     from .recorder import Cut, Recorder
     from .running_clock import RunningClock
     from .runtime_watch import RuntimeWatch
@@ -49,41 +49,48 @@ class Closing:
         """The last window was closed with the function at rest: the one that is open is the next invocation's."""
         self._disproven = False
         """It was not at rest, as is known by now."""
+        self._begun = False
+        """An invocation has."""
 
     def cut(self) -> Cut | None:
         """An event has come: read and reset now, or None where the last window was closed at rest already."""
         return None if self._at_rest and self.confirm() else self._recorder.cut()
 
-    def close(self, closed_by: str, window: Window) -> None:
-        """The open record, if any, gets its window and what the environment holds at this moment."""
+    def close(self, closed_by: str, window: Window, died: str = "") -> None:
+        """The open record, if any, gets its window and what the environment holds at this moment. `died`: why the
+        environment ends with it, `failure` or `timeout`. An init phase that dies has no record: the log tells of it."""
         self._recorder.settle(window)
         record = self._publisher.current()
-        if record is None:
-            last = self._publisher.last()
-            if self._at_rest and last is not None and last.provisional:
-                self._follow(last, window, closed_by)
+        if record is not None:
+            self._measure(record, window, closed_by, died)
+            self._publisher.keep(record)
             return
+        last = self._publisher.last()
+        if self._at_rest and last is not None and last.provisional:
+            self._follow(last, window, closed_by)
+        if died and not self._begun:
+            init = InvocationRecord("", 0, 0)
+            self._measure(init, window, closed_by, died)
+            self._publisher.tell_of_init(init)
+
+    def _measure(self, record: InvocationRecord, window: Window, closed_by: str, died: str) -> None:
         record.closed, record.closed_by, record.closed_at_ms = True, closed_by, self._clock.running_ms
         record.window = window
         record.peak = peak(window)
         self._mark(record.peak)
         record.high_water_mark = self._history.high_water_mark
+        if died:
+            self._surroundings.look()
+            held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
+            record.ending = ending_of(died, window, held_kib, self._recorder.holder, extensions)
         self._surroundings.describe(record)
         if window.someone_ended:
             record.kernel_kills = self._kills.more()
             self._history.kills = self._kills.seen
-        self._publisher.keep(record)
-
-    def died(self, reason: str) -> None:
-        """SHUTDOWN, for `reason`, ends the invocation that runs: what was known of its last moment."""
-        record = self._publisher.last()
-        if record is not None and record.window is not None and record.closed_by == "shutdown":
-            held_kib = self._surroundings.held_kib
-            record.ending = ending_of(reason, record, record.window, held_kib, self._recorder.holder)
 
     def begin(self, record: InvocationRecord, init: Window | None) -> None:
         """The next invocation begins. `init` is the window of the init phase, before the first."""
-        self._at_rest = False
+        self._at_rest, self._begun = False, True
         if init is not None:
             record.init_peak = peak(init)
             self._mark(record.init_peak)

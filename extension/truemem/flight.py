@@ -11,11 +11,11 @@ KEPT = 64
 SHOWN = 32
 """Samples of a tail."""
 
-STEP = 1.15
-"""In a tail, a sample that is at least this many times as long ago as the one after it."""
+LAST = 8
+"""Samples at the end of a tail that are all there."""
 
-RATE_NS = 100_000_000
-"""The growth rate is that of the samples of this time."""
+RATE_NS = (100_000_000, 1_000_000_000)
+"""The growth rate is the higher one of these times: of a burst, or of memory that is taken piece by piece."""
 
 DRAWN = 1 / 16
 """The journal's curve is drawn anew when the level has moved by this share of the limit,"""
@@ -66,17 +66,20 @@ class Flight:
         return self.samples[-1][0] if self.samples else 0
 
     def tail(self, since_ns: int, end_ns: int) -> list[list[float]]:
-        """At most SHOWN pairs of (ms before `end_ns`, MiB), oldest first; none from before `since_ns`."""
+        """At most SHOWN pairs of (ms before `end_ns`, MiB), oldest first; none from before `since_ns` but for the last
+        one, if there was none since."""
+        told = [(max(0, end_ns - at_ns), level) for at_ns, level in reversed(self.samples) if at_ns >= since_ns]
+        told = told or [(max(0, end_ns - at_ns), level) for at_ns, level in self.samples[-1:]]
+        step = 0.0
+        if len(told) > SHOWN:  # the last ones all, then ever fewer, back to the first
+            step = (told[-1][0] / max(1, told[LAST - 1][0])) ** (1 / (SHOWN - LAST))
         shown: list[list[float]] = []
         wanted_ns = 0.0
-        for at_ns, level in reversed(self.samples):
-            ago_ns = max(0, end_ns - at_ns)
-            if at_ns < since_ns or len(shown) == SHOWN:
-                break
-            if ago_ns >= wanted_ns:
+        for ago_ns, level in told:
+            if ago_ns >= wanted_ns and len(shown) < SHOWN:
                 shown.append([round(ago_ns / 1e6, 1), round(level / 1024, 2)])
-                if len(shown) >= SHOWN // 4:  # the last ones all, then ever fewer
-                    wanted_ns = ago_ns * STEP
+                if len(shown) >= LAST:
+                    wanted_ns = ago_ns * step
         return shown[::-1]
 
     def ns_until(self, level_kib: int) -> float | None:
@@ -87,13 +90,17 @@ class Flight:
         return max(0, level_kib - last) * (last_ns - before_ns) / (last - before) if last > before else None
 
     def growth_kib_per_s(self) -> float | None:
-        """Over the last 100 ms before the last sample, or the last two samples; None without two."""
+        """Over one of RATE_NS before the last sample, or since the one before it; None without two."""
+        rates = [rate for rate in map(self._rate, RATE_NS) if rate is not None]
+        return max(rates) if rates else None
+
+    def _rate(self, span_ns: int) -> float | None:
         if len(self.samples) < 2:
             return None
         last_ns, last = self.samples[-1]
         first_ns, first = self.samples[-2]
         for at_ns, level in reversed(self.samples):
-            if last_ns - at_ns > RATE_NS:
+            if last_ns - at_ns > span_ns:
                 break
             if at_ns < first_ns:
                 first_ns, first = at_ns, level

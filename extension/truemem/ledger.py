@@ -33,6 +33,10 @@ class Ledger:
         """An invocation begins."""
         self._waiting.append(record)
 
+    def crowded(self) -> bool:
+        """Do more wait than should? Invocations may follow each other so closely that there is no time to print."""
+        return len(self._waiting) > 2 * WAITING
+
     def current(self) -> InvocationRecord | None:
         """The invocation whose window is open, or None."""
         return self._waiting[-1] if self._waiting and not self._waiting[-1].closed else None
@@ -41,15 +45,21 @@ class Ledger:
         """The last invocation, if it is still here."""
         return self._waiting[-1] if self._waiting else None
 
-    def find(self, request_id: str | None) -> InvocationRecord | None:
-        """That invocation, if it is still here."""
-        return next((record for record in self._waiting if record.request_id == request_id), None)
+    def find(self, request_id: str | None, kind: str = RUNTIME_DONE) -> InvocationRecord | None:
+        """The invocation that such an event is about, if it is still here. A retry has the request id of the one before
+        it, which may still wait for its report: it is the first that has not had such an event."""
+        same = [record for record in self._waiting if record.request_id == request_id]
+        for record in same:
+            if not record.report_came and (kind != RUNTIME_DONE or record.done_ns is None):
+                return record
+        return same[-1] if same else None
 
-    def join(self, event: Event) -> None:
-        """Add what the platform says. Events about invocations that are not waiting are passed over."""
-        record = self.find(event.request_id)
+    def join(self, event: Event) -> bool:
+        """Add what the platform says; False where it is about an invocation that does not wait."""
+        record = self.find(event.request_id, event.kind)
         if record is not None:
             _join(record, event)
+        return record is not None
 
     def due(self, running_ms: float) -> InvocationRecord | None:
         """Take the first record if it can be printed now, else None.

@@ -275,7 +275,9 @@ class Managed:
             record.window.flight.samples = self._segments.curve()
             self._surroundings.describe(record)
             held_kib = self._surroundings.held_kib
-            record.ending = ending_of("failure", record, record.window, held_kib, self._recorder.holder)
+            record.ending = ending_of(
+                "failure", record.window, held_kib, self._recorder.holder, self._surroundings.extensions
+            )
 
     def _lost(self) -> int:
         return self._inbox.refused() + self._table.errors + self._recorder.lost + self._requests.lost

@@ -10,6 +10,8 @@ from .window import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .record import InvocationRecord
     from .window import Window
 
@@ -40,8 +42,11 @@ def signals(record: InvocationRecord, limit_mib: int, mark_before_mib: float) ->
         fired.append(KERNEL)
     if not _died(record) or not limit_mib:
         return fired
+    mark_mib = record.max_memory_used_mib
     at_limit = record.ending is not None and record.ending.level_kib >= AT_LIMIT * limit_mib * 1024
-    reached = (record.max_memory_used_mib or 0) >= limit_mib > mark_before_mib
+    if mark_mib is not None and mark_mib < AT_LIMIT * limit_mib:
+        at_limit = False  # the environment has never been there: RSS counts twice what two processes share
+    reached = (mark_mib or 0) >= limit_mib > mark_before_mib
     timeout = _timed_out(record)
     if at_limit:
         fired.append(TIMEOUT if timeout else EXIT)
@@ -51,19 +56,26 @@ def signals(record: InvocationRecord, limit_mib: int, mark_before_mib: float) ->
 
 
 def ending_of(
-    reason: str, record: InvocationRecord, window: Window, others_kib: int, holder: tuple[str, int, int] | None
+    reason: str,
+    window: Window,
+    others_kib: int,
+    holder: tuple[str, int, int] | None,
+    extensions: Mapping[str, int],
 ) -> Ending:
     """`reason` as SHUTDOWN has it, or "".
 
-    `holder` is the function's largest process, (name, pid, KiB); `others_kib` what sidecar and extensions held."""
-    largest = max(record.extensions.items(), key=lambda item: item[1], default=None)
+    `holder` is the function's largest process, (name, pid, KiB); `others_kib` what sidecar and `extensions` held."""
+    largest = max(extensions.items(), key=lambda item: item[1], default=None)
     who: dict[str, object] = {}
     if largest is not None and largest[1] > (holder[2] if holder is not None else 0):
         who = {"extension": largest[0], "rss": round(largest[1] / 1024, 2)}
     elif holder is not None:
         name, pid, rss = holder
         who = {**({"process": name} if name else {}), "pid": pid, "rss": round(rss / 1024, 2)}
-    return Ending(reason, current(window) + others_kib, window.flight.growth_kib_per_s(), who)
+    level_kib = (current(window) or window.baseline) + others_kib
+    if window.together:
+        level_kib = min(level_kib, window.together)
+    return Ending(reason, level_kib, window.flight.growth_kib_per_s(), who)
 
 
 def _died(record: InvocationRecord) -> bool:
@@ -87,7 +99,7 @@ class Ending:
         self.reason = reason
         """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
         self.level_kib = level_kib
-        """RSS of the function, this sidecar and all extensions, at the last sample."""
+        """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together."""
         self.growth_kib_per_s = growth_kib_per_s
         """Of the function, None with fewer than two samples."""
         self.holder = holder

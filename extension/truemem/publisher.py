@@ -6,9 +6,10 @@ from . import minijson, out_of_memory, recovery
 from .emf import line
 from .history import SNAP_START
 from .ledger import Ledger
+from .log import log
 from .output import Output
 from .record import metrics, properties
-from .telemetry import INIT_START, LOGS_DROPPED, RESTORE_START, Event
+from .telemetry import INIT_START, LOGS_DROPPED, REPORT, RESTORE_START, Event
 from .window import current
 
 TYPE_CHECKING = False
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from .journal import Journal
     from .record import InvocationRecord
     from .recorder import Recorder
+    from .surroundings import Surroundings
+
+
+LINE_LIMIT = 2048
+"""Bytes of the line of an invocation that died, newline and all: where names are long, its curve has fewer samples."""
 
 
 class Publisher:
@@ -42,20 +48,37 @@ class Publisher:
 
     def open(self, record: InvocationRecord) -> None:
         """An invocation begins."""
+        if self._ledger.crowded():
+            self.print_due(0.0)
         self._ledger.open(record)
 
     def keep(self, record: InvocationRecord) -> None:
         """The record is closed: what is known of it so far is in the journal until it is printed."""
         record.environment_id = self._history.environment_id
+        self._conclude(record)
         members = properties(record, self._config.memory_mib, self._config.function_version)
-        record.slot = self._journal.keep(record.invocation, minijson.dumps([record.time_ms, metrics(record), members]))
+        text = minijson.dumps([record.time_ms, metrics(record), members])
+        record.slot = self._journal.keep(record.invocation, text)
         self._journal.remember(self._history.text())
 
-    def draw(self, recorder: Recorder, others_kib: int) -> None:
+    def tell_of_init(self, record: InvocationRecord) -> None:
+        """The environment has ended before an invocation that could have a line."""
+        self._conclude(record)
+        assert record.ending is not None
+        cause = f", out of memory ({', '.join(record.signals)})" if record.signals else ""
+        members = {**record.ending.document(), "lastSamples": record.ending.samples}
+        log(
+            "warn" if cause else "info",
+            f"before its first invocation the environment has ended with a {record.ending.reason}{cause}, "
+            f"limit {self._config.memory_mib or 'unknown'} MiB: {minijson.dumps(members)}",
+        )
+
+    def draw(self, recorder: Recorder, surroundings: Surroundings) -> None:
         """Put the curve of the invocation that runs into the journal."""
         record = self._ledger.current()
         if record is not None:
-            self._journal.draw(record.invocation, recovery.curve(record, recorder, others_kib))
+            others = surroundings.held_kib, surroundings.extensions
+            self._journal.draw(record.invocation, recovery.curve(record, recorder, *others))
 
     def recover(self, kills: int) -> None:
         """Print what an earlier process of the environment has left, `kills` OOM kills ago: marked, and once."""
@@ -92,8 +115,9 @@ class Publisher:
         elif event.kind == LOGS_DROPPED:
             count = event.record.get("droppedRecords")
             self.lose(count if isinstance(count, int) and 0 < count < 1_000_000 else 1)
-        else:
-            self._ledger.join(event)
+        elif not self._ledger.join(event) and event.kind == REPORT:
+            # Of an invocation that is printed, or has ended the process before this one: what was the mark by then?
+            self._history.mark_mib = event.metric("maxMemoryUsedMB") or self._history.mark_mib
 
     def _on_init(self, event: Event) -> None:
         """An init phase has begun: that of the environment, or of the snapshot which it was restored from; that one
@@ -133,11 +157,10 @@ class Publisher:
         lost = self._lost + self._output.dropped + self._lost_elsewhere()
         record.dropped, self._told = lost - self._told, lost
         record.environment_id = self._history.environment_id
-        if record.ending is not None and record.window is not None:
-            end_ns = record.done_ns or record.window.flight.last_ns()
-            record.ending.samples = record.window.flight.tail(record.time_ms * 1_000_000, end_ns)
-        record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
+        self._conclude(record)
         self._history.mark_mib = record.max_memory_used_mib or self._history.mark_mib
+        if record.signals and record.max_memory_used_mib is None:  # nobody has said so, but it has been there
+            self._history.mark_mib = max(self._history.mark_mib, float(self._config.memory_mib))
         self._judge(record)
         if self._aggregate is not None and self._aggregate.wants(record):
             if not self._aggregate.fits(record):
@@ -145,7 +168,21 @@ class Publisher:
             self._aggregate.add(record)
         else:
             self._print_together()
-            self._output.put(line(record, self._config), _slots(record.slot), record.dropped)
+            self._output.put(self._line(record), _slots(record.slot), record.dropped)
+
+    def _conclude(self, record: InvocationRecord) -> None:
+        """From what is known by now: how it ended, and whether it ran out of memory."""
+        if record.ending is not None and record.window is not None:
+            end_ns = record.done_ns or record.window.flight.last_ns()
+            record.ending.samples = record.window.flight.tail(record.time_ms * 1_000_000, end_ns)
+        record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
+
+    def _line(self, record: InvocationRecord) -> str:
+        text = line(record, self._config)
+        while record.ending is not None and len(record.ending.samples) > 1 and len(text) >= LINE_LIMIT:
+            record.ending.samples = record.ending.samples[::-2][::-1]  # the last one stays
+            text = line(record, self._config)
+        return text
 
     def _print_together(self) -> None:
         """Those that wait for their common line."""

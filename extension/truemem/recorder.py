@@ -202,7 +202,9 @@ class Recorder:
             try:
                 status = process.files.status()
                 self._reset(process.files)
-            except Gone:
+            except Gone:  # it came and went unseen: most likely in the window that is closed
+                closed.someone_ended = True
+                self._table.forget(process)
                 continue
             # Born before or after the cut, nobody knows: an upper bound for both windows.
             closed.unseen += status.hwm

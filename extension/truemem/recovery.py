@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from . import minijson
 from .emf import document
-from .out_of_memory import KERNEL, Ending, ending_of
+from .out_of_memory import Ending, ending_of, signals
 from .record import MEMBERS, METRICS, InvocationRecord, metrics, properties
 from .window import Window, peak
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from .config import Config
@@ -31,9 +32,17 @@ def lines(journal: Journal, history: History, config: Config, kills: int) -> lis
             journal.printed(slot)
         else:
             known.append((parts[2]["invocation"], slot, parts, entry.may_repeat))
-    for entry in journal.running:
-        record = _running(entry, history, kills)
-        if record is not None and all(parts[2].get("requestId") != record.request_id for _, _, parts, _ in known):
+            history.invocations = max(history.invocations, int(parts[2]["invocation"]))
+    told = {(parts[2]["requestId"], parts[2]["invocation"]) for _, _, parts, _ in known}  # a retry has the id once more
+    running = [record for record in (_running(entry, history) for entry in journal.running) if record is not None]
+    last = max((record.invocation for record in running), default=0)
+    for record in running:
+        if record.invocation == last:
+            record.kernel_kills = kills
+            record.signals = signals(record, config.memory_mib, history.mark_mib)
+        else:
+            record.ending = None  # the next one had come: it was at its end, and lived
+        if (record.request_id, record.invocation) not in told:
             members = properties(record, config.memory_mib, config.function_version)
             parts = [record.time_ms, metrics(record), members]
             known.append((record.invocation, journal.keep(record.invocation, minijson.dumps(parts)), parts, False))
@@ -60,7 +69,7 @@ def _closed(text: bytes) -> list[Any] | None:
     return [int(time_ms), values, members]
 
 
-def _running(entry: Entry, history: History, kills: int) -> InvocationRecord | None:
+def _running(entry: Entry, history: History) -> InvocationRecord | None:
     """The invocation that ran, with what the curve tells."""
     try:
         number, time_ms, event = entry.text.split(b" ", 2)
@@ -74,8 +83,6 @@ def _running(entry: Entry, history: History, kills: int) -> InvocationRecord | N
     record.environment_id = history.environment_id
     record.closed = True
     history.invocations = max(history.invocations, record.invocation)
-    if kills:
-        record.kernel_kills, record.signals = kills, [KERNEL]
     try:
         _draw(record, minijson.loads(entry.curve))
     except (ValueError, TypeError):
@@ -98,10 +105,10 @@ def _draw(record: InvocationRecord, drawn: Any) -> None:
     record.ending.samples = pairs
 
 
-def curve(record: InvocationRecord, recorder: Recorder, others_kib: int) -> str:
-    """What `_draw` reads, of the invocation that runs; `others_kib` is what sidecar and extensions hold."""
+def curve(record: InvocationRecord, recorder: Recorder, others_kib: int, extensions: Mapping[str, int]) -> str:
+    """What `_draw` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold."""
     window = recorder.window
-    ending = ending_of("", record, window, others_kib, recorder.holder)
+    ending = ending_of("", window, others_kib, recorder.holder, extensions)
     samples = window.flight.tail(record.time_ms * 1_000_000, window.flight.last_ns())
     seen = [window.baseline, window.sampled, window.last, ending.level_kib, ending.growth_kib_per_s]
     return minijson.dumps([*seen, ending.holder, samples])

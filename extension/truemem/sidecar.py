@@ -228,10 +228,9 @@ class Sidecar:
         try:
             event = minijson.loads(body)
             reason = str(event.get("shutdownReason", "")).lower()
+            died = "" if reason in ENDINGS else "timeout" if reason == "timeout" else "failure"
             if closed is not None:
-                self._closing.close("shutdown", closed)
-            if reason not in ENDINGS:
-                self._closing.died("timeout" if reason == "timeout" else "failure")
+                self._closing.close("shutdown", closed, died)
             self._hear_last(float(event.get("deadlineMs", 0)) - time.time_ns() // MS)
         finally:
             self._publisher.print_rest()

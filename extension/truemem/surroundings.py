@@ -30,6 +30,8 @@ class Surroundings:
         """Where the environment's own level comes from: `cgroup2`, `cgroup1` or `meminfo`."""
         self.held_kib = 0
         """RSS of sidecar and extensions, as last read."""
+        self.extensions: dict[str, int] = {}
+        """RSS of each extension, as last read while it lived."""
 
     def describe(self, record: InvocationRecord) -> None:
         """Fill in the record's environment, sidecar and extensions."""
@@ -49,6 +51,42 @@ class Surroundings:
                 name = process.owner.partition(":")[2]
                 if name in record.extensions or len(record.extensions) < EXTENSIONS:
                     record.extensions[name] = record.extensions.get(name, 0) + rss
+        self.extensions = dict(record.extensions)
+
+    def look(self) -> None:
+        """Read `held_kib` and `extensions` anew. One that has ended stays as it was: it may be why all are about to."""
+        held = 0
+        levels: dict[str, int] = {}
+        for process in self._table.others():
+            try:
+                rss = process.files.rss()
+            except Gone:
+                continue
+            held += rss
+            name = process.owner.partition(":")[2]
+            if rss and name and (name in levels or len(levels) < EXTENSIONS):
+                levels[name] = levels.get(name, 0) + rss
+        ended = {name: rss for name, rss in self.extensions.items() if name not in levels}
+        self.extensions = {**levels, **ended}
+        self.held_kib = held + sum(ended.values())
+
+    def together_kib(self, largest: int) -> int:
+        """What everybody holds, with memory that processes share counted once; 0 where nobody knows. A cgroup says so.
+        meminfo leaves out what can be reclaimed, and with it the files that are mapped: those of the `largest` process,
+        a pid, stand for all of them."""
+        level = self._level.read()
+        if level is None:
+            return 0
+        if level.source != "meminfo":
+            return level.used
+        mapped = 0
+        for process in self._table.function():
+            if process.pid == largest:
+                try:
+                    mapped = process.files.status().file
+                except Gone:
+                    return 0
+        return level.used + mapped
 
     def ask(self, record: InvocationRecord) -> None:
         """Fill in what the function's own allocator says, if it does."""

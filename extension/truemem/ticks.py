@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from . import sampler
 from .flight import Drawn
+from .out_of_memory import AT_LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,9 +46,22 @@ class Ticks:
     def look(self, now_ns: int, held: bool) -> None:
         """One tick."""
         recorder = self._recorder
-        self._moved_kib = recorder.sample(now_ns - self.next_ns > LATE_NS, held=held)
-        if self._drawn.due(recorder.last_sample, self._urgent):
-            self._publisher.draw(recorder, self._surroundings.held_kib)
+        late = now_ns - self.next_ns > LATE_NS
+        self.next_ns = now_ns + sampler.SPARSE_NS  # should this one fail: not at once again
+        self._moved_kib = recorder.sample(late, held=held)
+        if now_ns - self._began >= sampler.DENSE_AGE_NS:  # a short invocation's end will say it
+            self._surroundings.look()
+        if recorder.last_sample:
+            recorder.window.together = self._together(recorder)
+        if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent):
+            self._publisher.draw(recorder, self._surroundings)
+
+    def _together(self, recorder: Recorder) -> int:
+        """What everybody holds by another count than the sum of RSS, where that is at the limit; else 0."""
+        counted = recorder.last_sample + self._surroundings.held_kib
+        if not recorder.window.several or not self._limit_kib or counted < AT_LIMIT * self._limit_kib:
+            return 0
+        return self._surroundings.together_kib(recorder.holder[1] if recorder.holder is not None else 0)
 
     def plan(self, done_ns: int, cost_ns: int, held: bool) -> None:
         """The tick is done, and has used `cost_ns` of CPU time."""
@@ -68,4 +82,6 @@ class Ticks:
 
     def plan_init(self, done_ns: int, found: bool) -> None:
         """The same in the init phase; `found`: is there a runtime yet?"""
-        self.next_ns = done_ns + sampler.init_interval_ns(done_ns - self._began, found)
+        interval_ns = sampler.init_interval_ns(done_ns - self._began, found)
+        urgent_ns = sampler.urgent_ns(self._limit_in_ns(), interval_ns)
+        self.next_ns = done_ns + (interval_ns if urgent_ns is None else min(interval_ns, urgent_ns))

@@ -34,6 +34,7 @@ class Window:
         "someone_ended",
         "started_raced",
         "stopped_raced",
+        "together",
         "unseen",
     )
 
@@ -57,6 +58,9 @@ class Window:
         """Highest level that the sampler saw: a simultaneous sum, or one process's watermark. 0 without a sample."""
         self.last = 0
         """The last of the samples, 0 without one."""
+        self.together = 0
+        """The environment's own level at the last sample, asked where the sum of RSS is at the limit and may count what
+        several processes share in each of them; 0 where it was not."""
         self.several = False
         """More than one process lived in the window."""
         self.ended = 0

@@ -9,9 +9,11 @@ import psutil
 import pytest
 
 from tests.local.conftest import needs_cgroups
-from tests.scenarios.environment import Environment, Record
+from tests.scenarios.environment import FUNCTIONS, Environment, Record
 
 pytestmark = needs_cgroups
+
+EATING = FUNCTIONS.with_name("extensions") / "eating.py"
 
 
 def killed(environment: Environment, do: str = "hold", **event: float) -> Record:
@@ -65,6 +67,45 @@ def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not()
     assert modest.OutOfMemory is None
     assert modest.ending["level"] < 100
     assert modest.lastSamples[-1][1] > 20
+
+
+def test_what_processes_share_does_not_make_a_timeout_memorys_doing() -> None:
+    often = {"TRUEMEM_CPU_BUDGET": "20"}  # what 128 MiB buy is a look each second
+    with Environment(FUNCTIONS / "family.py", memory_mib=128, timeout_s=1.5, environment=often) as environment:
+        for event in ({}, {"mib": 30, "children": 5}, {"mib": 5, "children": 5, "until": 125.5}):
+            environment.attempt(**event)
+        _, shared, full = environment.records()
+    assert shared.status == full.status == "timeout"
+    assert shared.PeakRSS > 6 * 30  # RSS counts it in each
+    assert shared.OutOfMemory is None
+    assert 30 < shared.ending["level"] < 100
+    assert full.outOfMemory["signals"] == ["timeout-at-limit"]
+    assert full.ending["level"] >= 0.97 * 128
+
+
+def test_an_init_phase_that_runs_out_of_memory_is_told_in_the_log() -> None:
+    """It has no invocation, and no extension hears of the one that pays for it."""
+    with Environment(FUNCTIONS / "greedy_init.py", memory_mib=128) as environment:
+        assert environment.attempt().function_error == "Unhandled"
+        assert environment.records() == []
+        told = [line for line in environment.log().splitlines() if "before its first invocation" in line]
+    assert len(told) >= 1
+    assert "out of memory (kernel" in told[0]
+    ending = json.loads(told[0][told[0].index("{") :])
+    assert ending["level"] > 90
+    assert ending["growthPerSecond"] > 0
+    assert len(ending["lastSamples"]) > 2
+
+
+def test_an_extension_that_ate_the_memory_is_named_though_it_is_gone() -> None:
+    with Environment(extensions=[EATING], memory_mib=128) as environment:
+        environment.invoke(mib=3)
+        environment.attempt(mib=3, ms=60_000)
+        environment.invoke(mib=3)
+        before, died, after = environment.records()
+    assert (before.OutOfMemory, died.OutOfMemory, after.OutOfMemory) == (None, 1, None)
+    assert died.ending["holder"]["extension"] == EATING.name
+    assert died.ending["holder"]["rss"] > died.CurrentRSS
 
 
 @pytest.mark.parametrize("do", ["crash", "leave"])

@@ -441,5 +441,8 @@ class Surroundings:
 
     source = "meminfo"
     held_kib = 0
+    extensions: dict[str, int] = {}  # noqa: RUF012 - never filled
+
+    def look(self) -> None: ...
 
     def describe(self, record: object) -> None: ...

@@ -7,19 +7,20 @@ exact; and no line is printed before its rest is confirmed.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem import closing, publisher
+from truemem import closing, publisher, recovery
 from truemem import recorder as recorder_module
 from truemem.closing import Closing
 from truemem.config import Config
 from truemem.history import History
 from truemem.journal import Journal
 from truemem.kernel import FAULT_KIB
-from truemem.procfs import Procfs, Stat
+from truemem.procfs import Gone, Procfs, Stat
 from truemem.publisher import Publisher
 from truemem.race import ASLEEP_NS, AWAKE_NS, STILL_KIB
 from truemem.record import InvocationRecord
@@ -31,6 +32,7 @@ from truemem.window import KERNEL_SLACK_KIB
 from tests.unit.test_race import START_KIB, US, Clock, Table, World, changes
 
 MIB = 1024
+SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}
 
 
 @pytest.fixture(autouse=True)
@@ -79,44 +81,53 @@ class Watch:
 class Surroundings:
     """Nothing but the function."""
 
+    held_kib = 0
+    extensions: dict[str, int] = {}  # noqa: RUF012 - never filled
+
+    def look(self) -> None: ...
+
     def describe(self, record: object) -> None: ...
 
 
 class Kills:
-    """The kernel has killed nobody."""
+    """As many as the kernel has killed in each window in which somebody ended."""
 
     seen = 0
+    killed = 0
 
     def more(self) -> int:
-        return 0
+        return self.killed
 
 
 class Scene:
     """One environment: its process, and what the sidecar does with its windows."""
 
-    def __init__(self, world: World, reports: bool = False) -> None:
+    def __init__(self, world: World, reports: bool = False, journal: str = "") -> None:
         self.world = world
+        self.kills = Kills()
         self.watch = Watch()
         self.output = Output()
         vars(recorder_module)["time"] = vars(closing)["time"] = Clock(world)
         self.recorder = Recorder(Table(world), Procfs())  # type: ignore[arg-type]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(publisher, "Output", lambda **_: self.output)
-            self.publisher = Publisher(Config({}), reports, History(), Journal(""), lambda: 0)
+            self.publisher = Publisher(Config(SIZED), reports, History(), Journal(journal), lambda: 0)
         parts: list[Any] = [self.recorder, self.publisher, self.watch, Surroundings(), RunningClock()]
-        parts += [History(), Kills()]
+        parts += [History(), self.kills]
         self.closing = Closing(*parts)
         self.records: list[InvocationRecord] = []
         self.let_go: list[float] = []
         self.event_has_come = False
         self.over = False
 
-    def event(self, arrived_ns: int | None = None, looked_ns: int = 0, closed_by: str = "next-invoke") -> None:
+    def event(
+        self, arrived_ns: int | None = None, looked_ns: int = 0, closed_by: str = "next-invoke", died: str = ""
+    ) -> None:
         """INVOKE or SHUTDOWN, as the sidecar answers to it."""
         cut = self.closing.cut()
         closed = self.recorder.close(cut, arrived_ns, looked_ns) if cut is not None else None
         if closed is not None:
-            self.closing.close(closed_by, closed)
+            self.closing.close(closed_by, closed, died)
         if closed_by == "next-invoke":
             self.records.append(InvocationRecord(str(len(self.records) + 1), len(self.records) + 1, 0))
             self.closing.begin(self.records[-1], closed if len(self.records) == 1 else None)
@@ -490,3 +501,77 @@ def test_whatever_is_taken_for_a_rest_the_bounds_hold(
     scene.event(closed_by="shutdown")
     scene.publisher.print_rest()
     check(scene, truths)
+
+
+# An end with the environment
+
+
+def dead(scene: Scene) -> None:
+    """The kernel kills the function, and SHUTDOWN comes."""
+    scene.kills.killed = 1
+    scene.recorder.window.someone_ended = True
+    scene.event(closed_by="shutdown", died="failure")
+
+
+def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(tmp_path: Path) -> None:
+    """The line waits for its report for up to 250 ms, and the platform does not wait for ever."""
+    path = str(tmp_path / "journal")
+    scene = Scene(Quiet(), reports=True, journal=path)
+    scene.event()
+    touch(scene, 100)
+    dead(scene)
+    assert scene.printed() == []
+    ((_, text),) = recovery.lines(Journal(path), History(), Config(SIZED), 0)
+    line = json.loads(text)
+    assert (line["requestId"], line["OutOfMemory"], line["recovered"]) == ("1", 1, True)
+    assert line["outOfMemory"]["signals"][0] == "kernel"
+    assert line["ending"]["level"] > 0
+    assert line["lastSamples"]
+    scene.publisher.print_rest()
+    assert scene.printed() == ["1"]
+
+
+def test_an_init_phase_that_dies_is_told_in_the_log_for_it_has_no_invocation(capfd: pytest.CaptureFixture[str]) -> None:
+    scene = Scene(Quiet())
+    dead(scene)
+    log = capfd.readouterr().err
+    assert log.startswith("truemem WARN before its first invocation the environment has ended with a failure, out of ")
+    assert "(kernel" in log
+    assert '"level":' in log
+    assert scene.output.lines == []
+
+
+def test_and_not_if_invocations_have_come(scene: Scene, capfd: pytest.CaptureFixture[str]) -> None:
+    scene.rest(done())
+    dead(scene)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_invocation_that_was_over_by_then_has_not_died() -> None:
+    scene = Scene(Quiet(), reports=True)
+    scene.event()
+    scene.rest(done())
+    dead(scene)
+    assert scene.records[0].ending is None
+
+
+def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: Scene) -> None:
+    """Nobody has waited for it: it is found when the next event has come, without memory."""
+
+    class Zombie:
+        pid = 99
+
+        @property
+        def files(self) -> Any:
+            raise Gone("status: a zombie")
+
+    scene.kills.killed = 1
+    cut = scene.closing.cut()
+    assert cut is not None
+    closed = scene.recorder.close(cut, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "function", lambda table: [Zombie()])
+        patch.setattr(Table, "forget", lambda table, process: None, raising=False)
+        scene.closing.close("next-invoke", closed)
+    assert scene.records[0].kernel_kills == 1
+    assert not scene.recorder.window.someone_ended

@@ -7,7 +7,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.flight import KEPT, RATE_NS, SHOWN, Drawn, Flight
+from truemem.config import Config
+from truemem.flight import KEPT, LAST, RATE_NS, SHOWN, Drawn, Flight
+from truemem.ticks import Ticks
 
 MS = 1_000_000
 
@@ -28,7 +30,12 @@ def test_nothing_from_before_the_invocation() -> None:
     assert flight((10, 40), (20, 50)).tail(15 * MS, 20 * MS) == [[0.0, 50.0]]
 
 
-def test_growth_is_that_of_the_last_100_ms() -> None:
+def test_of_one_that_died_before_its_first_look_the_level_at_its_beginning_is_shown() -> None:
+    assert flight((10, 40), (20, 50)).tail(21 * MS, 24 * MS) == [[4.0, 50.0]]
+    assert flight().tail(21 * MS, 24 * MS) == []
+
+
+def test_growth_of_a_burst_is_that_of_the_last_100_ms() -> None:
     grown = flight((0, 10), (1000, 100), (1050, 150), (1100, 200))
     assert grown.growth_kib_per_s() == pytest.approx(1000 * 1024)
     assert flight((0, 10), (1000, 20)).growth_kib_per_s() == pytest.approx(10 * 1024)
@@ -56,6 +63,16 @@ def test_whatever_is_seen_the_tail_is_short_ordered_and_ends_with_the_last(
         assert tail[-2][1] == round(steps[-2][1] / 1024, 2)
 
 
+@pytest.mark.parametrize("count", [LAST, SHOWN, SHOWN + 1, 2 * KEPT])
+def test_the_whole_climb_is_shown_even_if_the_end_came_later(count: int) -> None:
+    """What comes between the last look and the end makes it no shorter."""
+    climb = [(ms * 3, ms) for ms in range(count)]
+    tail = flight(*climb).tail(0, (count * 3 + 900) * MS)
+    assert tail[-LAST:] == [[(count - ms) * 3 + 900.0, float(ms)] for ms in range(count - LAST, count)]
+    assert tail[0][1] <= count / 8
+    assert len(tail) > min(count, SHOWN) / 2
+
+
 def test_a_long_invocation_is_shown_from_far_back_to_the_end() -> None:
     made = Flight()
     for second in range(900 * 4):
@@ -65,8 +82,15 @@ def test_a_long_invocation_is_shown_from_far_back_to_the_end() -> None:
     assert tail[0][0] > 5_000
 
 
+def test_growth_by_steps_is_that_of_the_last_second() -> None:
+    """Two looks between two steps must not read as no growth."""
+    stairs = [(300 * step + ms, 10 * step) for step in range(10) for ms in (0, 150, 250)]
+    assert flight(*stairs).growth_kib_per_s() == pytest.approx(30 * 1024, rel=0.2)
+
+
 def test_growth_looks_no_further_back_than_it_says() -> None:
-    made = flight((0, 0), (RATE_NS / MS, 100), (2 * RATE_NS / MS, 100))
+    longest = RATE_NS[-1] / MS
+    made = flight((0, 0), (longest, 100), (2 * longest, 100))
     assert made.growth_kib_per_s() == 0
 
 
@@ -84,3 +108,16 @@ def test_how_long_until_a_level_at_the_rate_of_the_last_two_samples() -> None:
     assert flight((0, 10), (10, 20)).ns_until(15 * 1024) == 0
     assert flight((0, 10), (10, 10)).ns_until(120 * 1024) is None
     assert flight((0, 10)).ns_until(120 * 1024) is None
+
+
+def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
+    """It would keep the loop from waiting, at the function's expense."""
+
+    class Recorder:
+        def sample(self, late: bool, held: bool) -> int:
+            raise ValueError
+
+    ticks = Ticks(Config({}), Recorder(), None, None, 0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError):
+        ticks.look(5 * MS, held=False)
+    assert ticks.next_ns > 100 * MS

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from truemem.config import Config
+from truemem.history import History
+from truemem.journal import Journal
 from truemem.ledger import CHANCE_MS, WAITING, Ledger
+from truemem.publisher import Publisher
 from truemem.record import InvocationRecord
 from truemem.telemetry import REPORT, RUNTIME_DONE, START, Event
 from truemem.window import Window
@@ -144,8 +149,28 @@ def test_shutdown_takes_everything() -> None:
 def test_a_stranger_changes_nothing() -> None:
     ledger = Ledger()
     record = opened(ledger, "1")
-    ledger.join(event(REPORT, "of the environment before"))
+    assert not ledger.join(event(REPORT, "of the environment before"))
     assert not record.report_came
+
+
+def test_a_retry_in_the_same_environment_has_the_same_request_id_and_words_of_its_own() -> None:
+    """The report of the first attempt comes with the second, and so may the end of the second."""
+    ledger = Ledger()
+    first = opened(ledger, "1")
+    ledger.join(Event(RUNTIME_DONE, {"requestId": "1", "status": "error", "errorType": "Runtime.Unknown"}, 7))
+    first.closed = True
+    second = opened(ledger, "1")
+    assert ledger.find("1") is second
+    for each in (
+        Event(REPORT, {"requestId": "1", "status": "error", "metrics": {"maxMemoryUsedMB": 94}}),
+        event(START, "1"),
+        Event(RUNTIME_DONE, {"requestId": "1", "status": "success"}, 9),
+        Event(REPORT, {"requestId": "1", "status": "success", "metrics": {"maxMemoryUsedMB": 95}}),
+    ):
+        assert ledger.join(each)
+    assert (first.status, first.done_ns, first.max_memory_used_mib) == ("error", 7, 94)
+    assert (second.status, second.done_ns, second.max_memory_used_mib) == ("success", 9, 95)
+    assert second.error_type is None
 
 
 def test_the_reports_duration_replaces_the_runtimes() -> None:
@@ -177,3 +202,22 @@ def test_what_a_hold_has_cost_is_no_more_than_the_platform_saw_after_the_runtime
         ledger.join(event(RUNTIME_DONE, "1", metrics={"durationMs": runtime_ms}))
     ledger.join(event(REPORT, "1", metrics={"durationMs": report_ms}))
     assert (record.hold_ms, record.duration_ms) == (hold_ms, report_ms)
+
+
+def test_more_than_twice_as_many_as_may_wait_are_a_crowd() -> None:
+    ledger = Ledger()
+    for number in range(2 * WAITING):
+        ledger.open(InvocationRecord(f"{number}", number, 0))
+    assert not ledger.crowded()
+    ledger.open(InvocationRecord("one more", 0, 0))
+    assert ledger.crowded()
+
+
+def test_events_that_leave_no_time_to_print_do_not_pile_up(capfd: pytest.CaptureFixture[str]) -> None:
+    publisher = Publisher(Config({}), True, History(), Journal(""), lambda: 0)
+    for number in range(500):
+        record = InvocationRecord(f"{number}", number, 0)
+        publisher.open(record)
+        record.closed = True
+    printed = [json.loads(line)["requestId"] for line in capfd.readouterr().out.splitlines()]
+    assert printed == [f"{number}" for number in range(500 - 2 * WAITING - 1)]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem.cgroup import EnvironmentLevel
+from truemem.config import Config
+from truemem.history import History
+from truemem.journal import Journal
 from truemem.out_of_memory import Ending, ending_of, signals
 from truemem.procfs import Status
+from truemem.publisher import Publisher
 from truemem.record import InvocationRecord, metrics, properties
-from truemem.window import Window
+from truemem.surroundings import Surroundings
+from truemem.telemetry import REPORT, Event
+from truemem.window import Window, peak
 
 LIMIT = 512
 
@@ -43,6 +51,8 @@ NAMED: dict[str, Any] = {"status": "error", "error_type": "Runtime.OutOfMemory"}
         (ended(**KILLED, kills=1), 0, ["kernel"]),
         (ended(**KILLED, mark=512), 300, ["mark-at-limit"]),
         (ended(**KILLED, mark=512), 512, []),
+        (ended(**KILLED, level_mib=900, mark=490), 0, []),
+        (ended(**KILLED, level_mib=900, mark=497), 0, ["exit-at-limit"]),
         (ended(reason="timeout", status="timeout", level_mib=510), 0, ["timeout-at-limit"]),
         (ended(reason="timeout", status="timeout", level_mib=200), 0, []),
         (ended(reason="timeout", status="timeout", level_mib=200, mark=512), 200, ["mark-at-limit"]),
@@ -56,6 +66,7 @@ NAMED: dict[str, Any] = {"status": "error", "error_type": "Runtime.OutOfMemory"}
     ids=[
         *("the platform names it", "everything fires", "killed at the limit", "killed below it", "a plain crash"),
         *("the kernel counts a kill", "the mark rose to the size", "the mark was there before"),
+        *("shared memory counted twice, says the mark", "the mark was close to it"),
         *("a timeout at the limit", "a timeout", "a timeout with the mark at the size"),
         *("a timeout, no telemetry", "killed, no telemetry", "an error of the response"),
         *("page cache fills the mark", "a child was killed", "an error that it lives on with"),
@@ -77,12 +88,88 @@ def test_however_many_signals_it_counts_once(fired: list[str]) -> None:
     assert ("outOfMemory" in properties(record, LIMIT, "1")) == bool(fired)
 
 
+def test_what_processes_share_is_no_level_at_the_limit() -> None:
+    window = Window(0, 0, True)
+    window.last = 900 * 1024  # ten processes with the same 80 MiB
+    assert ending_of("timeout", window, 20 * 1024, None, {}).level_kib == 920 * 1024
+    window.together = 130 * 1024
+    assert ending_of("timeout", window, 20 * 1024, None, {}).level_kib == 130 * 1024
+    window.last = 60 * 1024  # fewer by now
+    assert ending_of("timeout", window, 20 * 1024, None, {}).level_kib == 80 * 1024
+
+
+@pytest.mark.parametrize(("source", "used"), [("cgroup2", 300), ("cgroup1", 300), ("meminfo", 340)])
+def test_the_level_of_several_processes_is_the_environments(source: str, used: int) -> None:
+    """meminfo leaves out mapped files, which can be reclaimed: those of the largest process stand for all."""
+
+    class Part:
+        def __init__(self, **members: Any) -> None:
+            vars(self).update(members)
+
+    files = [Part(pid=pid, files=Part(status=lambda: Status(0, 0, 0, 40 * 1024, 0, 1))) for pid in (8, 9)]
+    table = Part(function=lambda: files)
+    level = Part(source=source, read=lambda: EnvironmentLevel(source, 300 * 1024, None))
+    assert Surroundings(table, level, {}).together_kib(9) == used * 1024  # type: ignore[arg-type]
+    nobody_knows = Part(source=source, read=lambda: None)
+    assert Surroundings(table, nobody_knows, {}).together_kib(9) == 0  # type: ignore[arg-type]
+
+
+def printed(publisher: Publisher, capfd: pytest.CaptureFixture[str], *records: InvocationRecord) -> list[Any]:
+    for record in records:
+        publisher.print_one(record)
+    return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+
+
+CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512"})
+
+
+def test_a_crash_after_an_out_of_memory_whose_report_never_came_is_a_crash(capfd: pytest.CaptureFixture[str]) -> None:
+    """The mark that the second one's report tells of is the first one's."""
+    publisher = Publisher(CONFIG, True, History(), Journal(""), lambda: 0)
+    first, second = printed(publisher, capfd, ended(**NAMED), ended(**KILLED, mark=512))
+    assert (first["OutOfMemory"], second.get("OutOfMemory")) == (1, None)
+
+
+def test_nor_if_the_mark_was_told_by_a_report_that_nobody_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+    publisher = Publisher(CONFIG, True, History(), Journal(""), lambda: 0)
+    publisher.join(Event(REPORT, {"requestId": "of the process before", "metrics": {"maxMemoryUsedMB": 512}}))
+    (line,) = printed(publisher, capfd, ended(**KILLED, mark=512))
+    assert "OutOfMemory" not in line
+
+
+@pytest.mark.parametrize(
+    "name", ["agent", "a-vendors-extension-with-a-name-that-nobody-will-ever-want-to-type-in-full"]
+)
+def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    record = ended(**NAMED, kills=1, level_mib=509, mark=512)
+    record.window = Window(50 * 1024, 0, True)
+    for ms in range(900):
+        record.window.flight.see(ms * 1_234_567, 400_123 + ms * 111)
+    record.window.closing = [Status(500_000, 500_000, 450_000, 40_000, 10_000, 32)] * 40
+    record.peak = peak(record.window)
+    record.extensions = {f"{name}-{number}": 10_240 + number for number in range(10)}
+    record.environment = EnvironmentLevel("cgroup1", 512 * 1024, 512 * 1024)
+    record.environment_id = "2026/11/21/[$LATEST]f59b043f4a3458fd9529a7b1006edced"
+    record.status, record.sidecar, record.high_water_mark = "error", 5_000, 520_000
+    publisher = Publisher(CONFIG, True, History(), Journal(""), lambda: 0)
+    publisher.print_one(record)
+    text = capfd.readouterr().out
+    assert len(text.encode()) <= 2048
+    samples = json.loads(text)["lastSamples"]
+    assert samples[-1] == [0.0, round((400_123 + 899 * 111) / 1024, 2)]
+    assert len(samples) >= 4
+
+
+def test_before_the_first_look_the_level_is_that_of_the_beginning() -> None:
+    ending = ending_of("failure", Window(50 * 1024, 0, True), 20 * 1024, None, {})
+    assert ending.level_kib == 70 * 1024
+
+
 def test_the_ending_names_who_held_most() -> None:
-    record, window = InvocationRecord("r", 1, 0), Window(0, 0, True)
+    window = Window(0, 0, True)
     window.last = 400 * 1024
-    ending = ending_of("failure", record, window, 20 * 1024, ("ffmpeg", 37, 300 * 1024))
+    ending = ending_of("failure", window, 20 * 1024, ("ffmpeg", 37, 300 * 1024), {})
     assert ending.document() == {"level": 420.0, "holder": {"process": "ffmpeg", "pid": 37, "rss": 300.0}}
-    record.extensions = {"agent": 301 * 1024}
     window.closing = [Status(0, 500 * 1024, 0, 0, 0, 1)]  # it lived to be read
-    ending = ending_of("timeout", record, window, 0, ("ffmpeg", 37, 300 * 1024))
+    ending = ending_of("timeout", window, 0, ("ffmpeg", 37, 300 * 1024), {"agent": 301 * 1024})
     assert ending.document() == {"level": 500.0, "holder": {"extension": "agent", "rss": 301.0}}

@@ -82,7 +82,7 @@ def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
     running = InvocationRecord("r-3", 3, 1_700_000_000_000)
     journal = Journal(path)
     journal.begin(3, running.time_ms, EVENT % b"r-3")
-    journal.draw(3, curve(running, Recorder(), 5 * 1024))  # type: ignore[arg-type]
+    journal.draw(3, curve(running, Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
 
     history = History()
     (line,) = recovered(path, kills=1, history=history)
@@ -97,6 +97,56 @@ def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
     }
     assert line["lastSamples"][-2:] == [[10, 90], [0, 100]]
     assert history.invocations == 3
+
+
+def curve_at(mib: int, request: str) -> str:
+    """The curve of an invocation whose function held `mib` at its last sample."""
+
+    class Recorder:
+        window = Window(10 * 1024, 0, True)
+        holder = ("python3.13", 9, mib * 1024)
+
+    Recorder.window.flight.see(1_700_000_000_000 * 1_000_000, mib * 1024)
+    Recorder.window.sampled = Recorder.window.last = mib * 1024
+    return curve(InvocationRecord(request, 3, 1_700_000_000_000), Recorder(), 5 * 1024, {})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("mib", "signals"), [(120, {"signals": ["exit-at-limit"]}), (100, None)])
+def test_a_sidecar_that_died_with_everybody_at_the_limit_is_a_signal(
+    path: str, mib: int, signals: dict[str, list[str]] | None
+) -> None:
+    journal = Journal(path)
+    journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
+    journal.draw(3, curve_at(mib, "r-3"))
+    (line,) = recovered(path)
+    assert line.get("outOfMemory") == signals
+
+
+def test_of_two_invocations_only_the_one_that_ran_has_died(path: str) -> None:
+    """The second event had come: whatever the kernel has killed, the first was at its end."""
+    journal = Journal(path)
+    for number in (3, 4):
+        journal.begin(number, 1_700_000_000_000, EVENT % b"r-%d" % number)
+        journal.draw(number, curve_at(125, f"r-{number}"))
+    first, second = recovered(path, kills=1)
+    assert (first["requestId"], first["PeakRSS"]) == ("r-3", 125)
+    assert not {"OutOfMemory", "outOfMemory", "ending", "lastSamples"} & first.keys()
+    assert second["outOfMemory"] == {"signals": ["kernel", "exit-at-limit"]}
+    assert second["ending"]["level"] == 130
+
+
+def test_a_retry_that_ran_is_not_taken_for_the_attempt_before_it(path: str) -> None:
+    journal = Journal(path)
+    left(journal, record(1))
+    journal.begin(2, 1_700_000_000_000, EVENT % b"r-1")
+    assert [(line["requestId"], line["invocation"]) for line in recovered(path)] == [("r-1", 1), ("r-1", 2)]
+
+
+def test_numbers_go_on_after_what_was_closed_last(path: str) -> None:
+    history = History()
+    left(Journal(path), record(7))
+    recovered(path, history=history)
+    assert history.invocations == 7
 
 
 def test_an_invocation_of_which_nothing_was_seen_is_told_all_the_same(path: str) -> None:
