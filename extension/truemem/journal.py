@@ -105,8 +105,12 @@ class Journal:
             if not self._put(_at(slot), WAITING + text.encode()):
                 self._free.append(slot)
                 slot = None
-        self._put(_of(number), b"")
+        self.end(number)
         return slot
+
+    def end(self, number: int) -> None:
+        """It does not run any more."""
+        self._put(_of(number), b"")
 
     def printing(self, slot: int) -> None:
         """Its line is about to be written."""

@@ -82,9 +82,10 @@ class Publisher:
 
     def recover(self, kills: int) -> None:
         """Print what an earlier process of the environment has left, `kills` OOM kills ago: marked, and once."""
-        for slot, text in recovery.lines(self._journal, self._history, self._config, kills):
+        left = recovery.lines(self._journal, self._history, self._config, kills)
+        self._journal.remember(self._history.text())  # first: a line that is out takes its number with it
+        for slot, text in left:
             self._output.put(text, _slots(slot))
-        self._journal.remember(self._history.text())
 
     def current(self) -> InvocationRecord | None:
         """The invocation whose window is open, or None."""

@@ -42,7 +42,9 @@ def lines(journal: Journal, history: History, config: Config, kills: int) -> lis
             record.signals = signals(record, config.memory_mib, history.mark_mib)
         else:
             record.ending = None  # the next one had come: it was at its end, and lived
-        if (record.request_id, record.invocation) not in told:
+        if (record.request_id, record.invocation) in told:
+            journal.end(record.invocation)  # the kill came between its slot and this; else it would be told once more
+        else:
             members = properties(record, config.memory_mib, config.function_version)
             parts = [record.time_ms, metrics(record), members]
             known.append((record.invocation, journal.keep(record.invocation, minijson.dumps(parts)), parts, False))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import posix
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +164,92 @@ def test_one_that_was_just_being_closed_is_told_once(path: str) -> None:
     journal.begin(1, 1_700_000_000_000, EVENT % b"r-1")
     journal.keep(1 + 1, dumps([0, {}, properties(record(1), 128, "1")]))  # killed before it cleared the running page
     assert [line["requestId"] for line in recovered(path)] == ["r-1"]
+
+
+class Killed(BaseException):
+    """SIGKILL: nobody catches it."""
+
+
+def live(path: str, requests: Sequence[str], writes: int, ends: bool = False) -> tuple[list[str], int]:
+    """A process that serves these requests until it has written to a file so often, or has served the last; what it had
+    noted by then, and how often it has written. `ends`: SHUTDOWN comes."""
+    noted: list[str] = []
+    opened: list[int] = []
+    written = 0
+
+    def until_killed(write: Callable[..., int]) -> Callable[..., int]:
+        def counted(*arguments: Any) -> int:
+            nonlocal written
+            if written == writes:
+                raise Killed
+            written += 1
+            return write(*arguments)
+
+        return counted
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Killed):
+        for name in ("write", "pwrite"):
+            patch.setattr(posix, name, until_killed(getattr(posix, name)))
+        patch.setattr(posix, "open", noting(posix.open, opened))
+        journal = Journal(path)
+        history = History("boot")
+        history.take_over(journal.history)
+        publisher = Publisher(CONFIG, True, history, journal, lambda: 0)
+        publisher.recover(0)
+        for request in requests:
+            before = publisher.current()
+            journal.begin(history.invocations + 1, 1_700_000_000_000, EVENT % request.encode())
+            noted.append(request)
+            if before is not None:
+                before.closed = before.report_came = True
+                publisher.keep(before)
+            history.invocations += 1
+            publisher.open(InvocationRecord(request, history.invocations, 1_700_000_000_000))
+            publisher.print_due(0.0)
+        if ends:
+            publisher.print_rest()
+            journal.remove()
+    for descriptor in opened:
+        with contextlib.suppress(OSError):
+            posix.close(descriptor)
+    return noted, written
+
+
+def noting(call: Callable[..., int], results: list[int]) -> Callable[..., int]:
+    def noted(*arguments: Any) -> int:
+        results.append(call(*arguments))
+        return results[-1]
+
+    return noted
+
+
+def test_killed_at_any_write_and_again_at_any_write_each_is_told_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first, second, last = (["a1", "a2", "a3"], ["b1", "b2", "b3"], ["c1", "c2"])
+    _, whole = live(str(tmp_path / "first"), first, -1)
+    for at in range(1, whole + 1):
+        _, whole_second = live_after(tmp_path / f"{at}", first, at, second, -1)
+        for again in range(whole_second + 1):
+            capfd.readouterr()
+            path = tmp_path / f"{at}-{again}"
+            noted, _ = live_after(path, first, at, second, again)
+            noted += live(str(path), last, -1, ends=True)[0]
+            told = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+            certain = [line["requestId"] for line in told if "mayRepeat" not in line]
+            assert len(certain) == len(set(certain)), (at, again, told)
+            assert {line["requestId"] for line in told} == set(noted), (at, again)
+            numbers = {line["requestId"]: line["invocation"] for line in told}
+            assert len(set(numbers.values())) == len(numbers), (at, again, numbers)
+
+
+def live_after(
+    path: Path, first: Sequence[str], writes: int, second: Sequence[str], writes_of_second: int
+) -> tuple[list[str], int]:
+    """Two processes, one after the other; what both had noted, and how often the second has written."""
+    noted, _ = live(str(path), first, writes)
+    more, written = live(str(path), second, writes_of_second)
+    return noted + more, written
 
 
 def test_a_recovered_line_is_not_recovered_again(path: str, capfd: pytest.CaptureFixture[str]) -> None:
