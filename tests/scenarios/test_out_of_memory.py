@@ -13,7 +13,7 @@ from tests.scenarios.environment import FUNCTIONS, Environment, Record
 
 pytestmark = needs_cgroups
 
-EATING = FUNCTIONS.with_name("extensions") / "eating.py"
+EATING = FUNCTIONS.with_name("extensions") / "dying.py"
 
 
 def killed(environment: Environment, do: str = "hold", **event: float) -> Record:
@@ -98,7 +98,7 @@ def test_an_init_phase_that_runs_out_of_memory_is_told_in_the_log() -> None:
 
 
 def test_an_extension_that_ate_the_memory_is_named_though_it_is_gone() -> None:
-    with Environment(extensions=[EATING], memory_mib=128) as environment:
+    with Environment(extensions=[EATING], memory_mib=128, environment={"EATS": "1"}) as environment:
         environment.invoke(mib=3)
         environment.attempt(mib=3, ms=60_000)
         environment.invoke(mib=3)

@@ -209,9 +209,8 @@ def live(path: str, requests: Sequence[str], writes: int, ends: bool = False) ->
         if ends:
             publisher.print_rest()
             journal.remove()
-    for descriptor in opened:
-        with contextlib.suppress(OSError):
-            posix.close(descriptor)
+    if not ends:
+        posix.close(opened[-1])
     return noted, written
 
 

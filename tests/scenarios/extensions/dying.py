@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Somebody else's extension: it dies a moment into its second invocation."""
+"""Somebody else's extension: it dies a moment into its second invocation, or, with EATS, takes memory until then."""
 
 import json
 import os
@@ -20,10 +20,14 @@ def call(path: str, data: bytes | None = None, **headers: str) -> tuple[dict[str
 answered, _registered = call(
     "register", b'{"events":["INVOKE","SHUTDOWN"]}', Lambda_Extension_Name=Path(sys.argv[0]).name
 )
+kept = []
 for number in range(1, 1 << 30):
     _, body = call("event/next", Lambda_Extension_Identifier=answered["Lambda-Extension-Identifier"])
     if json.loads(body)["eventType"] == "SHUTDOWN":
         sys.exit()
+    while number == 2 and "EATS" in os.environ:
+        kept.append(b"x" * (1 << 20))
+        time.sleep(0.005)
     if number == 2:
         time.sleep(0.3)
         os._exit(1)
