@@ -37,38 +37,36 @@ class Surroundings:
         """Fill in the record's environment, sidecar and extensions."""
         record.environment = self._level.read()
         self.ask(record)
-        self.held_kib = 0
-        for process in self._table.others():
-            try:
-                rss = process.files.rss()
-            except Gone:
-                self._table.forget(process)
-                continue
-            self.held_kib += rss
-            if process.owner == SIDECAR:
-                record.sidecar = rss
-            else:
-                name = process.owner.partition(":")[2]
-                if name in record.extensions or len(record.extensions) < EXTENSIONS:
-                    record.extensions[name] = record.extensions.get(name, 0) + rss
+        self.held_kib, record.sidecar, record.extensions = self._others(forget=True)
         self.extensions = dict(record.extensions)
 
     def look(self) -> None:
         """Read `held_kib` and `extensions` anew. One that has ended stays as it was: it may be why all are about to."""
-        held = 0
-        levels: dict[str, int] = {}
+        held, _, levels = self._others(forget=False)
+        alive = {name: rss for name, rss in levels.items() if rss}
+        ended = {name: rss for name, rss in self.extensions.items() if name not in alive}
+        self.extensions = {**alive, **ended}
+        self.held_kib = held + sum(ended.values())
+
+    def _others(self, forget: bool) -> tuple[int, int, dict[str, int]]:
+        """RSS of all together, of this sidecar, and of each extension. `forget`: those that cannot be read."""
+        held = sidecar = 0
+        extensions: dict[str, int] = {}
         for process in self._table.others():
             try:
                 rss = process.files.rss()
             except Gone:
+                if forget:
+                    self._table.forget(process)
                 continue
             held += rss
-            name = process.owner.partition(":")[2]
-            if rss and name and (name in levels or len(levels) < EXTENSIONS):
-                levels[name] = levels.get(name, 0) + rss
-        ended = {name: rss for name, rss in self.extensions.items() if name not in levels}
-        self.extensions = {**levels, **ended}
-        self.held_kib = held + sum(ended.values())
+            if process.owner == SIDECAR:
+                sidecar = rss
+            else:
+                name = process.owner.partition(":")[2]
+                if name in extensions or len(extensions) < EXTENSIONS:
+                    extensions[name] = extensions.get(name, 0) + rss
+        return held, sidecar, extensions
 
     def together_kib(self, largest: int) -> int:
         """What everybody holds, with memory that processes share counted once; 0 where nobody knows. A cgroup says so.
