@@ -9,7 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from truemem_workbench.metrics import Moment, bar, period_s
+from truemem_workbench.report.moments import since_ms
 
 from tests.report.conftest import Command
 
@@ -82,6 +85,11 @@ def test_a_function_without_metrics_is_sent_to_the_doctor(truemem: Command, stor
 )
 def test_the_longer_the_time_the_longer_the_period(span_h: float, period: int) -> None:
     assert period_s(0, span_h * HOUR) == period
+
+
+@given(now_s=st.floats(1.7e9, 2.2e9))
+def test_hours_ago_are_whole_hours_at_any_moment(now_s: float) -> None:
+    assert [period_s(since_ms(ago, now_s * 1000) / 1000, now_s) for ago in ("3h", "15h")] == [60, 300]
 
 
 def test_the_bar_shows_the_peak_and_the_mark() -> None:

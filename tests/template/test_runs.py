@@ -60,8 +60,9 @@ def test_a_built_function_with_the_built_layer_tells_the_truth(
     assert [payload["cached"] for payload in payloads] == [1, 2, 3, 4, 4, 4]
     assert payloads[0]["output"] == payloads[-1]["output"]
     assert [record.requestId for record in records] == [made.request_id for made in environment.invocations], log
+    assert all(record.PeakRSS >= record.CurrentRSS > 0 for record in records[:-1])
+    assert records[-1].PeakRSS > 0  # shut down with its environment, perhaps before it was looked at
     for record in records:
-        assert record.PeakRSS >= record.CurrentRSS > 0
         assert record.MaxMemoryUsed is not None
         assert record.status == "success"
         assert record.memoryLimit == settings["MemorySize"]

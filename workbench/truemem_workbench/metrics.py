@@ -109,8 +109,9 @@ def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[M
 
 def period_s(begin_s: float, end_s: float) -> int:
     """The shortest that makes about WANTED rows and that CloudWatch still keeps."""
+    span_s = round(end_s - begin_s)  # 3 h ago is three hours, whatever the last bits of two floats say
     for period in PERIODS_S:
-        if end_s - begin_s <= period * WANTED * 3 and end_s - begin_s <= KEPT_S.get(period, float("inf")):
+        if span_s <= period * WANTED * 3 and span_s <= KEPT_S.get(period, float("inf")):
             return period
     return PERIODS_S[-1]
 
