@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .history import History
     from .oom_kills import OomKills
+    from .out_of_memory import Ending
     from .publisher import Publisher
     from .recorder import Cut, Recorder
     from .running_clock import RunningClock
@@ -67,7 +68,7 @@ class Closing:
             return
         last = self._publisher.last()
         if self._at_rest and last is not None and last.provisional:
-            self._follow(last, window, closed_by)
+            self._follow(last, window, closed_by, died)
         if died and not self._begun:
             init = InvocationRecord("", 0, 0)
             self._measure(init, window, closed_by, died)
@@ -79,14 +80,24 @@ class Closing:
         record.peak = peak(window)
         self._mark(record.peak)
         record.high_water_mark = self._history.high_water_mark
-        if died:
-            self._surroundings.look()
-            held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
-            record.ending = ending_of(died, window, held_kib, self._recorder.holder, extensions)
+        record.ending = self._ending(window, died)
         self._surroundings.describe(record)
-        if window.someone_ended:
-            record.kernel_kills = self._kills.more()
-            self._history.kills = self._kills.seen
+        record.kernel_kills = self._killed(window)
+
+    def _ending(self, window: Window, died: str) -> Ending | None:
+        if not died:
+            return None
+        self._surroundings.look()
+        held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
+        return ending_of(died, window, held_kib, self._recorder.holder, extensions)
+
+    def _killed(self, window: Window) -> int:
+        """By the kernel in that window, for want of memory."""
+        if not window.someone_ended:
+            return 0
+        killed = self._kills.more()
+        self._history.kills = self._kills.seen
+        return killed
 
     def begin(self, record: InvocationRecord, init: Window | None) -> None:
         """The next invocation begins. `init` is the window of the init phase, before the first."""
@@ -128,11 +139,12 @@ class Closing:
             return not record.provisional
         return True
 
-    def _follow(self, record: InvocationRecord, window: Window, closed_by: str) -> None:
+    def _follow(self, record: InvocationRecord, window: Window, closed_by: str, died: str) -> None:
         """The rest that its window was closed at may have been none, then what came after it belongs to it. Where a
         short invocation has followed at once, the connections do not tell: platform.runtimeDone will."""
         self._mark(peak(window))
-        record.after = window, closed_by
+        # Unless it is the environment's end, a kill may be the next invocation's, whose window tells of it.
+        record.after = window, closed_by, self._ending(window, died), self._killed(window) if died else 0
         if self._disproven:
             record.decide(rested=False)
 

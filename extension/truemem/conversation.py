@@ -52,6 +52,9 @@ class Conversation:
         """Why it is BROKEN."""
         self.moved = False
         """Has anything changed between the last two looks?"""
+        self.guessed = False
+        """WORKING by the time of what came last alone, which may as well be the answer to the response: the runtime may
+        be done already."""
         self._request = 0
         """Size of a request for an event: what a connection has sent that has never received anything."""
         self._began_ns = 0
@@ -76,15 +79,17 @@ class Conversation:
     def begin(self, look: Look, now_ns: int) -> None:
         """An invocation begins: its event may or may not have reached the runtime."""
         before, asked = (self._last, self._asking) if self.state == WAITING else (None, ())
+        sent = before is not None and any(_sent(made, before) for made in look)
+        responded = sent and not self.asked(look)
         self.state = BEGUN
-        self.moved = False
+        self.moved = self.guessed = False
         self._began_ns = now_ns
         self._asking = ()
         self._event_on = frozenset()
         self._settled = False
         self._sure = before is not None
         for made in look:
-            if made.sent and not made.received:
+            if made.sent and not made.received and not responded:
                 self._request = made.sent
         if not self._request and len(look) == 1:  # the first event of all was there before us
             self._request = look[0].sent
@@ -96,7 +101,11 @@ class Conversation:
         if before is None:
             return
         gone = not self._last.keys() >= set(asked)  # of a client that closes what its event came on
-        if gone or any(_received(made, before) for made in look):
+        if not (gone or any(_received(made, before) for made in look)):
+            return
+        if responded:  # it was quicker than we
+            self.state, self._settled = RESPONDING, True
+        else:
             self.state = WORKING
             self._arrive(look, before, now_ns)
 
@@ -189,6 +198,7 @@ class Conversation:
             self._refer(last)
             return WORKING
         if last.keys() != reference.keys() or self._came(look, now_ns):
+            self.guessed = last.keys() == reference.keys() and not any(_received(made, reference) for made in look)
             self._arrive(look, reference, now_ns)
             return WORKING
         return BEGUN

@@ -134,8 +134,9 @@ class InvocationRecord:
         """`next-invoke`, `idle`, `runtime-done` or `shutdown`."""
         self.provisional = False
         """Closed at a rest that nothing has confirmed yet."""
-        self.after: tuple[Window, str] | None = None
-        """While provisional: the window from that rest until the next event came, and what ended it."""
+        self.after: tuple[Window, str, Ending | None, int] | None = None
+        """While provisional: the window from that rest until the next event came, what ended it, and where the
+        environment has died in it, the evidence and the kernel's OOM kills."""
         self.hold_ms: float | None = None
         """What holding the invocation open has added to it, at most; None if it was not held, or nobody knows."""
         self.init_peak: Peak | None = None
@@ -178,13 +179,15 @@ class InvocationRecord:
     def decide(self, rested: bool) -> None:
         """Was it a rest at which the window was closed? Else what came `after` may belong to it as well."""
         if self.after is not None and self.window is not None and not rested:
-            rest, self.closed_by = self.after
+            rest, self.closed_by, self.ending, self.kernel_kills = self.after
             after = peak(rest)
             if self.peak is not None:
                 self.peak = extended(self.peak, after)
             if after is not None:
                 self.high_water_mark = max(self.high_water_mark, after.estimate)
             self.window.closing = rest.closing or self.window.closing
+            if self.ending is not None:
+                self.window.flight = rest.flight  # its curve ends there
         self.provisional, self.after = False, None
 
 

@@ -104,7 +104,8 @@ class RuntimeWatch:
         if self.state == BROKEN:
             self._end(self._conversation.contradiction)
         # We may have been kept from running in between: it worked until the one at least, it waits since the other.
-        self._sights[-1].note(self.state, asked if self.state == WORKING else now, continuous)
+        sure = continuous and not self._conversation.guessed
+        self._sights[-1].note(self.state, asked if self.state == WORKING else now, sure)
         if self.state != WAITING:
             self.worked_until_ns = monotonic
         if self._conversation.moved:

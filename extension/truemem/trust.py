@@ -43,12 +43,12 @@ class Sight:
         self.completed = False
         """By the next event it had sent something."""
 
-    def note(self, state: int, now_ns: int, continuous: bool = True) -> None:
-        """One more look. `continuous`: the environment cannot have been frozen and thawed with the next event since
-        the last."""
+    def note(self, state: int, now_ns: int, sure: bool = True) -> None:
+        """One more look. `sure`: where it saw work, it was this invocation's; the environment cannot have been frozen
+        and thawed with the next event since the last, nor this one have been over before it was first looked at."""
         if state == WORKING:
             self.worked_first_ns = self.worked_first_ns or now_ns
-            if continuous:
+            if sure:
                 self.worked_ns = now_ns
         if state != WAITING:
             self.waited_ns = 0

@@ -555,6 +555,30 @@ def test_an_invocation_that_was_over_by_then_has_not_died() -> None:
     assert scene.records[0].ending is None
 
 
+def test_one_that_was_not_over_has_died_and_is_told_with_all_that_is_known(scene: Scene) -> None:
+    """It was taken to be at rest, and had gone on."""
+    scene.rest()
+    scene.recorder.window.flight.see(scene.world.now_ns, 77 * MIB)
+    scene.watch.rests = False
+    dead(scene)
+    (line,) = scene.output.lines
+    assert (line["closedBy"], line["OutOfMemory"], line["outOfMemory"]["signals"]) == ("shutdown", 1, ["kernel"])
+    assert line["ending"]["level"] > 0
+    assert line["lastSamples"][-1][1] == 77
+
+
+@pytest.mark.parametrize(("rested", "died"), [(True, False), (False, True)])
+def test_where_nobody_knows_the_platforms_word_tells_whether_it_has_died(rested: bool, died: bool) -> None:
+    scene = Scene(Quiet(), reports=True)
+    scene.event()
+    scene.rest()
+    scene.watch.rests = None
+    dead(scene)
+    (record,) = scene.records
+    record.decide(rested)
+    assert (record.ending is not None, record.kernel_kills) == (died, died)
+
+
 def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: Scene) -> None:
     """Nobody has waited for it: it is found when the next event has come, without memory."""
 

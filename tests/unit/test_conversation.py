@@ -126,6 +126,26 @@ TRACES = {
         Curl,
         f"event WORKING own own_answer connect response {REST} WAITING 100ms event begin WORKING",
     ),
+    "an invocation that was done before we knew of it": (
+        Client,
+        f"event WORKING response {REST} WAITING 100ms event response {REST} begin RESPONDING 40ms RESPONDING",
+    ),
+    "the same on connections of their own": (
+        Node,
+        f"event WORKING connect response {REST} WAITING 100ms event response {REST} begin RESPONDING 40ms RESPONDING",
+    ),
+    "one that had begun to respond before we knew of it": (
+        Client,
+        f"event WORKING response {REST} WAITING event response begin RESPONDING response RESPONDING {REST} WAITING",
+    ),
+    "one that had begun to respond, with curl": (
+        Curl,
+        f"event WORKING connect response {REST} WAITING event connect response begin RESPONDING {REST} WAITING",
+    ),
+    "one that had not: only the request for its event was seen late": (
+        Client,
+        "event WORKING response answer WAITING request event begin WORKING 40ms WORKING response RESPONDING",
+    ),
     "an event that is late, after an invocation that was not seen to its end": (
         Client,
         f"event response {REST} begin 11ms WORKING event response RESPONDING",  # what came before was the answer

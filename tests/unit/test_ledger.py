@@ -113,7 +113,7 @@ def test_where_the_next_event_has_not_told_it_waits_for_the_platforms_word_no_lo
     ledger = Ledger()
     first, second = opened(ledger, "1"), opened(ledger, "2")
     first.closed = second.closed = first.provisional = True
-    first.after = Window(0, 0, resets=True), "next-invoke"
+    first.after = Window(0, 0, resets=True), "next-invoke", None, 0
     assert due(ledger, CHANCE_MS - 1) == []
     assert due(ledger, CHANCE_MS) == ["1"]
     assert not first.provisional

@@ -365,6 +365,32 @@ def test_waiting_seen_too_early_ends_the_watching(scene: Scene, logged: list[str
     assert "seen waiting 30 ms before" in logged[0]
 
 
+@pytest.mark.parametrize("seen_to_its_end", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_invocation_that_was_over_before_we_knew_of_it_contradicts_nothing(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Client], seen_to_its_end: bool
+) -> None:
+    scene = made(monkeypatch, kind)
+    if seen_to_its_end:
+        scene.whole()
+    scene.client.event()
+    scene.respond()
+    scene.begin()
+    for _ in range(10):
+        scene.client.wait(5)
+        scene.watch.look(continuous=True)
+    scene.done(ago_ms=50)
+    assert not scene.watch.trust.ended
+
+
+def test_work_that_was_seen_late_ends_the_watching(scene: Scene, logged: list[str]) -> None:
+    scene.work()
+    scene.client.wait(30)
+    scene.watch.look(continuous=True)
+    scene.done(ago_ms=25)
+    assert "seen working 25 ms after platform.runtimeDone" in logged[-1]
+
+
 def test_that_it_has_not_moved_yet_proves_nothing(scene: Scene) -> None:
     scene.work()
     scene.respond()
