@@ -7,6 +7,7 @@ import time
 from .kernel import fault_kib
 from .procfs import Gone
 from .segments import Segment, Zone, zone
+from .window import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Cutter:
         self._fault_kib = fault_kib()
         now = time.time_ns()
         self._opening = Zone(now, now, 0, 0)
+        self._level = 0
+        """Of the function, when it was last seen: KiB."""
         self.gone = False
         """The function's processes have ended."""
 
@@ -38,8 +41,10 @@ class Cutter:
         after = self._look()
         window = self._recorder.close(cut, None, at_rest=True)
         self._recorder.settle(window)
-        if not window.closing:
-            window.last = window.baseline  # a function that has ended leaves its last level
+        if window.closing:
+            self._level = current(window)
+        else:
+            window.last = self._level  # a function that has ended leaves its last level
         self.gone = not window.closing and (self.gone or window.someone_ended)
         looks = [(stat, after.get(pid)) for pid, stat in before.items()]
         opening, self._opening = self._opening, zone(start_ns, end_ns, looks, self._fault_kib)

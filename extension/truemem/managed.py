@@ -24,6 +24,7 @@ from .running_clock import RunningClock
 from .segments import RESOLUTION_NS, Segments
 from .telemetry import REPORT, START
 from .waiting import Waiting
+from .window import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Managed:
         self._requests = Requests()
         self._segments = Segments()
         self._cutter = Cutter(table, recorder)
+        self._together = 0
+        """Window.together of the last segment at whose end the function was alive."""
         self._seen_ns = 0
         """What ended up to here lies within segments: epoch ns, as telemetry tells it."""
         now = time.monotonic_ns()
@@ -215,9 +218,19 @@ class Managed:
         made = self._cutter.cut()
         self._segments.add(made)
         self._seen_ns = made.end_ns - RESOLUTION_NS
-        if made.window is not None and made.window.someone_ended:
-            self._requests.killed(self._kills.more())
+        if made.window is not None:
+            self._count_once(made.window)
+            if made.window.someone_ended:
+                self._requests.killed(self._kills.more())
         self._history.high_water_mark = max(self._history.high_water_mark, made.estimate)
+
+    def _count_once(self, window: Window) -> None:
+        """The workers are forks: each has in its RSS what they share."""
+        if window.closing:
+            pid = self._recorder.holder[1] if self._recorder.holder is not None else 0
+            counted_kib = current(window) if len(window.closing) > 1 else 0
+            self._together = self._surroundings.together_kib(pid, counted_kib, self._config.memory_mib * 1024)
+        window.together = self._together
 
     # Lines
 

@@ -6,6 +6,7 @@ import posix
 
 from .cgroup import Level
 from .heap import HeapPages
+from .out_of_memory import AT_LIMIT
 from .processes import KEPT_PROCESSES, SIDECAR, ProcessTable
 from .procfs import Gone
 
@@ -68,10 +69,13 @@ class Surroundings:
                     extensions[name] = extensions.get(name, 0) + rss
         return held, sidecar, extensions
 
-    def together_kib(self, largest: int) -> int:
-        """What everybody holds, with memory that processes share counted once; 0 where nobody knows. A cgroup says so.
-        meminfo leaves out what can be reclaimed, and with it the files that are mapped: those of the `largest` process,
-        a pid, stand for all of them."""
+    def together_kib(self, largest: int, counted_kib: int, limit_kib: int) -> int:
+        """What everybody holds, with memory that processes share counted once; 0 where nobody knows, or where the
+        function's RSS, `counted_kib`, is far enough from the limit with all others'. A cgroup says so. meminfo leaves
+        out what can be reclaimed, and with it the files that are mapped: those of the `largest` process, a pid, stand
+        for all of them."""
+        if not limit_kib or counted_kib + self.held_kib < AT_LIMIT * limit_kib:
+            return 0
         level = self._level.read()
         if level is None:
             return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from . import sampler
 from .flight import Drawn
-from .out_of_memory import AT_LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,17 +50,11 @@ class Ticks:
         self._moved_kib = recorder.sample(late, held=held)
         if now_ns - self._began >= sampler.DENSE_AGE_NS:  # a short invocation's end will say it
             self._surroundings.look()
-        if recorder.last_sample:
-            recorder.window.together = self._together(recorder)
+        if recorder.last_sample and recorder.window.several:
+            pid = recorder.holder[1] if recorder.holder is not None else 0
+            recorder.window.together = self._surroundings.together_kib(pid, recorder.last_sample, self._limit_kib)
         if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent):
             self._publisher.draw(recorder, self._surroundings)
-
-    def _together(self, recorder: Recorder) -> int:
-        """What everybody holds by another count than the sum of RSS, where that is at the limit; else 0."""
-        counted = recorder.last_sample + self._surroundings.held_kib
-        if not recorder.window.several or not self._limit_kib or counted < AT_LIMIT * self._limit_kib:
-            return 0
-        return self._surroundings.together_kib(recorder.holder[1] if recorder.holder is not None else 0)
 
     def plan(self, done_ns: int, cost_ns: int, held: bool) -> None:
         """The tick is done, and has used `cost_ns` of CPU time."""

@@ -39,6 +39,9 @@ LEAD_US = {"curl": 300}
 COUNT = {"curl": 100, "own-traffic-same": 60, "late-work": 60}
 """and seldom at all; those that mislead need a hold to do it."""
 
+STARVED = 3
+"""A sidecar that gets too little CPU may look too seldom to be misled: so many environments have to be."""
+
 NOT_WATCHED = "the runtime's connections are not watched any more: "
 
 
@@ -218,9 +221,12 @@ def test_where_that_is_missed_nothing_is_wrong(name: str) -> None:
 
 @pytest.mark.parametrize("name", MISLEADING)
 def test_a_client_that_misleads_is_not_believed_any_more(name: str) -> None:
-    run = Run(name)
-    assert_answers_are_untouched(name, run)
-    assert_truthful(run)
+    for _ in range(STARVED):
+        run = Run(name)
+        assert_answers_are_untouched(name, run)
+        assert_truthful(run)
+        if NOT_WATCHED in run.log:
+            break
     assert NOT_WATCHED in run.log
     assert not any(judged.held_until_rest for judged in run.judged[-5:])
 

@@ -89,9 +89,13 @@ def test_an_hour_of_frost_costs_no_record_and_no_figure(clocks: Clocks, hold: st
 
     assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
     assert [record.invocation for record in records] == [1, 2, 3, 4, 5]
-    for record, mib in zip(records[:-1], sizes, strict=False):  # of the last, the processes are gone before it closes
+    resting = min(record.CurrentRSS for record in records[:-1])
+    # Of the last, the processes are gone before it closes.
+    for record, following, mib in zip(records[:-1], records[1:], sizes, strict=False):
         assert record.method == "vmhwm", record
-        assert record.PeakRSS - record.CurrentRSS == pytest.approx(mib, abs=2)
+        assert record.peakLower - 2 <= resting + mib <= record.peakUpper + 2
+        if following.baselineRSS is not None:  # else the next one may have begun when this one was read
+            assert record.PeakRSS - record.CurrentRSS == pytest.approx(mib, abs=2)
         assert record.closedBy == ("runtime-done" if hold == "always" else "next-invoke")
     for record in records:
         assert not record.reportMissing

@@ -168,6 +168,25 @@ def test_a_runtime_that_is_killed_leaves_the_end_of_its_curve(meeting: str) -> N
         assert record.peakUpper is None or record.peakUpper >= 30
 
 
+def test_a_crash_of_workers_that_share_a_model_is_no_want_of_memory(meeting: str) -> None:
+    """Each of them has it in its RSS, and the environment once."""
+    model = Path(meeting) / "model"
+    with model.open("wb") as file:
+        file.truncate(900 << 20)
+    events: list[dict[str, Any]] = [{"mib": 30, "ms": 500, "meet": meeting, "of": 2} for _ in range(2)]
+    events[1]["do"] = "die"
+    with managed(environment={"MODEL": str(model)}) as environment:
+        warm_up(environment)
+        made = attempt_all(environment, events)
+        wait_for_lines(environment, 1 + 2)
+        records = records_by_id(environment)
+    for invocation in made:
+        record = records[invocation.request_id]
+        assert record.lastSamples[-1][1] > LIMIT_MIB
+        assert 900 < record.ending["level"] < 0.9 * LIMIT_MIB
+        assert (record.status, record.OutOfMemory, record.outOfMemory) == ("error", None, None)
+
+
 def test_registered_for_shutdown_only_and_told_so_by_the_platform_if_need_be(tmp_path: Path) -> None:
     """An environment that does not say what it is refuses INVOKE all the same."""
     unaware = tmp_path / SIDECAR.name

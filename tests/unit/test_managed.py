@@ -27,6 +27,7 @@ from truemem.procfs import Procfs
 from truemem.recorder import Recorder
 from truemem.segments import RESOLUTION_NS, Segment
 from truemem.surroundings import Surroundings
+from truemem.window import current
 
 PATIENCE_S = 30
 
@@ -253,6 +254,20 @@ def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
         running.api.shut_down()
     (line,) = lines(capfd)
     assert line.get("outOfMemory", {}).get("signals") == signals
+
+
+def test_a_function_that_has_ended_leaves_its_last_level_until_shutdown_comes() -> None:
+    running = Running(None)
+    cutter, table = running.sidecar._cutter, running.sidecar._table
+    alive = cutter.cut().window
+    assert alive is not None
+    table.processes.clear()  # type: ignore[attr-defined]
+    for _ in range(3):
+        window = cutter.cut().window
+        assert window is not None
+        assert not window.closing
+        assert current(window) == current(alive) > 0
+    running.api.close()
 
 
 def test_what_cannot_be_understood_is_counted(capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.cgroup import EnvironmentLevel
+from truemem.cgroup import EnvironmentLevel, Level
 from truemem.config import Config
 from truemem.history import History
 from truemem.journal import Journal
 from truemem.out_of_memory import Ending, ending_of, signals
-from truemem.procfs import Status
+from truemem.procfs import Procfs, Status
 from truemem.publisher import Publisher
 from truemem.record import InvocationRecord, metrics, properties
 from truemem.surroundings import Surroundings
@@ -108,10 +108,17 @@ def test_the_level_of_several_processes_is_the_environments(source: str, used: i
 
     files = [Part(pid=pid, files=Part(status=lambda: Status(0, 0, 0, 40 * 1024, 0, 1))) for pid in (8, 9)]
     table = Part(function=lambda: files)
-    level = Part(source=source, read=lambda: EnvironmentLevel(source, 300 * 1024, None))
-    assert Surroundings(table, level, {}).together_kib(9) == used * 1024  # type: ignore[arg-type]
-    nobody_knows = Part(source=source, read=lambda: None)
-    assert Surroundings(table, nobody_knows, {}).together_kib(9) == 0  # type: ignore[arg-type]
+    levels = [EnvironmentLevel(source, 300 * 1024, None), None]
+    level = Part(source=source, read=lambda: levels.pop(0))
+    surroundings = Surroundings(table, level, {})  # type: ignore[arg-type]
+    assert surroundings.together_kib(9, counted_kib=LIMIT * 1024, limit_kib=LIMIT * 1024) == used * 1024
+    assert surroundings.together_kib(9, counted_kib=LIMIT * 1024, limit_kib=LIMIT * 1024) == 0
+
+
+@pytest.mark.parametrize(("share", "limit_mib"), [(0.9, LIMIT), (9, 0)])
+def test_it_is_not_asked_far_from_the_limit_nor_without_one(share: float, limit_mib: int) -> None:
+    surroundings = Surroundings(None, Level(Procfs()), {})  # type: ignore[arg-type]
+    assert surroundings.together_kib(9, round(share * LIMIT * 1024), limit_mib * 1024) == 0
 
 
 def printed(publisher: Publisher, capfd: pytest.CaptureFixture[str], *records: InvocationRecord) -> list[Any]:

@@ -2,7 +2,9 @@
 
 Event: {"mib": N, "ms": hold time}, and where requests are to meet {"meet": folder, "of": how many}. Answer, in KiB:
 {"own": RSS of this worker at its peak, "all": RSS of all workers and of their parent while all of those that met
-held what they had touched, "pid": which worker}. {"do": "die"} then kills the runtime: the parent and this worker.
+held what they had touched, "pid": which worker}. {"do": "die"} then kills the runtime: the parent and all workers.
+
+MODEL: a file that each worker maps and reads, like a model.
 """
 
 from __future__ import annotations
@@ -18,17 +20,27 @@ MIB = 1 << 20
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 PATIENCE_S = 30
 
+if "MODEL" in os.environ:
+    with Path(os.environ["MODEL"]).open("rb") as file:
+        model = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    sum(model[::4096])
+
 
 def rss(pid: int | str) -> int:
     """Resident set, KiB."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_KIB
 
 
+def workers() -> list[int]:
+    """The others, this one last."""
+    parent = os.getppid()
+    children = map(int, Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
+    return sorted(children, key=lambda pid: pid == os.getpid())
+
+
 def family() -> int:
     """The parent and all of its workers, KiB."""
-    parent = os.getppid()
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return rss(parent) + sum(rss(pid) for pid in children)
+    return rss(os.getppid()) + sum(map(rss, workers()))
 
 
 def meet(folder: Path, of: int) -> None:
@@ -53,8 +65,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, int]:
     truth = {"own": rss("self"), "all": family(), "pid": os.getpid()}
     time.sleep(event.get("ms", 0) / 1000)
     if event.get("do") == "die":
-        os.kill(os.getppid(), signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
+        for pid in (os.getppid(), *workers()):
+            os.kill(pid, signal.SIGKILL)
     if "meet" in event:
         meet(Path(event["meet"], "down"), event["of"])
     block.close()
