@@ -225,7 +225,7 @@ class Managed:
         self._history.high_water_mark = max(self._history.high_water_mark, made.estimate)
 
     def _count_once(self, window: Window) -> None:
-        """The workers are forks: each has in its RSS what they share."""
+        """What workers share, a mapped model, each of them has in its RSS."""
         if window.closing:
             pid = self._recorder.holder[1] if self._recorder.holder is not None else 0
             counted_kib = current(window) if len(window.closing) > 1 else 0

@@ -179,7 +179,8 @@ class InvocationRecord:
     def decide(self, rested: bool) -> None:
         """Was it a rest at which the window was closed? Else what came `after` may belong to it as well."""
         if self.after is not None and self.window is not None and not rested:
-            rest, self.closed_by, self.ending, self.kernel_kills = self.after
+            rest, self.closed_by, self.ending, kills = self.after
+            self.kernel_kills += kills
             after = peak(rest)
             if self.peak is not None:
                 self.peak = extended(self.peak, after)

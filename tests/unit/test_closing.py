@@ -567,6 +567,19 @@ def test_one_that_was_not_over_has_died_and_is_told_with_all_that_is_known(scene
     assert line["lastSamples"][-1][1] == 77
 
 
+@pytest.mark.parametrize(("closed_by", "kills"), [("next-invoke", 1), ("shutdown", 2)])
+def test_a_child_that_was_killed_before_what_was_no_rest_is_not_forgotten(
+    scene: Scene, closed_by: str, kills: int
+) -> None:
+    scene.kills.killed = 1
+    scene.recorder.window.someone_ended = True
+    scene.rest()
+    scene.watch.rests = False
+    scene.recorder.window.someone_ended = True
+    scene.event(closed_by=closed_by, died="failure" if closed_by == "shutdown" else "")
+    assert scene.records[0].kernel_kills == kills
+
+
 @pytest.mark.parametrize(("rested", "died"), [(True, False), (False, True)])
 def test_where_nobody_knows_the_platforms_word_tells_whether_it_has_died(rested: bool, died: bool) -> None:
     scene = Scene(Quiet(), reports=True)
