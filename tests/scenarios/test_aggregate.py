@@ -43,7 +43,7 @@ def test_what_has_waited_for_long_enough_is_told_while_a_long_invocation_runs() 
     with Environment(environment={"TRUEMEM_AGGREGATE": "1"}) as environment:
         for _ in range(4):
             environment.invoke()
-        environment.invoke(ms=1500)
+        environment.invoke(ms=4000)
         before = [Record(line) for line in environment.local.extension_stdout(environment.name)]
         environment.invoke()
         environment.records()

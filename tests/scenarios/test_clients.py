@@ -40,7 +40,8 @@ COUNT = {"curl": 100, "own-traffic-same": 60, "late-work": 60}
 """and seldom at all; those that mislead need a hold to do it."""
 
 STARVED = 3
-"""A sidecar that gets too little CPU may look too seldom to be misled: so many environments have to be."""
+"""A sidecar that gets too little CPU may look too seldom to see a client come back, or to be misled by one: in one of
+so many environments it has to."""
 
 NOT_WATCHED = "the runtime's connections are not watched any more: "
 
@@ -202,29 +203,34 @@ def assert_truthful(run: Run) -> None:
     assert [judged for judged in held if judged.record.raced or not judged.exact] == []
 
 
-@pytest.mark.timeout(900)  # aws-lambda-ric is compiled when it is installed, once
-@pytest.mark.parametrize("name", READABLE)
-def test_a_client_is_seen_to_come_back(name: str) -> None:
-    run = Run(name)
-    assert_answers_are_untouched(name, run)
-    assert_truthful(run)
-    assert [judged for judged in run.judged if judged.held_until_rest] != [], run.log
-    assert NOT_WATCHED not in run.log
-
-
-@pytest.mark.parametrize("name", DIFFICULT)
-def test_where_that_is_missed_nothing_is_wrong(name: str) -> None:
-    run = Run(name)
-    assert_answers_are_untouched(name, run)
-    assert_truthful(run)
-
-
-@pytest.mark.parametrize("name", MISLEADING)
-def test_a_client_that_misleads_is_not_believed_any_more(name: str) -> None:
+def runs(name: str) -> Iterator[Run]:
+    """As many as a test wants, none of which may be wrong in anything."""
     for _ in range(STARVED):
         run = Run(name)
         assert_answers_are_untouched(name, run)
         assert_truthful(run)
+        yield run
+
+
+@pytest.mark.timeout(900)  # aws-lambda-ric is compiled when it is installed, once
+@pytest.mark.parametrize("name", READABLE)
+def test_a_client_is_seen_to_come_back(name: str) -> None:
+    for run in runs(name):
+        assert NOT_WATCHED not in run.log
+        held = [judged for judged in run.judged if judged.held_until_rest]
+        if held:
+            break
+    assert held != [], run.log
+
+
+@pytest.mark.parametrize("name", DIFFICULT)
+def test_where_that_is_missed_nothing_is_wrong(name: str) -> None:
+    next(runs(name))
+
+
+@pytest.mark.parametrize("name", MISLEADING)
+def test_a_client_that_misleads_is_not_believed_any_more(name: str) -> None:
+    for run in runs(name):
         if NOT_WATCHED in run.log:
             break
     assert NOT_WATCHED in run.log
