@@ -45,7 +45,8 @@ class History:
         self.drift = Drift()
         """Leak or not. It ends with this process: after a reset the function's processes are new as well."""
         self.went_on = False
-        """Another process of this sidecar has been here before: this one was started by a reset."""
+        """Another process of this sidecar has been here before: a reset started this one. So says its journal, or
+        the platform, if that comes before the first event."""
 
     def identify(self, environment_id: str | None) -> None:
         """The platform names the environment."""

@@ -2,7 +2,8 @@
 
 `platform.report` N, with the mark, comes with invocation N+1 or at shutdown. A record is due when it is
 closed and has its report, or when the next one is closed as well and telemetry has had its chance: it is
-buffered for 25 ms and delivered only while the environment runs, so that several short invocations pass first.
+buffered for 25 ms and delivered only while the environment runs, so that several short invocations pass first,
+and little memory buys little CPU time to deliver and to read it with.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from .record import InvocationRecord
 
 
-CHANCE_MS = 100
-"""Running time after a record's close in which its report arrives, if it does: four times the buffering."""
+CHANCE_MS = 1000
+"""Running time after a record's close in which its report arrives, if it does: forty times the buffering."""
 
 WAITING = 16
 """Closed records that may wait at once."""
@@ -40,6 +41,10 @@ class Ledger:
     def current(self) -> InvocationRecord | None:
         """The invocation whose window is open, or None."""
         return self._waiting[-1] if self._waiting and not self._waiting[-1].closed else None
+
+    def first(self) -> InvocationRecord | None:
+        """The oldest invocation that is still here."""
+        return self._waiting[0] if self._waiting else None
 
     def last(self) -> InvocationRecord | None:
         """The last invocation, if it is still here."""

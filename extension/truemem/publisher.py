@@ -126,9 +126,11 @@ class Publisher:
         if event.text("initializationType") == SNAP_START and event.text("phase") != "invoke":
             return
         self._history.identify(event.text("instanceId"))
-        record = self._ledger.last()
-        if record is not None and event.text("phase") == "invoke":
-            record.suppressed_init = True
+        if event.text("phase") == "invoke":
+            self._history.went_on = True
+            first = self._ledger.first()
+            if first is not None and first.cold_start:  # it has begun already; telemetry may come much later still
+                first.suppressed_init = True
 
     def print_due(self, running_ms: float) -> bool:
         """Print one record that is complete, or has waited long enough (see Ledger.due); False if there is none.

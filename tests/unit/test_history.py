@@ -75,6 +75,36 @@ def test_after_a_reset_a_restored_environment_goes_on() -> None:
     assert not after.restored  # its processes are new: their init is this environment's own
 
 
+AGAIN = told(INIT_START, initializationType="on-demand", phase="invoke")
+
+
+@pytest.mark.parametrize("heard_with", [1, 2, 3])
+def test_an_init_that_was_done_again_is_that_of_the_first_invocation_after_it(heard_with: int) -> None:
+    """However late its telemetry comes. Without a journal nobody else says so."""
+    publisher = hear(History())
+    records = [InvocationRecord(f"r-{number}", number, 0) for number in (1, 2, 3)]
+    records[0].cold_start = True
+    for record in records[:heard_with]:
+        publisher.open(record)
+    publisher.join(AGAIN)
+    assert [record.suppressed_init for record in records] == [True, False, False]
+
+
+def test_an_init_that_was_done_again_is_none_of_those_that_follow() -> None:
+    """Its own invocation is printed, or has its mark from the journal."""
+    publisher = hear(History())
+    record = InvocationRecord("r-4", 4, 0)
+    publisher.open(record)
+    publisher.join(AGAIN)
+    assert not record.suppressed_init
+
+
+def test_an_init_that_was_done_again_may_be_heard_of_before_its_invocation() -> None:
+    history = History()
+    hear(history, AGAIN)
+    assert history.went_on
+
+
 @pytest.mark.parametrize("initialization_type", ["", "on-demand", "provisioned-concurrency"])
 def test_elsewhere_an_environment_is_what_it_was_from_its_init(initialization_type: str) -> None:
     history = History()
