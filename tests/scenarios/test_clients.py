@@ -199,8 +199,10 @@ def assert_truthful(run: Run) -> None:
     assert [judged for judged in run.judged if not judged.within_bounds] == []
     claims = [judged for judged in run.judged if judged.one_process and not judged.record.raced]
     assert [judged for judged in claims if not judged.exact] == []
-    held = [judged for judged in run.judged if judged.held_until_rest and judged.one_process]
-    assert [judged for judged in held if judged.record.raced or not judged.exact] == []
+    opened_at_rest = [False, *(judged.held_until_rest for judged in run.judged)]
+    both = zip(opened_at_rest, run.judged, strict=False)
+    from_rest_to_rest = [judged for opened, judged in both if opened and judged.held_until_rest and judged.one_process]
+    assert [judged for judged in from_rest_to_rest if judged.record.raced or not judged.exact] == []
 
 
 def runs(name: str) -> Iterator[Run]:
