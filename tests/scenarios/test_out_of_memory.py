@@ -117,7 +117,8 @@ def test_a_crash_is_not_even_where_the_mark_is_at_the_size_already(do: str) -> N
     assert first.OutOfMemory == 1
     assert (second.errorType, second.OutOfMemory) == ("Runtime.ExitError", None)
     assert second.lastSamples[-1][1] > 20
-    assert second.highWaterMark == first.highWaterMark  # the environment's history goes on
+    # The environment's history goes on. (Of the first, samples are all that is left: they may have missed its end.)
+    assert second.highWaterMark == max(first.highWaterMark, second.PeakRSS)
 
 
 @pytest.mark.parametrize(("setting", "expected"), [(None, 100), ("300", 300), ("0", 0)])
