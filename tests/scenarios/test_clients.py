@@ -204,7 +204,7 @@ def assert_truthful(run: Run) -> None:
     both = zip(opened_at_rest, run.judged, strict=False)
     from_rest_to_rest = [judged for opened, judged in both if opened and judged.held_until_rest and judged.one_process]
     # A rest that telemetry does not bear out in time leaves an interval; the others have been judged above.
-    assert sum(judged.record.raced for judged in from_rest_to_rest) <= len(from_rest_to_rest) / 10
+    assert sum(bool(judged.record.raced) for judged in from_rest_to_rest) <= len(from_rest_to_rest) / 10
 
 
 def runs(name: str) -> Iterator[Run]:
