@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,10 +40,9 @@ class Starvation:
         for item in items:
             item.add_marker(pytest.mark.flaky(reruns=2, condition=self._starved))
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self) -> Iterator[None]:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
         self._began = time.monotonic()
-        return (yield)
 
     def _starved(self) -> bool:
         """If the test has failed: is it to run again?"""
