@@ -107,9 +107,16 @@ class Closing:
             self._mark(record.init_peak)
         self._publisher.open(record)
 
-    def rest(self, done: Event | None, event_has_come: Callable[[], bool], let_go: Callable[[float], None]) -> bool:
+    def rest(
+        self,
+        done: Event | None,
+        event_has_come: Callable[[], bool],
+        let_go: Callable[[float], None],
+        not_before_ns: int = 0,
+    ) -> bool:
         """Close the window at rest, if it is one; False if not. `done` is the platform's word for it, else the
-        connections are looked at. `let_go` is told how long the runtime has been back, at most, in ms."""
+        connections are looked at. `let_go` is told how long the runtime has been back, at most, in ms. An event that
+        has come came not before `not_before_ns` (epoch ns)."""
         cut = self._recorder.cut()
         # If an event has come meanwhile, the runtime may have been released with it.
         at_rest = not event_has_come()
@@ -124,7 +131,7 @@ class Closing:
             if record is not None:
                 record.provisional = True
                 self._watch.rest()
-        window = self._recorder.close(cut, None, at_rest=at_rest)
+        window = self._recorder.close(cut, None, not_before_ns, at_rest)
         self.close("runtime-done" if done is not None else "idle", window)
         self._at_rest = True
         return True

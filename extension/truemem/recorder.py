@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from .kernel import fault_kib, probe
+from .looks import keep, known_before
 from .procfs import ESRCH, Gone, Procfs, Stat, Status, parse_stat, parse_status
 from .race import STILL_KIB, UNKNOWN_NS, still, undisturbed
 from .window import Window
@@ -22,25 +23,25 @@ if TYPE_CHECKING:
 class _Track:
     """What is kept of one process from reading to reading, within a window. Sizes in KiB."""
 
-    __slots__ = ("child_faults", "earlier", "gap", "look", "looked_ns", "rss", "watermark")
+    __slots__ = ("child_faults", "gap", "looks", "rss", "watermark")
 
     def __init__(self, opening: Stat | None) -> None:
         """`opening` is what was read when the window opened; None for a process that was found later."""
         self.child_faults = opening.child_faults if opening is not None else 0
         """Faults of its ended children, when the window opened."""
-        self.look = opening
-        """What the last close look saw: the race's witness at the next cut, and at the process's end the part of
-        its faults whose effect is known."""
-        self.looked_ns = 0
-        """When that look ended: epoch ns."""
-        self.earlier = opening
-        """What the look before it saw."""
+        self.looks: list[tuple[int, Stat]] = [(0, opening)] if opening is not None else []
+        """What the last close looks saw, and when they ended (epoch ns): the race's witnesses at the next cut."""
         self.rss = opening.rss if opening is not None else 0
         """RSS as last read."""
         self.watermark = 0
         """Highest VmHWM that looks in this window have read, each resetting it."""
         self.gap = 0
         """Upper bound of what came and went between a look's reading and its reset."""
+
+    @property
+    def look(self) -> Stat | None:
+        """The last of the looks: at the process's end the part of its faults whose effect is known."""
+        return self.looks[-1][1] if self.looks else None
 
 
 class Reading:
@@ -96,9 +97,8 @@ class Recorder:
         """Why the watermark cannot be reset here, or "" while it can."""
         self.window = Window(baseline=0, before=0, resets=True)  # the init phase: since exec, as after a reset
         self.last_sample = 0
-        self._tick_ended_ns = 0
-        self._before_tick = (0, 0)
-        """The window's highest and last sample without the last tick."""
+        self._sampled: list[tuple[int, tuple[int, int]]] = []
+        """The window's highest and last sample, as they were when (epoch ns)."""
         self.holder: tuple[str, int, int] | None = None
         """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.lost = 0
@@ -132,8 +132,7 @@ class Recorder:
             self._end(process)
         # What was still going on when the event arrived is no witness of what was before it.
         since_ns = UNKNOWN_NS if at_rest else not_before_ns if arrived_ns is None else arrived_ns
-        if self._tick_ended_ns >= since_ns:
-            closed.sampled, closed.last = self._before_tick
+        closed.sampled, closed.last = known_before(self._sampled, since_ns) or (0, 0)
         raced = False
         lost = reaped = rss = watermark = 0
         tracks: dict[int, _Track] = {}
@@ -146,7 +145,7 @@ class Recorder:
                 self._end(process)
                 continue
             track = self._track(process)
-            overtaken = track.looked_ns >= since_ns
+            overtaken = bool(track.looks) and track.looks[-1][0] >= since_ns
             whole = max(status.hwm, track.watermark)
             watermark += max(whole, track.gap) if overtaken else status.hwm
             closed.unseen += max(0, track.gap - whole)
@@ -157,8 +156,7 @@ class Recorder:
             reaped += before.child_faults - track.child_faults
             lost += (after.faults - before.faults) * self._fault_kib
             elapsed_ns = reading.at_ns - arrived_ns if arrived_ns is not None else UNKNOWN_NS
-            look = track.earlier if overtaken else track.look
-            raced |= not (at_rest or undisturbed(look, before, after, elapsed_ns))
+            raced |= not (at_rest or undisturbed(known_before(track.looks, since_ns), before, after, elapsed_ns))
             tracks[process.pid] = fresh = _Track(after)
             fresh.watermark = status.rss
         closed.several |= len(closed.closing) > 1 or reaped > 0
@@ -175,7 +173,7 @@ class Recorder:
         if arrived_ns is not None:
             self.window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
         self._tracks, self._ended_faults = tracks, 0
-        self._before_tick = (0, 0)
+        self._sampled = []
         self.last_sample = rss
         return closed
 
@@ -190,6 +188,7 @@ class Recorder:
                 self._end(reading.process)
                 continue
             self._keep(self._track(reading.process), status, before, after, reset=True)
+        self._note()
 
     def settle(self, closed: Window) -> None:
         """After the function has been let go: look for processes that the cut could not know."""
@@ -219,6 +218,7 @@ class Recorder:
         self.window.before = max(self.window.before, closed.before)
         self.window.baseline = closed.baseline
         self.window.sampled = closed.sampled
+        self._note()
 
     def find(self) -> None:
         """Look for the function's processes now."""
@@ -235,7 +235,6 @@ class Recorder:
         process is killed: then the watermark is read too, and reset, so that a lost race can hide no more
         than what comes after. Not while the invocation is `held`: the window will be closed at rest.
         """
-        self._before_tick = (self.window.sampled, self.window.last)
         if self._table.changed():
             self.find()
         processes = self._table.function()
@@ -262,10 +261,16 @@ class Recorder:
         self.last_sample = total
         self.window.sampled = max(self.window.sampled, total)
         self.window.last = total or self.window.last  # a function that has ended leaves its last level
-        self._tick_ended_ns = time.time_ns()
+        ended_ns = self._note()
         if total:
-            self.window.flight.see(self._tick_ended_ns, total)
+            self.window.flight.see(ended_ns, total)
         return moved
+
+    def _note(self) -> int:
+        """Until now the window's samples are these; epoch ns."""
+        now_ns = time.time_ns()
+        keep(self._sampled, now_ns, (self.window.sampled, self.window.last))
+        return now_ns
 
     def _look_closely(self, process: Process, track: _Track, reset: bool) -> None:
         """Watermark and faults: 20 µs more. Raises Gone."""
@@ -278,7 +283,7 @@ class Recorder:
 
     def _keep(self, track: _Track, status: Status, before: Stat, after: Stat, reset: bool) -> None:
         """A watermark that was read, and perhaps reset, while the window is open."""
-        track.earlier, track.look, track.looked_ns = track.look, after, time.time_ns()
+        keep(track.looks, time.time_ns(), after)
         track.rss = after.rss
         track.watermark = max(track.watermark, status.hwm)
         if reset and after.faults > before.faults:

@@ -157,7 +157,7 @@ class Sidecar:
                 self._api.send_next()
         except ApiError as error:
             if cut is not None:
-                self._recorder.rejoin(self._recorder.close(cut, None))
+                self._recorder.rejoin(self._recorder.close(cut, None, self._looked_ns))
             self._recover(error)
             return
         try:
@@ -311,7 +311,7 @@ class Sidecar:
             self._let_go()
 
     def _rest(self, done: telemetry.Event | None) -> None:
-        self._due |= self._closing.rest(done, self._waiting.event_has_come, self._end_hold)
+        self._due |= self._closing.rest(done, self._waiting.event_has_come, self._end_hold, self._looked_ns)
 
     def _end_hold(self, back_for_ms: float) -> None:
         """The runtime has come back."""

@@ -29,7 +29,7 @@ from truemem.running_clock import RunningClock
 from truemem.telemetry import REPORT, RUNTIME_DONE, Event
 from truemem.window import KERNEL_SLACK_KIB
 
-from tests.unit.test_race import START_KIB, US, Clock, Table, World, changes
+from tests.unit.test_race import START_KIB, TURNS, US, Clock, Table, World, changes
 
 MIB = 1024
 SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}
@@ -133,8 +133,8 @@ class Scene:
             self.closing.begin(self.records[-1], closed if len(self.records) == 1 else None)
         self.print_due()
 
-    def rest(self, done: Event | None = None) -> bool:
-        closed = self.closing.rest(done, lambda: self.event_has_come, self.let_go.append)
+    def rest(self, done: Event | None = None, looked_ns: int = 0) -> bool:
+        closed = self.closing.rest(done, lambda: self.event_has_come, self.let_go.append, looked_ns)
         self.print_due()
         return closed
 
@@ -478,6 +478,13 @@ def test_whatever_is_taken_for_a_rest_the_bounds_hold(
         after = data.draw(st.sampled_from([AWAKE_NS, ASLEEP_NS, 20 * ASLEEP_NS])) + 1
         world.begin(made, arrived + after, arrived + ASLEEP_NS + 1)
         world.now_ns = arrived
+        scene.event_has_come = True
+        for act in data.draw(st.sampled_from([*TURNS, ("done",)])):
+            if act == "tick":
+                scene.recorder.sample(late=data.draw(st.booleans()))
+            elif scene.publisher.current() is not None:
+                scene.rest(done() if act == "done" else None, looked)
+        scene.event_has_come = False
         scene.watch.rests = data.draw(at_the_event(early))
         scene.event(arrived if timestamps else None, looked)
         if data.draw(st.booleans()):  # the platform's word on the one before
