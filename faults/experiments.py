@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from faults import calls, injected, journal_paths, kills, lifecycle, oom, soak, standard_output
+from faults import calls, injected, journal_paths, kills, lifecycle, oom, soak, stalls, standard_output
 from faults.result import Row
 from faults.subject import Subject
 
@@ -42,6 +42,7 @@ def experiments(subject: Subject, *, quick: bool = False) -> list[Experiment]:
         _lifecycle(subject, quick),
         _paths(subject),
         _streams(subject, quick),
+        _stalls(subject, quick),
     ]
 
 
@@ -105,4 +106,11 @@ def _streams(subject: Subject, quick: bool) -> Experiment:
     steps = [_one(standard_output.gone, subject, title, some) for title in standard_output.GONE]
     return Experiment(
         "stdout", [*steps, _one(standard_output.blocked, subject, many)], some * len(standard_output.GONE) + many
+    )
+
+
+def _stalls(subject: Subject, quick: bool) -> Experiment:
+    count = 60 if quick else 800
+    return Experiment(
+        "stalls", [_one(stalls.stalls, subject, mode, count) for mode in stalls.MODES], count * len(stalls.MODES)
     )

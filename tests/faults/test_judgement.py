@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from faults import stalls
 from faults.calls import OF_A_JOURNAL_THAT_IS_THERE, under
 from faults.environment import Environment, tally
 from faults.kills import UNNOTED, UNREAD, Count, kills
 from faults.lifecycle import row
 from faults.oom import incomplete
 from faults.subject import chosen, faulty, source
+from tests.scenarios.workload import Judgement
 
 COMPLETE = {
     "OutOfMemory": 1,
@@ -101,3 +104,24 @@ def test_a_sidecar_that_ends_is_found(tmp_path: Any) -> None:
     ending.write_text("#!/bin/sh\nexit 1\n")
     ending.chmod(0o755)
     assert under(replace(source(), path=ending), "none").broken == "the sidecar has ended"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({}, False),
+        ({"PeakRSS": 31.0, "peakLower": 31.0, "peakUpper": 31.0}, True),
+        ({"PeakRSS": 29.0, "raced": True, "peakUpper": 31.0, "peakLower": 29.0}, False),
+        ({"PeakRSS": 29.0, "raced": True, "peakUpper": 29.4, "peakLower": 29.0}, True),
+    ],
+)
+def test_what_is_claimed_and_not_so_is_found(change: dict[str, Any], found: bool) -> None:
+    exact = {"PeakRSS": 30.0, "peakLower": 30.0, "peakUpper": 30.0, "method": "vmhwm", "raced": None}
+    record: Any = SimpleNamespace(baselineRSS=None, **{**exact, **change})
+    judged = Judgement(record, {"truth": 30 * 1024}, 128)
+    assert bool(stalls.row("stalls", 7, True, [judged], 0).broken) is found
+
+
+@pytest.mark.parametrize(("stopped", "complete", "failed"), [(0, True, 0), (7, False, 0), (7, True, 1)])
+def test_stalls_that_were_none_or_took_something_away_are_found(stopped: int, complete: bool, failed: int) -> None:
+    assert stalls.row("stalls", stopped, complete, [], failed).broken != []

@@ -61,11 +61,7 @@ def truthful(judgements: list[Judgement]) -> None:
 @pytest.mark.timeout(300)
 def test_what_is_held_is_exact() -> None:
     with Environment(memory_mib=LIMIT_MIB, extension_lead_us=0, environment=HOLDING) as environment:
-        answers = []
-        for number, event in enumerate(events(160)):
-            answers.append(
-                environment.invoke(**({**event, "ms": (20, 40, 60)[number % 3]} if event["do"] != "spike" else event))
-            )
+        answers = [environment.invoke(**event) for event in events(160, longer=True)]
         records = environment.records()
     judgements = [Judgement(record, answer, LIMIT_MIB) for record, answer in zip(records, answers, strict=True)]
     truthful(judgements)

@@ -1,0 +1,101 @@
+"""The CPU is taken away: the sidecar, and the function, stand still for moments, each by itself and at random.
+
+Whoever shares a CPU is kept from running between any two system calls. What a record claims has to be so nevertheless.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from faults.result import Row, counted
+from faults.subject import Subject
+from tests.scenarios.environment import SLACK_MIB, Environment
+from tests.scenarios.workload import Judgement, events
+
+LIMIT_MIB = 1769
+MODES: dict[str, tuple[str, Mapping[str, str]]] = {
+    "off": ("the sidecar and the function are stopped for moments", {}),
+    "auto": ("the same, `TRUEMEM_HOLD=auto`", {"TRUEMEM_HOLD": "auto", "TRUEMEM_HOLD_BUDGET": "20"}),
+}
+"""Title, and the sidecar's variables."""
+
+RUNS_MS = 10
+STANDS_MS = 4
+"""So long on average. As long as what a race is about: a function takes a MiB in less than a ms."""
+
+
+class Stops:
+    """Stops one process again and again until it is told not to."""
+
+    def __init__(self, pid: int, seed: int) -> None:
+        self.count = 0
+        self._pid = pid
+        self._chance = random.Random(seed)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._stop_and_go)
+        self._thread.start()
+
+    def end(self) -> int:
+        """It goes on for good; how often it was stopped."""
+        self._over.set()
+        self._thread.join()
+        return self.count
+
+    def _stop_and_go(self) -> None:
+        with suppress(ProcessLookupError):
+            while not self._over.wait(self._chance.expovariate(1000 / RUNS_MS)):
+                os.kill(self._pid, signal.SIGSTOP)
+                self._over.wait(self._chance.expovariate(1000 / STANDS_MS))
+                os.kill(self._pid, signal.SIGCONT)
+                self.count += 1
+
+
+def stalls(subject: Subject, mode: str, count: int, advance: Callable[[], None], seed: int = 6) -> Row:
+    """`count` invocations of known size, one after the other in one environment; all that is said of them, judged."""
+    title, variables = MODES[mode]
+    with Environment(sidecar=subject.path, memory_mib=LIMIT_MIB, extension_lead_us=0, environment=variables) as made:
+        made.invoke()
+        pids = made.local.processes()
+        stops = [Stops(pids[name], seed + len(name)) for name in ("runtime", f"extension:{made.name}")]
+        try:
+            for event in events(count, seed, longer=mode != "off"):
+                made.attempt(**event)
+                advance()
+        finally:
+            stopped = sum(each.end() for each in stops)
+        records = made.records()[1:]
+    served = made.invocations[1:]
+    complete = [record.requestId for record in records] == [invocation.request_id for invocation in served]
+    pairs = zip(records, served, strict=False)
+    judged = [
+        Judgement(record, json.loads(invocation.raw), LIMIT_MIB)
+        for record, invocation in pairs
+        if invocation.function_error is None
+    ]
+    return row(title, stopped, complete, judged, len(served) - len(judged))
+
+
+def row(title: str, stopped: int, complete: bool, judged: Sequence[Judgement], failed: int) -> Row:
+    """What came of it: a line for each invocation, and what is not called raced, exact."""
+    wrong = [
+        each for each in judged if not each.within_bounds or (each.claims_exactness and abs(each.error) > SLACK_MIB)
+    ]
+    raced = sum(bool(each.record.raced) for each in judged)
+    return Row(
+        title,
+        f"{counted(len(judged), 'invocation')}, {counted(stopped, 'stop')}",
+        counted(failed, "error") if failed else "nothing",
+        f"nothing; {raced:,} `raced`, nothing else inexact" if complete and not wrong else "see below",
+        [
+            *([] if stopped else [f"{title}: nobody was stopped"]),
+            *([] if complete else [f"{title}: not one line for each invocation"]),
+            *([f"{title}: {counted(failed, 'error')} of the function"] if failed else []),
+            *(f"{title}: {each}" for each in wrong),
+        ],
+    )
