@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from .processes import ProcessTable
     from .procfs import Stat
     from .recorder import Recorder
+    from .window import Window
+
+DYING_NS = 500_000_000
+"""Workers of an environment that dies end one after the other. After one has ended, the others are no picture of what
+the function held, for so long."""
 
 
 class Cutter:
@@ -25,8 +30,15 @@ class Cutter:
         self._fault_kib = fault_kib()
         now = time.time_ns()
         self._opening = Zone(now, now, 0, 0)
-        self._level = 0
-        """Of the function, when it was last seen: KiB."""
+        self.whole: Window | None = None
+        """The last window that was closed with nobody of the function having ended just before; no older than DYING_NS
+        when the function was last seen."""
+        self.whole_ns = 0
+        """When that was: epoch ns."""
+        self.holder: tuple[str, int, int] | None = None
+        """Who held most then, as in Recorder."""
+        self._ended_ns = -DYING_NS
+        """When a process was last seen to have ended."""
         self.gone = False
         """The function's processes have ended."""
 
@@ -41,14 +53,21 @@ class Cutter:
         after = self._look()
         window = self._recorder.close(cut, None, at_rest=True)
         self._recorder.settle(window)
-        if window.closing:
-            self._level = current(window)
-        else:
-            window.last = self._level  # a function that has ended leaves its last level
+        self._keep(window, end_ns)
+        if not window.closing and self.whole is not None:
+            window.last = current(self.whole)  # a function that has ended leaves its last level
         self.gone = not window.closing and (self.gone or window.someone_ended)
         looks = [(stat, after.get(pid)) for pid, stat in before.items()]
         opening, self._opening = self._opening, zone(start_ns, end_ns, looks, self._fault_kib)
         return Segment(opening, window, self._opening)
+
+    def _keep(self, window: Window, now_ns: int) -> None:
+        if window.someone_ended:
+            self._ended_ns = now_ns
+        dying = now_ns - self._ended_ns < DYING_NS
+        # Some functions end processes all the time.
+        if window.closing and not (dying and 0 <= now_ns - self.whole_ns < DYING_NS):
+            self.whole, self.whole_ns, self.holder = window, now_ns, self._recorder.holder
 
     def _look(self) -> dict[int, Stat]:
         """Level and page faults of each process."""

@@ -284,13 +284,13 @@ class Managed:
             return
         self._complete(request)
         record.done_ns = request.end_ns
-        if record.window is not None:
-            record.window.flight.samples = self._segments.curve()
+        whole = self._cutter.whole
+        if record.window is not None and whole is not None:
+            whole.flight.samples = self._segments.curve(self._cutter.whole_ns)
+            record.window.flight = whole.flight
             self._surroundings.describe(record)
-            held_kib = self._surroundings.held_kib
-            record.ending = ending_of(
-                "failure", record.window, held_kib, self._recorder.holder, self._surroundings.extensions
-            )
+            held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
+            record.ending = ending_of("failure", whole, held_kib, self._cutter.holder, extensions)
 
     def _lost(self) -> int:
         return self._inbox.refused() + self._table.errors + self._recorder.lost + self._requests.lost

@@ -156,9 +156,9 @@ class Segments:
         lower = max((made.lower for made in ended), default=0)
         return Peak(estimate, lower, 0, SAMPLED, raced=False) if estimate else None
 
-    def curve(self) -> list[tuple[int, int]]:
-        """(epoch ns, KiB) of the youngest, oldest first."""
-        return [(made.cut_ns, made.level) for made in self._widths[0] if made.level]
+    def curve(self, until_ns: int) -> list[tuple[int, int]]:
+        """(epoch ns, KiB) of the youngest up to then, oldest first."""
+        return [(made.cut_ns, made.level) for made in self._widths[0] if made.level and made.cut_ns <= until_ns]
 
     def _back_to(self, time_ns: int) -> Iterator[Segment]:
         """The youngest first, back to the one that holds `time_ns`."""

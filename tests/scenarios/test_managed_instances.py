@@ -169,8 +169,8 @@ def crashed(meeting: str, **settings: Any) -> list[Record]:
 def test_a_runtime_that_is_killed_leaves_the_end_of_its_curve(meeting: str) -> None:
     for record in crashed(meeting):
         assert record.status == "error"
-        assert record.ending["level"] > 15  # a cut may fall between two deaths,
-        assert max(level for _, level in record.lastSamples) > 60  # and those before it do not
+        assert record.ending["level"] > 60  # both workers', also where a cut has fallen between their deaths
+        assert record.lastSamples[-1][1] > 60
         assert record.sharedBy == 2
         assert record.peakUpper is None or record.peakUpper >= 30
 
@@ -182,7 +182,7 @@ def test_a_crash_of_workers_that_share_a_model_is_no_want_of_memory(meeting: str
         file.truncate(800 << 20)
     for record in crashed(meeting, environment={"MODEL": str(model)}):
         assert max(level for _, level in record.lastSamples) > LIMIT_MIB
-        assert 15 < record.ending["level"] < 0.9 * LIMIT_MIB
+        assert 800 < record.ending["level"] < 0.9 * LIMIT_MIB
         assert (record.status, record.OutOfMemory, record.outOfMemory) == ("error", None, None)
 
 

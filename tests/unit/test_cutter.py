@@ -1,0 +1,108 @@
+"""What the function held before its processes ended, one after the other: real processes, a clock of our own."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from truemem import cutter as cutter_module
+from truemem.cutter import DYING_NS, Cutter
+from truemem.processes import FUNCTION, Process
+from truemem.procfs import Procfs
+from truemem.recorder import Recorder
+from truemem.window import current
+
+STEP_NS = 10_000_000
+
+
+class Function:
+    """Processes that hold some MiB each, and wait. To the recorder, the table of them."""
+
+    def __init__(self) -> None:
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._known: list[Process] = []
+
+    def grow(self) -> int:
+        """By a process; its pid."""
+        child = subprocess.Popen(
+            [sys.executable, "-ISc", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert child.stdout is not None
+        child.stdout.readline()
+        self._children[child.pid] = child
+        self._known.append(Process(child.pid, 1, 1, FUNCTION, Procfs().process(child.pid)))
+        return child.pid
+
+    def end(self, pid: int) -> None:
+        self._children.pop(pid).communicate(b"\n")
+
+    def end_all(self) -> None:
+        for pid in list(self._children):
+            self.end(pid)
+
+    def function(self) -> list[Process]:
+        return list(self._known)
+
+    def forget(self, process: Process) -> None:
+        self._known.remove(process)
+
+    def changed(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def function() -> Iterator[Function]:
+    made = Function()
+    yield made
+    made.end_all()
+
+
+@pytest.fixture
+def cutter(function: Any, monkeypatch: pytest.MonkeyPatch) -> Cutter:
+    """Of that function. Each look at the clock takes STEP_NS."""
+    clock = itertools.count(time.time_ns(), STEP_NS)
+    monkeypatch.setattr(cutter_module, "time", SimpleNamespace(time_ns=lambda: next(clock)))
+    return Cutter(function, Recorder(function, Procfs()))
+
+
+def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(function: Function, cutter: Cutter) -> None:
+    workers = [function.grow() for _ in range(2)]
+    both = cutter.cut().window
+    assert both is not None
+    function.end(workers[0])
+    for _ in range(2):
+        one = cutter.cut().window
+        assert one is not None
+        assert (len(one.closing), cutter.whole) == (1, both)
+    function.end(workers[1])
+    none = cutter.cut().window
+    assert none is not None
+    assert (none.closing, cutter.whole, current(none)) == ([], both, current(both))
+    assert cutter.holder is not None
+    assert cutter.holder[1] in workers
+
+
+def test_who_lives_on_is_the_picture_again(function: Function, cutter: Cutter) -> None:
+    worker, _ = function.grow(), function.grow()
+    both = cutter.cut().window
+    function.end(worker)
+    ended = cutter.cut()
+    assert cutter.whole is both
+    while (made := cutter.cut()).end_ns - ended.end_ns < DYING_NS:
+        pass
+    assert cutter.whole is made.window
+
+
+def test_where_processes_end_all_the_time_the_picture_is_no_older_than_that(function: Function, cutter: Cutter) -> None:
+    function.grow()
+    for _ in range(DYING_NS // STEP_NS):
+        worker = function.grow()
+        cutter.cut()
+        function.end(worker)
+        assert cutter.cut().end_ns - cutter.whole_ns < DYING_NS
