@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from faults.result import Row, counted
 from faults.subject import Subject
-from tests.scenarios.environment import SLACK_MIB, Environment
+from tests.scenarios.environment import Environment
 from tests.scenarios.workload import Judgement, events
 
 LIMIT_MIB = 1769
@@ -83,9 +83,7 @@ def stalls(subject: Subject, mode: str, count: int, advance: Callable[[], None],
 
 def row(title: str, stopped: int, complete: bool, judged: Sequence[Judgement], failed: int) -> Row:
     """What came of it: a line for each invocation, and what is not called raced, exact."""
-    wrong = [
-        each for each in judged if not each.within_bounds or (each.claims_exactness and abs(each.error) > SLACK_MIB)
-    ]
+    wrong = [each for each in judged if not each.honest]
     raced = sum(bool(each.record.raced) for each in judged)
     return Row(
         title,

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.local import Function
 
-from tests.scenarios.environment import FUNCTIONS, SLACK_MIB, Environment, Record
+from tests.scenarios.environment import FUNCTIONS, Environment, Record
 from tests.scenarios.test_survival import faulty
 from tests.scenarios.workload import Judgement, events
 
@@ -53,9 +53,7 @@ def held(judgements: list[Judgement]) -> list[Record]:
 
 
 def truthful(judgements: list[Judgement]) -> None:
-    assert [judgement for judgement in judgements if not judgement.within_bounds] == []
-    claims = [judgement for judgement in judgements if judgement.claims_exactness]
-    assert [judgement for judgement in claims if abs(judgement.error) > SLACK_MIB] == []
+    assert [judgement for judgement in judgements if not judgement.honest] == []
 
 
 @pytest.mark.timeout(300)

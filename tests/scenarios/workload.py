@@ -57,5 +57,10 @@ class Judgement:
         """The promise: within half a MiB, of the peak and, where the baseline is known, of the growth over it."""
         return bool(max(abs(self.error), abs(self.growth_error or 0)) <= SLACK_MIB)
 
+    @property
+    def honest(self) -> bool:
+        """The truth lies within the bounds, and a peak that claims to be exact is."""
+        return self.within_bounds and (not self.claims_exactness or abs(self.error) <= SLACK_MIB)
+
     def __repr__(self) -> str:
         return f"truth {self.truth:.2f}, error {self.error:+.2f}, growth error {self.growth_error}: {self.record}"
