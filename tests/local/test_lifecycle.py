@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from datetime import datetime
@@ -339,6 +340,14 @@ def test_stop_waits_for_the_invocation_that_runs(start: Start) -> None:
     local.stop()
     assert [report.request_id for report in local.reports] == [answer.request_id]
     assert local.reports[0].status == "success"
+
+
+def test_a_runtime_that_waits_twice_is_left_without_a_word(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    local = start(HERE / "functions" / "asks_twice")
+    assert local.invoke({"a": 1}).payload == {"a": 1}
+    local.stop()
+    gc.collect()  # asyncio tells of a task that was forgotten when that goes
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_an_invocation_after_the_stop_is_refused() -> None:
