@@ -112,7 +112,7 @@ class Closing:
         done: Event | None,
         event_has_come: Callable[[], bool],
         let_go: Callable[[float], None],
-        not_before_ns: int = 0,
+        not_before_ns: int,
     ) -> bool:
         """Close the window at rest, if it is one; False if not. `done` is the platform's word for it, else the
         connections are looked at. `let_go` is told how long the runtime has been back, at most, in ms. An event that

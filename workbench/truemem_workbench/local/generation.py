@@ -27,6 +27,9 @@ class Runtime:
     def __init__(self) -> None:
         self.state = RuntimeState.STARTED
         self.parked: Parked | None = None
+        """The last `next`: the one that gets the event."""
+        self.waiting: set[Parked] = set()
+        """Every `next` that has no answer: a runtime of several threads has one for each."""
         self.current: Pending | None = None
         self.init_error: tuple[str, bytes] | None = None
         """Error type and body that the runtime posted to init/error."""
@@ -122,7 +125,7 @@ class Generation:
     def give_up(self) -> None:
         """Let go of every pending `next`, end telemetry, close the pipes."""
         parked = [extension.parked for extension in self.registry.all()]
-        for waiting in [*parked, self.runtime.parked]:
+        for waiting in [*parked, self.runtime.parked, *self.runtime.waiting]:
             if waiting is not None:
                 waiting.give_up()
         self.relay.close()

@@ -57,8 +57,12 @@ class RuntimeApi:
         if runtime.state is RuntimeState.RUNNING and runtime.current is not None:
             return web.Response(body=runtime.current.payload, headers=runtime.current.runtime_headers())
         parked = runtime.parked = Parked(request)
+        runtime.waiting.add(parked)
         generation.notify()
-        return await parked.answered()
+        try:
+            return await parked.answered()
+        finally:
+            runtime.waiting.discard(parked)
 
     async def response(self, request: web.Request) -> web.Response:
         runtime = self._runtime

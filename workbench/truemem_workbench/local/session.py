@@ -26,9 +26,6 @@ from .variables import function_arn
 
 T = TypeVar("T")
 
-ENDING_S = 1.0
-"""What has not ended by then is left to itself."""
-
 
 @dataclass(frozen=True)
 class Invocation:
@@ -103,7 +100,6 @@ class LocalLambda:
 
     def _end_thread(self) -> None:
         self._stopped = True
-        self._call(_end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -208,12 +204,3 @@ class LocalLambda:
     def environment_dir(self) -> Path:
         """The private working folder (its `tmp` is the processes' TMPDIR), removed on stop."""
         return self._server.folder
-
-
-async def _end_tasks() -> None:
-    """What still waits, such as a second `next` of the runtime, ends with the loop, and without a word."""
-    waiting = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in waiting:
-        task.cancel()
-    if waiting:
-        await asyncio.wait(waiting, timeout=ENDING_S)
