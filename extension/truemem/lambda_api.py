@@ -23,8 +23,12 @@ TELEMETRY_SCHEMA = "2022-12-13"
 MANAGED_SCHEMA = "2025-01-29"
 """The only one that Managed Instances take."""
 
-# All three are set: AWS's pages contradict each other about the defaults. 25 ms is the least allowed.
-BUFFERING = '{"maxItems":1000,"maxBytes":262144,"timeoutMs":25}'
+BUFFERING = '{"maxItems":1000,"maxBytes":262144,"timeoutMs":%d}'
+"""All three are set: AWS's pages contradict each other about the defaults."""
+TIMEOUT_MS = 25
+"""The least allowed."""
+MANAGED_TIMEOUT_MS = 250
+"""On Managed Instances AWS's emulator stands still for good if a delivery is not answered when the next one is due."""
 
 PIECE = 4096
 """Received at once, in bytes. The C library maps and unmaps each large buffer: 20 µs before `next` is asked for."""
@@ -93,12 +97,13 @@ class LambdaApi:
         self._extension = f"Lambda-Extension-Identifier: {identifier.decode('latin-1')}\r\n"
         self._next = self._request("GET", EXTENSION_PATH + "event/next", "", self._extension)
 
-    def subscribe(self, port: int, path: str, schema: str = TELEMETRY_SCHEMA) -> None:
-        """Ask for `platform` telemetry at our listener on `port`, at `path`. Raises ApiError, also for 202
-        (unsupported)."""
+    def subscribe(self, port: int, path: str, schema: str = TELEMETRY_SCHEMA, timeout_ms: int = TIMEOUT_MS) -> None:
+        """Ask for `platform` telemetry at our listener on `port`, at `path`, `timeout_ms` after the first event of a
+        batch at the latest. Raises ApiError, also for 202 (unsupported)."""
         destination = f'{{"protocol":"HTTP","URI":"http://sandbox.localdomain:{port}{path}"}}'
+        buffering = BUFFERING % timeout_ms
         body = (
-            f'{{"schemaVersion":"{schema}","types":["platform"],"buffering":{BUFFERING},"destination":{destination}}}'
+            f'{{"schemaVersion":"{schema}","types":["platform"],"buffering":{buffering},"destination":{destination}}}'
         )
         self._send("PUT", TELEMETRY_PATH, body, self._extension)
         self._expect(200, "telemetry", at_once=True)

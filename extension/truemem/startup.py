@@ -11,7 +11,7 @@ from .config import Config
 from .emf import VALUES
 from .history import History
 from .journal import SLOTS, Journal, path_in
-from .lambda_api import MANAGED_SCHEMA, TELEMETRY_SCHEMA, ApiError, LambdaApi
+from .lambda_api import MANAGED_SCHEMA, MANAGED_TIMEOUT_MS, TELEMETRY_SCHEMA, TIMEOUT_MS, ApiError, LambdaApi
 from .listener import Listener
 from .log import log, set_level
 from .oom_kills import OomKills
@@ -31,7 +31,7 @@ def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool) -
     set_level(config.log_level)
     for problem in config.problems:
         log("warn", problem)
-    listener, unsubscribed = _subscribe(api, MANAGED_SCHEMA if managed else TELEMETRY_SCHEMA)
+    listener, unsubscribed = _subscribe(api, managed)
     proc = Procfs()
     oom_score = OomScore(proc, config.oom_score_adj)
     table = ProcessTable(proc, address, folder or "/opt/extensions", oom_score)
@@ -71,14 +71,15 @@ def _history(journal: Journal, proc: Procfs) -> History:
     return history
 
 
-def _subscribe(api: LambdaApi, schema: str) -> tuple[Listener | None, str]:
+def _subscribe(api: LambdaApi, managed: bool) -> tuple[Listener | None, str]:
     """A listener that telemetry is delivered to, or None and the reason why there is none."""
     try:
         listener = Listener()
     except OSError as error:
         return None, f"no port to listen on: {error.strerror}"
     try:
-        api.subscribe(listener.port, listener.path, schema)
+        wanted = (MANAGED_SCHEMA, MANAGED_TIMEOUT_MS) if managed else (TELEMETRY_SCHEMA, TIMEOUT_MS)
+        api.subscribe(listener.port, listener.path, *wanted)
     except ApiError as error:
         return None, "not supported here" if error.status == 202 else str(error)
     return listener, ""

@@ -134,6 +134,13 @@ def test_an_error_has_status_and_body() -> None:
     assert b'"URI":"http://sandbox.localdomain:4242/secret"' in script.requests[1]
 
 
+def test_how_long_telemetry_is_buffered_is_asked_for() -> None:
+    with server(REGISTERED, SUBSCRIBED) as script:
+        registered(script).subscribe(4242, "/secret", lambda_api.MANAGED_SCHEMA, lambda_api.MANAGED_TIMEOUT_MS)
+    assert b'"schemaVersion":"2025-01-29"' in script.requests[1]
+    assert b'"timeoutMs":250}' in script.requests[1]
+
+
 def test_a_connection_lost_while_waiting_is_made_anew() -> None:
     with server(REGISTERED, None, INVOKE) as script:
         api = registered(script)
