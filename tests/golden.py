@@ -1,4 +1,4 @@
-"""Captured trees (`proc_trees.txt`), unpacked into a folder for the readers to be rooted at."""
+"""Captured trees (`proc_trees.txt`), unpacked into a folder for the readers to be rooted at; `exe`, `fd/N` as links."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ def unpack(name: str, into: Path) -> Path:
         target = into / path.strip()
         target.parent.mkdir(parents=True, exist_ok=True)
         content = content.rstrip("\n")
+        if target.name == "exe" or target.parent.name == "fd":
+            target.symlink_to(content)
+            continue
         text = content.replace("\\0", "\0") if target.name in ("environ", "cmdline") else content + "\n" * bool(content)
         target.write_text(text)
     return into

@@ -25,12 +25,13 @@ def main(path: str) -> None:
     api = LambdaApi(address)
     measuring = _enabled()
     managed = posix.environ.get(b"AWS_LAMBDA_INITIALIZATION_TYPE") == b"lambda-managed-instances"
+    loadavg = _loadavg()
     managed = _registered(api, name, measuring, managed)
     if measuring:
         try:
             from .startup import start
 
-            start(api, address, folder, name, managed)
+            start(api, address, folder, name, managed, loadavg)
             return
         except Exception as error:  # a bug of ours must not become the function's
             _say(f"stopped measuring: {error!r}")
@@ -43,6 +44,20 @@ def _say(text: str) -> None:
         posix.write(2, f"truemem ERROR {text}\n".encode("utf-8", "replace"))
     except OSError:
         pass
+
+
+def _loadavg() -> bytes:
+    """Its last word is the pid given out last. Before we register there is no runtime: its pid comes after this one."""
+    try:
+        descriptor = posix.open("/proc/loadavg", posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return posix.read(descriptor, 128)
+    except OSError:
+        return b""
+    finally:
+        posix.close(descriptor)
 
 
 def _enabled() -> bool:

@@ -1,4 +1,4 @@
-"""The one line that says, at the first invocation, what the environment allows."""
+"""The one line that says, at the first invocation, what the environment allows; one more if there is no function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def notice(
     *,
     method: str,
     telemetry: str,
-    hold: str,
+    hold: str = "",
     problems: str = "",
 ) -> None:
     """Log it. `method` is the one there is if watermarks can be reset; `problems` a line more, if any."""
@@ -29,9 +29,11 @@ def notice(
     log(
         "info",
         f"method={method} function processes={len(table.function())} environment={surroundings.source} "
-        f"telemetry={telemetry} hold={hold} limit={config.memory_mib or 'unknown'} MiB"
+        f"telemetry={telemetry}{' hold=' * bool(hold)}{hold} limit={config.memory_mib or 'unknown'} MiB"
         + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else ""),
     )
+    if not table.function():
+        log("warn", f"no process of the function is found, so nothing is measured: {table.looked_for()}")
     for problem in problems, table.oom_score_refused():
         if problem:
             log("info", problem)

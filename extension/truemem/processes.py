@@ -1,7 +1,16 @@
 """Who is who in the environment: the function's processes, this sidecar, and each other extension.
 
-The runtime is known by what only its environment has (developer guide, "Extensions API": variables that
-extensions do not get), its children by descent, an extension by its executable's folder; never by name.
+By the first of these that tells:
+1. The platform's own processes (pid 1, what has started us, and all above it) are none of them, and never touched.
+2. What a process of the function, or of an extension, has started belongs to it.
+3. An extension runs a program or a script of the extensions folder. What has the same parent and API as we have and was
+   there before we registered is one as well, wherever its program lies: the runtime is started later than that.
+4. The runtime is what the wrapper names, and what is connected to our proxy.
+5. The runtime has the same API address, and variables that Lambda gives to no extension. LAMBDA_TASK_ROOT is not among
+   them: base images set it for all.
+6. Where none of these is found: what has the same parent as we have, and the same API. This is a guess.
+7. At last, a runtime with another API address, if it is an extension's proxy that answers there.
+Never by name.
 """
 
 from __future__ import annotations
@@ -9,7 +18,7 @@ from __future__ import annotations
 import posix
 import time
 
-from .procfs import Gone, ProcessFiles, Procfs
+from .procfs import Gone, ProcessFiles, Procfs, Stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,16 +26,19 @@ if TYPE_CHECKING:
 
 FUNCTION = "function"
 SIDECAR = "truemem"
+EXTENSION = "extension:"
 OTHER = ""
+GUESS = "function?"
+OTHER_API = "function, of another API address"
 
-MARKERS = (b"_HANDLER=", b"LAMBDA_TASK_ROOT=", b"AWS_EXECUTION_ENV=")
-"""Variables of the runtime which no external extension is given."""
+HINTS = (b"_HANDLER=", b"AWS_EXECUTION_ENV=")
+"""Variables of the runtime that Lambda gives to no extension (developer guide, "Extensions API")."""
 
 KEPT_PROCESSES = 64
 """Processes whose descriptors stay open: 4 each, of the 1,024 that an environment has."""
 
 YOUNG_SECONDS = 2
-"""A process may exec: one that is nobody's is looked at again while it is younger than this,"""
+"""A process may exec: one that is unrelated is looked at again while it is younger than this,"""
 AGAIN_SECONDS = 0.01
 """but not more often than this. (The function's own children are known by descent, at once.)"""
 
@@ -44,14 +56,16 @@ _TICKS = posix.sysconf("SC_CLK_TCK")
 class Process:
     """One process of the environment; (pid, start time) is its identity."""
 
-    __slots__ = ("files", "owner", "parent", "pid", "start_time")
+    __slots__ = ("files", "guessed", "owner", "parent", "pid", "start_time")
 
     def __init__(self, pid: int, start_time: int, parent: int, owner: str, files: ProcessFiles) -> None:
         self.pid = pid
         self.start_time = start_time
         self.parent = parent
         self.owner = owner
-        """FUNCTION, SIDECAR, or `extension:` and the base name of the extension's file."""
+        """FUNCTION, SIDECAR, or EXTENSION and the base name of the extension's file."""
+        self.guessed = False
+        """It is the function's only as long as no better one is found."""
         self.files = files
 
 
@@ -64,26 +78,37 @@ class ProcessTable:
         api_address: str,
         extensions_folder: str = "/opt/extensions",
         oom_score: OomScore | None = None,
+        last_pid: int = 0,
+        own_pid: int = 0,
     ) -> None:
         """`api_address` is our AWS_LAMBDA_RUNTIME_API: the function's processes have the same. `oom_score` is
-        raised for each of those that is found."""
+        raised for each of those that is found. `last_pid` is the pid given out last before we asked to be registered
+        (Procfs.last_pid): the runtime's comes after it. 0: not known. `own_pid`: ours, unless a test says another."""
         self._proc = proc
         self._oom_score = oom_score
         self.api_address = api_address
+        self.proxy_address = ""
+        """Where our own proxy listens, if it does: the function's processes may have this address as well."""
         self._extensions = extensions_folder.rstrip("/")
-        self._self = posix.getpid()
+        self._self = own_pid or posix.getpid()
+        self._before = last_pid
         self._known: dict[int, Process] = {}
-        self._nobody: set[int] = {1}
-        """Processes that are none of ours: pid 1, a developer's other programs."""
+        self._unrelated: set[int] = set()
+        """A developer's other programs."""
         self._young: set[int] = set()
-        """Nobody's yet, but young enough to exec into somebody."""
-        self._elsewhere: dict[int, tuple[int, int]] = {}
-        """(start time, parent) of runtimes that talk to another address: behind a proxy of another
-        extension, or in another environment on the same machine."""
+        """Unrelated as of now, but young enough to exec into one of ours."""
+        self._other_api: dict[int, tuple[Stat, str, bool]] = {}
+        """What may be runtimes that talk to another address, behind an extension's proxy, or in another environment
+        on the same machine: its stat, the address, and whether it has a runtime's variables."""
         self._last_pid = -2
         self._scanned_at = 0.0
         self.errors = 0
         """Processes whose files could not be read although they live."""
+        self._starter = 0
+        """What has started us starts the runtime as well: pid 1, or the emulator. 0: not known."""
+        self._platform = {1}
+        """Never the function's: pid 1, and every process above us."""
+        self._look_up()
 
     def function(self) -> list[Process]:
         """The function's processes: the runtime first, for it is the one that races us."""
@@ -96,6 +121,17 @@ class ProcessTable:
     def oom_score_refused(self) -> str:
         """Why oom_score_adj cannot be raised here, or ""."""
         return self._oom_score.refused if self._oom_score is not None else ""
+
+    def looked_for(self) -> str:
+        """What a process of the function would be known by here, and what there is instead: for the log."""
+        extensions = sum(process.owner.startswith(EXTENSION) for process in self._known.values())
+        starter = f", or that pid {self._starter}, which has started us, starts after us" if self._starter else ""
+        return (
+            "looked for a process that the wrapper /opt/truemem/exact names, that has our AWS_LAMBDA_RUNTIME_API with "
+            f"_HANDLER or AWS_EXECUTION_ENV{starter}; found {extensions} of other extensions, "
+            f"{len(self._other_api)} with another AWS_LAMBDA_RUNTIME_API, {len(self._unrelated)} unrelated, "
+            f"{self.errors} that cannot be read"
+        )
 
     def forget(self, process: Process) -> None:
         """The process has ended."""
@@ -120,26 +156,71 @@ class ProcessTable:
             present = {pid for pid in made if self._proc.leads(pid)} | young
         else:
             present = set(self._proc.pids())
-            # A pid that is gone from one scan to the next may come back as somebody else's.
-            self._nobody &= present | {1}
-            self._elsewhere = {pid: facts for pid, facts in self._elsewhere.items() if pid in present}
-        for pid in sorted(present - self._nobody - self._known.keys() - self._elsewhere.keys()):
+            # A pid that is gone from one scan to the next may come back as another process's.
+            self._unrelated &= present
+            self._other_api = {pid: facts for pid, facts in self._other_api.items() if pid in present}
+        for pid in sorted(present - self._platform - self._unrelated - self._known.keys() - self._other_api.keys()):
             try:
                 self._classify(pid)
             except Gone as gone:
                 self.errors += gone.errno != 0
 
+    def adopt_runtime(self, pid: int) -> bool:
+        """The wrapper has named its process, or that process is connected to our proxy: it is the runtime. False where
+        it cannot be: an extension, the platform's, or gone by now."""
+        try:
+            self.scan()  # the shell of an entrypoint, above it
+        except OSError:
+            pass
+        process = self._known.get(pid)
+        if process is None:
+            if pid in self._platform or pid <= 0:
+                return False
+            try:
+                stat = self._proc.process(pid, keep=False).stat()
+            except Gone:
+                return False
+            self._unrelated.discard(pid)
+            self._young.discard(pid)
+            self._other_api.pop(pid, None)
+            process = self._add(pid, stat, FUNCTION)
+        if process.owner != FUNCTION:
+            return False
+        self._confirm(process)
+        return True
+
+    def adopt_client(self, client_port: int, server_port: int) -> bool:
+        """A connection of this machine from `client_port` to our proxy at `server_port`: the process that has opened
+        it is the runtime (see adopt_runtime). An extension that is a proxy itself is not. Milliseconds."""
+        ends = {
+            inode for local, remote, inode in self._proc.connections() if (local, remote) == (client_port, server_port)
+        }
+        return self.adopt_runtime(self._holder_of(ends))
+
+    def is_settled(self) -> bool:
+        """Is there a function, and no guess any more?"""
+        return any(not process.guessed for process in self.function())
+
     def adopt_elsewhere(self) -> bool:
-        """Take runtimes that talk to another address for the function's, if there is no other: a proxy. Those of
-        another cgroup are another environment's."""
-        if self.function() or not self._elsewhere:
+        """An event has come, so there is a runtime. If it is not settled which, look at everything once more, and take
+        those that talk to another address, if it is an extension of ours that answers there, or none that we can see
+        (those of another cgroup are another environment's); else the guess. True if that is any."""
+        if self.is_settled():
+            return False
+        self._unrelated.clear()
+        self._last_pid = -2
+        try:
+            self.scan()
+        except OSError:
             return False
         group = self._group(self._self)
-        for pid, (start, parent) in self._elsewhere.items():
-            if self._group(pid) != group:
-                continue
-            self._add(pid, start, parent, FUNCTION)
-        self._elsewhere.clear()
+        for pid, (stat, address, is_hinted) in sorted(self._other_api.items(), key=lambda item: not item[1][2]):
+            wanted = is_hinted or not self.function()
+            if wanted and self._group(pid) == group and self._is_proxy(address, is_hinted):
+                del self._other_api[pid]
+                self._confirm(self._add(pid, stat, FUNCTION))
+        for process in self.function():
+            process.guessed = False
         return bool(self.function())
 
     def runtime_address(self) -> str:
@@ -152,6 +233,23 @@ class ProcessTable:
                 continue
         return self.api_address
 
+    def _look_up(self) -> None:
+        """Find the processes above us. A script that is an extension and starts us is not the platform's."""
+        pid = self._parent(self._self)
+        while pid > 1 and self._extension(pid):
+            pid = self._parent(pid)
+        self._starter = pid
+        while pid > 1 and pid not in self._platform:
+            self._platform.add(pid)
+            pid = self._parent(pid)
+
+    def _parent(self, pid: int) -> int:
+        """0 if it cannot be told."""
+        try:
+            return self._proc.process(pid, keep=False).stat().parent
+        except Gone:
+            return 0
+
     def _group(self, pid: int) -> bytes:
         """The process's cgroups (cgroups(7)); nothing where that cannot be told."""
         try:
@@ -161,47 +259,119 @@ class ProcessTable:
 
     def _classify(self, pid: int) -> None:
         stat = self._proc.process(pid, keep=False).stat()
-        owner = self._owner(pid, stat.parent)
-        if owner == FUNCTION + "?":
-            self._elsewhere[pid] = (stat.start_time, stat.parent)
-        elif owner:
-            self._add(pid, stat.start_time, stat.parent, owner)
-        elif time.clock_gettime(_CLOCK_BOOTTIME) - stat.start_time / _TICKS > YOUNG_SECONDS:
-            self._nobody.add(pid)
-        else:
+        owner = self._owner(pid, stat)
+        if owner == GUESS and all(process.guessed for process in self.function()):
+            self._add(pid, stat, FUNCTION).guessed = True
+        elif owner not in (OTHER, GUESS, OTHER_API):
+            process = self._add(pid, stat, owner)
+            if owner == FUNCTION:
+                self._confirm(process)
+        elif owner != OTHER_API and time.clock_gettime(_CLOCK_BOOTTIME) - stat.start_time / _TICKS > YOUNG_SECONDS:
+            self._unrelated.add(pid)
+        elif owner != OTHER_API:
             self._young.add(pid)
 
-    def _owner(self, pid: int, parent: int) -> str:
+    def _owner(self, pid: int, stat: Stat) -> str:
         if pid == self._self:
             return SIDECAR
-        by_descent = self._known.get(parent)
+        by_descent = self._known.get(stat.parent)
         if by_descent is not None and by_descent.owner != SIDECAR:
-            return by_descent.owner
+            return GUESS if by_descent.guessed else by_descent.owner
+        name = self._extension(pid)
+        if name:
+            return EXTENSION + name
         try:
             variables = b"\0" + self._proc.text(f"{pid}/environ")
         except Gone:
             return OTHER
-        if any(b"\0" + marker in variables for marker in MARKERS):
-            return FUNCTION if _address(variables) == self.api_address else FUNCTION + "?"
-        name = self._extension(pid)
-        return "extension:" + name if name else OTHER
+        address = _address(variables)
+        is_sibling = stat.parent == self._starter > 0
+        if is_sibling and pid <= self._before:
+            return EXTENSION + stat.name if address == self.api_address else OTHER
+        is_hinted = any(b"\0" + hint in variables for hint in HINTS)
+        if address in (self.api_address, self.proxy_address) and address:
+            return FUNCTION if is_hinted else GUESS if is_sibling else OTHER
+        if address and (is_hinted or is_sibling):
+            self._other_api[pid] = stat, address, is_hinted
+            return OTHER_API
+        return GUESS if is_sibling and not address and self._is_connected(pid) else OTHER
 
     def _extension(self, pid: int) -> str:
         """Base name of the extension that the process runs: as its program, or as the script of one."""
-        words = self._proc.text(f"{pid}/cmdline", 4096).split(b"\0")[:3]
+        try:
+            words = self._proc.text(f"{pid}/cmdline", 4096).split(b"\0")[:3]
+        except Gone:
+            words = []
         for path in (self._proc.executable(pid), *(word.decode("utf-8", "surrogateescape") for word in words)):
             folder, _, name = path.rpartition("/")
             if 0 < len(name) <= NAME_MAX and folder == self._extensions:
                 return name
         return ""
 
-    def _add(self, pid: int, start_time: int, parent: int, owner: str) -> None:
+    def _is_connected(self, pid: int) -> bool:
+        """Does it talk to the Runtime API? For one whose variables do not say."""
+        try:
+            own = self._proc.sockets(pid)
+        except Gone:
+            return False
+        port = _port(self.api_address)
+        return bool(own) and any(remote == port and inode in own for _, remote, inode in self._proc.connections())
+
+    def _is_proxy(self, address: str, is_hinted: bool) -> bool:
+        """Is it an extension of this environment that answers at `address`? Where that cannot be seen, a runtime's
+        variables must do."""
+        port = _port(address)
+        server = self._holder_of(
+            {inode for local, remote, inode in self._proc.connections() if (local, remote) == (port, 0)}
+        )
+        return server in self._known if server else is_hinted
+
+    def _holder_of(self, inodes: set[int]) -> int:
+        """The process that has one of these sockets open, ours first; 0 if none can be seen that has."""
+        try:
+            pids = sorted(self._proc.pids(), key=lambda pid: pid not in self._known) if inodes else []
+        except OSError:
+            return 0
+        for pid in pids:
+            try:
+                if inodes & self._proc.sockets(pid):
+                    return pid
+            except Gone:
+                continue
+        return 0
+
+    def _root(self, process: Process) -> Process:
+        """The topmost process of the function that it descends from."""
+        while True:
+            above = self._known.get(process.parent)
+            if above is None or above.owner != FUNCTION or above.start_time > process.start_time or above is process:
+                return process  # (a parent that is younger has the pid of one that has ended)
+            process = above
+
+    def _confirm(self, process: Process) -> None:
+        """It is the function's for certain, and all of its tree: other guesses were wrong."""
+        guesses = [guess for guess in self.function() if guess.guessed]
+        roots = [self._root(guess) for guess in guesses]
+        root = self._root(process)
+        for guess, its_root in zip(guesses, roots, strict=True):
+            guess.guessed = False
+            if its_root is not root:
+                self.forget(guess)
+                self._unrelated.add(guess.pid)
+
+    def _add(self, pid: int, stat: Stat, owner: str) -> Process:
         files = self._proc.process(pid, keep=len(self._known) < KEPT_PROCESSES)
         # What is a child of one of them has inherited it.
-        if owner == FUNCTION and self._oom_score is not None and parent not in self._known:
+        if owner == FUNCTION and self._oom_score is not None and stat.parent not in self._known:
             self._oom_score.raise_for(pid)
-        self._known[pid] = Process(pid, start_time, parent, owner, files)
+        self._known[pid] = process = Process(pid, stat.start_time, stat.parent, owner, files)
+        return process
 
 
 def _address(variables: bytes) -> str:
     return variables.partition(b"\0" + _ADDRESS)[2].partition(b"\0")[0].decode("latin-1")
+
+
+def _port(address: str) -> int:
+    port = address.rpartition(":")[2]
+    return int(port) if port.isdecimal() and len(port) <= 5 else -1

@@ -17,16 +17,16 @@ from .log import log, set_level
 from .oom_kills import OomKills
 from .oom_score import OomScore
 from .processes import ProcessTable
-from .procfs import Gone, Procfs
+from .procfs import Gone, Procfs, parse_last_pid
 from .recorder import Recorder
 from .runtime_watch import RuntimeWatch
 from .sidecar import Sidecar
 from .surroundings import Surroundings
 
 
-def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool) -> None:
+def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool, loadavg: bytes = b"") -> None:
     """Registered already, as the file `name` of `folder`: subscribe, look around, and serve until SHUTDOWN.
-    `managed` says that this is on Managed Instances."""
+    `managed` says that this is on Managed Instances, `loadavg` is from before that."""
     config = Config(posix.environ)
     set_level(config.log_level)
     for problem in config.problems:
@@ -34,7 +34,7 @@ def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool) -
     listener, unsubscribed = _subscribe(api, managed)
     proc = Procfs()
     oom_score = OomScore(proc, config.oom_score_adj)
-    table = ProcessTable(proc, address, folder or "/opt/extensions", oom_score)
+    table = ProcessTable(proc, address, folder or "/opt/extensions", oom_score, parse_last_pid(loadavg))
     recorder = Recorder(table, proc, config.memory_mib * 1024)
     level = Level(proc)
     if managed:

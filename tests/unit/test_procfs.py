@@ -20,6 +20,7 @@ from truemem.procfs import (
     parse_stat,
     parse_statm,
     parse_status,
+    parse_tcp,
 )
 
 from tests.golden import unpack
@@ -115,6 +116,36 @@ def test_a_process_that_has_ended_has_no_sockets(tmp_path: Path) -> None:
     with pytest.raises(Gone) as gone:
         Procfs(str(tmp_path)).sockets(12)
     assert gone.value.errno == 0
+
+
+def test_connections_have_both_ports_and_an_inode(tmp_path: Path) -> None:
+    proc = Procfs(str(unpack("no-variables", tmp_path)))
+    assert proc.connections() == [
+        (9001, 0, 500),
+        (40000, 9001, 501),
+        (9001, 40000, 502),
+        (40002, 443, 503),
+        (40001, 9001, 504),
+    ]
+    assert Procfs(str(tmp_path / "nothing")).connections() == []
+
+
+def test_every_connection_of_this_machine_is_seen_however_many_pages_they_take() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
+        port = server.getsockname()[1]
+        clients = [socket.create_connection(server.getsockname()) for _ in range(100)]
+        expected = {(client.getsockname()[1], port, os.fstat(client.fileno()).st_ino) for client in clients}
+        rows = set(Procfs().connections())
+        for client in clients:
+            client.close()
+    assert expected <= rows
+    assert (port, 0, 0) not in rows
+
+
+@given(st.binary(max_size=400) | st.text("0123456789ABCDEF: \n", max_size=400).map(str.encode))
+def test_any_list_of_connections_is_one(text: bytes) -> None:
+    for local, remote, inode in parse_tcp(text):
+        assert isinstance(local + remote + inode, int)
 
 
 def test_a_process_read_without_keeping_is_the_same(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Who is who, whatever the variables say: with real extensions and a real runtime."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from truemem_workbench.local import Function
+
+from tests.scenarios.environment import FUNCTIONS, Environment
+
+EXTENSIONS = FUNCTIONS.with_name("extensions")
+HELD_MIB = 56
+
+EVERYWHERE = {
+    "LAMBDA_TASK_ROOT": "/var/task",
+    "AWS_EXECUTION_ENV": "AWS_Lambda_python3.13",
+    "ELSEWHERE": str(EXTENSIONS / "plain.py"),
+    "HOLDS": str(HELD_MIB),
+    "NAME": "elsewhere",
+}
+"""Base images, and who builds one, set variables for every process."""
+
+
+def test_an_extension_that_has_become_a_program_elsewhere_is_not_the_function() -> None:
+    with Environment(extensions=[EXTENSIONS / "elsewhere"], memory_mib=512, environment=EVERYWHERE) as environment:
+        for _ in range(2):
+            environment.invoke(mib=5)
+        scores = {
+            name: int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+            for name, pid in environment.local.processes().items()
+        }
+        records = environment.records()
+    for record in records:
+        assert record.processes in (1, None)  # of the last, nothing is left to count
+        assert record.CurrentRSS < HELD_MIB
+        assert record.PeakRSS < HELD_MIB
+    (held,) = records[0].holders["extensions"].values()
+    assert held > 2 * HELD_MIB  # with its child
+    assert scores["extension:elsewhere"] < scores["runtime"]
+
+
+BOOTSTRAP = """#!/bin/sh
+cd /
+"{python}" -IS "{program}" "$AWS_LAMBDA_RUNTIME_API"
+"""
+PROGRAM = """import http.client, sys, time
+api = http.client.HTTPConnection(sys.argv[1])
+held = b"x" * (8 << 20)
+while True:
+    api.request("GET", "/2018-06-01/runtime/invocation/next")
+    event = api.getresponse()
+    event.read()
+    time.sleep(0.05)
+    more = b"x" * (20 << 20)
+    del more
+    request = event.headers["Lambda-Runtime-Aws-Request-Id"]
+    api.request("POST", f"/2018-06-01/runtime/invocation/{request}/response", b"{}")
+    api.getresponse().read()
+"""
+
+
+@pytest.mark.parametrize("kind", ["under a shell", "without any variable"])
+def test_a_runtime_that_no_variable_tells_of(kind: str, tmp_path: Path) -> None:
+    bootstrap, program = tmp_path / "bootstrap", tmp_path / "program.py"
+    text = BOOTSTRAP.format(python=sys.executable, program=program)
+    if kind == "without any variable":
+        text = text.replace('"' + sys.executable, 'exec env -i "' + sys.executable)
+    else:
+        text = text.replace('"' + sys.executable, 'env -u _HANDLER -u AWS_EXECUTION_ENV "' + sys.executable)
+    bootstrap.write_text(text)
+    bootstrap.chmod(0o755)
+    program.write_text(PROGRAM)
+    tmp_path.chmod(0o755)
+    with Environment(Function.from_bootstrap(bootstrap)) as environment:
+        for _ in range(2):
+            environment.attempt()
+        record, last = environment.records()
+    assert record.processes == (1 if kind == "without any variable" else 2)
+    assert 28 < record.PeakRSS < 60, record.line
+    assert last.baselineRSS is None or last.baselineRSS > 10
+    assert "no process of the function" not in environment.log()
