@@ -23,27 +23,31 @@ DRAWN_URGENT = 1 / 64
 """or by this where the limit is near."""
 UNLIMITED_KIB = 256 * 1024
 """In place of a limit that is not known."""
+DRAWN_NS = 1_000_000_000
+"""It is drawn anew after this time in any case: that it has not moved since is worth knowing as well."""
 
 
 class Drawn:
     """When is the curve of the invocation that runs to be written down? First at its first sample."""
 
-    __slots__ = ("_level", "_limit")
+    __slots__ = ("_at_ns", "_level", "_limit")
 
     def __init__(self, limit_kib: int) -> None:
         self._limit = limit_kib or UNLIMITED_KIB
         self._level = -1
+        self._at_ns = 0
 
     def begin(self) -> None:
         """An invocation begins."""
         self._level = -1
 
-    def due(self, level_kib: int, urgent: bool) -> bool:
-        """`urgent`: may the invocation be about to die?"""
+    def due(self, level_kib: int, urgent: bool, at_ns: int = 0) -> bool:
+        """`urgent`: may the invocation be about to die? `at_ns`: now, monotonic."""
         moved = abs(level_kib - self._level)
-        if self._level >= 0 and moved < self._limit * (DRAWN_URGENT if urgent else DRAWN):
+        is_old = at_ns - self._at_ns >= DRAWN_NS
+        if self._level >= 0 and not is_old and moved < self._limit * (DRAWN_URGENT if urgent else DRAWN):
             return False
-        self._level = level_kib
+        self._level, self._at_ns = level_kib, at_ns
         return True
 
 
@@ -56,7 +60,9 @@ class Flight:
         self.samples: list[tuple[int, int]] = []
 
     def see(self, at_ns: int, level_kib: int) -> None:
-        """One sample more."""
+        """One sample more. A level of 0 was not read."""
+        if level_kib <= 0:
+            return
         self.samples.append((at_ns, level_kib))
         if len(self.samples) > 2 * KEPT:
             del self.samples[1:KEPT:2]
@@ -66,18 +72,25 @@ class Flight:
         return self.samples[-1][0] if self.samples else 0
 
     def tail(self, since_ns: int, end_ns: int) -> list[list[float]]:
-        """At most SHOWN pairs of (ms before `end_ns`, MiB), oldest first; none from before `since_ns` but for the last
-        one, if there was none since."""
-        told = [(max(0, end_ns - at_ns), level) for at_ns, level in reversed(self.samples) if at_ns >= since_ns]
-        told = told or [(max(0, end_ns - at_ns), level) for at_ns, level in self.samples[-1:]]
+        """The samples of `thinned` as pairs of (ms before `end_ns`, MiB)."""
+        return [
+            [round(max(0, end_ns - at_ns) / 1e6, 1), round(level / 1024, 2)]
+            for at_ns, level in self.thinned(since_ns, end_ns)
+        ]
+
+    def thinned(self, since_ns: int, end_ns: int) -> list[tuple[int, int]]:
+        """At most SHOWN of the samples, oldest first, and the more of them the closer to `end_ns`; none from before
+        `since_ns` but for the last one, if there was none since."""
+        told = [sample for sample in reversed(self.samples) if sample[0] >= since_ns] or self.samples[-1:]
+        agos = [max(0, end_ns - at_ns) for at_ns, _ in told]
         step = 0.0
         if len(told) > SHOWN:  # the last ones all, then ever fewer, back to the first
-            step = (told[-1][0] / max(1, told[LAST - 1][0])) ** (1 / (SHOWN - LAST))
-        shown: list[list[float]] = []
+            step = (agos[-1] / max(1, agos[LAST - 1])) ** (1 / (SHOWN - LAST))
+        shown: list[tuple[int, int]] = []
         wanted_ns = 0.0
-        for ago_ns, level in told:
+        for ago_ns, sample in zip(agos, told, strict=True):
             if ago_ns >= wanted_ns and len(shown) < SHOWN:
-                shown.append([round(ago_ns / 1e6, 1), round(level / 1024, 2)])
+                shown.append(sample)
                 if len(shown) >= LAST:
                     wanted_ns = ago_ns * step
         return shown[::-1]

@@ -43,7 +43,7 @@ def signals(record: InvocationRecord, limit_mib: int, mark_before_mib: float) ->
     if not _died(record) or not limit_mib:
         return fired
     mark_mib = record.max_memory_used_mib
-    at_limit = record.ending is not None and record.ending.level_kib >= AT_LIMIT * limit_mib * 1024
+    at_limit = record.ending is not None and (record.ending.level_kib or 0) >= AT_LIMIT * limit_mib * 1024
     if mark_mib is not None and mark_mib < AT_LIMIT * limit_mib:
         at_limit = False  # the environment has never been there: RSS counts twice what two processes share
     reached = (mark_mib or 0) >= limit_mib > mark_before_mib
@@ -64,17 +64,23 @@ def ending_of(
 ) -> Ending:
     """`reason` as SHUTDOWN has it, or "".
 
-    `holder` is the function's largest process, (name, pid, KiB); `others_kib` what sidecar and `extensions` held."""
+    `holder` is the function's largest process, (name, pid, KiB); `others_kib` what sidecar and `extensions` held. Where
+    nothing of the function was read, there is no level; who held more than everybody does by now is not named."""
     largest = max(extensions.items(), key=lambda item: item[1], default=None)
+    largest_kib = 0
     who: dict[str, object] = {}
     if largest is not None and largest[1] > (holder[2] if holder is not None else 0):
-        who = {"extension": largest[0], "rss": round(largest[1] / 1024, 2)}
-    elif holder is not None:
-        name, pid, rss = holder
-        who = {**({"process": name} if name else {}), "pid": pid, "rss": round(rss / 1024, 2)}
-    level_kib = (current(window) or window.baseline) + others_kib
-    if window.together:
+        largest_kib = largest[1]
+        who = {"extension": largest[0], "rss": round(largest_kib / 1024, 2)}
+    elif holder is not None and holder[2]:
+        name, pid, largest_kib = holder
+        who = {**({"process": name} if name else {}), "pid": pid, "rss": round(largest_kib / 1024, 2)}
+    function_kib = current(window) or window.baseline
+    level_kib = function_kib + others_kib if function_kib else None
+    if level_kib is not None and window.together:
         level_kib = min(level_kib, window.together)
+    if level_kib is not None and largest_kib > level_kib:
+        who = {}
     return Ending(reason, level_kib, window.flight.growth_kib_per_s(), who)
 
 
@@ -93,25 +99,34 @@ def _timed_out(record: InvocationRecord) -> bool:
 class Ending:
     """What was known of an invocation's last moment."""
 
-    __slots__ = ("growth_kib_per_s", "holder", "level_kib", "reason", "samples")
+    __slots__ = ("at_ms", "growth_kib_per_s", "holder", "level_kib", "reason", "samples")
 
-    def __init__(self, reason: str, level_kib: int, growth_kib_per_s: float | None, holder: dict[str, object]) -> None:
+    def __init__(
+        self, reason: str, level_kib: int | None, growth_kib_per_s: float | None, holder: dict[str, object]
+    ) -> None:
         self.reason = reason
         """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
         self.level_kib = level_kib
-        """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together."""
+        """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together.
+        None if none of the function was read."""
         self.growth_kib_per_s = growth_kib_per_s
         """Of the function, None with fewer than two samples."""
         self.holder = holder
         """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
         self.samples: list[list[float]] = []
         """[ms before the end, MiB of the function], oldest first."""
+        self.at_ms = 0
+        """When the last sample was, epoch ms, where the end itself is not known: `samples` are before it then."""
 
     def document(self) -> dict[str, object]:
         """As it stands on the record; MiB, and MiB per second."""
-        members: dict[str, object] = {"level": round(self.level_kib / 1024, 2)}
+        members: dict[str, object] = {}
+        if self.level_kib is not None:
+            members["level"] = round(self.level_kib / 1024, 2)
         if self.growth_kib_per_s is not None:
             members["growthPerSecond"] = round(self.growth_kib_per_s / 1024, 2)
         if self.holder:
             members["holder"] = self.holder
+        if self.at_ms:
+            members["lastSampleTime"] = self.at_ms
         return members

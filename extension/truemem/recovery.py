@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from . import minijson
 from .emf import document
+from .flight import SHOWN
 from .out_of_memory import Ending, ending_of, signals
 from .record import MEMBERS, METRICS, InvocationRecord, metrics, properties
 from .window import Window, peak
@@ -94,26 +95,32 @@ def _running(entry: Entry, history: History) -> InvocationRecord | None:
 
 def _draw(record: InvocationRecord, drawn: Any) -> None:
     """Raises ValueError or TypeError for what is not a curve."""
-    baseline, sampled, last, level, growth, holder, samples = drawn
-    pairs = [[float(ago), float(mib)] for ago, mib in samples]
-    numbers = [baseline, sampled, last, level, growth or 0, *(n for pair in pairs for n in pair)]
-    if not all(map(_is_number, numbers)) or not isinstance(holder, dict) or len(pairs) > 64:
+    baseline, sampled, last, level, holder, samples = drawn
+    pairs = [(at_ms, kib) for at_ms, kib in samples]
+    numbers = [baseline, sampled, last, level or 0, *(number for pair in pairs for number in pair)]
+    if not all(map(_is_number, numbers)) or not isinstance(holder, dict) or len(pairs) > SHOWN:
         raise ValueError
     window = Window(int(baseline), 0, True)
     window.sampled, window.last = int(sampled), int(last)
+    for at_ms, kib in pairs:
+        window.flight.see(round(at_ms * 1e6), int(kib))
     record.window, record.peak = window, peak(window)
+    if level is None and not window.flight.samples:
+        return  # nothing was read
     named = {name: holder[name] for name in ("process", "extension", "pid", "rss") if name in holder}
-    record.ending = Ending("", int(level), growth, named)
-    record.ending.samples = pairs
+    end_ns = window.flight.last_ns()
+    record.ending = Ending("", None if level is None else int(level), window.flight.growth_kib_per_s(), named)
+    record.ending.samples, record.ending.at_ms = window.flight.tail(0, end_ns), round(end_ns / 1e6)
 
 
 def curve(record: InvocationRecord, recorder: Recorder, others_kib: int, extensions: Mapping[str, int]) -> str:
-    """What `_draw` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold."""
+    """What `_draw` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold. Samples are
+    epoch ms and KiB: the process that reads them does not know when this one ended."""
     window = recorder.window
     ending = ending_of("", window, others_kib, recorder.holder, extensions)
-    samples = window.flight.tail(record.time_ms * 1_000_000, window.flight.last_ns())
-    seen = [window.baseline, window.sampled, window.last, ending.level_kib, ending.growth_kib_per_s]
-    return minijson.dumps([*seen, ending.holder, samples])
+    samples = window.flight.thinned(record.time_ms * 1_000_000, window.flight.last_ns())
+    seen = [window.baseline, window.sampled, window.last, ending.level_kib]
+    return minijson.dumps([*seen, ending.holder, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
 
 
 def _is_number(value: object) -> bool:

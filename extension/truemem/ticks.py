@@ -53,7 +53,7 @@ class Ticks:
         if recorder.last_sample and recorder.window.several:
             pid = recorder.holder[1] if recorder.holder is not None else 0
             recorder.window.together = self._surroundings.together_kib(pid, recorder.last_sample, self._limit_kib)
-        if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent):
+        if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent, now_ns):
             self._publisher.draw(recorder, self._surroundings)
 
     def plan(self, done_ns: int, cost_ns: int, held: bool) -> None:

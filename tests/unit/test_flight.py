@@ -35,6 +35,11 @@ def test_of_one_that_died_before_its_first_look_the_level_at_its_beginning_is_sh
     assert flight().tail(21 * MS, 24 * MS) == []
 
 
+def test_what_was_not_read_is_no_sample() -> None:
+    assert flight((10, 0)).tail(0, 20 * MS) == []
+    assert flight((10, 40), (20, 0)).tail(0, 20 * MS) == [[10.0, 40.0]]
+
+
 def test_growth_of_a_burst_is_that_of_the_last_100_ms() -> None:
     grown = flight((0, 10), (1000, 100), (1050, 150), (1100, 200))
     assert grown.growth_kib_per_s() == pytest.approx(1000 * 1024)
@@ -42,7 +47,7 @@ def test_growth_of_a_burst_is_that_of_the_last_100_ms() -> None:
     assert flight((0, 10)).growth_kib_per_s() is None
 
 
-@given(st.lists(st.tuples(st.integers(1, 400 * MS), st.integers(0, 10 << 20)), max_size=600), st.integers(0, 60_000))
+@given(st.lists(st.tuples(st.integers(1, 400 * MS), st.integers(1, 10 << 20)), max_size=600), st.integers(0, 60_000))
 def test_whatever_is_seen_the_tail_is_short_ordered_and_ends_with_the_last(
     steps: list[tuple[int, int]], after_ms: int
 ) -> None:
@@ -66,10 +71,10 @@ def test_whatever_is_seen_the_tail_is_short_ordered_and_ends_with_the_last(
 @pytest.mark.parametrize("count", [LAST, SHOWN, SHOWN + 1, 2 * KEPT])
 def test_the_whole_climb_is_shown_even_if_the_end_came_later(count: int) -> None:
     """What comes between the last look and the end makes it no shorter."""
-    climb = [(ms * 3, ms) for ms in range(count)]
+    climb = [(ms * 3, ms + 1) for ms in range(count)]
     tail = flight(*climb).tail(0, (count * 3 + 900) * MS)
-    assert tail[-LAST:] == [[(count - ms) * 3 + 900.0, float(ms)] for ms in range(count - LAST, count)]
-    assert tail[0][1] <= count / 8
+    assert tail[-LAST:] == [[(count - ms) * 3 + 900.0, float(ms + 1)] for ms in range(count - LAST, count)]
+    assert tail[0][1] <= count / 8 + 1
     assert len(tail) > min(count, SHOWN) / 2
 
 
@@ -101,6 +106,15 @@ def test_the_curve_is_drawn_at_the_first_sample_and_then_when_it_has_moved() -> 
         *(True, False, False, True, False, True),
     ]
     assert [drawn.due(level * 1024, urgent=True) for level in (250, 257, 260)] == [False, True, False]
+
+
+def test_the_curve_is_drawn_each_second_if_it_does_not_move() -> None:
+    """Else it would end with the last burst, however long ago that was."""
+    drawn = Drawn(limit_kib=1024 * 1024)
+    drawn.begin()
+    assert [drawn.due(102_400, urgent=False, at_ns=ms * MS) for ms in (0, 500, 999, 1000, 1500, 2001)] == [
+        *(True, False, False, True, False, True),
+    ]
 
 
 def test_how_long_until_a_level_at_the_rate_of_the_last_two_samples() -> None:

@@ -172,6 +172,28 @@ def test_before_the_first_look_the_level_is_that_of_the_beginning() -> None:
     assert ending.level_kib == 70 * 1024
 
 
+def test_what_was_not_read_is_no_level() -> None:
+    """No sample, no reading: only what the others hold is known, and who held most before that."""
+    ending = ending_of("timeout", Window(0, 0, True), 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
+    assert ending.document() == {"holder": {"process": "ffmpeg", "pid": 37, "rss": 500.0}}
+    record = ended(reason="timeout")
+    record.ending = ending
+    assert signals(record, LIMIT, 0) == []
+
+
+def test_who_held_more_than_there_is_by_now_is_not_named() -> None:
+    window = Window(0, 0, True)
+    window.closing = [Status(0, 90 * 1024, 0, 0, 0, 1)]
+    ending = ending_of("failure", window, 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
+    assert ending.document() == {"level": 110.0}
+
+
+def test_a_timeout_that_only_shutdown_tells_of_is_one() -> None:
+    """Without telemetry there is no status."""
+    record = ended(reason="timeout", level_mib=510)
+    assert (record.status, signals(record, LIMIT, 0)) == (None, ["timeout-at-limit"])
+
+
 def test_the_ending_names_who_held_most() -> None:
     window = Window(0, 0, True)
     window.last = 400 * 1024

@@ -97,9 +97,40 @@ def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
         "level": 105,
         "growthPerSecond": 1000,
         "holder": {"process": "python3.13", "pid": 9, "rss": 100},
+        "lastSampleTime": 1_700_000_000_090,
     }
     assert line["lastSamples"][-2:] == [[10, 90], [0, 100]]
     assert history.invocations == 3
+
+
+def test_a_burst_long_before_the_kill_is_no_growth_at_its_end(path: str) -> None:
+    class Recorder:
+        window = Window(10 * 1024, 0, True)
+        holder = None
+
+    start_ns = 1_700_000_000_000 * 1_000_000
+    for ms, mib in [(0, 10), (50, 60), (100, 110), *((1000 * second, 110) for second in range(1, 6))]:
+        Recorder.window.flight.see(start_ns + ms * 1_000_000, mib * 1024)
+    Recorder.window.sampled = Recorder.window.last = 110 * 1024
+    journal = Journal(path)
+    journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
+    journal.draw(3, curve(InvocationRecord("r-3", 3, 1_700_000_000_000), Recorder(), 0, {}))  # type: ignore[arg-type]
+    (line,) = recovered(path)
+    assert line["ending"] == {"level": 110, "growthPerSecond": 0, "lastSampleTime": 1_700_000_005_000}
+    assert line["lastSamples"][:3] == [[5000, 10], [4950, 60], [4900, 110]]
+
+
+def test_of_one_of_which_nothing_was_read_there_are_no_zeros(path: str) -> None:
+    class Recorder:
+        window = Window(0, 0, True)
+        holder = None
+
+    Recorder.window.flight.see(1_700_000_000_000 * 1_000_000, 0)
+    journal = Journal(path)
+    journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
+    journal.draw(3, curve(InvocationRecord("r-3", 3, 1_700_000_000_000), Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
+    (line,) = recovered(path)
+    assert not {"PeakRSS", "CurrentRSS", "ending", "lastSamples", "baselineRSS"} & line.keys()
 
 
 def curve_at(mib: int, request: str) -> str:
