@@ -33,7 +33,7 @@ def notice(
         + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else ""),
     )
     if not table.function():
-        log("warn", f"no process of the function is found, so nothing is measured: {table.looked_for()}")
+        log("warn", f"no process of the function is found, nothing is measured: {table.looked_for()}")
     for problem in problems, table.oom_score_refused():
         if problem:
             log("info", problem)

@@ -123,14 +123,13 @@ class ProcessTable:
         return self._oom_score.refused if self._oom_score is not None else ""
 
     def looked_for(self) -> str:
-        """What a process of the function would be known by here, and what there is instead: for the log."""
+        """What a process of the function is known by, and what there is instead: for the log, which gets no address."""
+        started = f", or is started by pid {self._starter} after us" if self._starter else ""
         extensions = sum(process.owner.startswith(EXTENSION) for process in self._known.values())
-        starter = f", or that pid {self._starter}, which has started us, starts after us" if self._starter else ""
         return (
-            "looked for a process that the wrapper /opt/truemem/exact names, that has our AWS_LAMBDA_RUNTIME_API with "
-            f"_HANDLER or AWS_EXECUTION_ENV{starter}; found {extensions} of other extensions, "
-            f"{len(self._other_api)} with another AWS_LAMBDA_RUNTIME_API, {len(self._unrelated)} unrelated, "
-            f"{self.errors} that cannot be read"
+            "it is what the wrapper /opt/truemem/exact names, or has our AWS_LAMBDA_RUNTIME_API with _HANDLER or "
+            f"AWS_EXECUTION_ENV{started}; seen instead: {extensions} of extensions, {len(self._other_api)} with "
+            f"another AWS_LAMBDA_RUNTIME_API, {len(self._unrelated | self._young)} others, {self.errors} unreadable"
         )
 
     def forget(self, process: Process) -> None:

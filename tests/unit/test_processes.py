@@ -200,8 +200,8 @@ def test_the_platforms_processes_are_never_adopted_nor_touched(tmp_path: Path) -
     assert not any(processes.adopt_runtime(pid) for pid in (0, 1, 5, 20, 21, 22, 23, 24, 4711))
     assert processes.function() == []
     assert {score.read_text() for score in scores} == {"0\n"}
-    assert "pid 5, which has started us" in processes.looked_for()
-    assert "4 of other extensions" in processes.looked_for()
+    assert "is started by pid 5 after us" in processes.looked_for()
+    assert "4 of extensions, 0 with another AWS_LAMBDA_RUNTIME_API, 1 others" in processes.looked_for()
 
 
 def test_if_it_is_not_known_when_we_registered_the_wrapper_corrects_the_guess(tmp_path: Path) -> None:

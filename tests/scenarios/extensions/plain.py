@@ -18,7 +18,13 @@ def call(path: str, data: bytes | None = None, **headers: str) -> tuple[dict[str
 
 
 answered, _registered = call("register", b'{"events":["INVOKE","SHUTDOWN"]}', Lambda_Extension_Name=os.environ["NAME"])
-child = subprocess.Popen([sys.executable, "-c", f"held = b'x' * {len(HELD)}; input()"], stdin=subprocess.PIPE)
+child = subprocess.Popen(
+    [sys.executable, "-c", f"held = b'x' * {len(HELD)}; print(flush=True); input()"],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+)
+assert child.stdout is not None
+child.stdout.readline()
 while True:
     _headers, body = call("event/next", Lambda_Extension_Identifier=answered["Lambda-Extension-Identifier"])
     if json.loads(body)["eventType"] == "SHUTDOWN":
