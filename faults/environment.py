@@ -135,8 +135,8 @@ class Environment:
     def begin(self) -> None:
         """Start everything: the init phase. Raises Died."""
         self.start()
-        self.employ()
         self.await_next()
+        self.employ()  # Lambda starts the runtime when every extension has registered
 
     def employ(self) -> None:
         """Start the function."""

@@ -149,8 +149,8 @@ def _one_life(environment: Environment, chance: random.Random, totals: Count, le
     environment.start()
     killer = Killer(environment, chance.uniform(0, INIT_S)) if chance.random() < EARLY else None
     try:
-        environment.employ()
         environment.await_next()
+        environment.employ()
         if killer is None:
             for _ in range(chance.randrange(6)):
                 environment.invoke(chance.choice(WORK))
