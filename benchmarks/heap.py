@@ -87,7 +87,7 @@ def sidecar(folder: Path) -> dict[str, float]:
     from layer.python.truemem_heap import Page
 
     pages = HeapPages({b"TMPDIR": bytes(folder)})
-    Page(str(folder)).put(REQUEST, [1, 2, 3, 4, 5, 6, 7], b"mallinfo2")
+    Page(str(folder)).put(REQUEST, [1, 2, 3, 4, 5, 6, 7, 8], b"mallinfo2")
 
     def look(pid: int) -> float:
         began = time.perf_counter_ns()

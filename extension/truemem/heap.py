@@ -19,8 +19,8 @@ SLOT = 256
 """Of the page, for each reading by turns: those of invocations that end meanwhile leave this one alone."""
 
 NAME = "/.truemem-heap-"
-MAGIC = b"truemem-heap-1"
-FIELDS = 13
+MAGIC = b"truemem-heap-2"
+FIELDS = 14
 DIGITS = 15
 """Of the largest number that is believed."""
 EARLY_MS = 1000
@@ -33,9 +33,18 @@ _KIND = 0o170000
 class Heap:
     """malloc's figures of one process when its handler had returned (mallinfo(3)), in KiB, and Python's own."""
 
-    __slots__ = ("gc", "held", "in_use", "mapped", "source", "threads")
+    __slots__ = ("children_kib", "gc", "held", "in_use", "mapped", "source", "threads")
 
-    def __init__(self, in_use: int, held: int, mapped: int, gc: list[int], threads: int, source: str) -> None:
+    def __init__(
+        self,
+        in_use: int,
+        held: int,
+        mapped: int,
+        gc: list[int],
+        threads: int,
+        source: str,
+        children_kib: int = 0,
+    ) -> None:
         self.in_use = in_use
         """`uordblks`: allocated, in the heaps of all arenas."""
         self.held = held
@@ -47,7 +56,14 @@ class Heap:
         self.threads = threads
         """Those that Python knows of."""
         self.source = source
-        """`mallinfo2`, or `mallinfo`: 32 bits, so that a figure of 4 GiB begins at 0 again."""
+        """`mallinfo2`, or `mallinfo`: 32 bits, so that a figure of 4 GiB begins at 0 again. `none`: not read."""
+        self.children_kib = children_kib
+        """RUSAGE_CHILDREN's ru_maxrss (getrusage(2)), KiB: highest RSS of any descendant that ended and was waited for,
+        since the process began; it never falls. None of them was larger.
+
+        It is the peak of one of them only where it is above the process's own peak at that time: the kernel counts
+        for a child the memory that it had before exec() as well, which is its parent's.
+        """
 
     def document(self) -> dict[str, object]:
         """The record's member, in MiB."""
@@ -60,7 +76,8 @@ class Heap:
 
 
 def parse(page: bytes, request_id: str, since_ms: int) -> Heap | None:
-    """The reading of this request, taken since that time (epoch ms); None if it is not there, or not whole."""
+    """The reading of this request, taken since that time (epoch ms); None if it is not there, or not whole. Where its
+    `source` is `none`, the children's figure is the only one in it."""
     wanted = request_id.encode("utf-8", "replace")
     for start in range(0, len(page), SLOT):
         slot = page[start : start + SLOT]
@@ -78,12 +95,12 @@ def _reading(slot: bytes, wanted: bytes, since_ms: int) -> Heap | None:
         return None
     number, request, *figures, source, same = fields[1:]
     # Begun and ended by the same number: not read while it was written.
-    if number != same or request != wanted or source not in (b"mallinfo2", b"mallinfo"):
+    if number != same or request != wanted or source not in (b"mallinfo2", b"mallinfo", b"none"):
         return None
     if not all(figure.isdigit() and len(figure) <= DIGITS for figure in figures):
         return None
-    time_ms, in_use, held, mapped, *gc, threads = map(int, figures)
-    return Heap(in_use, held, mapped, gc, threads, source.decode()) if time_ms >= since_ms else None
+    time_ms, children, in_use, held, mapped, *gc, threads = map(int, figures)
+    return Heap(in_use, held, mapped, gc, threads, source.decode(), children) if time_ms >= since_ms else None
 
 
 class HeapPages:
@@ -93,7 +110,16 @@ class HeapPages:
         self._prefix = path_in(environ, "").rpartition("/")[0] + NAME
 
     def find(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | None:
-        """What one of these processes has noted for the request, if any."""
+        """The heap that one of these processes has noted for the request, if any."""
+        heap = self._noted(pids, request_id, since_ms)
+        return heap if heap is not None and heap.source != "none" else None
+
+    def children(self, pids: Iterable[int], request_id: str, since_ms: int) -> int | None:
+        """`children_kib` of the same; it is also there where the heap was not read."""
+        heap = self._noted(pids, request_id, since_ms)
+        return None if heap is None else heap.children_kib
+
+    def _noted(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | None:
         for pid in pids:
             page = _read(f"{self._prefix}{pid}")
             heap = parse(page, request_id, since_ms) if page else None

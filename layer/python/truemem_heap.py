@@ -1,4 +1,5 @@
-"""What malloc has in use and what it merely keeps: `import truemem_heap`, and truemem's line has it as `heap`.
+"""What malloc has in use and what it merely keeps: `import truemem_heap`, and truemem's line has it as `heap`. And how
+large the function's child processes were, which the sidecar cannot see when they are gone.
 
 In the layer, where Lambda has it on the path of a Python function. Nothing happens until it is imported, nothing at
 all outside Lambda, and nothing that goes wrong here reaches the function. The standard library alone, Python 3.8 on.
@@ -27,6 +28,10 @@ try:
     import ctypes
 except ImportError:  # a Python that was built without: no figures then
     ctypes = None  # type: ignore[assignment]
+try:
+    import resource
+except ImportError:  # the same: nothing is noted then
+    resource = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +44,8 @@ SLOT = 256
 
 FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
 """Of both structures, mallinfo(3)."""
+NO_HEAP = (0,) * 7
+"""In the page, where the heap was not read."""
 
 SHARE = 100
 """Of the time, one in so many may go into readings (malloc walks all its free blocks for one): 1 %."""
@@ -75,11 +82,12 @@ class Page:
         self._number = 0
 
     def put(self, request_id: str, figures: list[int], source: bytes) -> None:
-        """In one write, within one page. Raises OSError, UnicodeError."""
+        """`figures`: the children's, then seven of the heap, which are zeros where `source` is `none`. In one write,
+        within one page. Raises OSError, UnicodeError."""
         self._number += 1
         numbers = b" ".join(b"%d" % figure for figure in (time.time_ns() // 1_000_000, *figures))
         about = (self._number, request_id.encode("ascii"), numbers, source, self._number)
-        text = b"truemem-heap-1 %d %s %s %s %d\n" % about
+        text = b"truemem-heap-2 %d %s %s %s %d\n" % about
         if len(text) <= SLOT:
             self._open()
             posix.pwrite(self._descriptor, text, self._number * SLOT % PAGE)
@@ -146,20 +154,22 @@ class Probe:
     def note(self, request_id: object) -> None:
         """That invocation is about to end. Never raises."""
         with suppress(Exception):
-            if self._reader is not None and isinstance(request_id, str) and request_id:
+            if isinstance(request_id, str) and request_id:
                 self._note(request_id)
 
     def _note(self, request_id: str) -> None:
         began, now = time.thread_time_ns(), time.monotonic_ns()
         self._credit_ns = min(CREDIT_NS, self._credit_ns + (now - self._looked_ns) // SHARE)
         self._looked_ns = now
+        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # KiB, and half a µs: in each invocation
         if self._reader is None or self._credit_ns < 0:
+            self._page.put(request_id, [children, *NO_HEAP], b"none")
             return
         read, source = self._reader
         heap = read()
         sizes = [heap.uordblks // 1024, heap.fordblks // 1024, heap.hblkhd // 1024]
         try:
-            self._page.put(request_id, [*sizes, *gc.get_count(), threading.active_count()], source)
+            self._page.put(request_id, [children, *sizes, *gc.get_count(), threading.active_count()], source)
         finally:
             self._credit_ns -= time.thread_time_ns() - began
 

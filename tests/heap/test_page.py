@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -25,20 +26,21 @@ from tests.emf_check import valid_emf
 from tests.unit.test_emf import ENVIRON, full
 
 NOW = 1_700_000_000_000
-FIGURES = [24_000, 7_000, 1_000, 300, 8, 2, 5]
+FIGURES = [9_000, 24_000, 7_000, 1_000, 300, 8, 2, 5]
 REQUEST = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
 
 
 def text(request: str = REQUEST, number: int = 3, same: int | None = None, **changed: str) -> bytes:
     """A reading as the probe writes it, some of its fields changed."""
-    values = {"time": str(NOW), "in_use": "24000", "held": "7000", "mapped": "1000", "gc": "300 8 2", "threads": "5"}
-    fields = [str(number), request, *{**values, **changed}.values(), "mallinfo2", str(number if same is None else same)]
-    return f"truemem-heap-1 {' '.join(fields)}\n".encode()
+    values = {"time": str(NOW), "children": "9000", "in_use": "24000", "held": "7000", "mapped": "1000"}
+    values |= {"gc": "300 8 2", "threads": "5", "source": "mallinfo2"}
+    fields = [str(number), request, *{**values, **changed}.values(), str(number if same is None else same)]
+    return f"truemem-heap-2 {' '.join(fields)}\n".encode()
 
 
 def figures(heap: Heap | None) -> list[int]:
     assert heap is not None
-    return [heap.in_use, heap.held, heap.mapped, *heap.gc, heap.threads]
+    return [heap.children_kib, heap.in_use, heap.held, heap.mapped, *heap.gc, heap.threads]
 
 
 class Clock:
@@ -74,6 +76,10 @@ def found(folder: Path, request: str = REQUEST) -> Heap | None:
     return pages(folder).find([os.getpid()], request, 0)
 
 
+def children(folder: Path, request: str = REQUEST) -> int | None:
+    return pages(folder).children([os.getpid()], request, 0)
+
+
 def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> None:
     page.put(REQUEST, FIGURES, b"mallinfo2")
     assert figures(found(tmp_path)) == FIGURES
@@ -87,9 +93,9 @@ def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> 
 
 def test_a_reading_is_left_alone_by_the_fifteen_after_it(tmp_path: Path, page: Page) -> None:
     for number in range(40):
-        page.put(f"request-{number}", [number, *FIGURES[1:]], b"mallinfo2")
+        page.put(f"request-{number}", [0, number, *FIGURES[2:]], b"mallinfo2")
     for number in range(24, 40):
-        assert figures(found(tmp_path, f"request-{number}"))[0] == number
+        assert figures(found(tmp_path, f"request-{number}"))[1] == number
     assert found(tmp_path, "request-23") is None
 
 
@@ -114,7 +120,8 @@ def test_a_reading_of_an_earlier_attempt_at_the_same_request_is_not_this_ones() 
         text(held="7e3"),
         text(held="9" * 16),
         text(gc="300 8"),
-        text().replace(b"truemem-heap-1", b"truemem-heap-2"),
+        text().replace(b"truemem-heap-2", b"truemem-heap-1"),
+        text().replace(b" 9000", b""),
         text().replace(b"mallinfo2", b"jemalloc"),
         b" " + text(),
         b"\0" * SLOT + text()[1:],
@@ -204,6 +211,7 @@ def test_readings_take_no_more_than_their_share_of_the_time(tmp_path: Path, monk
         clock.now_ns += 10**9
         probe.note(f"request-{number}")
         noted.append(found(tmp_path, f"request-{number}") is not None)
+        assert children(tmp_path, f"request-{number}") is not None
     assert sum(noted) == pytest.approx(4, abs=1)
     assert noted[0]
 
@@ -218,7 +226,38 @@ def test_a_request_id_that_does_not_fit_is_not_noted(tmp_path: Path) -> None:
 def test_without_glibc_there_are_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.PyDLL", lambda _: object())
     Probe(Page(str(tmp_path))).note(REQUEST)
+    assert found(tmp_path) is None
+    assert children(tmp_path) is not None
+
+
+def test_without_the_module_resource_nothing_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truemem_heap, "resource", None)
+    Probe(Page(str(tmp_path))).note(REQUEST)
     assert list(tmp_path.iterdir()) == []
+
+
+CHILDREN = """
+import os, subprocess, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from truemem_heap import Page, Probe
+probe = Probe(Page(sys.argv[1]))
+for number, mib in enumerate((0, 30, 90, 60)):
+    if mib:
+        subprocess.run([sys.executable, "-c", f"b'x' * ({mib} << 20)"], check=True)
+    probe.note(f"request-{number}")
+print(os.getpid())
+"""
+
+
+def test_the_largest_child_so_far_is_noted_with_each_invocation(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CHILDREN, str(tmp_path), str(Path(truemem_heap.__file__).parent)]
+    pid = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    none, small, large, same = (pages(tmp_path).children([pid], f"request-{number}", 0) for number in range(4))
+    assert none == 0
+    assert small == pytest.approx(40 * 1024, abs=10 * 1024)
+    assert large == pytest.approx(100 * 1024, abs=10 * 1024)
+    assert same == large
 
 
 def test_a_client_that_it_does_not_know_is_left_alone(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +302,7 @@ def test_the_probe_is_python_3_8() -> None:
 def test_the_line_has_it_in_mib_and_stays_short() -> None:
     record = full()
     without = len(line(record, Config(ENVIRON)))
-    record.heap = Heap(62_464, 2**32, 1, [700, 10, 10], 64, "mallinfo2")
+    record.heap = Heap(62_464, 2**32, 1, [700, 10, 10], 64, "mallinfo2", children_kib=2**20)
     document = valid_emf(line(record, Config(ENVIRON)))
     assert document["heap"] == {"inUse": 61.0, "held": 2**22, "mapped": 0.0, "gc": [700, 10, 10], "threads": 64}
     assert len(line(record, Config(ENVIRON))) < without + 120
