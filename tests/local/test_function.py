@@ -92,7 +92,10 @@ def test_what_cannot_be_used_is_told_in_one_line(tmp_path: Path, name: str, text
     ("settings", "says"),
     [
         ({"memory_mib": 127}, "memory of 127 MiB: Lambda has 128 to 10240. Try --memory 512"),
-        ({"memory_mib": 10241}, "memory of 10241 MiB"),
+        ({"memory_mib": 10241}, "memory of 10241 MiB: Lambda has 128 to 10240, and on Managed Instances up to 32768"),
+        ({"memory_mib": 32769}, "memory of 32769 MiB: Lambda has 128 to 10240. Try"),
+        ({"memory_mib": 32769, "managed_instances": 2}, "memory of 32769 MiB: Managed Instances have 128 to 32768"),
+        ({"memory_mib": 127, "managed_instances": 2}, "memory of 127 MiB: Managed Instances have 128 to 32768"),
         ({"timeout_s": 0}, "timeout of 0 s: Lambda has up to 900. Try --timeout 30"),
         ({"timeout_s": 901}, "timeout of 901 s"),
         ({"port": 65536}, "port 65536"),

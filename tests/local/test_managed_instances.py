@@ -17,6 +17,7 @@ import psutil
 import pytest
 import requests
 from truemem_workbench.local import BadInput, Invocation, Settings
+from truemem_workbench.local.telemetry_api import MANAGED_SCHEMA, parse
 
 from .conformance.test_section_2_telemetry_api import PATH, subscription
 from .conftest import BOUND_S, HERE, RECORDER, Api, Local, Start, error_of, identified, needs_cgroup_v1
@@ -354,3 +355,24 @@ def test_it_is_stopped_after_what_is_running(start: Start, threads: ThreadPoolEx
 def test_no_request_at_all_is_refused() -> None:
     with pytest.raises(BadInput, match="Try --managed-instances 4"):
         Settings(managed_instances=0)
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_largest_environment(start: Start) -> None:
+    local = start(TOGETHER, managed_instances=1, memory_mib=32_768)
+    answer = local.invoke({})
+    assert isinstance(answer.payload, dict)
+    assert answer.payload["environment"]["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "32768"
+
+
+@pytest.mark.parametrize("timeout_ms", [25, 250, 30_000])
+def test_telemetry_is_buffered_for_as_long_as_aws_allows(timeout_ms: int) -> None:
+    wanted = {
+        "schemaVersion": "2025-01-29",
+        "types": ["platform"],
+        "buffering": {"timeoutMs": timeout_ms},
+        "destination": {"protocol": "HTTP", "URI": "http://sandbox.localdomain:8080"},
+    }
+    assert parse(json.dumps(wanted).encode(), MANAGED_SCHEMA) == wanted

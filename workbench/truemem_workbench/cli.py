@@ -70,7 +70,12 @@ Exit codes:
 @local.command(epilog=EPILOG)
 @click.argument("function", metavar="FILE.py:HANDLER|EXECUTABLE")
 @click.option(
-    "--memory", "memory_mib", default=512, show_default=True, metavar="MiB", help="Memory size, 128 to 10240."
+    "--memory",
+    "memory_mib",
+    default=512,
+    show_default=True,
+    metavar="MiB",
+    help="Memory size, 128 to 10240; on Managed Instances to 32768.",
 )
 @click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Up to 900.")
 @click.option("--name", help="The function's name [default: that of its folder].")

@@ -14,6 +14,7 @@ from .errors import BadInput
 TELEMETRY_STATUSES = (202, 400, 403, 500)
 MAX_EXTENSIONS = 10
 ON_DEMAND_INIT_S = 10.0
+LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB = 128, 10_240, 32_768
 AHEAD_INIT_S = 130.0
 """At least: the function's timeout if that is longer."""
 
@@ -24,7 +25,7 @@ class Settings:
 
     name: str = "function"
     memory_mib: int = 512
-    """128 to 10,240: the limit of the whole environment, extensions included."""
+    """128 to 10,240, on Managed Instances to 32,768: the limit of the whole environment, extensions included."""
     timeout_s: float = 30
     """More than 0, up to 900: runtime and extensions together."""
     port: int = 0
@@ -54,8 +55,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        if not 128 <= self.memory_mib <= 10_240:
-            raise BadInput(f"memory of {self.memory_mib} MiB: Lambda has 128 to 10240. Try --memory 512")
+        _check_memory(self.memory_mib, managed=self.managed_instances is not None)
         if not 0 < self.timeout_s <= 900:
             raise BadInput(f"timeout of {self.timeout_s:g} s: Lambda has up to 900. Try --timeout 30")
         if not 0 <= self.port <= 65_535:
@@ -139,6 +139,14 @@ def _check_name(name: str) -> None:
         raise BadInput(
             f"function name {name!r}: up to 64 letters, digits, hyphens and underscores. Try --name my-function"
         )
+
+
+def _check_memory(mib: int, *, managed: bool) -> None:
+    most = MOST_MANAGED_MIB if managed else MOST_MIB
+    if not LEAST_MIB <= mib <= most:
+        where = "Managed Instances have" if managed else "Lambda has"
+        more = f", and on Managed Instances up to {MOST_MANAGED_MIB}" if most < mib <= MOST_MANAGED_MIB else ""
+        raise BadInput(f"memory of {mib} MiB: {where} {LEAST_MIB} to {most}{more}. Try --memory 512")
 
 
 def _check_variables(variables: Mapping[str, str]) -> None:
