@@ -1,7 +1,8 @@
 """How true are the figures? Known amounts of memory, measured by truemem and by polling, side by side.
 
-The workload is the tests' own: memory that rises and falls, spikes of 2 ms and of 0.2 ms right at the
-handler's start, 32 threads, a child process, a file mapping. Writes results/accuracy.md and the README's table.
+The workload is the tests' own: memory that rises and falls, spikes of 2 ms and of 0.2 ms right at the handler's start,
+32 threads, a child process, a file mapping. Who is released first, the runtime or the extension, differs from row to
+row. Writes results/accuracy.md and the README's table.
 
 Exit codes: 0 every promise held, 1 one was broken, 2 it could not be measured.
 """
@@ -23,11 +24,12 @@ import click
 import psutil
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from truemem_workbench.local import BadInput
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.publish import ROOT, machine, markdown, replace
+from benchmarks.contenders import EXACT_MODE, EXECUTABLE
+from benchmarks.publish import ROOT, machine, markdown, replace, shown
 from tests.scenarios.environment import SLACK_MIB, Environment
 from tests.scenarios.workload import Judgement, events
 
@@ -41,28 +43,45 @@ class Mode:
     """One way of running the sidecar."""
 
     name: str
-    lead_us: int
-    """The extension is released this long before the runtime."""
-    hold: str
-    count: int
-    may_race: float | None
-    """Largest share of raced records that is a promise kept; None where none is made."""
+    release: str
+    """Who gets an invocation first, as the local Lambda spells it."""
+    exact: bool = False
+    on_readme: bool = True
+
+
+MODES = (
+    Mode("runtime first by 0.05 ms", "runtime:50"),
+    Mode("runtime first by 0.1 ms", "runtime:100", on_readme=False),
+    Mode("runtime first by 0.5 ms", "runtime:500"),
+    Mode("both at the same instant", "together"),
+    Mode("extension first by 0.3 ms", "extension:300"),
+    Mode("as AWS's code does", "aws"),
+    Mode("exact mode, as AWS's code does", "aws", exact=True),
+    Mode("exact mode, runtime first by 0.5 ms", "runtime:500", exact=True, on_readme=False),
+    Mode("exact mode, extension first by 0.3 ms", "extension:300", exact=True, on_readme=False),
+)
 
 
 @dataclass(frozen=True)
 class Result:
-    """One row. Errors are |measured - truth| in MiB."""
+    """One row. Errors are |measured - truth| in MiB, widths MiB."""
 
     name: str
     invocations: int
-    within_bounds: int | None
-    raced: int | None
-    error_p50: float
-    error_p99: float
-    error_max: float
-    reset_delay_us_p50: float | None = None
-    reset_delay_us_p99: float | None = None
+    best_p50: float
+    """Error of the best estimate, over all invocations,"""
+    best_p99: float
+    within_bounds: int | None = None
+    raced: int | None = None
+    width_p50: float | None = None
+    """From the lower to the upper bound, of the raced ones,"""
+    width_p90: float | None = None
+    error_p50: float | None = None
+    """Of the invocations that claim to be exact,"""
+    error_p99: float | None = None
+    error_max: float | None = None
     promise_kept: bool | None = None
+    on_readme: bool = True
 
 
 def poll(pid: int, interval_s: float, samples_file: str, stop: multiprocessing.synchronize.Event) -> None:
@@ -89,38 +108,49 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1] if len(values) > 1 else values[0]
 
 
-def row(name: str, errors: Sequence[float], judgements: Sequence[Judgement] | None, mode: Mode | None) -> Result:
-    """A row of the table; for truemem with its promises checked."""
-    sizes = sorted(abs(error) for error in errors)
-    figures = (round(percentile(sizes, 50), 2), round(percentile(sizes, 99), 2), round(sizes[-1], 2))
-    if judgements is None or mode is None:
-        return Result(name, len(errors), None, None, *figures)
-    raced = sum(judgement.record.raced is True for judgement in judgements)
+def two(values: Sequence[float], tail: int) -> tuple[float, float] | tuple[None, None]:
+    """Median and a percentile, rounded; None of no values."""
+    return (round(percentile(values, 50), 2), round(percentile(values, tail), 2)) if values else (None, None)
+
+
+def row(mode: Mode, judgements: Sequence[Judgement]) -> Result:
+    """A row of truemem's, with its promises checked."""
+    claimed = [abs(judgement.error) for judgement in judgements if judgement.claims_exactness]
+    raced = [judgement.record for judgement in judgements if judgement.record.raced]
+    widths = [(LIMIT_MIB if record.peakUpper is None else record.peakUpper) - record.peakLower for record in raced]
     within = sum(judgement.within_bounds for judgement in judgements)
-    exact = all(judgement.exact for judgement in judgements if judgement.claims_exactness)
-    rare = mode.may_race is None or raced <= max(1, mode.may_race * len(judgements))
-    delays = [judgement.record.resetDelayUs for judgement in judgements if judgement.record.resetDelayUs is not None]
+    honest = within == len(judgements) and max(claimed, default=0) <= SLACK_MIB
+    in_exact_mode = all(judgement.record.mode == "exact" for judgement in judgements)
+    best = [abs(judgement.error) for judgement in judgements]
+    width_p50, width_p90 = two(widths, 90)
+    error_p50, error_p99 = two(claimed, 99)
     return Result(
-        name,
+        mode.name,
         len(judgements),
+        percentile(best, 50),
+        percentile(best, 99),
         within,
-        raced,
-        *figures,
-        percentile(delays, 50) if len(delays) > 1 else None,
-        percentile(delays, 99) if len(delays) > 1 else None,
-        promise_kept=within == len(judgements) and exact and rare,
+        len(raced),
+        width_p50,
+        width_p90,
+        error_p50,
+        error_p99,
+        round(max(claimed), 2) if claimed else None,
+        promise_kept=honest and not (mode.exact and (raced or not in_exact_mode)),
+        on_readme=mode.on_readme,
     )
 
 
-def measure(mode: Mode, polling: bool, progress: Progress) -> list[Result]:
-    """Run the workload once; rows for truemem, for each kind of peak it claims, and for polling beside it."""
-    task = progress.add_task(mode.name, total=mode.count)
+def measure(mode: Mode, count: int, polling: bool, progress: Progress) -> list[Result]:
+    """Run the workload once: a row for truemem, or with `polling` rows for what looks on beside it."""
+    task = progress.add_task("polling" if polling else mode.name, total=count)
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     pollers = []
     spans, answers = [], []
+    variables = EXACT_MODE if mode.exact else {}
     with Environment(
-        memory_mib=LIMIT_MIB, extension_lead_us=mode.lead_us, environment={"TRUEMEM_HOLD": mode.hold}
+        sidecar=EXECUTABLE, memory_mib=LIMIT_MIB, release=mode.release, environment=variables
     ) as environment:
         environment.invoke()  # the cold start is not part of the comparison
         folder = environment.local.environment_dir
@@ -131,7 +161,7 @@ def measure(mode: Mode, polling: bool, progress: Progress) -> list[Result]:
                 pollers.append(context.Process(target=poll, args=arguments))
                 pollers[-1].start()
             time.sleep(1)
-        for event in events(mode.count):
+        for event in events(count):
             start = time.monotonic()
             answers.append(environment.invoke(**event))
             spans.append((start, time.monotonic()))
@@ -139,93 +169,110 @@ def measure(mode: Mode, polling: bool, progress: Progress) -> list[Result]:
         stop.set()
         for poller in pollers:
             poller.join()
-        polled = {
-            interval: json.loads((folder / f"poll-{interval}.json").read_text())
-            for interval in POLLING_S[: len(pollers)]
-        }
+        polled = [json.loads((folder / f"poll-{interval}.json").read_text()) for interval in POLLING_S[: len(pollers)]]
         records = environment.records()
-    judgements = [Judgement(record, answer, LIMIT_MIB) for record, answer in zip(records[1:], answers, strict=True)]
-    figures = [judgement for judgement in judgements if judgement.claims_exactness]
-    rows = [row(f"truemem, {mode.name}", [judgement.error for judgement in figures], judgements, mode)]
-    for interval, samples in polled.items():
-        pairs = zip(polled_peaks(samples, spans), judgements, strict=True)
-        rows.append(
-            row(f"polling every {interval * 1000:g} ms", [peak - made.truth for peak, made in pairs], None, None)
-        )
+    if not polling:
+        pairs = zip(records[1:], answers, strict=True)
+        return [row(mode, [Judgement(record, answer, LIMIT_MIB) for record, answer in pairs])]
+    rows = []
+    for interval, samples in zip(POLLING_S, polled, strict=True):
+        peaks = zip(polled_peaks(samples, spans), answers, strict=True)
+        errors = [abs(peak - answer["truth"] / 1024) for peak, answer in peaks]
+        name = f"polling every {interval * 1000:g} ms"
+        rows.append(Result(name, count, percentile(errors, 50), percentile(errors, 99)))
     return rows
 
 
-def table(results: Sequence[Result]) -> Table:
-    """The rows for people."""
-    made = Table(title="Error of each invocation's peak RSS against the known truth, MiB", title_justify="left")
-    for heading in ("", "invocations", "within bounds", "raced", "p50", "p99", "max", "reset after INVOKE, µs p50/p99"):
-        made.add_column(heading, justify="left" if not heading else "right")
-    for result in results:
-        delay = (
-            ""
-            if result.reset_delay_us_p50 is None
-            else f"{result.reset_delay_us_p50:.0f} / {result.reset_delay_us_p99:.0f}"
-        )
-        errors = (f"{error:.2f}" for error in (result.error_p50, result.error_p99, result.error_max))
-        counts = ("" if count is None else str(count) for count in (result.within_bounds, result.raced))
-        made.add_row(result.name, str(result.invocations), *counts, *errors, delay)
-    return made
+def both(first: float | None, second: float | None) -> str:
+    """Two figures in a cell; "" where there are none."""
+    return "" if first is None else f"{first:.2f} / {second:.2f}"
 
 
-def rows_of(results: Sequence[Result]) -> str:
-    """The rows as a Markdown table."""
-    rows = []
-    for result in results:
-        counts = ("" if count is None else str(count) for count in (result.within_bounds, result.raced))
-        errors = (f"{error:.2f}" for error in (result.error_p50, result.error_p99, result.error_max))
-        rows.append([result.name, str(result.invocations), *counts, *errors])
-    return markdown(["", "invocations", "within bounds", "raced", "error p50", "p99", "max"], rows)
+def share(result: Result) -> str:
+    """Of raced invocations."""
+    return "" if result.raced is None else f"{100 * result.raced / result.invocations:.1f} %"
+
+
+FULL = ("", "invocations", "within bounds", "raced", "width p50 / p90", "error p50 / p99", "max", "best p50 / p99")
+
+
+def full(results: Sequence[Result]) -> list[list[str]]:
+    """All rows, for the results page and the terminal."""
+    return [
+        [
+            result.name,
+            f"{result.invocations:,}",
+            "" if result.within_bounds is None else f"{result.within_bounds:,}",
+            share(result),
+            both(result.width_p50, result.width_p90),
+            both(result.error_p50, result.error_p99),
+            "" if result.error_max is None else f"{result.error_max:.2f}",
+            both(result.best_p50, result.best_p99),
+        ]
+        for result in results
+    ]
+
+
+SHORT = ("", "raced", "their width", "exact: max error", "best estimate: p50 / p99")
+
+
+def short(results: Sequence[Result]) -> list[list[str]]:
+    """A few rows and columns, for the README."""
+    return [
+        [
+            result.name,
+            share(result),
+            "" if result.width_p50 is None else f"{result.width_p50:.1f}",
+            "" if result.error_max is None else f"{result.error_max:.2f}",
+            both(result.best_p50, result.best_p99),
+        ]
+        for result in results
+        if result.on_readme
+    ]
 
 
 def publish(results: Sequence[Result]) -> None:
     """Write the results page, and the README's table between its two marks."""
     explained = (
-        "Errors in MiB, over the invocations that claim an exact figure (one process, not raced). Within bounds: over "
-        f"all, several processes and lost races included, with {SLACK_MIB} MiB for the kernel's bookkeeping. Polling "
-        "is judged over all."
+        "MiB. Raced: an interval, `peakLower` to `peakUpper`; width: from the one to the other. Error: of the "
+        "invocations that claim an exact figure (one process, not raced). Best: error of `PeakRSS` over all "
+        f"invocations, intervals and several processes included. Bounds have {SLACK_MIB} MiB for the kernel's "
+        "bookkeeping."
     )
-    delays = [
-        f"- {result.name}: {result.reset_delay_us_p50:.0f} µs (p50), {result.reset_delay_us_p99:.0f} µs (p99)"
-        for result in results
-        if result.reset_delay_us_p50 is not None
-    ]
+    invocations = sum(result.invocations for result in results if result.within_bounds is not None)
+    within = sum(result.within_bounds or 0 for result in results)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(
-        f"# Accuracy\n\n`make bench`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n{rows_of(results)}\n\n"
-        f"{explained}\n\nFrom INVOKE's arrival to the last watermark reset:\n\n" + "\n".join(delays) + "\n"
+        f"# Accuracy\n\n`make bench`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n{markdown(FULL, full(results))}"
+        f"\n\n{explained}\n"
     )
-    replace(ROOT / "README.md", "accuracy", f"{rows_of(results)}\n\n{explained}")
+    replace(
+        ROOT / "README.md",
+        "accuracy",
+        f"{markdown(SHORT, short(results))}\n\nMiB, {results[0].invocations:,} invocations a row. Raced: the peak is "
+        "an interval, so wide at the median. Exact: one process, not raced. The truth lay within the bounds of "
+        f"{within:,} of {invocations:,} invocations.",
+    )
 
 
 @click.command(help=__doc__)
-@click.option("--invocations", default=500, show_default=True, help="Per mode; the held one gets a quarter.")
+@click.option("--invocations", default=1000, show_default=True, help="Of each row.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 @click.option("--write/--no-write", default=True, help="Write the results page and the README's table.")
 def main(invocations: int, as_json: bool, write: bool) -> None:
     """See the module."""
-    modes = (
-        Mode("released 0.3 ms before the runtime", 300, "off", invocations, 0.01),
-        Mode("released at the same instant", 0, "off", invocations, None),
-        Mode("TRUEMEM_HOLD=always", 0, "always", max(20, invocations // 4), 0.0),
-    )
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     try:
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            for mode in modes:
-                results += measure(mode, polling=False, progress=progress)
-            contrast = Mode("with polling beside it", 300, "off", invocations, None)
-            results += measure(contrast, polling=True, progress=progress)[1:]
-    except (OSError, AssertionError, RuntimeError) as error:
+            for mode in MODES:
+                results += measure(mode, invocations, polling=False, progress=progress)
+            results += measure(MODES[-1], invocations, polling=True, progress=progress)
+    except (OSError, AssertionError, RuntimeError, BadInput) as error:
         click.echo(f"could not measure: {error}", err=True)
         sys.exit(2)
     console = Console(width=150, file=sys.stderr if as_json else None)
-    console.print(table(results))
+    console.print(shown("Error of each invocation's peak RSS against the known truth, MiB", FULL, full(results)))
     if as_json:
         click.echo(json.dumps([asdict(result) for result in results]))
     if write:

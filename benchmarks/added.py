@@ -53,19 +53,19 @@ def environment(sidecar: Path | None) -> LocalLambda:
     return LocalLambda(Function.from_handler(f"{FUNCTIONS / 'touch.py'}:handler"), settings)
 
 
-def spans(local: LocalLambda) -> dict[str, tuple[float, float]]:
-    """Request id to the runtime's duration, and the time from its end to the invocation's: the platform's own span
-    `extensionOverhead`, which has no thaw in it."""
-    done: dict[str, float] = {}
-    after: dict[str, float] = {}
+def spans(local: LocalLambda) -> dict[str, tuple[float, float, float]]:
+    """Request id to three times in ms, as the platform's own events tell them: until the runtime's response, from that
+    to its request for the next event, from that to the invocation's end (`extensionOverhead`, with no thaw in it)."""
+    done: dict[str, tuple[float, float]] = {}
+    known: dict[str, tuple[float, float, float]] = {}
     for event in local.events:
         record = event["record"]
-        if event["type"] == "platform.runtimeDone":
-            done[record["requestId"]] = record["metrics"]["durationMs"]
-        elif event["type"] == "platform.report":
-            spans = {span["name"]: float(span["durationMs"]) for span in record.get("spans", [])}
-            after[record["requestId"]] = spans.get("extensionOverhead", 0.0)
-    return {name: (duration, after[name]) for name, duration in done.items() if name in after}
+        took = {span["name"]: float(span["durationMs"]) for span in record.get("spans", [])}
+        if event["type"] == "platform.runtimeDone" and "runtimeOverhead" in took:
+            done[record["requestId"]] = took["responseLatency"] + took["responseDuration"], took["runtimeOverhead"]
+        elif event["type"] == "platform.report" and record["requestId"] in done:
+            known[record["requestId"]] = (*done[record["requestId"]], took.get("extensionOverhead", 0.0))
+    return known
 
 
 def measure(extensions: Mapping[str, Path], blocks: int, advance: Callable[[], None]) -> list[Added]:
@@ -99,11 +99,11 @@ def measure(extensions: Mapping[str, Path], blocks: int, advance: Callable[[], N
 def _row(
     name: str,
     asked: Mapping[str, list[list[str]]],
-    known: Mapping[str, Mapping[str, tuple[float, float]]],
+    known: Mapping[str, Mapping[str, tuple[float, float, float]]],
     line_bytes: float,
 ) -> Added:
-    durations = {side: [[known[side][one][0] for one in block] for block in asked[side]] for side in asked}
-    after = {side: [known[side][one][1] for block in asked[side] for one in block] for side in asked}
+    durations = {side: [[sum(known[side][one][:2]) for one in block] for block in asked[side]] for side in asked}
+    after = {side: [known[side][one][2] for block in asked[side] for one in block] for side in asked}
     every = {side: [value for block in blocks for value in block] for side, blocks in durations.items()}
     differences = [
         statistics.fmean(attached) - statistics.fmean(alone)

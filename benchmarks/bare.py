@@ -1,4 +1,4 @@
-"""The Extensions and Telemetry APIs as bare as they get, so that what is measured is the extension.
+"""The APIs as bare as they get, for one extension and, in exact mode, a runtime: what is measured is the extension.
 
 One thread, blocking sockets: what an extension asks is answered at once, and noted with its time. The local Lambda
 would do, were it not slower than what it is to measure.
@@ -46,23 +46,40 @@ class BareApi:
         self.listener: tuple[str, int] | None = None
         """Where the extension takes telemetry."""
         self._path = "/"
+        self._asking: socket.socket | None = None
+        """The runtime's connection that waits for an event."""
+        self._event: tuple[str, bytes] | None = None
+        """Request id and body, until it is answered: a runtime that asks again gets it again, as in Lambda."""
+        self._answered: dict[str, bytes] = {}
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
 
     def wait_for_next(self, alive: Callable[[], bool] | None = None) -> int:
         """Serve until the extension asks for its next event; when it did. Raises ConnectionError once it is not
         `alive` any more."""
+        self._serve_until(lambda: self._next is not None, "the extension has not asked for an event", alive)
+        return self.at_ns["next"]
+
+    def wait_for_runtime(self, alive: Callable[[], bool] | None = None) -> None:
+        """Serve until the runtime asks for its event. Raises as `wait_for_next` does."""
+        self._serve_until(lambda: self._asking is not None, "the runtime has not asked for an event", alive)
+
+    def wait_for_answer(self, request_id: str, alive: Callable[[], bool] | None = None) -> bytes:
+        """Serve until the runtime has answered that event; its answer. Raises as `wait_for_next` does."""
+        self._serve_until(lambda: request_id in self._answered, "the runtime has not answered", alive)
+        return self._answered.pop(request_id)
+
+    def _serve_until(self, condition: Callable[[], bool], otherwise: str, alive: Callable[[], bool] | None) -> None:
         deadline = time.monotonic() + WAIT_S
-        while self._next is None:
+        while not condition():
             left = deadline - time.monotonic()
             ready = self._selector.select(min(left, LOOK_S) if alive is not None else left)
             if alive is not None and not alive():
                 raise ConnectionError("the extension has ended")
             if not ready and time.monotonic() >= deadline:
-                raise TimeoutError(f"the extension has not asked for an event in {WAIT_S:g} s; so far {self.at_ns}")
+                raise TimeoutError(f"{otherwise} in {WAIT_S:g} s; so far {self.at_ns}")
             for key, _ in ready:
                 assert isinstance(key.fileobj, socket.socket)
                 self._serve(key.fileobj)
-        return self.at_ns["next"]
 
     def invoke(self, request_id: str, timeout_ms: int = 60_000) -> int:
         """Send INVOKE to the extension that waits; when it was sent."""
@@ -76,6 +93,11 @@ class BareApi:
             }
         )
 
+    def hand(self, request_id: str, body: bytes) -> None:
+        """An event for the runtime, as soon as it asks for one."""
+        self._event = request_id, body
+        self._deliver()
+
     def shut_down(self) -> int:
         """Send SHUTDOWN; when it was sent."""
         event = {"eventType": "SHUTDOWN", "shutdownReason": "spindown"}
@@ -87,10 +109,14 @@ class BareApi:
             return
         if self._telemetry is None:
             self._telemetry = socket.create_connection(self.listener, TELL_S)
-        self._telemetry.sendall(_post(self._path, json.dumps(events).encode()))
-        if not self._telemetry.recv(4096):  # hangs up after each answer
-            self._telemetry.close()
-            self._telemetry = None
+        answer = b""
+        try:
+            self._telemetry.sendall(_post(self._path, json.dumps(events).encode()))
+            answer = self._telemetry.recv(4096)
+        finally:
+            if not answer:  # broken, or hangs up after each answer
+                self._telemetry.close()
+                self._telemetry = None
 
     def begin_again(self) -> None:
         """The extension has ended, and another process of it is to come: at the same address, as after a reset."""
@@ -98,7 +124,7 @@ class BareApi:
             self._forget(connection)
         if self._telemetry is not None:
             self._telemetry.close()
-        self._next = self._telemetry = self.listener = None
+        self._next = self._telemetry = self.listener = self._event = None
         self.at_ns.clear()
 
     def close(self) -> None:
@@ -149,9 +175,32 @@ class BareApi:
             self.listener = ("127.0.0.1", uri.port or 80)
             self._path = uri.path or "/"
             ready.sendall(_answer(b"OK", b""))
+        elif path.endswith(b"/runtime/invocation/next"):
+            self._asking = ready
+            self._deliver()
+        elif path.endswith(b"/response"):
+            request_id = path.split(b"/")[-2].decode()
+            self._answered[request_id] = body[:length]
+            if self._event is not None and self._event[0] == request_id:
+                self._event = None
+            self._tell_runtime(ready, _answer(b'{"status":"OK"}', b""))
         else:
             self.at_ns["next"] = at_ns
             self._next = ready
+
+    def _deliver(self) -> None:
+        if self._asking is not None and self._event is not None:
+            request_id, body = self._event
+            asking, self._asking = self._asking, None
+            headers = f"Lambda-Runtime-Aws-Request-Id: {request_id}\r\nLambda-Runtime-Deadline-Ms: 0\r\n"
+            self._tell_runtime(asking, _answer(body, headers.encode()))
+
+    def _tell_runtime(self, connection: socket.socket, answer: bytes) -> None:
+        """Should it be gone, it asks again."""
+        try:
+            connection.sendall(answer)
+        except OSError:
+            self._forget(connection)
 
     def _forget(self, connection: socket.socket) -> None:
         self._selector.unregister(connection)
@@ -159,6 +208,8 @@ class BareApi:
         connection.close()
         if self._next is connection:
             self._next = None
+        if self._asking is connection:
+            self._asking = None
 
 
 def _post(path: str, body: bytes) -> bytes:

@@ -19,6 +19,8 @@ EXTENSIONS = Path(__file__).with_name("extensions")
 MACHINE = platform.machine()
 EXECUTABLE = ROOT / "dist" / {"aarch64": "arm64"}.get(MACHINE, MACHINE) / "extensions" / "truemem"
 """What `make layer` has made for this machine."""
+EXACT_MODE = {"AWS_LAMBDA_EXEC_WRAPPER": str(EXECUTABLE.parents[1] / "truemem" / "exact")}
+"""The function's variable that turns exact mode on, with the same layer."""
 
 
 @dataclass(frozen=True)

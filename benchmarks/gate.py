@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import namespace, publish, running, start
 from benchmarks.contenders import FLOOR, OURS, contenders
-from benchmarks.hold import shown
 from benchmarks.layer import RATIOS, ratios
 from benchmarks.sizes import measure_sizes
 
@@ -58,7 +57,7 @@ def main(rounds: int, anywhere: bool) -> None:
         click.echo(f"could not measure: {error!r}", err=True)
         sys.exit(2)
     cells = [[name, f"{was:.3f}", f"{now:.3f}", "worse" if worse else ""] for name, was, now, worse in rows]
-    Console(width=120).print(shown("Ours beside others", ("figure", "committed", "now", ""), cells))
+    Console(width=120).print(publish.shown("Ours beside others", ("figure", "committed", "now", ""), cells))
     worse = [name for name, _, _, is_worse in rows if is_worse]
     if worse:
         click.echo(f"worse by more than a fifth: {'; '.join(worse)}", err=True)

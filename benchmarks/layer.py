@@ -26,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import added, namespace, publish, running, start
 from benchmarks.contenders import EXECUTABLE, FLOOR, OURS, PLAIN, SOURCED, contenders
 from benchmarks.cost import SIZES_MIB, cost
-from benchmarks.hold import shown
 from benchmarks.layer_tables import (
     Section,
     added_section,
@@ -139,9 +138,9 @@ def main(rounds: int, as_json: bool, write: bool) -> None:
     ]
     reached = aims(starts, growths, answers, samplings, addeds, sizes)
     console = Console(width=160, file=sys.stderr if as_json else None)
-    console.print(shown("Aims", ("figure", "aim", "reached", "met"), reached))
+    console.print(publish.shown("Aims", ("figure", "aim", "reached", "met"), reached))
     for title, headings, cells, _ in sections:
-        console.print(shown(title, headings, cells))
+        console.print(publish.shown(title, headings, cells))
     if as_json:
         click.echo(
             json.dumps(

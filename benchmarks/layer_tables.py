@@ -105,7 +105,7 @@ def added_section(rows: Sequence[added.Added]) -> Section:
         cells,
         f"Without / with the sidecar, {rows[0].invocations} invocations each, by turns in blocks of {added.BLOCK}; the "
         "difference ± one standard error from block to block. After the runtime's end, until the invocation's: "
-        "without / with the floor, which never keeps anything waiting / with the sidecar, `TRUEMEM_HOLD=off`.",
+        "without / with the floor, which never keeps anything waiting / with the sidecar.",
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from rich.table import Table
 
 ROOT = Path(__file__).parents[1]
 
@@ -16,6 +17,16 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]], text_column
     """A Markdown table; after the first `text_columns` all is figures, aligned right."""
     rule = ["---" if column < text_columns else "--:" for column in range(len(headings))]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *rows))
+
+
+def shown(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """The same for the terminal."""
+    table = Table(title=title, title_justify="left")
+    for column, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if column else "left")
+    for cells in rows:
+        table.add_row(*cells)
+    return table
 
 
 def replace(page: Path, name: str, text: str, by: str = "make bench") -> None:

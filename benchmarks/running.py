@@ -136,7 +136,7 @@ def sampling(contender: Contender, memory_mib: int, seconds: float, outside_ms: 
     """See Sampling. The function's memory rests. `outside_ms`: CPU time of an invocation without sampling."""
     share = memory_mib / VCPU_MIB
     variables = {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mib)}
-    with attached(contender, variables) as extension, confined(extension.pid, share) as cgroup:
+    with attached(contender, variables) as extension, confined([extension.pid], share) as cgroup:
         extension.api.invoke("warm")
         extension.api.wait_for_next()
         time.sleep(0.5)
@@ -149,21 +149,23 @@ def sampling(contender: Contender, memory_mib: int, seconds: float, outside_ms: 
 
 
 @contextmanager
-def confined(pid: int, share: float) -> Iterator[bool]:
-    """Confine a process to a share of one CPU (cgroup v1, cpu.cfs_quota_us); False if that is not permitted."""
-    group = Path(f"/sys/fs/cgroup/cpu/truemem-bench-{os.getpid()}")
+def confined(pids: Sequence[int], share: float, name: str = "") -> Iterator[bool]:
+    """Confine processes to a share of one CPU (cgroup v1, cpu.cfs_quota_us); False if that is not permitted."""
+    group = Path(f"/sys/fs/cgroup/cpu/truemem-bench-{os.getpid()}{name}")
     try:
         group.mkdir()
         (group / "cpu.cfs_period_us").write_text(str(CPU_PERIOD_US))
         (group / "cpu.cfs_quota_us").write_text(str(round(CPU_PERIOD_US * share)))
-        (group / "cgroup.procs").write_text(str(pid))
+        for pid in pids:
+            (group / "cgroup.procs").write_text(str(pid))
     except OSError:
         yield False
         return
     try:
         yield True
     finally:
-        (group.parent / "cgroup.procs").write_text(str(pid))
+        for member in group.joinpath("cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(member)
         group.rmdir()
 
 

@@ -21,13 +21,15 @@ NOT_FOR_GOOD = ("3", "6", "11", "5-12")
 FIRST = "1"
 CONNECTED_ANEW = "api-recv:EIO:6,"
 """It connects to the API once, and again only after a fault."""
-LOOKING = {"TRUEMEM_HOLD": "auto", "TRUEMEM_HOLD_BUDGET": "50"}
-"""It asks the kernel about connections where it may hold."""
 
 OF_A_JOURNAL_THAT_IS_THERE = ("fstat", "pread-journal")
 """Calls for which another process must have been here before."""
-NOT_EVERYWHERE = ("cgroup", "netlink")
+NOT_EVERYWHERE = ("cgroup",)
 """Not every machine that tests run on has these."""
+
+EXACT_SILENT = "exact mode, the runtime's connections"
+EXACT_BROKEN = "exact mode, a connection breaks"
+"""The runtime sees what it would see of a connection of its own that breaks, and asks again."""
 
 GROUPS: dict[str, tuple[tuple[str, str, Sequence[str]], ...]] = {
     "reading /proc and cgroup": (
@@ -65,7 +67,7 @@ GROUPS: dict[str, tuple[tuple[str, str, Sequence[str]], ...]] = {
         ("write-stderr", "EPIPE EIO EAGAIN", ("1", "1+")),
     ),
     "the telemetry listener": (
-        ("api-socket", "EMFILE ENOMEM", ("2",)),  # the second is the listener's
+        ("listener-socket", "EMFILE ENOMEM", (FIRST,)),
         ("listener-bind", "EACCES EMFILE", (FIRST,)),
         ("listener-listen", "EIO", (FIRST,)),
         ("listener-setblocking", "EIO", (FIRST,)),
@@ -81,20 +83,50 @@ GROUPS: dict[str, tuple[tuple[str, str, Sequence[str]], ...]] = {
     "the connection to the API": (
         ("api-socket", "EMFILE ENOMEM", (FIRST,)),
         ("api-connect", "ECONNREFUSED EINTR ENOBUFS", ("1", "1-3")),
-        (CONNECTED_ANEW + "api-socket", "EMFILE", ("3", "3-6")),
+        (CONNECTED_ANEW + "api-socket", "EMFILE", ("2", "2-5")),
         (CONNECTED_ANEW + "api-connect", "ECONNREFUSED EINTR", ("2", "2-5")),
         (CONNECTED_ANEW + "api-close", "EIO EINTR", ("1+",)),
         ("api-setsockopt", "EIO", ("1", "1+")),
         ("api-send", "EPIPE EINTR EAGAIN", NOT_FOR_GOOD),
         ("api-recv", "EIO EINTR EAGAIN", NOT_FOR_GOOD),
     ),
-    "netlink, and the rest": (
-        ("netlink-socket", "EACCES EMFILE", ("1", "1+")),
-        ("netlink-setblocking", "EIO", (FIRST,)),
-        ("netlink-send:EIO:3,netlink-close", "EIO", (FIRST,)),
-        ("netlink-send", "EIO EINTR EAGAIN", ONCE_AND_FOR_GOOD),
-        ("netlink-recv", "EIO EINTR EAGAIN", ONCE_AND_FOR_GOOD),
-        ("urandom", "EIO EAGAIN", (FIRST,)),
+    "the rest": (("urandom", "EIO EAGAIN", (FIRST,)),),
+    EXACT_SILENT: (
+        ("door-socket", "EMFILE", ("1", "2")),
+        ("door-bind", "EADDRINUSE EMFILE", ("1", "2")),
+        ("door-listen", "EIO", (FIRST,)),
+        ("door-setblocking", "EIO", ("1", "2")),
+        ("door-getsockname", "ENOBUFS", (FIRST,)),
+        ("door-setsockopt", "EIO", (FIRST,)),
+        ("door-recv", "EIO EAGAIN", ("1", "1+")),
+        ("door-accept", "EMFILE ENFILE ECONNABORTED EAGAIN EIO", ("1", "1-3")),
+        ("dup", "EMFILE", ("1", "1+")),
+        ("upstream-socket", "EMFILE ENOMEM", (FIRST,)),
+        ("upstream-connect", "ENOBUFS EADDRNOTAVAIL", (FIRST,)),
+        ("upstream-setblocking", "EIO", (FIRST,)),
+        ("upstream-setsockopt", "EIO", (FIRST, "1+")),
+        ("runtime-setsockopt", "EIO", (FIRST, "1+")),
+        ("runtime-recv", "EAGAIN", ("1", "3-9", "1-40")),
+        ("runtime-send", "EAGAIN", ("1", "3-9", "1-40")),
+        ("upstream-recv", "EAGAIN", ("1", "3-9", "1-40")),
+        ("upstream-send", "EAGAIN", ("1", "3-9", "1-40")),
+        ("poll", "EINTR ENOMEM", ("1", "30", "15-24", "10-40", "1+")),
+        ("cut", "EIO BUG", ("1", "2", "5-9", "1+")),
+        ("read-proc", "EIO BUG", ("60-70", "100+")),
+        ("pread-proc", "EIO BUG", ("4-9", "10+")),
+        ("write-clear_refs", "EIO BUG", ("2", "3-7", "2+")),
+        ("listdir", "EIO BUG", ("2", "2+")),
+    ),
+    EXACT_BROKEN: (
+        ("upstream-socket", "EMFILE", ("1-3",)),
+        ("upstream-connect", "ECONNREFUSED", ("1-5",)),
+        ("upstream-getsockopt", "EIO", ("1", "1-3")),
+        ("runtime-recv", "ECONNRESET EIO", ("2", "5-9")),
+        ("runtime-send", "EPIPE EIO", ("1", "4-6")),
+        ("upstream-recv", "ECONNRESET EIO", ("2", "5-9")),
+        ("upstream-send", "EPIPE EIO", ("1", "4-6")),
+        ("runtime-recv:EIO:3,upstream-close", "EIO", ("1+",)),
+        ("upstream-recv:EIO:3,runtime-close", "EIO", ("1+",)),
     ),
 }
 """What the calls are for: name of the call as faulty.py spells it, error numbers, and when."""
@@ -112,6 +144,8 @@ class Outcome:
     """Without a line."""
     told: int
     """Of the missing, those that are known to be: `dropped` of a later line, or the log, says so."""
+    cut_off: int
+    """Connections of the runtime that have broken, in exact mode."""
     stopped: bool
     """It stopped measuring, and said so."""
     broken: str
@@ -129,10 +163,10 @@ def faults(groups: Iterable[str] = GROUPS) -> list[tuple[str, str]]:
     ]
 
 
-def under(subject: Subject, fault: str) -> Outcome:
-    """One environment: a few invocations, and SHUTDOWN."""
+def under(subject: Subject, fault: str, *, exact: bool = False, may_break: bool = False) -> Outcome:
+    """One environment: a few invocations, and SHUTDOWN. `may_break`: connections of the runtime may."""
     broken = ""
-    with Environment(subject, LOOKING if fault.startswith("netlink") else None) as environment:
+    with Environment(subject, exact=exact) as environment:
         try:
             environment.begin()
             if fault.startswith(OF_A_JOURNAL_THAT_IS_THERE):
@@ -154,6 +188,8 @@ def under(subject: Subject, fault: str) -> Outcome:
         stopped = "stopped measuring" in log
         if environment.wrong:
             broken = f"{environment.wrong} wrong answers"
+        if environment.broken and not may_break:
+            broken = broken or f"{environment.broken} connections of the runtime have broken"
         records = environment.records()
         printed = tally(environment.served, records)
     missing = [name for name in environment.served if not printed[name]]
@@ -171,21 +207,22 @@ def under(subject: Subject, fault: str) -> Outcome:
         broken = "no such call is ever made"
     if not broken and max(printed.values(), default=0) > 1:
         broken = "a line was printed twice"
-    return Outcome(fault, failures, len(environment.served), len(missing), told, stopped, broken)
+    return Outcome(fault, failures, len(environment.served), len(missing), told, environment.broken, stopped, broken)
 
 
 def sweep(planned: Sequence[tuple[str, str]], advance: Callable[[], None]) -> list[Row]:
     """A row for each group of `planned` (see `faults`)."""
 
-    def one(fault: str) -> Outcome:
+    def one(group: str, fault: str) -> Outcome:
+        exact = group in (EXACT_SILENT, EXACT_BROKEN)
         with tempfile.TemporaryDirectory(prefix="truemem-faulty-", dir="/tmp") as folder:
             try:
-                return under(faulty(Path(folder), fault), fault)
+                return under(faulty(Path(folder), fault), fault, exact=exact, may_break=group == EXACT_BROKEN)
             finally:
                 advance()
 
     with ThreadPoolExecutor(TOGETHER) as pool:
-        outcomes = list(pool.map(one, [fault for _, fault in planned]))
+        outcomes = list(pool.map(one, *zip(*planned, strict=True)))
     groups: dict[str, list[Outcome]] = {}
     for (group, _), outcome in zip(planned, outcomes, strict=True):
         groups.setdefault(group, []).append(outcome)
@@ -199,6 +236,8 @@ def row(name: str, outcomes: Sequence[Outcome]) -> Row:
     missing = sum(outcome.missing for outcome in made)
     stopped = sum(outcome.stopped for outcome in made)
     broken = [f"{outcome.fault}: {outcome.broken}" for outcome in outcomes if outcome.broken]
+    cut_off = sum(outcome.cut_off for outcome in made)
+    saw = f"{counted(cut_off, 'broken connection')}, then right answers" if cut_off else "nothing"
     lost = "nothing"
     if missing:
         lost = f"{counted(missing, 'line')} of {served:,}, told by `dropped` or the log"
@@ -208,7 +247,7 @@ def row(name: str, outcomes: Sequence[Outcome]) -> Row:
         name,
         f"{counted(len(made), 'fault')}, {counted(sum(outcome.failures for outcome in made), 'failed call')}, "
         f"{served:,} invocations",
-        "nothing" if not broken else "**see below**",
+        saw if not broken else "**see below**",
         lost,
         broken,
     )

@@ -20,9 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from truemem_workbench.sidecar import exact as wrapper
+
 from benchmarks.bare import BareApi
 from benchmarks.running import telemetry
 from faults.subject import Subject
+from tests.scenarios.environment import SOURCE
 
 WORKER = Path(__file__).parent / "functions" / "worker.py"
 WAIT_S = 20.0
@@ -34,14 +37,20 @@ class Died(Exception):
 
 
 class Function:
-    """The process that stands for the function."""
+    """The process that stands for the function. See worker.py for what it may be told."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *arguments: str, wrapper: Path | None = None) -> None:
         markers = {"AWS_LAMBDA_RUNTIME_API": address, "_HANDLER": "worker.handler", "LAMBDA_TASK_ROOT": "/var/task"}
+        command = [sys.executable, "-IS", str(WORKER), *arguments]
         self._process = subprocess.Popen(
-            [sys.executable, "-IS", WORKER], env=markers, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            command if wrapper is None else [str(wrapper), *command],
+            env={**markers, "PATH": os.defpath},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None if wrapper is None else subprocess.DEVNULL,  # it says where exact mode is off
         )
-        self._answer()
+        self.said = self._answer()
+        """First of all."""
 
     def do(self, work: str) -> bool:
         """True if the answer is the right one."""
@@ -68,11 +77,12 @@ class Environment:
         subject: Subject,
         variables: Mapping[str, str] | None = None,
         *,
+        exact: bool = False,
         on_line: Callable[[bytes], None] | None = None,
         stdout: int = subprocess.PIPE,
     ) -> None:
-        """`on_line` gets each line of stdout instead of `lines`; `stdout` may be a descriptor instead of a pipe that
-        is read."""
+        """`exact`: the function is a runtime, started through the program of exact mode. `on_line` gets each line of
+        stdout instead of `lines`; `stdout` may be a descriptor instead of a pipe that is read."""
         self.api = BareApi()
         self.lines: list[bytes] = []
         self.log: list[bytes] = []
@@ -90,6 +100,7 @@ class Environment:
             **subject.variables,
             **(variables or {}),
         }
+        self._wrapper = (wrapper(subject.path) or wrapper(SOURCE)) if exact else None
         self.sidecar: subprocess.Popen[bytes] | None = None
         self._function: Function | None = None
         self._readers: list[threading.Thread] = []
@@ -97,6 +108,8 @@ class Environment:
         """Request ids, in order."""
         self.wrong = 0
         """Answers of the function that were not as they should be."""
+        self.broken = 0
+        """Connections of the runtime that have broken."""
         self._sent_ns = 0
         self.longest_s = 0.0
         """From INVOKE to the next `next`, the function's own time left out."""
@@ -139,8 +152,20 @@ class Environment:
         self.employ()  # Lambda starts the runtime when every extension has registered
 
     def employ(self) -> None:
-        """Start the function."""
-        self._function = Function(self.api.address)
+        """Start the function: a runtime up to its first request. Raises Died, TimeoutError."""
+        arguments = ("runtime",) if self._wrapper is not None else ()
+        self._function = Function(self.api.address, *arguments, wrapper=self._wrapper)
+        if self._wrapper is not None:
+            try:
+                self.api.wait_for_runtime(self.alive)
+            except ConnectionError:
+                raise Died from None
+
+    def employ_stand_in(self, upstream: str) -> int:
+        """Start a function whose runtime is played by the caller, over connections to the port that is returned: the
+        sidecar passes them on to `upstream`."""
+        self._function = Function(self.api.address, "stand-in", upstream)
+        return int(self._function.said)
 
     def alive(self) -> bool:
         """Is the sidecar?"""
@@ -166,11 +191,22 @@ class Environment:
         """What comes after it: the function's work, the sidecar's `next`, telemetry. Raises Died, TimeoutError."""
         assert self._function is not None
         began_ns = time.monotonic_ns()
-        self.wrong += not self._function.do(work)
+        self.wrong += not (self._function.do(work) if self._wrapper is None else self._served(name, work))
         took_ns = time.monotonic_ns() - began_ns
         waited_ns = self.await_next() - self._sent_ns
         self.longest_s = max(self.longest_s, (waited_ns - took_ns) / 1e9)
         self.tell(name)
+
+    def _served(self, name: str, work: str) -> bool:
+        """The same through the Runtime API. Raises Died, TimeoutError."""
+        self.api.hand(name, work.encode())
+        try:
+            answer, _, broken = self.api.wait_for_answer(name, self.alive).decode().rpartition(" ")
+            self.api.wait_for_runtime(self.alive)
+        except ConnectionError:
+            raise Died from None
+        self.broken = int(broken)
+        return answer == work
 
     def tell(self, name: str) -> None:
         """What the platform says of an invocation. Where it is not taken, nobody waits for that. Raises Died."""
@@ -180,9 +216,10 @@ class Environment:
             self.api.tell(*telemetry(name))
         except TimeoutError:
             self._hears = False
-        except OSError:
+        except OSError as error:
             if self._dying():
                 raise Died from None
+            self._hears = not isinstance(error, ConnectionRefusedError)  # it listens no more
 
     def shut_down(self) -> int | None:
         """SHUTDOWN, and wait for the end; the exit code. None if it had to be killed."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from faults import calls, injected, journal_paths, kills, lifecycle, oom, soak, stalls, standard_output
+from faults import calls, exact_mode, injected, journal_paths, kills, lifecycle, oom, soak, stalls, standard_output
 from faults.result import Row
 from faults.subject import Subject
 
@@ -43,6 +43,7 @@ def experiments(subject: Subject, *, quick: bool = False) -> list[Experiment]:
         _paths(subject),
         _streams(subject, quick),
         _stalls(subject, quick),
+        _exact_mode(subject, quick),
     ]
 
 
@@ -86,8 +87,13 @@ def _calls(quick: bool) -> Experiment:
 
 
 def _injected(subject: Subject, quick: bool) -> Experiment:
-    planned = injected.faults()[:: 8 if quick else 1]
-    return Experiment("injected", [partial(injected.sweep, subject, planned)], len(planned))
+    some = slice(None, None, 8 if quick else 1)
+    planned, exact = injected.faults()[some], injected.faults(injected.EXACT)[some]
+    steps = [
+        partial(injected.sweep, subject, planned),
+        partial(injected.sweep, subject, exact, exact=True),
+    ]
+    return Experiment("injected", steps, len(planned) + len(exact))
 
 
 def _lifecycle(subject: Subject, quick: bool) -> Experiment:
@@ -114,3 +120,11 @@ def _stalls(subject: Subject, quick: bool) -> Experiment:
     return Experiment(
         "stalls", [_one(stalls.stalls, subject, mode, count) for mode in stalls.MODES], count * len(stalls.MODES)
     )
+
+
+def _exact_mode(subject: Subject, quick: bool) -> Experiment:
+    rounds, bugs = (1, exact_mode.BUGS[:1]) if quick else (5, exact_mode.BUGS)
+    titles = [*exact_mode.CLIENTS, *exact_mode.CONDITIONS]
+    steps = [_one(exact_mode.held, subject, title, rounds) for title in titles]
+    steps.append(_one(exact_mode.throwing, rounds, bugs=bugs))
+    return Experiment("exact-mode", steps, rounds * (len(titles) + len(bugs)))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The sidecar itself, with system calls failing underneath it: FAULTS says which, as CALL:ERRNO:WHEN, by commas.
 
-WHEN is `3` (the third call of that name), `3-12`, or `3+` (from the third on). Each failure is noted in
-TMPDIR/failed. What Lambda's own kernel may answer, and when, cannot be made to happen otherwise.
+WHEN is `3` (the third call of that name), `3-12`, or `3+` (from the third on). ERRNO may be BUG: a RuntimeError, as of
+a mistake of ours. Each failure is noted in TMPDIR/failed. What Lambda's own kernel may answer, and when, cannot be made
+to happen otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SOURCE = os.environ["FAULTS_SOURCE"]
 sys.path.insert(0, SOURCE)
 sys.dont_write_bytecode = True
 
-NETLINK = 16
+BUG = 0
 STREAMS = {1: "stdout", 2: "stderr"}
 
 noted = posix.open(os.environ["TMPDIR"] + "/failed", posix.O_WRONLY | posix.O_CREAT | posix.O_APPEND | posix.O_CLOEXEC)
@@ -42,7 +43,7 @@ def spelled(when: str) -> tuple[int, int]:
 planned = {}
 for fault in os.environ["FAULTS"].split(","):
     call, name, when = fault.split(":")
-    planned[call] = (getattr(errno, name), *spelled(when))
+    planned[call] = (getattr(errno, name, BUG), *spelled(when))
 
 
 def perhaps(call: str) -> None:
@@ -52,6 +53,8 @@ def perhaps(call: str) -> None:
         calls[call] += 1
         if first <= calls[call] <= last:
             real_write(noted, b"INJECTED\n")
+            if number == BUG:
+                raise RuntimeError("injected")
             raise OSError(number, os.strerror(number))
 
 
@@ -132,7 +135,7 @@ posix.listdir = listing  # type: ignore[assignment]
 posix.close = closing  # type: ignore[assignment]
 posix.read = reading("read", posix.read)
 posix.pread = reading("pread", posix.pread)
-for name in ("readlink", "urandom", "pwrite", "posix_fallocate", "lockf", "fstat", "unlink"):
+for name in ("readlink", "urandom", "dup", "pwrite", "posix_fallocate", "lockf", "fstat", "unlink"):
     setattr(posix, name, failing(name, getattr(posix, name)))
 
 
@@ -152,11 +155,18 @@ class Poll:
 select.poll = Poll  # type: ignore[misc, assignment]
 
 
+WHOSE = {"lambda_api": "api", "listener": "listener", "proxy_door": "door", "runtime_proxy": "upstream"}
+"""What a socket is for, by the module that makes it,"""
+ACCEPTED = {"listener": "delivery", "runtime_proxy": "runtime"}
+"""or where it was accepted before. The runtime's connection has `upstream` as its other half."""
+
+
 class Socket(_socket.socket):
-    """A connection to the API (`api`), where telemetry is delivered (`listener`, `delivery`), or `netlink`."""
+    """See WHOSE and ACCEPTED."""
 
     def __init__(self, family: int = -1, kind: int = -1, protocol: int = -1, fileno: int | None = None) -> None:
-        self.whose = "netlink" if family == NETLINK else "delivery" if fileno is not None else "api"
+        module = sys._getframe(1).f_globals["__name__"].rpartition(".")[2]
+        self.whose = (WHOSE if fileno is None else ACCEPTED)[module]
         if fileno is None:
             perhaps(f"{self.whose}-socket")
         super().__init__(family, kind, protocol, fileno)
@@ -168,7 +178,6 @@ class Socket(_socket.socket):
 
     def bind(self, address: Any) -> None:
         """bind."""
-        self.whose = "listener" if self.whose == "api" else self.whose
         perhaps(f"{self.whose}-bind")
         super().bind(address)
 
@@ -212,6 +221,21 @@ class Socket(_socket.socket):
         perhaps(f"{self.whose}-send")
         return super().send(*arguments)
 
+    def getsockopt(self, *arguments: Any) -> Any:
+        """getsockopt."""
+        perhaps(f"{self.whose}-getsockopt")
+        return super().getsockopt(*arguments)
+
+    def shutdown(self, *arguments: Any) -> None:
+        """shutdown."""
+        perhaps(f"{self.whose}-shutdown")
+        super().shutdown(*arguments)
+
+    def recv_into(self, *arguments: Any) -> int:
+        """recv into memory that is there."""
+        perhaps(f"{self.whose}-recv")
+        return super().recv_into(*arguments)
+
     def recv(self, *arguments: Any) -> bytes:
         """recv."""
         perhaps(f"{self.whose}-recv")
@@ -226,5 +250,8 @@ class Socket(_socket.socket):
 _socket.socket = Socket  # type: ignore[misc, assignment]
 
 from truemem.__main__ import main  # noqa: E402
+from truemem.recorder import Recorder  # noqa: E402
+
+Recorder.cut = failing("cut", Recorder.cut)  # type: ignore[method-assign]
 
 main(sys.argv[0])

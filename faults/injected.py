@@ -43,13 +43,28 @@ CALLS = (
     ("sendto", "EINTR EPIPE", ("5", "7..9")),
 )
 """Names, error numbers, moments."""
+EXACT = (
+    ("accept4,accept", "EMFILE ENFILE ECONNABORTED", ("2", "2..4")),
+    ("socket", "EMFILE", ("4", "4..6")),
+    ("connect", "ECONNREFUSED ENOBUFS", ("2", "2..4")),
+    ("fcntl", "EMFILE", ("1+",)),
+    ("getsockopt", "EIO", ("1",)),
+    ("setsockopt", "EIO", ("3", "5..7")),
+    ("recvfrom", "ECONNRESET EINTR EAGAIN", ("5", "8..12", "10+7")),
+    ("sendto", "EPIPE EINTR EAGAIN", ("6", "9..13", "10+7")),
+    ("poll,ppoll", "EINTR ENOMEM", ("10+3", "20..24")),
+    ("read", "EIO", ("20..40", "30+2")),
+    ("pread64", "EIO", ("5+2",)),
+    ("write,writev", "EIO", ("12", "10+2")),
+)
+"""The same in exact mode, where the runtime's connections pass through the sidecar."""
 
 
-def faults() -> list[str]:
+def faults(calls: Sequence[tuple[str, str, Sequence[str]]] = CALLS) -> list[str]:
     """As strace spells them."""
     return [
         f"{call}:error={number}:when={when}"
-        for call, numbers, moments in CALLS
+        for call, numbers, moments in calls
         for number in numbers.split()
         for when in moments
     ]
@@ -66,7 +81,7 @@ def permitted() -> str:
     return "" if tried.returncode == 0 else f"strace is not permitted: {tried.stderr.decode().strip()}"
 
 
-def sweep(subject: Subject, planned: Sequence[str], advance: Callable[[], None]) -> list[Row]:
+def sweep(subject: Subject, planned: Sequence[str], advance: Callable[[], None], exact: bool = False) -> list[Row]:
     """One row for all. Raises NotHere."""
     if permitted():
         raise NotHere(permitted())
@@ -74,6 +89,7 @@ def sweep(subject: Subject, planned: Sequence[str], advance: Callable[[], None])
     for fault in planned:
         calls = fault.partition(":")[0]
         strace = f'exec strace -D -f -qq -o "$TMPDIR/failed" -e trace={calls} -e inject={fault} "$0"'
-        outcomes.append(under(replace(subject, launcher=("/bin/sh", "-c", strace)), fault))
+        launched = replace(subject, launcher=("/bin/sh", "-c", strace))
+        outcomes.append(under(launched, fault, exact=exact, may_break=exact))
         advance()
-    return [row("system calls of the executable fail (strace)", outcomes)]
+    return [row(f"system calls of the executable fail (strace){', exact mode' if exact else ''}", outcomes)]

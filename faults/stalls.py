@@ -10,7 +10,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from faults.result import Row, counted
@@ -19,11 +19,11 @@ from tests.scenarios.environment import Environment
 from tests.scenarios.workload import Judgement, events
 
 LIMIT_MIB = 1769
-MODES: dict[str, tuple[str, Mapping[str, str]]] = {
-    "off": ("the sidecar and the function are stopped for moments", {}),
-    "auto": ("the same, `TRUEMEM_HOLD=auto`", {"TRUEMEM_HOLD": "auto", "TRUEMEM_HOLD_BUDGET": "20"}),
+MODES = {
+    "default": "the sidecar and the function are stopped for moments",
+    "exact": "the same in exact mode",
 }
-"""Title, and the sidecar's variables."""
+"""Title of each."""
 
 RUNS_MS = 10
 STANDS_MS = 4
@@ -58,13 +58,13 @@ class Stops:
 
 def stalls(subject: Subject, mode: str, count: int, advance: Callable[[], None], seed: int = 6) -> Row:
     """`count` invocations of known size, one after the other in one environment; all that is said of them, judged."""
-    title, variables = MODES[mode]
-    with Environment(sidecar=subject.path, memory_mib=LIMIT_MIB, extension_lead_us=0, environment=variables) as made:
+    exact = mode == "exact"
+    with Environment(sidecar=subject.path, memory_mib=LIMIT_MIB, release="together", exact=exact) as made:
         made.invoke()
         pids = made.local.processes()
         stops = [Stops(pids[name], seed + len(name)) for name in ("runtime", f"extension:{made.name}")]
         try:
-            for event in events(count, seed, longer=mode != "off"):
+            for event in events(count, seed):
                 made.attempt(**event)
                 advance()
         finally:
@@ -78,12 +78,12 @@ def stalls(subject: Subject, mode: str, count: int, advance: Callable[[], None],
         for record, invocation in pairs
         if invocation.function_error is None
     ]
-    return row(title, stopped, complete, judged, len(served) - len(judged))
+    return row(MODES[mode], exact, stopped, complete, judged, len(served) - len(judged))
 
 
-def row(title: str, stopped: int, complete: bool, judged: Sequence[Judgement], failed: int) -> Row:
-    """What came of it: a line for each invocation, and what is not called raced, exact."""
-    wrong = [each for each in judged if not each.honest]
+def row(title: str, exact: bool, stopped: int, complete: bool, judged: Sequence[Judgement], failed: int) -> Row:
+    """What came of it: a line for each invocation, and what is not called raced, exact. In exact mode none is raced."""
+    wrong = [each for each in judged if not each.honest or (exact and (each.record.raced or not each.record.mode))]
     raced = sum(bool(each.record.raced) for each in judged)
     return Row(
         title,

@@ -25,6 +25,10 @@ def default_cache() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "truemem"
 
 
+EXECUTABLES = ("extensions/truemem", "truemem/exact")
+"""Sidecar and wrapper, below /opt. Lambda starts every file in `extensions`, so the wrapper has a folder of its own."""
+
+
 def notices(build: cpython.Build, toolchain: Toolchain) -> dict[str, str]:
     """Licences of all that is in the file."""
     return {"CPython-LICENSE.txt": build.licence.read_text(), **toolchain.notices()}
@@ -50,13 +54,17 @@ def main(output: Path, cache: Path, source: Path | None) -> None:
         build = cpython.build(cache, toolchain, say, source)
         chosen = executable.modules(build)
         say(f"linking {len(chosen)} modules into one file per architecture")
-        targets = {name: output / name / "extensions" / "truemem" for name in ARCHITECTURES}
-        executable.link(build, toolchain, chosen, {ARCHITECTURES[name]: path for name, path in targets.items()})
-        for name, path in targets.items():
-            layer = output / f"truemem-layer-{name}.zip"
-            archive.write(layer, path, notices(build, toolchain))
+        sidecar, wrapper = (
+            {machine: output / name / path for name, machine in ARCHITECTURES.items()} for path in EXECUTABLES
+        )
+        executable.link(build, toolchain, chosen, sidecar)
+        executable.compile_wrapper(toolchain, wrapper)
+        for name in ARCHITECTURES:
+            layer, files = output / f"truemem-layer-{name}.zip", {path: output / name / path for path in EXECUTABLES}
+            archive.write(layer, files, notices(build, toolchain))
+            sizes = ", ".join(f"{path} {file.stat().st_size:,}" for path, file in files.items())
             digest = hashlib.sha256(layer.read_bytes()).hexdigest()
-            click.echo(f"{layer}  {layer.stat().st_size:,} bytes ({path.stat().st_size:,} unpacked)  sha256 {digest}")
+            click.echo(f"{layer}  {layer.stat().st_size:,} bytes ({sizes} unpacked)  sha256 {digest}")
     except (BuildError, OSError) as error:
         click.echo(f"layer not built: {error}", err=True)
         sys.exit(1)

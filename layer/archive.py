@@ -1,4 +1,4 @@
-"""The layer's zip: the executable in `extensions/`, the probe in `python/`, notices, the same bytes each time."""
+"""The layer's zip: sidecar, wrapper, the probe in `python/`, notices; the same bytes each time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ PYTHON = Path(__file__).parent / "python"
 """What Lambda has on the path of a Python function, as /opt/python."""
 
 
-def write(target: Path, executable: Path, notices: Mapping[str, str]) -> None:
-    """`notices`: text by file name."""
+def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, str]) -> None:
+    """`executables`: by their names in the zip. `notices`: text by file name."""
     partial = target.with_suffix(".partial")
     with zipfile.ZipFile(partial, "w") as archive:
-        _add(archive, f"extensions/{executable.name}", executable.read_bytes(), EXECUTABLE)
+        for name, executable in executables.items():
+            _add(archive, name, executable.read_bytes(), EXECUTABLE)
         for module in sorted(PYTHON.glob("*.py")):
             _add(archive, f"python/{module.name}", module.read_bytes(), PLAIN)
         for name, text in sorted(notices.items()):

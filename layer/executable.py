@@ -1,4 +1,4 @@
-"""Interpreter, frozen modules and our own C: one static file."""
+"""Interpreter, frozen modules and our own C: one static file. And the wrapper that starts the runtime: another one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .toolchain import Toolchain
 
 HERE = Path(__file__).parent
 PROGRAM = (HERE / "main.c", HERE / "quick_import.c")
+WRAPPER = HERE / "exact.c"
 SIDECAR = HERE.parent / "extension" / "truemem"
 
 
@@ -32,25 +33,35 @@ def link(build: Build, toolchain: Toolchain, chosen: list[Module], machines: dic
         order.write_text(json.dumps([[module.name, str(module.path), module.is_package] for module in chosen]))
         _python(build, [str(frozen), str(order)])
         for machine, target in machines.items():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _cc(build, toolchain, machine, frozen, work / machine)
-            (work / machine).chmod(0o755)
-            partial = target.with_name(f".{target.name}.partial")
-            partial.write_bytes((work / machine).read_bytes())
-            partial.chmod(0o755)
-            partial.replace(target)  # a sidecar that runs from the old one keeps it
+            sources = [
+                "-O2",
+                f"-I{build.include}",
+                f"-I{build.configuration(machine)}",
+                *map(str, PROGRAM),
+                frozen.name,
+            ]
+            _cc(toolchain, machine, [*sources, *map(str, build.archives(machine)), "-lm"], work, target)
 
 
-def _cc(build: Build, toolchain: Toolchain, machine: str, frozen: Path, target: Path) -> None:
-    command = [toolchain.compiler(machine), "-static", "-s", "-Wl,--gc-sections", "-O2", "-g0"]
-    command += [f"-I{build.include}", f"-I{build.configuration(machine)}", *map(str, PROGRAM), frozen.name]
-    command += [*map(str, build.archives(machine)), "-lm", "-o", str(target)]
-    done = subprocess.run(
-        command, cwd=frozen.parent, env=toolchain.environment(), capture_output=True, text=True, check=False
-    )
+def compile_wrapper(toolchain: Toolchain, machines: dict[str, Path]) -> None:
+    """Write each machine's `exact` to its path. Raises BuildError."""
+    with tempfile.TemporaryDirectory() as name:
+        for machine, target in machines.items():
+            _cc(toolchain, machine, ["-Os", "-Wall", "-Wextra", "-Werror", str(WRAPPER)], Path(name), target)
+
+
+def _cc(toolchain: Toolchain, machine: str, sources: list[str], work: Path, target: Path) -> None:
+    """Compile in the folder `work`, where relative paths start, and put the result in its place at once."""
+    command = [toolchain.compiler(machine), "-static", "-s", "-Wl,--gc-sections", "-g0", *sources, "-o", machine]
+    done = subprocess.run(command, cwd=work, env=toolchain.environment(), capture_output=True, text=True, check=False)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error" in line] or [done.stderr.strip()]
-        raise BuildError(f"linking for {machine} failed: {errors[0]}")
+        raise BuildError(f"linking {target.name} for {machine} failed: {errors[0]}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_bytes((work / machine).read_bytes())
+    partial.chmod(0o755)
+    partial.replace(target)  # a process that runs from the old one keeps it
 
 
 def _python(build: Build, arguments: list[str]) -> str:

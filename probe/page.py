@@ -110,7 +110,6 @@ ROWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("smaps_rollup of another", "smaps_rollup other", _yes),
     ("environ of another", "environ other", lambda value: " ".join(value) or "yes"),
     ("fd of another: sockets", "fd other", str),
-    ("netlink SOCK_DIAG", "SOCK_DIAG", _pairs),
     ("SO_TIMESTAMPNS", "SO_TIMESTAMPNS", _pairs),
     ("oom_score_adj raised", "oom_score_adj raise", _change),
     ("oom_score_adj lowered below its start", "oom_score_adj lower", _change),

@@ -10,6 +10,7 @@ from truemem.history import History
 from truemem.journal import Journal
 from truemem.procfs import Status
 from truemem.publisher import Publisher
+from truemem.race import Boundary, Look
 from truemem.record import InvocationRecord
 from truemem.window import Window, peak
 
@@ -26,9 +27,11 @@ def record(number: int, held_mib: float, peak_mib: float = 0.0, *, raced: bool =
     """Of an ordinary invocation, the environment's `number`, 100 ms after the one before; it has its report."""
     made = InvocationRecord(f"00000000-0000-4000-8000-{number:012d}", number, BEGUN_MS + 100 * number)
     held = round(held_mib * MIB)
-    made.window = window = Window(held, 0, True)
+    opening = Boundary()
+    if raced:  # the last look at the invocation before may lie in this one
+        opening.looks = [[Look(1, 2 * held, 2 * held, 0, 0)]]
+    made.window = window = Window(held, 0, True, opening)
     window.closing = [Status(max(held, round(peak_mib * MIB)), held, held, 0, 0, 1)]
-    window.started_raced, window.before = raced, 2 * held
     made.closed, made.closed_by, made.peak = True, "next-invoke", peak(window)
     made.status, made.duration_ms, made.max_memory_used_mib, made.report_came = "success", 12.5, 100, True
     made.sidecar = 5 * MIB

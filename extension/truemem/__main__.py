@@ -1,18 +1,28 @@
 """Start: register, then everything else.
 
-Lambda starts the runtime only when every extension has registered, so whatever is not needed for that is
-imported while the request is on its way. Registered, the sidecar never exits before SHUTDOWN: Lambda takes
-any exit for a crash of the function's environment.
+Lambda starts the runtime once all extensions have registered, so whatever is not needed for that is imported while the
+request is on its way. Registered, the sidecar never exits before SHUTDOWN: Lambda takes any exit for a crash of the
+function's environment.
 """
 
 from __future__ import annotations
 
 import posix
+import select
 import sys
 import time
 
 from . import switch
 from .lambda_api import ApiError, LambdaApi
+from .proxy_door import Door, open_door
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .runtime_proxy import RuntimeProxy
+
+PASSING_S = 0.01
+"""Where nothing is measured any more: the wait before `next` is asked for again, or given up."""
+FOREVER = float("inf")
 
 
 def main(path: str) -> None:
@@ -24,22 +34,34 @@ def main(path: str) -> None:
         sys.exit(1)
     api = LambdaApi(address)
     measuring = _enabled()
+    door = open_door(address) if measuring else None  # the runtime may come as soon as we have registered
     managed = posix.environ.get(b"AWS_LAMBDA_INITIALIZATION_TYPE") == b"lambda-managed-instances"
     loadavg = _loadavg()
     managed = _registered(api, name, measuring, managed)
+    proxy = None
     if measuring:
         try:
+            proxy = _proxy(door, address)
             from .startup import start
 
-            start(api, address, folder, name, managed, loadavg)
+            start(api, address, folder, name, managed, loadavg, proxy)
             return
         except Exception as error:  # a bug of ours must not become the function's
             _say(f"stopped measuring: {error!r}")
-    _sit_out(api)
+    _sit_out(api, proxy)
+
+
+def _proxy(door: Door | None, address: str) -> RuntimeProxy | None:
+    if door is None:
+        return None
+    from .exact import ExactMode
+    from .runtime_proxy import RuntimeProxy
+
+    return RuntimeProxy(door, address, ExactMode())
 
 
 def _say(text: str) -> None:
-    """Before there is a log, or after it. Whoever was to read it may be gone: that is no reason to end as well."""
+    """Before there is a log, or after it. Its reader may be gone: that is no reason to end as well."""
     try:
         posix.write(2, f"truemem ERROR {text}\n".encode("utf-8", "replace"))
     except OSError:
@@ -50,14 +72,12 @@ def _loadavg() -> bytes:
     """Its last word is the pid given out last. Before we register there is no runtime: its pid comes after this one."""
     try:
         descriptor = posix.open("/proc/loadavg", posix.O_RDONLY | posix.O_CLOEXEC)
+        try:
+            return posix.read(descriptor, 128)
+        finally:
+            posix.close(descriptor)
     except OSError:
         return b""
-    try:
-        return posix.read(descriptor, 128)
-    except OSError:
-        return b""
-    finally:
-        posix.close(descriptor)
 
 
 def _enabled() -> bool:
@@ -69,8 +89,7 @@ def _enabled() -> bool:
 
 def _registered(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool:
     """Register, whatever it takes. Exits 1 if the platform refuses: its init waits for us, so that to stay would only
-    make it fail late. Where nobody answers, or with a fault of his own, that may pass: the platform's limit for init
-    is the only one."""
+    make it fail late. No answer, or a fault of the platform's own, may pass: the limit for init is the only one."""
     pause = 0.0
     told = ""
     while True:
@@ -91,7 +110,7 @@ def _register(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool
     api.send_register(name, '["INVOKE","SHUTDOWN"]' if measuring and not managed else '["SHUTDOWN"]')
     if measuring:
         try:
-            from . import startup  # noqa: F401 - while the request is on its way: most of what there is to import
+            from . import runtime_proxy, startup  # noqa: F401 - while the request is on its way: most of the imports
         except Exception as error:
             _say(f"{error!r}")
     try:
@@ -105,18 +124,27 @@ def _register(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool
     return managed
 
 
-def _sit_out(api: LambdaApi) -> None:
-    """Answer for the extension and do nothing else, until SHUTDOWN."""
+def _sit_out(api: LambdaApi, proxy: RuntimeProxy | None) -> None:
+    """Answer for the extension, pass the runtime's bytes, and do nothing else, until SHUTDOWN."""
+    ask_at = 0.0
     while True:
         try:
-            if not api.waiting:
+            if not api.waiting and time.monotonic() >= ask_at:
                 api.send_next()
-            if b'"SHUTDOWN"' in api.receive_event():
+            wait_s = PASSING_S if api.overdue_at < FOREVER or not api.waiting else FOREVER
+            if proxy is not None:
+                proxy.serve_until(api.fileno(), wait_s)
+            else:
+                poll = select.poll()
+                if api.waiting:
+                    poll.register(api.fileno(), select.POLLIN)
+                poll.poll(wait_s * 1000 if wait_s < FOREVER else None)
+            if api.waiting and b'"SHUTDOWN"' in api.receive_event():
                 return
         except ApiError:
-            continue
+            ask_at = time.monotonic() + api.pause_s
         except Exception:  # no memory, perhaps: there may be some again
-            time.sleep(0.01)
+            time.sleep(0.001)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,14 @@ class Aggregate:
             and record.closed_by != "shutdown"
             and " " not in record.request_id
             and not (record.cold_start or record.suppressed_init or record.init_peak is not None)
-            and not (record.signals or record.kernel_kills or record.ending or record.error_type or record.dropped)
+            and not (
+                record.handler_failed
+                or record.signals
+                or record.kernel_kills
+                or record.ending
+                or record.error_type
+                or record.dropped
+            )
         )
 
     def fits(self, record: InvocationRecord) -> bool:
@@ -126,6 +133,7 @@ def _kind(record: InvocationRecord) -> tuple[object, ...]:
         record.status,
         record.tenant_id,
         record.report_came,
+        record.closed_by,
         record.peak is not None and record.peak.method,
         record.peak is not None and bool(record.peak.upper),
         record.duration_ms is None,

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 PREFIX = b"TRUEMEM_"
 
 NAMES = (
-    *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET", "HOLD", "HOLD_BUDGET"),
+    *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
     *("OOM_SCORE_ADJ", "JOURNAL", "AGGREGATE", "LOG_LEVEL"),
 )
-"""All settings there are."""
+"""All settings of the sidecar."""
+WRAPPER = "EXEC_WRAPPER"
+"""Read by the wrapper of exact mode alone."""
+REMOVED = ("HOLD", "HOLD_BUDGET")
 
 VCPU_MIB = 1769
 """Memory size that buys one full vCPU (developer guide, "Configure Lambda function memory")."""
@@ -40,8 +43,6 @@ class Config:
         "enabled",
         "function_name",
         "function_version",
-        "hold",
-        "hold_budget",
         "initialization_type",
         "journal",
         "level",
@@ -79,13 +80,6 @@ class Config:
         """Fixed members of every line, such as a model version. Free, and queryable in Logs Insights."""
         self.cpu_budget: float = setting("CPU_BUDGET", _percent, 0.01, "a percentage from 0.01 to 50")
         """Share of the CPU that the memory size buys which sampling may use: a fraction, 0.01 is 1 %."""
-        self.hold: str = setting(
-            "HOLD", lambda text: _choice(text, ("off", "auto", "always")), "off", "off, auto or always"
-        )
-        """`auto`: hold an invocation open until the runtime is seen to come back, within a budget. `always`: until
-        platform.runtimeDone, billed 25 ms or more each."""
-        self.hold_budget: float = setting("HOLD_BUDGET", _percent, 0.01, "a percentage from 0.01 to 50")
-        """Share of the billed time that holds of `auto` may add: a fraction, 0.01 is 1 %."""
         self.oom_score_adj: int = setting("OOM_SCORE_ADJ", _score, 100, "a whole number from 0 to 1000")
         """What the function's processes get at least, so that they die before us if memory runs out; 0: as it is."""
         self.journal: bool = setting("JOURNAL", switch.parse, True, "true or false")
@@ -98,11 +92,15 @@ class Config:
             "info",
             "debug, info, warn, error or off",
         )
-        for name in environ:
-            if name.startswith(PREFIX) and name[len(PREFIX) :].decode("latin-1") not in NAMES:
-                self.problems.append(
-                    f"{name.decode('latin-1')} is not a setting; there are TRUEMEM_" + ", ".join(NAMES)
-                )
+        given = [name[len(PREFIX) :].decode("latin-1") for name in environ if name.startswith(PREFIX)]
+        if any(name in REMOVED for name in given):
+            self.problems.append(
+                "TRUEMEM_HOLD is gone: nothing is held open any more. For exact figures set "
+                "AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact"
+            )
+        for name in given:
+            if name not in (*NAMES, *REMOVED, WRAPPER):
+                self.problems.append(f"TRUEMEM_{name} is not a setting; there are TRUEMEM_" + ", ".join(NAMES))
 
         self.initialization_type: str = _text(environ, b"AWS_LAMBDA_INITIALIZATION_TYPE")
         """`on-demand`, `provisioned-concurrency`, `snap-start` or `lambda-managed-instances`; "" if it is not said."""

@@ -6,6 +6,7 @@ import time
 
 from .kernel import fault_kib
 from .procfs import Gone
+from .race import NEVER
 from .segments import Segment, Zone, zone
 from .window import current
 
@@ -51,7 +52,7 @@ class Cutter:
         cut = self._recorder.cut()
         end_ns = time.time_ns()
         after = self._look()
-        window = self._recorder.close(cut, None, at_rest=True)
+        window = self._recorder.close(cut, NEVER)
         self._recorder.settle(window)
         self._keep(window, end_ns)
         if not window.closing and self.whole is not None:

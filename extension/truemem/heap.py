@@ -110,16 +110,7 @@ class HeapPages:
         self._prefix = path_in(environ, "").rpartition("/")[0] + NAME
 
     def find(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | None:
-        """The heap that one of these processes has noted for the request, if any."""
-        heap = self._noted(pids, request_id, since_ms)
-        return heap if heap is not None and heap.source != "none" else None
-
-    def children(self, pids: Iterable[int], request_id: str, since_ms: int) -> int | None:
-        """`children_kib` of the same; it is also there where the heap was not read."""
-        heap = self._noted(pids, request_id, since_ms)
-        return None if heap is None else heap.children_kib
-
-    def _noted(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | None:
+        """What one of these processes has noted for the request, if any."""
         for pid in pids:
             page = _read(f"{self._prefix}{pid}")
             heap = parse(page, request_id, since_ms) if page else None

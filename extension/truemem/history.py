@@ -15,6 +15,7 @@ class History:
 
     __slots__ = (
         "boot",
+        "children_kib",
         "drift",
         "environment_id",
         "from_platform",
@@ -38,6 +39,8 @@ class History:
         self.invocations = 0
         self.high_water_mark = 0
         """Highest peak of the function since the environment started, KiB."""
+        self.children_kib: int | None = None
+        """RSS of the largest child that was ever waited for, as the probe last said; None if it never has."""
         self.mark_mib = 0.0
         """Max Memory Used, as last reported."""
         self.kills: int | None = None

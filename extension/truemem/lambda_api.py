@@ -72,6 +72,8 @@ class LambdaApi:
         """The request for the next event: the one that must not be late."""
         self._failures = 0
         """Times in a row that `next` has failed."""
+        self._until = 0.0
+        """When to give up an answer that has begun: monotonic seconds; 0 where none has."""
         self.waiting = False
         """True while a `next` is on its way: at most one may be."""
         self.arrived_ns: int | None = None
@@ -111,31 +113,86 @@ class LambdaApi:
     def send_next(self) -> None:
         """Ask for the next event, without waiting: `fileno` becomes readable when it comes, hours later perhaps.
 
-        After failures in a row it waits first, ever longer. Raises ApiError.
+        Raises ApiError; `pause_s` says how long to wait before the next try.
         """
-        if self._failures > 1:
-            time.sleep(min(LONGEST_PAUSE, 0.005 * 2 ** min(self._failures, 10)))
         try:
             self._write("event/next", self._next)
         except ApiError:
             self._failures += 1
             raise
+        self._until = 0.0
         self.waiting = True
 
+    @property
+    def pause_s(self) -> float:
+        """Seconds to wait before asking again: none at first, ever more while it fails."""
+        return min(LONGEST_PAUSE, 0.005 * 2 ** min(self._failures, 10)) if self._failures > 1 else 0.0
+
+    @property
+    def overdue_at(self) -> float:
+        """Monotonic seconds at which to give up an answer that has begun; infinite where none has."""
+        return self._until or float("inf")
+
     def receive_event(self, note: Callable[[bytes], None] | None = None) -> bytes:
-        """The body of the event that `send_next` asked for; blocks until it is whole. Raises ApiError.
+        """The body of the event that `send_next` asked for, or nothing while it is not whole. Does not wait. Raises
+        ApiError, also REST_S after an answer has begun that does not end.
 
         `note` gets it before it is taken out of the socket: who is killed has left it in one place or the other.
         """
-        self.waiting = False
-        self._failures += 1
-        body = self._expect(200, "event/next", note).body
+        try:
+            message = self._receive_now(note)
+            if message is None:
+                return b""
+            body = self._checked(message, 200, "event/next").body
+        except (OSError, http1.Malformed) as error:
+            self._lose_event()
+            raise ApiError(f"event/next: {error}") from None
+        except ApiError:
+            self._lose_event()
+            raise
         if b'"INVOKE"' in body:
-            body = body.replace(b'"SHUTDOWN"', b'""')  # so can somebody who invokes the function name his trace
+            body = body.replace(b'"SHUTDOWN"', b'""')  # a caller may name his trace so
         elif b'"SHUTDOWN"' not in body:
+            self._lose_event()
             raise ApiError(f"event/next: no event that we asked for: {body[:200]!r}", 200, body)
+        self.waiting = False
+        self._until = 0.0
         self._failures = 0
         return body
+
+    def _lose_event(self) -> None:
+        self.waiting = False
+        self._until = 0.0
+        self._failures += 1
+        self.close()
+
+    def _receive_now(self, note: Callable[[bytes], None] | None) -> http1.Message | None:
+        """Raises OSError, Malformed."""
+        connection = self._socket
+        if connection is None:
+            raise OSError("not connected")
+        if not self._until:
+            self.arrived_ns = None
+        try:
+            piece, control, _, _ = connection.recvmsg(PIECE, 64, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            if time.monotonic() >= self.overdue_at:
+                raise OSError("the rest of the answer does not come") from None
+            return None
+        if self.arrived_ns is None:
+            self.arrived_ns = _timestamp(control)
+        self._reader.feed(piece)
+        message = self._reader.take(not piece)
+        if message is not None and note is not None:
+            note(message.body)
+        connection.recv(len(piece))
+        if message is None:
+            self._until = self._until or time.monotonic() + REST_S
+            if time.monotonic() >= self._until:  # byte by byte
+                raise OSError("the rest of the answer does not come")
+        elif not piece:
+            self.close()
+        return message
 
     def close(self) -> None:
         """Give up the connection; the next request makes a new one."""
@@ -180,13 +237,20 @@ class LambdaApi:
             self.close()
             raise ApiError(f"{what}: {error}") from None
 
-    def _expect(
-        self, status: int, what: str, note: Callable[[bytes], None] | None = None, at_once: bool = False
-    ) -> http1.Message:
+    def _expect(self, status: int, what: str, at_once: bool = False) -> http1.Message:
+        """Wait for an answer. Raises ApiError."""
         try:
-            answer = self._receive(what, note, at_once)
-            answered = answer.status
+            answer = self._receive(what, at_once)
         except (OSError, http1.Malformed) as error:
+            self.close()
+            raise ApiError(f"{what}: {error}") from None
+        return self._checked(answer, status, what)
+
+    def _checked(self, answer: http1.Message, status: int, what: str) -> http1.Message:
+        """Raises ApiError."""
+        try:
+            answered = answer.status
+        except http1.Malformed as error:
             self.close()
             raise ApiError(f"{what}: {error}") from None
         if answer.headers.get(b"connection", b"").lower() == b"close":
@@ -195,26 +259,19 @@ class LambdaApi:
             raise ApiError(f"{what}: status {answered}, {answer.body[:200]!r}", answered, answer.body)
         return answer
 
-    def _receive(self, what: str, note: Callable[[bytes], None] | None, at_once: bool) -> http1.Message:
+    def _receive(self, what: str, at_once: bool) -> http1.Message:
         """Raises ApiError, OSError, Malformed."""
         connection = self._socket
         if connection is None:
             raise ApiError(f"{what}: not connected")
-        self.arrived_ns = None
         reader = self._reader
         until = time.monotonic() + REST_S if at_once else 0.0
         while True:
             if until:
                 connection.settimeout(max(0.001, until - time.monotonic()))
-            piece, control, _, _ = connection.recvmsg(PIECE, 64, _socket.MSG_PEEK if note is not None else 0)
-            if self.arrived_ns is None:
-                self.arrived_ns = _timestamp(control)
+            piece = connection.recv(PIECE)
             reader.feed(piece)
             message = reader.take(not piece)
-            if note is not None:
-                if message is not None:
-                    note(message.body)
-                connection.recv(len(piece))
             if message is not None:
                 if not piece:
                     self.close()

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 CHANCE_MS = 1000
 """Running time after a record's close in which its report arrives, if it does: forty times the buffering."""
 
+START_MS = 100
+"""Running time in which the next invocation's platform.start arrives where it would make a record exact: four times the
+buffering."""
+
 WAITING = 16
 """Closed records that may wait at once."""
 
@@ -55,16 +59,22 @@ class Ledger:
         it, which may still wait for its report: it is the first that has not had such an event."""
         same = [record for record in self._waiting if record.request_id == request_id]
         for record in same:
-            if not record.report_came and (kind != RUNTIME_DONE or record.done_ns is None):
+            heard = {START: record.started, RUNTIME_DONE: record.done_ns is not None}.get(kind, False)
+            if not record.report_came and not heard:
                 return record
         return same[-1] if same else None
 
     def join(self, event: Event) -> bool:
         """Add what the platform says; False where it is about an invocation that does not wait."""
         record = self.find(event.request_id, event.kind)
-        if record is not None:
-            _join(record, event)
-        return record is not None
+        if record is None:
+            return False
+        if event.kind == START:
+            record.started = True
+            if record.opening is not None:
+                record.opening.prove(event.time_ns)
+        _join(record, event)
+        return True
 
     def due(self, running_ms: float) -> InvocationRecord | None:
         """Take the first record if it can be printed now, else None.
@@ -74,14 +84,21 @@ class Ledger:
         closed = [record for record in self._waiting if record.closed]
         if not closed or not self._is_due(closed, running_ms):
             return None
-        return _settled(self._waiting.pop(0))
+        return self._take()
 
     def _is_due(self, closed: list[InvocationRecord], running_ms: float) -> bool:
-        if closed[0].provisional and closed[0].after is None:
-            return False  # the next event will tell
-        if closed[0].report_came or not self._reports or len(closed) > WAITING:
+        first = closed[0]
+        if len(closed) > WAITING or not self._reports:
             return True
-        return len(closed) > 1 and running_ms - closed[0].closed_at_ms >= CHANCE_MS
+        waited_ms = running_ms - first.closed_at_ms
+        if not first.report_came:
+            return len(closed) > 1 and waited_ms >= CHANCE_MS
+        # When the next one started tells which looks at this one were in time.
+        after = self._waiting[self._waiting.index(first) + 1 :]
+        if waited_ms >= START_MS or (after and after[0].started):
+            return True
+        first.settle()
+        return first.peak is None or not first.peak.raced
 
     def complete(self) -> bool:
         """True when no record waits for a report."""
@@ -89,15 +106,12 @@ class Ledger:
 
     def rest(self) -> list[InvocationRecord]:
         """Take everything: the environment ends."""
-        rest, self._waiting = self._waiting, []
-        return [_settled(record) for record in rest]
+        return [self._take() for _ in range(len(self._waiting))]
 
-
-def _settled(record: InvocationRecord) -> InvocationRecord:
-    """platform.runtimeDone, which comes before the report, has not borne out the rest that it was closed at."""
-    if record.after is not None:
-        record.decide(rested=False)
-    return record
+    def _take(self) -> InvocationRecord:
+        record = self._waiting.pop(0)
+        record.settle()
+        return record
 
 
 def _join(record: InvocationRecord, event: Event) -> None:
@@ -111,9 +125,6 @@ def _join(record: InvocationRecord, event: Event) -> None:
         duration = event.metric("durationMs")
         # The report's duration is the one that REPORT shows and that is billed; runtimeDone's comes sooner.
         if duration is not None and not record.report_came:
-            if event.kind == REPORT and record.hold_ms is not None and record.duration_ms is not None:
-                # The time from one to the other is the extensions', and the platform's own.
-                record.hold_ms = min(record.hold_ms, max(0.0, duration - record.duration_ms))
             record.duration_ms = duration
         if event.kind == REPORT:
             record.max_memory_used_mib = event.metric("maxMemoryUsedMB")

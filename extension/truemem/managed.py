@@ -13,7 +13,7 @@ from .cutter import Cutter
 from .history import History
 from .inbox import Inbox
 from .journal import Journal
-from .lambda_api import ApiError, LambdaApi
+from .lambda_api import MANAGED_TIMEOUT_MS, ApiError, LambdaApi
 from .listener import Listener
 from .log import log
 from .notice import notice
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .processes import ProcessTable
     from .record import InvocationRecord
     from .recorder import Recorder
+    from .runtime_proxy import RuntimeProxy
     from .surroundings import Surroundings
     from .window import Window
 
@@ -49,9 +50,9 @@ IDLE_NS = sampler.SPARSE_NS
 BUSY_FOR_NS = 1000 * MS
 """Requests are taken to run for so long after telemetry: it comes late, and where one was there will be more."""
 
-SHUTDOWN_MS = 50
-"""At SHUTDOWN, wait this long for telemetry in any case: twice what it is buffered for."""
-LAST_REPORT_MS = 250
+SHUTDOWN_MS = MANAGED_TIMEOUT_MS + 50
+"""At SHUTDOWN, wait this long for telemetry in any case: what it is buffered for, and its way."""
+LAST_REPORT_MS = 2 * MANAGED_TIMEOUT_MS
 """The same while a request runs whose report is to come."""
 
 PAUSE_S = 0.01
@@ -73,8 +74,9 @@ class Managed:
         recorder: Recorder,
         surroundings: Surroundings,
         kills: OomKills,
+        proxy: RuntimeProxy | None = None,
     ) -> None:
-        """`unsubscribed` says why there is no listener."""
+        """`unsubscribed` says why there is no listener. `proxy` serves the runtime in exact mode."""
         self._api = api
         self._listener = listener
         self._unsubscribed = unsubscribed
@@ -86,7 +88,10 @@ class Managed:
         # An environment that fails is not reset but ended: there is nobody to leave a journal to.
         self._history = History()
         self._publisher = Publisher(config, listener is not None, self._history, Journal(""), self._lost)
-        self._waiting = Waiting(api, listener, RunningClock())
+        self._waiting = Waiting(api, listener, RunningClock(), proxy)
+        self._proxy = proxy
+        if proxy is not None:
+            proxy.exact.cut = self._cut_if_affordable
         self._inbox = Inbox(listener, self._publisher.lose)
         self._requests = Requests()
         self._segments = Segments()
@@ -100,6 +105,8 @@ class Managed:
         self._cut_at = now
         self._heard_at = now  # so that the function is known by its first request
         self._affordable_at = now
+        self._ask_at = now
+        """When to ask for the next event, if that has failed."""
         self._over = False
 
     def run(self) -> None:
@@ -109,8 +116,6 @@ class Managed:
                 "warn",
                 f"telemetry={self._unsubscribed}: on Managed Instances nobody else tells of requests; no records",
             )
-        elif self._config.hold != "off":
-            log("warn", "TRUEMEM_HOLD: on Managed Instances nothing can be held open")
         self._recorder.find()
         while not self._over:
             if not self._did(self._turn):
@@ -127,15 +132,17 @@ class Managed:
         return True
 
     def _turn(self) -> None:
-        """Wait for the next of SHUTDOWN, telemetry, cut, and do it. Deliveries are answered first."""
-        if not self._api.waiting:
+        """Wait for the next of the runtime's bytes, SHUTDOWN, telemetry, cut, and do it. Bytes and deliveries first."""
+        if not self._api.waiting and time.monotonic_ns() >= self._ask_at:
             self._ask_next()
         spent = time.process_time_ns()
-        at_once = self._inbox or not self._api.waiting
-        for descriptor in self._wait(0 if at_once else self._next_cut_at() - time.monotonic_ns()):
-            if descriptor == self._api.fileno():
-                self._on_event()
-                return
+        wake_at = self._next_cut_at() if self._api.waiting else min(self._next_cut_at(), self._ask_at)
+        overdue_at = self._api.overdue_at * 1e9
+        ready = self._wait(0 if self._inbox else round(min(wake_at, overdue_at)) - time.monotonic_ns())
+        if (self._api.waiting and self._api.fileno() in ready) or time.monotonic_ns() >= overdue_at:
+            self._on_event()
+            return
+        self._note_moments()
         now = time.monotonic_ns()
         if now >= self._next_cut_at():
             self._cut_at = now
@@ -148,10 +155,42 @@ class Managed:
             self._on_telemetry()
 
     def _wait(self, timeout_ns: int) -> list[int]:
-        """The descriptors that are ready. What was delivered is answered: AWS's emulator stands still until then."""
-        descriptors = self._waiting.wait(timeout_ns)
-        self._inbox.take(descriptors)
-        return descriptors
+        """The descriptors that are ready. The runtime's bytes are passed on, and what was delivered is answered: AWS's
+        emulator stands still until then."""
+        ready = self._waiting.wait(timeout_ns)
+        if self._proxy is not None:
+            ready = [descriptor for descriptor in ready if not self._proxy.serve(descriptor)]
+        self._inbox.take(ready)
+        return ready
+
+    # Exact mode
+
+    def _know_runtime(self) -> None:
+        if not self._table.is_settled() and (self._proxy is None or not self._proxy.show_runtime(self._table)):
+            self._table.adopt_elsewhere()
+
+    def _cut_if_affordable(self) -> int:
+        """A request begins or ends: epoch ns. A segment ends here too, if the CPU time is there."""
+        now = time.monotonic_ns()
+        if self._listener is not None and now >= self._affordable_at:
+            spent = time.process_time_ns()
+            self._did(self._cut)
+            self._cut_at = time.monotonic_ns()
+            self._budget.spend(time.process_time_ns() - spent, self._cut_at)
+            self._affordable_at = self._cut_at + self._budget.wait_ns(self._cut_at)
+        return time.time_ns()
+
+    def _note_moments(self) -> None:
+        moments = self._proxy.exact.moments if self._proxy is not None else []
+        while moments and self._proxy is not None:
+            moment = moments[0]
+            if moment.begun is not None and not moment.begun.request_id and moment.begun in self._proxy.exact.running:
+                return  # the head of its event is not whole
+            del moments[0]
+            if moment.begun is not None and not moment.look:
+                self._requests.began(moment.begun, moment.cut)
+            for invocation in moment.ended:
+                self._requests.ended_at(invocation, moment.cut)
 
     def _next_cut_at(self) -> int:
         if self._listener is None:
@@ -165,15 +204,18 @@ class Managed:
         try:
             self._api.send_next()
         except ApiError as error:
-            self._publisher.lose()
-            log("warn", f"{error}")
+            self._fail(error)
+
+    def _fail(self, error: ApiError) -> None:
+        self._publisher.lose()
+        log("warn", f"{error}")
+        self._ask_at = time.monotonic_ns() + round(self._api.pause_s * 1000) * MS
 
     def _on_event(self) -> None:
         try:
             body = self._api.receive_event()
         except ApiError as error:
-            self._publisher.lose()
-            log("warn", f"{error}")
+            self._fail(error)
             return
         if b'"SHUTDOWN"' in body:
             self._over = True
@@ -184,6 +226,17 @@ class Managed:
         if self._listener is None:
             return
         self._did(self._cut)
+        self._did(lambda: self._hear_last(deadline_ms))
+        self._did(self._cut)
+        rest = self._requests.rest(time.time_ns())
+        if reason.lower() == "failure":
+            for request in rest:
+                self._did(lambda request=request: self._died(request))  # type: ignore[misc]
+        self._did(lambda: self._print(rest))
+        self._publisher.print_rest()
+
+    def _hear_last(self, deadline_ms: float) -> None:
+        """The last reports, if they come."""
         remaining_ms = max(0.0, deadline_ms - time.time_ns() // MS) / 2
         now = time.monotonic_ns()
         until = now + round(min(SHUTDOWN_MS, remaining_ms) * MS)
@@ -195,22 +248,17 @@ class Managed:
             now = time.monotonic_ns()
         while self._inbox:
             self._on_telemetry()
-        self._did(self._cut)
-        rest = self._requests.rest(time.time_ns())
-        if reason.lower() == "failure":
-            for request in rest:
-                self._died(request)
-        self._print(rest)
-        self._publisher.print_rest()
 
     # Telemetry
 
     def _on_telemetry(self) -> None:
+        self._note_moments()
         events = self._inbox.read()
         self._requests.hear(events, time.time_ns())
         for event in events:
             if event.kind in (START, REPORT):
                 self._heard_at = time.monotonic_ns()
+                self._know_runtime()
             else:
                 self._publisher.join(event)
 
@@ -260,7 +308,8 @@ class Managed:
         record.closed = True
         record.kernel_kills = request.kills if record.status != "success" else 0
         record.high_water_mark = self._history.high_water_mark
-        record.peak = self._segments.peak_between(request.start_ns, request.end_ns)
+        request.settle()
+        record.peak = self._segments.peak_between(request.start_ns, request.end_ns, request.resolution_ns)
         record.window = self._window(request)
 
     def _window(self, request: Request) -> Window | None:
@@ -275,7 +324,8 @@ class Managed:
         record.initialization_type = INITIALIZATION_TYPE
         record.init_peak = self._segments.peak_before(start_ns)
         about = self._config, self._table, self._recorder, self._surroundings
-        notice(*about, method="vmhwm-segments", telemetry="on", hold="off")
+        exact = self._proxy is not None and self._proxy.exact.engaged
+        notice(*about, method="vmhwm-segments", exact=exact, telemetry="on")
 
     def _died(self, request: Request) -> None:
         """If it ended with its processes: what was known of the last moment."""
@@ -293,4 +343,5 @@ class Managed:
             record.ending = ending_of("failure", whole, held_kib, self._cutter.holder, extensions)
 
     def _lost(self) -> int:
-        return self._inbox.refused() + self._table.errors + self._recorder.lost + self._requests.lost
+        failures = self._proxy.exact.failures if self._proxy is not None else 0
+        return failures + self._inbox.refused() + self._table.errors + self._recorder.lost + self._requests.lost

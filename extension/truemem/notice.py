@@ -20,7 +20,7 @@ def notice(
     *,
     method: str,
     telemetry: str,
-    hold: str = "",
+    exact: bool = False,
     problems: str = "",
 ) -> None:
     """Log it. `method` is the one there is if watermarks can be reset; `problems` a line more, if any."""
@@ -29,7 +29,7 @@ def notice(
     log(
         "info",
         f"method={method} function processes={len(table.function())} environment={surroundings.source} "
-        f"telemetry={telemetry}{' hold=' * bool(hold)}{hold} limit={config.memory_mib or 'unknown'} MiB"
+        f"telemetry={telemetry} mode={'exact' if exact else 'default'} limit={config.memory_mib or 'unknown'} MiB"
         + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else ""),
     )
     if not table.function():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from .record import InvocationRecord
+from .record import NEXT_REQUEST, InvocationRecord
+from .segments import RESOLUTION_NS
 from .telemetry import REPORT, START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .exact import Invocation
     from .telemetry import Event
 
 MS = 1_000_000
@@ -25,16 +27,43 @@ LONGEST_NS = 1_000_000 * MS
 class Request:
     """One request's record, and what is kept of it until it is printed. Times are epoch ns, as telemetry gives them."""
 
-    __slots__ = ("end_ns", "kills", "record", "start_ns", "waited")
+    __slots__ = ("end_ns", "kills", "passage", "record", "resolution_ns", "start_ns", "waited")
 
     def __init__(self, record: InvocationRecord, start_ns: int) -> None:
         self.record = record
         self.start_ns = start_ns
         self.end_ns = start_ns
+        self.resolution_ns = RESOLUTION_NS
+        """How well the two times are known."""
+        self.passage: Passage | None = None
+        """What has passed through the sidecar, in exact mode."""
         self.kills = 0
         """OOM kills while it ran."""
         self.waited = False
         """Its end was not yet seen when its report had come."""
+
+    def settle(self) -> None:
+        """Take the times at which its event and the request after it have passed, if both have."""
+        passage = self.passage
+        if passage is None or not passage.end_ns:
+            return
+        self.start_ns, self.end_ns, self.resolution_ns = passage.start_ns, passage.end_ns, 0
+        record, invocation = self.record, passage.invocation
+        record.closed_by = NEXT_REQUEST
+        record.request_bytes = invocation.size
+        record.response_bytes = invocation.answer.body_bytes if invocation.answer is not None else None
+        record.handler_failed = invocation.failed
+
+
+class Passage:
+    """When a request's event passed through the sidecar, and the request for the next one. Epoch ns."""
+
+    __slots__ = ("end_ns", "invocation", "start_ns")
+
+    def __init__(self, invocation: Invocation, start_ns: int) -> None:
+        self.invocation = invocation
+        self.start_ns = start_ns
+        self.end_ns = 0
 
 
 class Requests:
@@ -45,6 +74,8 @@ class Requests:
         self._ended: list[Request] = []
         self._early: dict[str, Event] = {}
         """Reports whose start has not come, oldest first."""
+        self._passages: dict[str, Passage] = {}
+        """By request id: those whose request is not printed."""
         self._count = 0
         self.lost = 0
         """Events about requests that are not known here, and requests beyond RUNNING."""
@@ -66,6 +97,18 @@ class Requests:
             elif event.kind == REPORT:
                 self._report(event, now_ns)
 
+    def began(self, invocation: Invocation, now_ns: int) -> None:
+        """Its event has been handed on to the runtime."""
+        self._passages[invocation.request_id] = Passage(invocation, now_ns)
+        if len(self._passages) > RUNNING:
+            del self._passages[next(iter(self._passages))]
+
+    def ended_at(self, invocation: Invocation, now_ns: int) -> None:
+        """Its worker has asked for another event."""
+        passage = self._passages.get(invocation.request_id)
+        if passage is not None:
+            passage.end_ns = now_ns
+
     def ended(self, until_ns: int) -> list[Request]:
         """Take those whose report has come and that ended up to this time, or have been here before: the clock may have
         been set back."""
@@ -73,6 +116,8 @@ class Requests:
         self._ended = [request for request in self._ended if request.end_ns > until_ns and not request.waited]
         for request in self._ended:
             request.waited = True
+        for request in due:
+            self._passages.pop(request.record.request_id, None)
         return due
 
     def overdue(self, now_ns: int) -> list[Request]:
@@ -125,6 +170,7 @@ class Requests:
             self._keep(request_id, event)
             return
         request.end_ns = max(event.time_ns or now_ns, request.start_ns)
+        request.passage = self._passages.get(request_id or "")
         record = request.record
         record.report_came = True
         record.status, record.error_type = event.text("status"), event.text("errorType")

@@ -122,6 +122,11 @@ class ProcessTable:
         """Why oom_score_adj cannot be raised here, or ""."""
         return self._oom_score.refused if self._oom_score is not None else ""
 
+    @property
+    def last_pid(self) -> int:
+        """The pid given out last, as of the last scan; below 0 where that is not known."""
+        return self._last_pid
+
     def looked_for(self) -> str:
         """What a process of the function is known by, and what there is instead: for the log, which gets no address."""
         started = f", or is started by pid {self._starter} after us" if self._starter else ""
@@ -132,10 +137,10 @@ class ProcessTable:
             f"another AWS_LAMBDA_RUNTIME_API, {len(self._unrelated | self._young)} others, {self.errors} unreadable"
         )
 
-    def forget(self, process: Process) -> None:
-        """The process has ended."""
+    def forget(self, process: Process) -> bool:
+        """The process has ended; False where that was known."""
         process.files.close()
-        self._known.pop(process.pid, None)
+        return self._known.pop(process.pid, None) is not None
 
     def changed(self) -> bool:
         """Is there anything new since the last scan? One read of /proc/loadavg."""

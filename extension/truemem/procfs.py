@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
 ESRCH = 3
+FALLEN_KIB = 64
+"""Less is the kernel's own bookkeeping."""
 DIGITS = 20
 """Of the largest number that the kernel prints."""
 _ENOENT = 2
@@ -109,6 +111,11 @@ def parse_status(text: bytes) -> Status:
         shmem=_field(text, b"\nRssShmem:"),
         threads=_field(text, b"\nThreads:"),
     )
+
+
+def has_fallen(text: bytes) -> bool:
+    """Is the level of a `status` below its watermark? Else the watermark is as a reset would leave it. Raises Gone."""
+    return _field(text, b"\nVmHWM:") - _field(text, b"\nVmRSS:") > FALLEN_KIB
 
 
 def parse_stat(text: bytes) -> Stat:
@@ -280,7 +287,7 @@ class Procfs:
                 while piece := posix.read(descriptor, 65536):
                     text += piece
             except OSError:
-                pass  # what there is
+                pass  # what was read until then
             finally:
                 posix.close(descriptor)
             rows += parse_tcp(text)

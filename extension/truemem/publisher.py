@@ -144,8 +144,9 @@ class Publisher:
 
     def print_rest(self) -> None:
         """Print everything there is: the environment ends."""
-        for record in self._ledger.rest():
-            self.print_one(record)
+        rest = self._ledger.rest()
+        for record in rest:
+            self.print_one(record, last=record is rest[-1])
         self._print_together()
         self._output.flush(wait_ms=100)
 
@@ -155,8 +156,8 @@ class Publisher:
             self._print_together()
         self._output.flush()
 
-    def print_one(self, record: InvocationRecord) -> None:
-        """Print this one, opened here or not."""
+    def print_one(self, record: InvocationRecord, last: bool = False) -> None:
+        """Print this one, opened here or not. `last`: none follows."""
         lost = self._lost + self._output.dropped + self._lost_elsewhere()
         record.dropped, self._told = lost - self._told, lost
         record.environment_id = self._history.environment_id
@@ -164,7 +165,7 @@ class Publisher:
         self._history.mark_mib = record.max_memory_used_mib or self._history.mark_mib
         if record.signals and record.max_memory_used_mib is None:  # nobody has said so, but it has been there
             self._history.mark_mib = max(self._history.mark_mib, float(self._config.memory_mib))
-        self._judge(record)
+        self._judge(record, last)
         if self._aggregate is not None and self._aggregate.wants(record):
             if not self._aggregate.fits(record):
                 self._print_together()
@@ -178,6 +179,10 @@ class Publisher:
         if record.ending is not None and record.window is not None:
             end_ns = record.done_ns or record.window.flight.last_ns()
             record.ending.samples = record.window.flight.tail(record.time_ms * 1_000_000, end_ns)
+        mark_mib, before_mib = record.max_memory_used_mib, self._history.mark_mib
+        if record.window is not None and not record.shared_by and mark_mib is not None and 0 < before_mib < mark_mib:
+            record.window.risen = round((mark_mib - before_mib) * 1024)
+            record.settle()
         record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
 
     def _line(self, record: InvocationRecord) -> str:
@@ -193,18 +198,18 @@ class Publisher:
             count, slots = len(self._aggregate), self._aggregate.slots
             self._output.put(self._aggregate.take(self._config), slots, count - 1)
 
-    def _judge(self, record: InvocationRecord) -> None:
-        """Leak or not, so far: told with some of the lines."""
-        drift, last, due = self._history.drift, record.closed_by == "shutdown", False
+    def _judge(self, record: InvocationRecord, last: bool) -> None:
+        """Leak or not, so far: told with some of the lines, and with the `last` one."""
+        drift, due = self._history.drift, last or record.closed_by == "shutdown"
         if record.window is None or record.peak is None:
             return
         held_kib = current(record.window)
-        # The last reading may be that of a dying function, or hold memory of the next invocation.
+        # The last reading may be that of a dying function.
         drift.see(held_kib, record.peak.estimate)
-        if held_kib and not last and not record.window.stopped_raced:
+        if held_kib and record.closed_by != "shutdown":
             drift.add(held_kib, record.time_ms)
-            due = drift.due()
-        if last or due:
+            due |= drift.due()
+        if due:
             others_kib = record.sidecar + sum(record.extensions.values())
             record.drift = drift.document(self._config.memory_mib * 1024 - record.peak.estimate - others_kib)
 

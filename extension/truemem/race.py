@@ -1,41 +1,121 @@
-"""Was the race with the runtime lost? Pure.
+"""Where one window ends and the next begins, when it is not known at which moment the runtime got its event. Pure.
 
-Judged by page faults: resident memory does not grow without one (Linux mm_account_fault), and each process counts
-its own.
+AWS's code releases the runtime and the extensions one after the other, in either order and by any time: in AWS's own
+emulator the runtime is first in 95 % (docs/how-it-measures.md). So when the sidecar has its INVOKE the function may
+have run already. A look at the function then proves something of the invocation that ended only if it is known to lie
+before the runtime's event. What the platform says later tells which looks do: an event cannot come before the
+invocation before it was done (platform.runtimeDone), nor before its own has started (platform.start).
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .procfs import Stat
+    from collections.abc import Callable
+    from typing import TypeVar
 
-AWAKE_NS = 100_000
-"""Within this time of an event's arrival, a process that has received it as well has not touched more memory than
-the kernel's own slack: it is to wake up, to read and understand the event, and to take more than 64 page faults."""
+    Entry = TypeVar("Entry")
 
-ASLEEP_NS = 250_000
-"""The same for one whose main thread sleeps: it has not woken yet, or has done all that and gone to sleep again."""
+KERNEL_SLACK_KIB = 256
+"""Two readings of one level may differ by this much: the kernel keeps RSS in per-thread or per-CPU batches."""
 
-UNKNOWN_NS = 1 << 62
+KEPT = 16
+"""Looks that are kept of one window. Beyond that the older half is merged in pairs: coarser, never wrong."""
 
-STILL_KIB = 64
-"""A level that has not fallen by more than this has not fallen."""
-
-
-def still(before: Stat, after: Stat) -> bool:
-    """Has a process neither grown nor let go of memory between two readings?"""
-    return after.faults == before.faults and after.rss >= before.rss - STILL_KIB
+NEVER = 1 << 62
+"""Epoch ns after all looks."""
 
 
-def undisturbed(look: Stat | None, before: Stat, after: Stat, elapsed_ns: int) -> bool:
-    """Has the process done nothing to its memory between an event's arrival and the reset?
+def keep(history: list[Entry], entry: Entry, merge: Callable[[Entry, Entry], Entry]) -> None:
+    """Append an entry; of too many, merge neighbours among the older ones."""
+    history.append(entry)
+    if len(history) > KEPT:
+        half = KEPT // 2
+        history[:half] = [merge(history[at], history[at + 1]) for at in range(0, half, 2)]
 
-    Growing takes page faults; a level that falls does not, and the peak may have been where it fell from.
-    `before` was read `elapsed_ns` after the arrival (UNKNOWN_NS if nobody knows), `after` when the reset was done;
-    `look` is what was seen at some time before the arrival.
-    """
-    if look is not None and still(look, after):
-        return True
-    asleep = before.state == after.state == b"S"
-    return still(before, after) and elapsed_ns <= (ASLEEP_NS if asleep else AWAKE_NS)
+
+class Look:
+    """One reading of one process's watermark, and its reset. Sizes in KiB."""
+
+    __slots__ = ("end_ns", "faults", "highest", "hwm", "rss")
+
+    def __init__(self, end_ns: int, hwm: int, highest: int, faults: int, rss: int) -> None:
+        self.end_ns = end_ns
+        """Epoch ns, after the reset."""
+        self.hwm = hwm
+        """Highest level since the look before."""
+        self.highest = highest
+        """The same, and what may have come and gone unseen between the reading and the reset."""
+        self.faults = faults
+        """Page faults of the process so far."""
+        self.rss = rss
+
+    def merged(self, later: Look) -> Look:
+        """This look and the next as one."""
+        hwm, highest = max(self.hwm, later.hwm), max(self.highest, later.highest)
+        return Look(later.end_ns, hwm, highest, later.faults, later.rss)
+
+
+class Boundary:
+    """What was read before and around the runtime's next event."""
+
+    __slots__ = ("fault_kib", "gaps", "levels", "looks", "not_before_ns", "strangers", "unread")
+
+    def __init__(self, not_before_ns: int = 0) -> None:
+        """`not_before_ns`: NEVER where the event came after the last look for certain."""
+        self.not_before_ns = not_before_ns
+        """The runtime's event did not come before this time (epoch ns), as far as is known by now."""
+        self.levels: list[tuple[int, int]] = []
+        """(epoch ns, KiB): by then the function had held so much. Both only rise."""
+        self.looks: list[list[Look]] = []
+        """Of each process in the window that ends, oldest first. The last one is the cut's own."""
+        self.gaps = 0
+        """KiB that the processes can have held between the cut's readings and its resets, where they touched memory."""
+        self.unread: list[tuple[int, int]] = []
+        """(epoch ns, KiB): processes that had ended by then may have held so much."""
+        self.strangers = 0
+        """KiB of processes that were found after the cut: they may have been there before it."""
+        self.fault_kib = 0
+        """What one page fault can make resident."""
+
+    @property
+    def exact(self) -> bool:
+        """The event came after the last look: there is nothing to prove."""
+        return self.not_before_ns == NEVER
+
+    def prove(self, not_before_ns: int | None) -> None:
+        """The platform says that the event did not come before this time (epoch ns)."""
+        if not_before_ns is not None and not_before_ns > self.not_before_ns:
+            self.not_before_ns = not_before_ns
+
+    def reached(self) -> int:
+        """KiB that the window before the event has reached for certain; 0 where no look is proven."""
+        return max((level for end_ns, level in self.levels if end_ns <= self.not_before_ns), default=0)
+
+    def hidden(self) -> int:
+        """KiB that the window after the event can have held before the cut, at most; 0 where that is nothing."""
+        unread = sum(kib for ns, kib in self.unread if ns > self.not_before_ns)
+        late = [self._late(looks) for looks in self.looks]
+        if not (self.gaps or self.strangers or unread or any(late)):
+            return 0
+        held = sum(late_kib or looks[-1].rss for late_kib, looks in zip(late, self.looks, strict=True))
+        return max(held, self.gaps) + unread + self.strangers
+
+    def settled(self) -> bool:
+        """Is the level at the cut that at the event, but for the kernel's slack?"""
+        if self.strangers or any(ns > self.not_before_ns for ns, _ in self.unread):
+            return False
+        uncertain = 0
+        for looks in self.looks:
+            late_kib = self._late(looks)
+            if late_kib:
+                proven = [look for look in looks if look.end_ns <= self.not_before_ns]
+                if not proven:
+                    return False
+                risen = (looks[-1].faults - proven[-1].faults) * self.fault_kib
+                uncertain += risen + max(0, late_kib - looks[-1].rss)
+        return uncertain <= KERNEL_SLACK_KIB
+
+    def _late(self, looks: list[Look]) -> int:
+        """The highest of the looks that are not proven to lie before the event; 0 if all are."""
+        return max((look.highest for look in looks if look.end_ns > self.not_before_ns), default=0)

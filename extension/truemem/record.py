@@ -6,13 +6,14 @@ kernel prints them, and leave in MiB with two decimals.
 
 from __future__ import annotations
 
-from .window import current, extended, peak
+from .window import current, peak
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cgroup import EnvironmentLevel
     from .heap import Heap
     from .out_of_memory import Ending
+    from .race import Boundary
     from .window import Peak, Window
 
 SCHEMA = 1
@@ -39,9 +40,12 @@ MEMBERS = (
     "peakUpper",
     "method",
     "closedBy",
-    "holdMs",
+    "mode",
     "raced",
     "sharedBy",
+    "requestBytes",
+    "responseBytes",
+    "handlerError",
     "resetDelayUs",
     "initPeakRSS",
     "highWaterMark",
@@ -68,11 +72,15 @@ MEMBERS = (
 """Every member that a line can have: what a user's own dimensions and properties may not be called."""
 
 
+NEXT_REQUEST = "next-request"
+"""`closedBy` of a window that was closed when the runtime asked for its next event."""
+
+
 class InvocationRecord:
     """One invocation, filled in as its parts become known."""
 
     __slots__ = (
-        "after",
+        "children_kib",
         "closed",
         "closed_at_ms",
         "closed_by",
@@ -86,23 +94,26 @@ class InvocationRecord:
         "environment_id",
         "error_type",
         "extensions",
+        "handler_failed",
         "heap",
         "high_water_mark",
-        "hold_ms",
         "init_peak",
         "initialization_type",
         "invocation",
         "kernel_kills",
         "max_memory_used_mib",
+        "opening",
         "peak",
-        "provisional",
         "recovered",
         "report_came",
+        "request_bytes",
         "request_id",
+        "response_bytes",
         "shared_by",
         "sidecar",
         "signals",
         "slot",
+        "started",
         "status",
         "suppressed_init",
         "tenant_id",
@@ -131,14 +142,17 @@ class InvocationRecord:
         self.closed_at_ms = 0.0
         """Running time of the environment, freezes left out, when the window closed."""
         self.closed_by = ""
-        """`next-invoke`, `idle`, `runtime-done` or `shutdown`."""
-        self.provisional = False
-        """Closed at a rest that nothing has confirmed yet."""
-        self.after: tuple[Window, str, Ending | None, int] | None = None
-        """While provisional: the window from that rest until the next event came, what ended it, and where the
-        environment has died in it, the evidence and the kernel's OOM kills."""
-        self.hold_ms: float | None = None
-        """What holding the invocation open has added to it, at most; None if it was not held, or nobody knows."""
+        """`next-request` (the runtime's, in exact mode), `next-invoke` or `shutdown`."""
+        self.opening: Boundary | None = None
+        """What is known of the time around the event that began it."""
+        self.started = False
+        """platform.start of it has come."""
+        self.request_bytes: int | None = None
+        """Size of the event that the runtime was given; known in exact mode."""
+        self.response_bytes: int | None = None
+        """The same of what the runtime answered."""
+        self.handler_failed = False
+        """The runtime answered with an error. The platform may call that a success."""
         self.init_peak: Peak | None = None
         self.high_water_mark = 0
         """Our own mark since the environment's start, of the function's processes."""
@@ -149,6 +163,8 @@ class InvocationRecord:
         self.environment: EnvironmentLevel | None = None
         self.heap: Heap | None = None
         """What the allocator says, where the function imports the probe."""
+        self.children_kib: int | None = None
+        """RSS of the largest child that the function has ever waited for, where it imports the probe."""
 
         self.drift: dict[str, object] = {}
         """The verdict on the environment's memory so far: leak or not; empty where none is due."""
@@ -176,20 +192,12 @@ class InvocationRecord:
         self.dropped = 0
         """What was lost since the last line: telemetry, readings, lines."""
 
-    def decide(self, rested: bool) -> None:
-        """Was it a rest at which the window was closed? Else what came `after` may belong to it as well."""
-        if self.after is not None and self.window is not None and not rested:
-            rest, self.closed_by, self.ending, kills = self.after
-            self.kernel_kills += kills
-            after = peak(rest)
-            if self.peak is not None:
-                self.peak = extended(self.peak, after)
-            if after is not None:
-                self.high_water_mark = max(self.high_water_mark, after.estimate)
-            self.window.closing = rest.closing or self.window.closing
-            if self.ending is not None:
-                self.window.flight = rest.flight  # its curve ends there
-        self.provisional, self.after = False, None
+    def settle(self) -> None:
+        """Work the peak out by all that is known by now: the runtime's next event did not come before this one was
+        done (platform.runtimeDone)."""
+        if self.window is not None:
+            self.window.end.prove(self.done_ns)
+            self.peak = peak(self.window)
 
 
 def mib(kib: int) -> float:
@@ -242,15 +250,14 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
         put("raced", record.peak.raced)
     put("sharedBy", record.shared_by)
     put("closedBy", record.closed_by)
-    if record.hold_ms is not None:
-        members["holdMs"] = round(record.hold_ms, 3)
+    members.update(_exact(record))
     put("resetDelayUs", record.window.reset_delay_us if record.window is not None else None)
     if record.init_peak is not None:
         members["initPeakRSS"] = mib(record.init_peak.estimate)
     put("highWaterMark", mib(record.high_water_mark))
     put("memoryLimit", memory_limit_mib)
     if record.window is not None and record.peak is not None:
-        if not record.window.started_raced and not record.shared_by:
+        if record.window.opening.settled() and not record.shared_by:
             members["baselineRSS"] = mib(record.window.baseline)
         members.update(_at_close(record.window, record))
     if record.environment is not None:
@@ -264,11 +271,25 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
     if record.signals:
         members["outOfMemory"] = {"signals": record.signals}
     if record.ending is not None:
-        members["ending"] = record.ending.document()
+        put("ending", record.ending.document())
         put("lastSamples", record.ending.samples)
     put("recovered", record.recovered)
     put("reportMissing", record.closed and not record.report_came)
     put("dropped", record.dropped)
+    return members
+
+
+def _exact(record: InvocationRecord) -> dict[str, object]:
+    """What is known where the runtime talks through the sidecar."""
+    members: dict[str, object] = {}
+    if record.window is not None and record.window.opening.exact and record.closed_by == NEXT_REQUEST:
+        members["mode"] = "exact"
+    if record.request_bytes is not None:
+        members["requestBytes"] = record.request_bytes
+    if record.response_bytes is not None:
+        members["responseBytes"] = record.response_bytes
+    if record.handler_failed:
+        members["handlerError"] = True
     return members
 
 

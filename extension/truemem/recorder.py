@@ -1,7 +1,7 @@
 """Opens and closes windows on the function's processes: reads, resets, samples.
 
-A cut closes one window and opens the next: for each process its status is read and its watermark reset.
-At INVOKE it races the runtime, which is released at about the same time.
+A cut closes one window and opens the next: for each process its status is read and its watermark reset. In exact mode
+it is made while the runtime waits; else at INVOKE, when the runtime may have its event already (race).
 """
 
 from __future__ import annotations
@@ -9,13 +9,18 @@ from __future__ import annotations
 import time
 
 from .kernel import fault_kib, probe
-from .looks import keep, known_before
-from .procfs import ESRCH, Gone, Procfs, Stat, Status, parse_stat, parse_status
-from .race import STILL_KIB, UNKNOWN_NS, still, undisturbed
+from .procfs import ESRCH, PAGE_KIB, Gone, Procfs, Stat, Status, has_fallen, parse_stat, parse_status
+from .race import NEVER, Boundary, Look, keep
+from .sampler import child_interval_ns
 from .window import Window
+
+STILL_KIB = 64
+"""Two levels that differ by less are one."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .processes import Process, ProcessTable
     from .procfs import ProcessFiles
 
@@ -23,41 +28,48 @@ if TYPE_CHECKING:
 class _Track:
     """What is kept of one process from reading to reading, within a window. Sizes in KiB."""
 
-    __slots__ = ("child_faults", "gap", "looks", "rss", "watermark")
+    __slots__ = ("child_faults", "due_ns", "found_ns", "look", "looks", "rss")
 
-    def __init__(self, opening: Stat | None) -> None:
-        """`opening` is what was read when the window opened; None for a process that was found later."""
+    def __init__(self, opening: Stat | None, found_ns: int = 0) -> None:
+        """`opening` is what was read when the window opened; None for a process that was found later, at `found_ns`."""
+        self.found_ns = found_ns
+        """Epoch ns; 0 where it was there when the window opened."""
+        self.due_ns = found_ns
+        """When to look at it next, if it is a child: epoch ns."""
         self.child_faults = opening.child_faults if opening is not None else 0
         """Faults of its ended children, when the window opened."""
-        self.looks: list[tuple[int, Stat]] = [(0, opening)] if opening is not None else []
-        """What the last close looks saw, and when they ended (epoch ns): the race's witnesses at the next cut."""
+        self.look = opening
+        """What was read last: at the process's end the part of its faults whose effect is known."""
+        self.looks: list[Look] = []
+        """What the looks have seen, each resetting the watermark."""
         self.rss = opening.rss if opening is not None else 0
         """RSS as last read."""
-        self.watermark = 0
-        """Highest VmHWM that looks in this window have read, each resetting it."""
-        self.gap = 0
-        """Upper bound of what came and went between a look's reading and its reset."""
 
     @property
-    def look(self) -> Stat | None:
-        """The last of the looks: at the process's end the part of its faults whose effect is known."""
-        return self.looks[-1][1] if self.looks else None
+    def watermark(self) -> int:
+        """Highest VmHWM that looks have read."""
+        return max((look.hwm for look in self.looks), default=0)
+
+    @property
+    def highest(self) -> int:
+        """The same, and what they may have missed between a reading and its reset."""
+        return max((look.highest for look in self.looks), default=0)
 
 
 class Reading:
     """One process at a cut: the texts of its files, in the order in which they were read."""
 
-    __slots__ = ("after", "at_ns", "before", "process", "status")
+    __slots__ = ("after", "before", "process", "reset", "status")
 
-    def __init__(self, process: Process, before: bytes, status: bytes, after: bytes, at_ns: int) -> None:
+    def __init__(self, process: Process, before: bytes, status: bytes, after: bytes, reset: bool) -> None:
         self.process = process
         self.before = before
         """`stat`, before the others."""
         self.status = status
         self.after = after
         """`stat`, after the reset."""
-        self.at_ns = at_ns
-        """Epoch ns just after `before`."""
+        self.reset = reset
+        """Was there one? It is not needed where the level is at its watermark, and would open a gap between the two."""
 
 
 class Cut:
@@ -71,70 +83,68 @@ class Cut:
         self.done_ns = 0
         """Epoch ns after the last reset."""
 
-    def at_rest(self) -> bool:
-        """Did the runtime sleep, and did nothing of the function touch its memory while this was read? False also
-        where some process is gone."""
-        try:
-            looks = [(parse_stat(reading.before), parse_stat(reading.after)) for reading in self.readings]
-        except Gone:
-            return False
-        if self.ended or not all(still(before, after) for before, after in looks):
-            return False
-        return bool(looks) and looks[0][0].state == looks[0][1].state == b"S"
-
 
 class Recorder:
     """The window that is open, and what is needed to close it."""
 
-    def __init__(self, table: ProcessTable, proc: Procfs, limit_kib: int = 0) -> None:
-        """`limit_kib` is the environment's memory limit, 0 if unknown."""
+    def __init__(
+        self,
+        table: ProcessTable,
+        proc: Procfs,
+        limit_kib: int = 0,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """`limit_kib` is the environment's memory limit, 0 if unknown. `clock` gives epoch ns."""
         self._table = table
         self._limit_kib = limit_kib
+        self._clock = clock
         self._fault_kib = fault_kib()
         self._tracks: dict[int, _Track] = {}
         self._ended_faults = 0
+        self._boundary = Boundary()
+        """Where the open window will end: its looks so far."""
         self.refused = probe(proc)
         """Why the watermark cannot be reset here, or "" while it can."""
         self.window = Window(baseline=0, before=0, resets=True)  # the init phase: since exec, as after a reset
         self.last_sample = 0
-        self._sampled: list[tuple[int, tuple[int, int]]] = []
-        """The window's highest and last sample, as they were when (epoch ns)."""
         self.holder: tuple[str, int, int] | None = None
         """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.lost = 0
         """Readings that failed although the process lives."""
 
-    def cut(self) -> Cut:
-        """Read and reset, now: between an event's arrival and the function's start. No parsing, no scan."""
+    def cut(self, at_rest: bool = False) -> Cut:
+        """Read and reset, now: the runtime waits for this, or may run already. `at_rest`: it waits, so that there is
+        nothing to compare with where nothing is reset."""
         cut = Cut()
         for process in self._table.function():
             files = process.files
             try:
                 before = files.read("stat")
-                at = time.time_ns()
                 status = files.read("status")
-                self._reset(files)
-                cut.readings.append(Reading(process, before, status, files.read("stat"), at))
+                reset = has_fallen(status)
+                if reset:
+                    self._reset(files)
+                after = before if at_rest and not reset else files.read("stat")
+                cut.readings.append(Reading(process, before, status, after, reset))
             except Gone as gone:
                 self.lost += gone.errno != 0
                 cut.ended.append(process)
-        cut.done_ns = time.time_ns()
+        cut.done_ns = self._clock()
         return cut
 
-    def close(self, cut: Cut, arrived_ns: int | None, not_before_ns: int = 0, at_rest: bool = False) -> Window:
+    def close(self, cut: Cut, not_before_ns: int = 0, arrived_ns: int | None = None) -> Window:
         """Close the open window with a cut, and open the next; the one that was closed.
 
-        `arrived_ns` is when the event arrived that the cut answers to (epoch ns), None if unknown; then it came
-        not before `not_before_ns`. `at_rest` says that there was no event: the function is known to do nothing.
+        The runtime's event did not come before `not_before_ns` (epoch ns): NEVER where it comes after the cut for
+        certain, 0 where nothing is known. `arrived_ns` is when the sidecar's own event arrived, None without one.
         """
         closed = self.window
         for process in cut.ended:
             self._end(process)
-        # What was still going on when the event arrived is no witness of what was before it.
-        since_ns = UNKNOWN_NS if at_rest else not_before_ns if arrived_ns is None else arrived_ns
-        closed.sampled, closed.last = known_before(self._sampled, since_ns) or (0, 0)
-        raced = False
-        lost = reaped = rss = watermark = 0
+        boundary, self._boundary = self._boundary, Boundary()
+        boundary.prove(not_before_ns)
+        boundary.fault_kib = self._fault_kib
+        reaped = rss = watermark = gaps = missed = 0
         tracks: dict[int, _Track] = {}
         largest = -1
         for reading in cut.readings:
@@ -142,43 +152,47 @@ class Recorder:
             try:
                 status, before, after = _parse(reading)
             except Gone:  # a zombie: its status has no memory
-                self._end(process)
+                self._end(process, boundary)
                 continue
             track = self._track(process)
-            overtaken = bool(track.looks) and track.looks[-1][0] >= since_ns
-            whole = max(status.hwm, track.watermark)
-            watermark += max(whole, track.gap) if overtaken else status.hwm
-            closed.unseen += max(0, track.gap - whole)
-            closed.closing.append(status.with_hwm(whole))
+            gap = self._see(track, cut.done_ns, status, before if reading.reset else after, after)
+            missed += gap
+            gaps += status.rss + gap
+            closed.watermarks.append(track.highest)
+            closed.closing.append(status.with_hwm(track.watermark))
+            boundary.looks.append(track.looks)
             rss += status.rss
+            watermark += status.hwm
             if status.rss > largest:
                 largest, self.holder = status.rss, (after.name, process.pid, status.rss)
             reaped += before.child_faults - track.child_faults
-            lost += (after.faults - before.faults) * self._fault_kib
-            elapsed_ns = reading.at_ns - arrived_ns if arrived_ns is not None else UNKNOWN_NS
-            raced |= not (at_rest or undisturbed(known_before(track.looks, since_ns), before, after, elapsed_ns))
-            tracks[process.pid] = fresh = _Track(after)
-            fresh.watermark = status.rss
+            tracks[process.pid] = _Track(after)
         closed.several |= len(closed.closing) > 1 or reaped > 0
         closed.someone_ended |= reaped > 0
-        closed.stopped_raced = raced
         closed.resets = not self.refused
-        unread = max(0, reaped - self._ended_faults) * self._fault_kib
-        closed.unseen += min(unread, self._limit_kib or unread)
+        pages = max(0, reaped - self._ended_faults)
+        if pages:
+            unread = self._at_most_limit(pages * self._fault_kib)
+            closed.unread += unread
+            closed.unread_estimate += self._at_most_limit(pages * PAGE_KIB)
+            boundary.unread.append((cut.done_ns, unread))
+        boundary.gaps = gaps if missed else 0
+        closed.end = boundary
 
-        self.window = Window(rss, watermark, not self.refused)
-        self.window.started_raced = raced
-        self.window.lost = lost
+        self.window = Window(rss, watermark, not self.refused, boundary)
         self.window.flight.see(cut.done_ns, rss)
         if arrived_ns is not None:
             self.window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
         self._tracks, self._ended_faults = tracks, 0
-        self._sampled = []
         self.last_sample = rss
         return closed
 
+    def _at_most_limit(self, kib: int) -> int:
+        """What ended processes can have held unread is no more than the environment's limit."""
+        return min(kib, self._limit_kib or kib)
+
     def absorb(self, cut: Cut) -> None:
-        """The window stays open: the cut was a close look, and no more."""
+        """The window stays open: the cut was a look at it, and no more."""
         for process in cut.ended:
             self._end(process)
         for reading in cut.readings:
@@ -187,14 +201,17 @@ class Recorder:
             except Gone:
                 self._end(reading.process)
                 continue
-            self._keep(self._track(reading.process), status, before, after, reset=True)
+            self._keep(self._track(reading.process), status, before if reading.reset else after, after)
         self._note()
 
     def settle(self, closed: Window) -> None:
-        """After the function has been let go: look for processes that the cut could not know."""
+        """After the function has its event: look for processes that the cut could not know."""
         known = set(self._tracks)
         if self._table.changed():
             self.find()
+        last_pid = self.window.first_pid = self._table.last_pid
+        if last_pid >= closed.first_pid >= 0:
+            closed.born = last_pid - closed.first_pid
         for process in self._table.function():
             if process.pid in known:
                 continue
@@ -205,20 +222,11 @@ class Recorder:
                 closed.someone_ended = True
                 self._table.forget(process)
                 continue
-            # Born before or after the cut, nobody knows: an upper bound for both windows.
+            # Born before or after the cut: an upper bound for both windows.
             closed.unseen += status.hwm
             closed.several = True
-            self.window.before += status.hwm
-            self.window.started_raced = True
-            self._track(process).watermark = status.rss
-
-    def rejoin(self, closed: Window) -> None:
-        """The cut was for nothing, no event came: the open window may have had its peak before it."""
-        self.window.started_raced = True
-        self.window.before = max(self.window.before, closed.before)
-        self.window.baseline = closed.baseline
-        self.window.sampled = closed.sampled
-        self._note()
+            closed.end.strangers += status.hwm
+            self._track(process).rss = status.rss
 
     def find(self) -> None:
         """Look for the function's processes now."""
@@ -227,13 +235,13 @@ class Recorder:
         except OSError:
             self.lost += 1
 
-    def sample(self, late: bool, held: bool = False) -> int:
+    def sample(self, late: bool, reset: bool = True) -> int:
         """One tick: how much the function's level has moved since the last, in KiB.
 
-        While memory grows only its level is read. Else, or `late` (much more time has passed than was
-        asked for: a freeze, perhaps), it may well be the last look before the next event, or before the
-        process is killed: then the watermark is read too, and reset, so that a lost race can hide no more
-        than what comes after. Not while the invocation is `held`: the window will be closed at rest.
+        While memory grows only its level is read. Else, or `late` (much more time has passed than was asked for: a
+        freeze, perhaps), it may well be the last look before the next event, or before the process is killed: then the
+        watermark is read too, and reset, so that what cannot be told apart later is only what comes after. Without
+        `reset` where the window's end will be exact.
         """
         if self._table.changed():
             self.find()
@@ -248,8 +256,8 @@ class Recorder:
                 if abs(track.rss - levels.get(process.parent, 0)) < STILL_KIB:
                     continue  # a child of vfork() that has not called exec: its memory is its parent's
                 levels[process.pid] = track.rss
-                if several or (not held and (late or track.rss <= previous)):
-                    self._look_closely(process, track, reset=not held)
+                if several or (reset and (late or track.rss <= previous)):
+                    self._look_closely(process, track, reset)
             except Gone as gone:
                 self.lost += gone.errno != 0
                 self._end(process)
@@ -266,30 +274,69 @@ class Recorder:
             self.window.flight.see(ended_ns, total)
         return moved
 
+    def watch(self, sparing: int = 1) -> int | None:
+        """Look at the function's children alone, each when its look is due: ns until the next one; None without any.
+        `sparing` times as seldom.
+
+        A child takes its watermark with it when it ends, so that is read again and again, and never reset.
+        """
+        if self._table.changed():
+            self.find()
+        processes = self._table.function()
+        if len(processes) < 2:
+            return None
+        self.window.several = True
+        now_ns = self._clock()
+        due_ns = NEVER
+        for process in processes[1:]:
+            track = self._track(process)
+            if now_ns >= track.due_ns:
+                try:
+                    self._look_closely(process, track, reset=False)
+                except Gone as gone:
+                    self.lost += gone.errno != 0
+                    self._end(process)
+                    continue
+                track.due_ns = now_ns + sparing * child_interval_ns(now_ns - track.found_ns)
+            due_ns = min(due_ns, track.due_ns)
+        return max(0, due_ns - self._clock()) if due_ns < NEVER else None
+
     def _note(self) -> int:
-        """Until now the window's samples are these; epoch ns."""
-        now_ns = time.time_ns()
-        keep(self._sampled, now_ns, (self.window.sampled, self.window.last))
+        """Until now the window has reached so much; epoch ns."""
+        now_ns = self._clock()
+        keep(self._boundary.levels, (now_ns, self.window.sampled), max)
         return now_ns
 
     def _look_closely(self, process: Process, track: _Track, reset: bool) -> None:
         """Watermark and faults: 20 µs more. Raises Gone."""
         files = process.files
         before = files.stat()
-        status = files.status()
-        if reset:
+        text = files.read("status")
+        status = parse_status(text)
+        after = before
+        if reset and has_fallen(text):
             self._reset(files)
-        self._keep(track, status, before, files.stat(), reset)
+            after = files.stat()
+        self._keep(track, status, before, after, rising=not reset)
 
-    def _keep(self, track: _Track, status: Status, before: Stat, after: Stat, reset: bool) -> None:
+    def _keep(self, track: _Track, status: Status, before: Stat, after: Stat, rising: bool = False) -> None:
         """A watermark that was read, and perhaps reset, while the window is open."""
-        keep(track.looks, time.time_ns(), after)
+        track.look = after
         track.rss = after.rss
-        track.watermark = max(track.watermark, status.hwm)
-        if reset and after.faults > before.faults:
-            track.gap = max(track.gap, status.rss + (after.faults - before.faults) * self._fault_kib)
+        self._see(track, self._clock(), status, before, after, rising)
         if self.window.resets:
             self.window.sampled = max(self.window.sampled, status.hwm)
+
+    def _see(self, track: _Track, now_ns: int, status: Status, before: Stat, after: Stat, rising: bool = False) -> int:
+        """One more look; what may have come and gone between its reading and its reset, KiB. `rising`: the watermark is
+        never reset, so that the last look says all."""
+        gap = max(0, after.faults - before.faults) * self._fault_kib
+        look = Look(now_ns, status.hwm, max(status.hwm, gap and status.rss + gap), after.faults, after.rss)
+        if rising and track.looks:
+            track.looks[-1] = track.looks[-1].merged(look)
+        else:
+            keep(track.looks, look, Look.merged)
+        return gap
 
     def _reset(self, files: ProcessFiles) -> None:
         """Reset the watermark, or note why it cannot be. Raises Gone."""
@@ -305,20 +352,22 @@ class Recorder:
     def _track(self, process: Process) -> _Track:
         track = self._tracks.get(process.pid)
         if track is None:
-            track = self._tracks[process.pid] = _Track(None)
+            track = self._tracks[process.pid] = _Track(None, self._clock())
         return track
 
     def _name(self, pid: int) -> str:
         track = self._tracks.get(pid)
         return track.look.name if track is not None and track.look is not None else ""
 
-    def _end(self, process: Process) -> None:
+    def _end(self, process: Process, boundary: Boundary | None = None) -> None:
+        if not self._table.forget(process):
+            return  # two cuts have seen it
         track = self._track(process)
         self.window.someone_ended = True
         self.window.ended += track.watermark
+        (boundary or self._boundary).unread.append((self._clock(), track.highest))
         self._ended_faults += track.look.faults if track.look is not None else 0
         self._tracks.pop(process.pid, None)
-        self._table.forget(process)
 
 
 def _parse(reading: Reading) -> tuple[Status, Stat, Stat]:

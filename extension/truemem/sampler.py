@@ -10,8 +10,14 @@ MS = 1_000_000
 DENSE_NS = 1 * MS
 """Interval while an invocation is young or its memory moves: the timer's own resolution."""
 DENSE_AGE_NS = 20 * MS
-HELD_NS = 10 * MS
-"""Shortest interval in an invocation that is held open."""
+EXACT_NS = 10 * MS
+"""Shortest interval in exact mode, where the kernel's peak is read at the end for certain."""
+WATCH_NS = 10 * MS
+"""Interval at which new processes are looked for: a child of 50 ms is to be found early."""
+CHILD_NS = 2 * MS
+"""Shortest interval of looks at a child,"""
+CHILD_FRACTION = 6
+"""and later after 1/6 of the time it has lived: its last look is late in its life, whenever that ends."""
 SPARSE_NS = 250 * MS
 """Longest interval, however long the invocation."""
 AGE_FRACTION = 20
@@ -27,35 +33,39 @@ OVERDRAFT_NS = 5 * MS
 """CPU time that may be spent on that before it is earned."""
 BURST_NS = 2 * MS
 """CPU time that may be saved up while nothing is sampled, and then spent in dense ticks."""
+SAVED_NS = 20 * MS
+"""The same for looks at children: they are worth more, as nothing else tells their peak."""
 
 
 class Budget:
-    """CPU time that sampling may use, in ns: it accrues with wall time, and is spent by what ticks really cost."""
+    """CPU time that sampling may use, in ns: it accrues with wall time, and is spent by what ticks really cost. What
+    sampling leaves unused is saved for looks at children."""
 
-    __slots__ = ("_allowance", "_cost", "_rate", "_updated")
+    __slots__ = ("_allowance", "_cost", "_rate", "_saved", "_updated")
 
     def __init__(self, fraction: float, cpu_share: float, now_ns: int) -> None:
         """`fraction` of `cpu_share` vCPUs: 0.01 of the 0.58 that 1,024 MiB buy is 5.8 ms in each second."""
         self._rate = fraction * cpu_share
         self._allowance: float = BURST_NS
+        self._saved: float = 0
         self._cost: float = 100_000
         self._updated = now_ns
 
-    def spend(self, cost_ns: int, now_ns: int) -> None:
-        """A tick used `cost_ns` of CPU time, waking up included."""
+    def spend(self, cost_ns: int, now_ns: int, saved: bool = False) -> None:
+        """A tick used `cost_ns` of CPU time, waking up included: of what is `saved`, for a look at children."""
         self._accrue(now_ns)
-        self._allowance -= cost_ns
-        self._cost += (cost_ns - self._cost) / 8
+        if saved:
+            self._saved -= cost_ns
+        else:
+            self._allowance -= cost_ns
+            self._cost += (cost_ns - self._cost) / 8
 
-    @property
-    def cost_ns(self) -> int:
-        """What a tick costs, by experience."""
-        return round(self._cost)
-
-    def affords(self, ticks: int, now_ns: int) -> bool:
-        """Can so many be paid for at once?"""
+    def sparing(self, now_ns: int) -> int:
+        """How many times as seldom children are to be looked at, the less is saved: 1, 2 or 4; 0 for not at all."""
         self._accrue(now_ns)
-        return self._allowance >= min(ticks * self._cost, BURST_NS)  # more is never saved up
+        if self._saved <= 0:
+            return 0
+        return 1 if self._saved > SAVED_NS / 2 else 2 if self._saved > SAVED_NS / 8 else 4
 
     def wait_ns(self, now_ns: int, overdraft_ns: int = 0) -> int:
         """Time until a tick of the usual cost can be paid for, having spent `overdraft_ns` more than there was."""
@@ -63,9 +73,10 @@ class Budget:
         return max(0, round((self._cost - overdraft_ns - self._allowance) / self._rate))
 
     def _accrue(self, now_ns: int) -> None:
-        # A freeze may have passed, or a clock may have jumped: it fills the purse, and no more.
-        earned = max(0, now_ns - self._updated) * self._rate
-        self._allowance = min(BURST_NS, self._allowance + earned)
+        # A freeze may have passed, or a clock may have jumped: it fills both purses, and no more.
+        earned = self._allowance + max(0, now_ns - self._updated) * self._rate
+        self._allowance = min(BURST_NS, earned)
+        self._saved = min(SAVED_NS, self._saved + earned - self._allowance)
         self._updated = now_ns
 
 
@@ -83,14 +94,19 @@ def urgent_ns(limit_ns: float | None, interval_ns: int) -> int | None:
     return max(round(limit_ns / URGENT_FRACTION), DENSE_NS)
 
 
-def interval_ns(age_ns: int, moved_kib: int, affordable_ns: int, held: bool = False) -> int:
+def interval_ns(age_ns: int, moved_kib: int, affordable_ns: int, exact: bool = False) -> int:
     """Time until the next tick: of an invocation that began `age_ns` ago, whose memory moved by `moved_kib`
-    since the last tick, with the next tick affordable in `affordable_ns`. If the invocation is `held`, the kernel's
-    peak will be read at rest: then the CPU time is for seeing that rest."""
-    if held:
-        wanted = min(max(age_ns // AGE_FRACTION, HELD_NS), SPARSE_NS)
+    since the last tick, with the next tick affordable in `affordable_ns`. `exact`: the kernel's peak
+    will be read at its end for certain."""
+    if exact:
+        wanted = min(max(age_ns // AGE_FRACTION, EXACT_NS), SPARSE_NS)
     elif age_ns < DENSE_AGE_NS or moved_kib >= MOVING_KIB:
         wanted = DENSE_NS
     else:
         wanted = min(max(age_ns // AGE_FRACTION, DENSE_NS), SPARSE_NS)
     return max(wanted, affordable_ns)
+
+
+def child_interval_ns(age_ns: int) -> int:
+    """Time until the next look at a child that was found `age_ns` ago."""
+    return max(age_ns // CHILD_FRACTION, CHILD_NS)

@@ -134,15 +134,15 @@ class Segments:
             held = made
         return held
 
-    def peak_between(self, start_ns: int, end_ns: int) -> Peak | None:
-        """The peak of a request that ran from `start_ns` to `end_ns`, as telemetry tells them, and of whoever shared
-        that time with it. None if the function was never seen in it."""
-        from_ns, to_ns = start_ns - RESOLUTION_NS, end_ns + RESOLUTION_NS
+    def peak_between(self, start_ns: int, end_ns: int, resolution_ns: int = RESOLUTION_NS) -> Peak | None:
+        """The peak of a request that ran from `start_ns` to `end_ns`, each known to `resolution_ns`, and of all that
+        shared that time with it. None if the function was never seen in it."""
+        from_ns, to_ns = start_ns - resolution_ns, end_ns + resolution_ns
         overlapped = [made for made in self._back_to(from_ns) if made.start_ns <= to_ns]
         estimate = max((made.estimate for made in overlapped), default=0)
         if not estimate:
             return None
-        lower = max(made.reached(start_ns + RESOLUTION_NS, end_ns - RESOLUTION_NS) for made in overlapped)
+        lower = max(made.reached(start_ns + resolution_ns, end_ns - resolution_ns) for made in overlapped)
         whole = overlapped[-1].start_ns <= from_ns and overlapped[0].end_ns >= to_ns
         bounded = whole and all(made.upper for made in overlapped)
         upper = max(estimate, *(made.upper for made in overlapped)) if bounded else 0

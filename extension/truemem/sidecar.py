@@ -1,7 +1,7 @@
 """The lifecycle: what happens on INVOKE, on telemetry, on a tick, on SHUTDOWN.
 
-One loop, one thread. On INVOKE the first act is the cut, the second is asking for the next event, unless the
-invocation is to be held open (TRUEMEM_HOLD).
+One loop, one thread. The runtime's bytes come first (exact mode). On INVOKE the first act is the cut, unless exact mode
+makes it; the second is asking for the next event.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import time
 from . import minijson, telemetry
 from .closing import Closing
 from .config import Config
-from .conversation import BROKEN, RESPONDING, WAITING
-from .holder import Holder
 from .inbox import Inbox
 from .lambda_api import ApiError, LambdaApi
 from .listener import Listener
@@ -20,34 +18,60 @@ from .log import log
 from .notice import notice
 from .processes import ProcessTable
 from .publisher import Publisher
-from .record import InvocationRecord
+from .race import NEVER
+from .record import NEXT_REQUEST, InvocationRecord
 from .recorder import Recorder
 from .running_clock import RunningClock
-from .runtime_watch import RuntimeWatch
-from .sampler import Budget
 from .surroundings import Surroundings
 from .ticks import Ticks
 from .waiting import Waiting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import TypeVar
 
+    from .exact import ExactMode, Invocation
     from .history import History
     from .journal import Journal
     from .oom_kills import OomKills
+    from .recorder import Cut
+    from .runtime_proxy import RuntimeProxy
     from .window import Window
+
+    Result = TypeVar("Result")
 
 MS = 1_000_000
 
-FINE_NS = 3 * MS
-"""Waits shorter than this matter to the µs while an invocation is held."""
+HANDLE_NS = 1 * MS
+"""In exact mode INVOKE is handled so much later: a short invocation's response may come at once, and passes first."""
+WORK_OUT_NS = 2 * MS
+"""What was measured in exact mode is worked out so much later: the runtime's next event may come at once."""
+PASSING_NS = 5 * MS
+"""While the runtime's bytes keep passing, the rest of the work waits for so long at most."""
+UNKNOWN = 16
+"""Invocations that may have ended before the sidecar was told of them."""
 
 ENDINGS = ("spindown", "sandboxterminated", "")
 """Reasons of a SHUTDOWN that is no reset (the second is AWS's emulator's)."""
 
 LAST_REPORT_MS = 250
 """At SHUTDOWN, wait this long for the last report. Others saw 5 ms on average, 40 ms at most."""
+
+
+class Event:
+    """INVOKE or SHUTDOWN, as it came."""
+
+    __slots__ = ("arrived_ns", "body", "cut", "invoke", "now_ns", "time_ms")
+
+    def __init__(self, body: bytes, invoke: bool, cut: Cut | None, arrived_ns: int | None) -> None:
+        self.body = body
+        self.invoke = invoke
+        self.cut = cut
+        """What was read then; None in exact mode."""
+        self.arrived_ns = arrived_ns
+        self.now_ns = time.monotonic_ns()
+        self.time_ms = time.time_ns() // MS
 
 
 class Sidecar:
@@ -61,36 +85,46 @@ class Sidecar:
         config: Config,
         table: ProcessTable,
         recorder: Recorder,
-        watch: RuntimeWatch,
         surroundings: Surroundings,
         history: History,
         journal: Journal,
         kills: OomKills,
+        proxy: RuntimeProxy | None = None,
     ) -> None:
         self._api = api
         self._unsubscribed = unsubscribed
         self._config = config
         self._table = table
         self._recorder = recorder
-        self._watch = watch
         self._surroundings = surroundings
         self._history = history
         self._journal = journal
         self._publisher = Publisher(config, listener is not None, history, journal, self._lost)
         self._clock = RunningClock()
-        self._closing = Closing(recorder, self._publisher, watch, surroundings, self._clock, history, kills)
+        self._closing = Closing(recorder, self._publisher, surroundings, self._clock, history, kills)
         self._inbox = Inbox(listener, self._publisher.lose)
         self._due = False
         """A record may be ready to be printed."""
-        self._waiting = Waiting(api, listener, self._clock)
-        self._looked_ns = 0
-        """When there was no event yet: epoch ns."""
+        self._waiting = Waiting(api, listener, self._clock, proxy)
+        self._proxy = proxy
+        self._exact: ExactMode | None = None
+        if proxy is not None:
+            self._exact = proxy.exact
+            self._exact.cut = self._cut
+        self._init: Window | None = None
+        """The window of the init phase, once it is closed and until the first record has it."""
+        self._finished: dict[str, tuple[Window, Invocation]] = {}
+        """Invocations whose end has passed here before their INVOKE, by request id."""
 
         now = time.monotonic_ns()
         self._ticks = Ticks(config, recorder, self._publisher, surroundings, now)
-        looks = Budget(config.hold_budget, config.cpu_share, now)
-        self._holder = Holder(config.hold, config.hold_budget, looks, listener is not None, watch)
-        self._began = self._next_look = now
+        self._event: Event | None = None
+        """In exact mode: INVOKE, until there is time for it."""
+        self._work_out_at = now
+        self._other_at = now
+        """When something else than passing bytes was done."""
+        self._ask_at = now
+        """When to ask for the next event, if that has failed."""
         self._spent = 0
         """CPU time up to the last tick, if nothing was done since: what comes after it is the next one's."""
         self._invocations = 0
@@ -105,33 +139,45 @@ class Sidecar:
             self._turn()
 
     def _turn(self) -> None:
-        """Wait for the next of event, tick, telemetry. The event first, and nothing else takes long before it
-        is looked for again: what keeps us from seeing it loses the race."""
-        holding = self._holder.hold is not None
-        tick_at = self._ticks.next_ns
-        wake_at = min(tick_at, self._next_look, self._holder.ends_at()) if holding else tick_at
-        timeout_ns = 0 if self._inbox or self._due else wake_at - time.monotonic_ns()
+        """Wait for the next of the runtime's bytes, event, telemetry, tick. The bytes first, then the event."""
         spent, self._spent = self._spent or time.process_time_ns(), 0
-        descriptors = self._waiting.wait(timeout_ns, fine=holding and timeout_ns < FINE_NS)
-        event_came = self._api.fileno() in descriptors
-        if event_came:
-            self._on_event()
-            return
-        self._looked_ns = time.time_ns()
-        try:
-            self._do_one_thing(descriptors, spent)
-        except Exception as error:  # one message or tick is lost, and counted; the loop goes on
-            self._publisher.lose()
-            log("error", f"{error!r}")
-            if self._holder.hold:
-                self._let_go()
-
-    def _do_one_thing(self, descriptors: list[int], spent_before: int) -> None:
+        descriptors = self._waiting.wait(self._timeout_ns())
+        passed = False
+        if self._proxy is not None:
+            for descriptor in descriptors:
+                passed |= self._proxy.serve(descriptor)
         now = time.monotonic_ns()
-        if self._holder.hold and now >= self._holder.ends_at():
-            self._let_go()
-        if self._holder.hold and now >= self._next_look:
-            self._look(spent_before)
+        if self._moments and passed:
+            self._work_out_at = now + WORK_OUT_NS
+        if self._api.fileno() in descriptors or time.monotonic() >= self._api.overdue_at:
+            self._on_event()
+        elif not passed or now - self._other_at > PASSING_NS:
+            self._other_at = now
+            self._did(lambda: self._do_one_thing(descriptors, now, spent))
+
+    @property
+    def _moments(self) -> bool:
+        return self._exact is not None and bool(self._exact.moments)
+
+    def _timeout_ns(self) -> int:
+        if self._inbox or self._due:
+            return 0
+        wake_at = self._ticks.next_ns
+        if self._event is not None:
+            wake_at = min(wake_at, self._event.now_ns + HANDLE_NS)
+        if self._moments:
+            wake_at = min(wake_at, self._work_out_at)
+        if not self._api.waiting:
+            wake_at = min(wake_at, self._ask_at)
+        return wake_at - time.monotonic_ns()
+
+    def _do_one_thing(self, descriptors: list[int], now: int, spent_before: int) -> None:
+        if not self._api.waiting and now >= self._ask_at:
+            self._ask_next()
+        if self._event is not None and now >= self._event.now_ns + HANDLE_NS:
+            self._handle_event()
+        elif self._moments and now >= self._work_out_at:
+            self._work_out()
         elif now >= self._ticks.next_ns:
             self._tick(now, spent_before)
         elif self._inbox:
@@ -141,73 +187,151 @@ class Sidecar:
         else:  # last: a flood of deliveries must not pile up here
             self._inbox.take(descriptors)
 
+    # Exact mode
+
+    def _cut(self) -> Cut:
+        """The runtime waits for this."""
+        self._know_runtime()
+        return self._recorder.cut(at_rest=True)
+
+    def _know_runtime(self) -> None:
+        """Only at the first events: which process is the runtime?"""
+        if self._table.is_settled():
+            return
+        self._recorder.find()
+        if self._proxy is None or not self._proxy.show_runtime(self._table):
+            self._table.adopt_elsewhere()
+
+    def _work_out(self) -> None:
+        """Close the windows that were measured while bytes passed."""
+        while self._exact is not None and self._exact.moments:
+            moment = self._exact.moments[0]
+            if moment.begun is not None and not moment.begun.request_id and moment.begun in self._exact.running:
+                return  # the head of its event is not whole
+            del self._exact.moments[0]
+            if moment.look:
+                self._recorder.absorb(moment.cut)
+                continue
+            window = self._recorder.close(moment.cut, NEVER)
+            self._recorder.settle(window)
+            if self._init is None and not self._invocations:
+                self._init = window
+            for invocation in moment.ended:
+                self._end(window, invocation)
+            record = self._publisher.current()
+            if moment.begun is not None and record is not None and record.request_id != moment.begun.request_id:
+                self._closing.close(record, window, "next-invoke")  # its end was not seen
+
+    def _end(self, window: Window, invocation: Invocation) -> None:
+        """Its window is closed."""
+        record = self._publisher.current()
+        if record is None or record.request_id != invocation.request_id:
+            self._finished[invocation.request_id] = window, invocation
+            if len(self._finished) > UNKNOWN:
+                del self._finished[next(iter(self._finished))]
+            return
+        record.request_bytes = invocation.size
+        record.response_bytes = invocation.answer.body_bytes if invocation.answer is not None else None
+        record.handler_failed = invocation.failed
+        self._closing.close(record, window, NEXT_REQUEST)
+        self._due = True
+
+    def _is_exact(self) -> bool:
+        """Has the window of the last invocation been closed where its bytes pass, and will the next one be?"""
+        if self._exact is None or not self._exact.engaged:
+            return False
+        record = self._publisher.current()
+        ended = [invocation.request_id for moment in self._exact.moments for invocation in moment.ended]
+        return record is None or record.request_id in ended
+
     # Events
 
     def _on_event(self) -> None:
         """INVOKE or SHUTDOWN, not yet known which: both end the window that is open."""
-        if not self._table.function():
-            self._recorder.find()
-            self._table.adopt_elsewhere()
-        cut = self._closing.cut()
+        self._handle_event()  # the one before
+        cut = self._did(self._cut_at_event)
         try:
             body = self._api.receive_event(self._note)
             invoke = b'"INVOKE"' in body
-            holding = invoke and self._holder.wants(time.monotonic_ns())
-            if invoke and not holding:
-                self._api.send_next()
-        except ApiError as error:
-            if cut is not None:
-                self._recorder.rejoin(self._recorder.close(cut, None, self._looked_ns))
-            self._recover(error)
-            return
-        try:
-            closed = self._recorder.close(cut, self._api.arrived_ns, self._looked_ns) if cut is not None else None
             if invoke:
-                self._on_invoke(minijson.loads(body), closed, holding)
-            elif b'"SHUTDOWN"' in body:
-                self._on_shutdown(body, closed)
+                self._ask_next()
+        except ApiError as error:
+            body = b""
+            self._publisher.lose()
+            log("warn", f"{error}")
+            self._ask_later()
+        if not body:
+            if cut is not None:
+                self._recorder.absorb(cut)
+            return
+        self._event = Event(body, invoke, cut, self._api.arrived_ns)
+        if cut is not None or not invoke:
+            self._handle_event()  # else the response may pass first
+
+    def _handle_event(self) -> None:
+        """Open its record, or end the environment."""
+        event, self._event = self._event, None
+        if event is None:
+            return
+        self._over |= not event.invoke
+        closed = self._did(lambda: self._close(event))
+        self._did(lambda: self._on_invoke(event, closed) if event.invoke else self._on_shutdown(event.body, closed))
+
+    def _close(self, event: Event) -> Window | None:
+        """The window that the event ends; None where exact mode has closed it, or it cannot be measured."""
+        self._work_out()
+        cut = event.cut
+        if cut is None and not event.invoke and self._publisher.current() is not None:
+            cut = self._recorder.cut()
+        if cut is None:
+            return None
+        # No event follows SHUTDOWN.
+        closed = self._recorder.close(cut, 0 if event.invoke else NEVER, event.arrived_ns if event.invoke else None)
+        self._recorder.settle(closed)
+        return closed
+
+    def _did(self, what: Callable[[], Result]) -> Result | None:
+        """Its result; None where it fails, which is counted: the loop goes on."""
+        try:
+            return what()
         except Exception as error:
             self._publisher.lose()
-            self._holder.hold = None
-            log("error", f"event: {error!r}")
-        finally:
-            self._over |= b'"SHUTDOWN"' in body
-            if not self._over and not self._api.waiting and self._holder.hold is None:
-                self._ask_next()
+            log("error", f"{error!r}")
+            return None
+
+    def _cut_at_event(self) -> Cut | None:
+        """None where exact mode makes it."""
+        self._know_runtime()
+        return None if self._is_exact() else self._recorder.cut()
 
     def _note(self, body: bytes) -> None:
         """First of all: what is noted outlives this process."""
         if b'"INVOKE"' in body:
             self._journal.begin(self._history.invocations + 1, time.time_ns() // MS, body)
 
-    def _on_invoke(self, event: dict[str, Any], closed: Window | None, holding: bool) -> None:
-        now = time.monotonic_ns()
-        request_id = str(event.get("requestId", ""))
-        time_ms = time.time_ns() // MS
-        if closed is not None:
-            self._closing.close("next-invoke", closed)
-        remaining_ms = float(event.get("deadlineMs", 0)) - time_ms
-        if holding and not self._holder.begin(request_id, now, remaining_ms, self._recorder.window.started_raced):
-            self._ask_next()
-        # Somebody else may keep the environment running when the runtime rests.
-        accompanied = len(self._table.others()) > 1
-        self._watch.begin(request_id, accompanied or self._holder.wants_looks())
-        if self._holder.hold:
-            self._holder.hold.see(self._watch.state, False, now)
+    def _on_invoke(self, event: Event, closed: Window | None) -> None:
+        request_id = str(minijson.loads(event.body).get("requestId", ""))
+        last = self._publisher.current()
+        if last is not None and closed is not None:
+            self._closing.close(last, closed, "next-invoke")
+        elif last is not None:
+            self._closing.close_unmeasured(last)
         self._invocations += 1
         if self._invocations == 1:
             self._history.begin(self._config.initialization_type)
         self._history.invocations += 1
-        record = InvocationRecord(request_id, self._history.invocations, time_ms)
+        record = InvocationRecord(request_id, self._history.invocations, event.time_ms)
+        record.opening = self._recorder.window.opening
+        init = None
         if self._invocations == 1:
             self._first(record)
-        # What a snapshot was made of is not this environment's.
-        own_init = self._invocations == 1 and not self._history.restored
-        self._closing.begin(record, closed if own_init else None)
+            # What a snapshot was made of is not this environment's.
+            init = None if self._history.restored else self._init or closed
+        self._closing.open(record, init)
+        if request_id in self._finished:
+            self._end(*self._finished.pop(request_id))
         self._due = True
-        self._began = now
-        self._next_look = self._holder.next_look(now, now)
-        self._ticks.begin(now, held=self._holder.hold is not None)
+        self._ticks.begin(event.now_ns, exact=closed is None)
 
     def _first(self, record: InvocationRecord) -> None:
         """The cold start, or the first after a reset: one line of what this environment allows."""
@@ -215,11 +339,12 @@ class Sidecar:
         record.suppressed_init = self._history.went_on
         if record.cold_start and self._config.initialization_type not in ("", "on-demand"):
             record.initialization_type = self._config.initialization_type
-        if self._table.runtime_address() != self._table.api_address:
+        exact = self._is_engaged()
+        if not exact and self._table.runtime_address() != self._table.api_address:
             log("info", "the runtime talks to another address than AWS_LAMBDA_RUNTIME_API: a proxy")
         about = self._config, self._table, self._recorder, self._surroundings
-        heard, held = self._unsubscribed or "on", self._holder.mode
-        notice(*about, method="vmhwm", telemetry=heard, hold=held, problems=self._journal.problem)
+        heard = self._unsubscribed or "on"
+        notice(*about, method="vmhwm", exact=exact, telemetry=heard, problems=self._journal.problem)
 
     def _on_shutdown(self, body: bytes, closed: Window | None) -> None:
         """Whatever fails here, what there is to print is printed."""
@@ -229,8 +354,13 @@ class Sidecar:
             event = minijson.loads(body)
             reason = str(event.get("shutdownReason", "")).lower()
             died = "" if reason in ENDINGS else "timeout" if reason == "timeout" else "failure"
-            if closed is not None:
-                self._closing.close("shutdown", closed, died)
+            last = self._publisher.current()
+            if last is not None and closed is not None:
+                self._closing.close(last, closed, "shutdown", died)
+            elif last is not None:
+                self._closing.close_unmeasured(last)
+            elif closed is not None and died and not self._invocations:
+                self._closing.died_in_init(closed, died)
             self._hear_last(float(event.get("deadlineMs", 0)) - time.time_ns() // MS)
         finally:
             self._publisher.print_rest()
@@ -249,101 +379,53 @@ class Sidecar:
                 return
             self._inbox.take(self._waiting.wait(until - time.monotonic_ns()))
 
-    def _recover(self, error: ApiError) -> None:
-        """`next` failed. The function must not wait for us: ask again, at once and then ever more slowly."""
-        self._publisher.lose()
-        log("warn", f"{error}")
-        self._ask_next()
-
     def _ask_next(self) -> None:
-        while True:
-            try:
-                self._api.send_next()
-                return
-            except ApiError:
-                continue
+        """Ask for the next event; if that fails, again: at once, and then ever more slowly. The function must not wait
+        for us."""
+        try:
+            self._api.send_next()
+        except ApiError:
+            self._ask_later()
+
+    def _ask_later(self) -> None:
+        self._ask_at = time.monotonic_ns() + round(self._api.pause_s * 1000) * MS
 
     # Telemetry
 
     def _on_telemetry(self) -> None:
+        self._handle_event()
         for event in self._inbox.read():
             self._join(event)
         self._due = True
 
     def _join(self, event: telemetry.Event) -> None:
-        self._holder.hear(event)
-        if event.kind == telemetry.RUNTIME_DONE:
-            # With any other status it does not rest: the environment is about to be reset, and SHUTDOWN will tell.
-            if event.text("status") in (None, "success"):
-                self._on_runtime_done(event)
-            if self._holder.hold and self._holder.hold.request_id == event.request_id:
-                self._let_go()  # whatever kept the window from being closed
+        if event.kind == telemetry.RUNTIME_DONE and event.request_id == self._running_id():
+            # Another extension keeps the environment running: a look at rest, which telemetry may prove to be one.
+            self._recorder.sample(late=True)
         self._publisher.join(event)
 
-    def _on_runtime_done(self, event: telemetry.Event) -> None:
-        """The runtime rests, if we still run: close the window here, where there is no race."""
-        record = self._publisher.find(event.request_id)
-        is_last = record is not None and record is self._publisher.last()
-        if record is not None and is_last and not self._over and not self._waiting.event_has_come():
-            if not record.closed:
-                self._watch.look(continuous=self._holder.hold is not None)
-                self._rest(event)
-            elif record.provisional and not self._closing.confirm():
-                self._rest(event)
-        rested = self._watch.done(event)
-        if record is not None and record.after is not None:
-            record.decide(rested)
+    def _running_id(self) -> str | None:
+        """The invocation whose window is open and will be closed by an event."""
+        record = self._publisher.current()
+        return record.request_id if record is not None and not self._is_engaged() else None
 
-    # Rest
-
-    def _look(self, spent_before: int) -> None:
-        """See how far the runtime has got. If it waits for its next event, the window is closed here."""
-        state = self._watch.look(continuous=self._holder.hold is not None)
-        now = time.monotonic_ns()
-        if self._holder.hold:
-            self._holder.see(state, time.process_time_ns() - spent_before, now)
-            self._next_look = self._holder.next_look(self._began, now)
-        if state == WAITING and self._holder.hold and self._watch.moved:
-            return  # it may be about to ask: closed if the next look sees the same
-        if state == WAITING and self._publisher.current() is not None:
-            self._rest(None)
-        elif state == BROKEN and self._holder.hold:
-            self._let_go()
-
-    def _rest(self, done: telemetry.Event | None) -> None:
-        self._due |= self._closing.rest(done, self._waiting.event_has_come, self._end_hold, self._looked_ns)
-
-    def _end_hold(self, back_for_ms: float) -> None:
-        """The runtime has come back."""
-        if self._holder.hold:
-            self._ask_next()
-            self._holder.end(back_for_ms)
-            record = self._publisher.current()
-            if record is not None:
-                record.hold_ms = back_for_ms
-
-    def _let_go(self) -> None:
-        """The hold has not ended as it should."""
-        now = time.monotonic_ns()
-        self._ask_next()
-        coming_back = self._watch.state in (RESPONDING, WAITING)
-        self._holder.miss((now - self._watch.moved_ns) / MS if coming_back else 0.0, now)
+    def _is_engaged(self) -> bool:
+        return self._exact is not None and self._exact.engaged
 
     # Ticks and lines
 
     def _tick(self, now: int, spent_before: int) -> None:
-        self._ticks.look(now, held=self._holder.hold is not None)
-        if not self._holder.hold and self._watch.due(now):
-            self._look(spent_before)
-        if self._holder.hold and not self._recorder.last_sample:
-            self._let_go()  # the function has ended
+        self._handle_event()
+        self._work_out()
+        self._ticks.look(now, exact=self._is_engaged())
         self._publisher.flush(time.time_ns() // MS)
         done = time.monotonic_ns()
         if self._invocations:
             self._spent = time.process_time_ns()
-            self._ticks.plan(done, self._spent - spent_before, held=self._holder.hold is not None)
+            self._ticks.plan(done, self._spent - spent_before, exact=self._is_engaged())
         else:
             self._ticks.plan_init(done, bool(self._table.function()))
 
     def _lost(self) -> int:
-        return self._inbox.refused() + self._table.errors + self._recorder.lost
+        failures = self._exact.failures if self._exact is not None else 0
+        return failures + self._inbox.refused() + self._table.errors + self._recorder.lost

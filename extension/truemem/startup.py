@@ -19,14 +19,26 @@ from .oom_score import OomScore
 from .processes import ProcessTable
 from .procfs import Gone, Procfs, parse_last_pid
 from .recorder import Recorder
-from .runtime_watch import RuntimeWatch
 from .sidecar import Sidecar
 from .surroundings import Surroundings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .runtime_proxy import RuntimeProxy
 
-def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool, loadavg: bytes = b"") -> None:
+
+def start(
+    api: LambdaApi,
+    address: str,
+    folder: str,
+    name: str,
+    managed: bool,
+    loadavg: bytes = b"",
+    proxy: RuntimeProxy | None = None,
+) -> None:
     """Registered already, as the file `name` of `folder`: subscribe, look around, and serve until SHUTDOWN.
-    `managed` says that this is on Managed Instances, `loadavg` is from before that."""
+    `managed` says that this is on Managed Instances, `loadavg` is from before that. `proxy` serves the runtime in exact
+    mode."""
     config = Config(posix.environ)
     set_level(config.log_level)
     for problem in config.problems:
@@ -35,6 +47,8 @@ def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool, l
     proc = Procfs()
     oom_score = OomScore(proc, config.oom_score_adj)
     table = ProcessTable(proc, address, folder or "/opt/extensions", oom_score, parse_last_pid(loadavg))
+    if proxy is not None:
+        table.proxy_address = proxy.address
     recorder = Recorder(table, proc, config.memory_mib * 1024)
     level = Level(proc)
     if managed:
@@ -42,9 +56,9 @@ def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool, l
 
         gc.freeze()
         gc.enable()
-        Managed(api, listener, unsubscribed, config, table, recorder, Surroundings(table, level), OomKills(level)).run()
+        surroundings, kills = Surroundings(table, level), OomKills(level)
+        Managed(api, listener, unsubscribed, config, table, recorder, surroundings, kills, proxy).run()
         return
-    watch = RuntimeWatch(table, proc, wanted=config.hold != "always")
     kills = OomKills(level)
     slots = SLOTS + (VALUES if config.aggregate_s else 0)
     journal = Journal(path_in(posix.environ, name) if config.journal else "", slots)
@@ -52,7 +66,7 @@ def start(api: LambdaApi, address: str, folder: str, name: str, managed: bool, l
     killed = kills.since(history.kills)
     history.kills = kills.seen
     sidecar = Sidecar(
-        api, listener, unsubscribed, config, table, recorder, watch, Surroundings(table, level), history, journal, kills
+        api, listener, unsubscribed, config, table, recorder, Surroundings(table, level), history, journal, kills, proxy
     )
     gc.freeze()  # what there is by now stays, and need not be looked at again
     gc.enable()  # off since the start where this is the layer's executable

@@ -91,6 +91,8 @@ class Surroundings:
         return level.used + mapped
 
     def ask(self, record: InvocationRecord) -> None:
-        """Fill in what the function's own allocator says, if it does."""
+        """Fill in what the function itself says, where it imports the probe: its heap, and its largest child."""
         pids = [process.pid for process in self._table.function()[:KEPT_PROCESSES]]
-        record.heap = self._heap_pages.find(pids, record.request_id, record.time_ms)
+        noted = self._heap_pages.find(pids, record.request_id, record.time_ms)
+        record.heap = noted if noted is not None and noted.source != "none" else None
+        record.children_kib = noted.children_kib if noted is not None else None

@@ -33,21 +33,30 @@ class Ticks:
         self._moved_kib = 0
         self._urgent = False
         """The invocation may be about to die."""
+        self._sample_ns = now_ns
+        """When all is to be looked at next, not children alone."""
+        self._watched = False
+        self._child_in_ns: int | None = None
         self.next_ns = now_ns
-        """When the next one is due."""
+        """When the next tick is due."""
 
-    def begin(self, now_ns: int, held: bool) -> None:
+    def begin(self, now_ns: int, exact: bool) -> None:
         """An invocation begins."""
         self._began = now_ns
         self._drawn.begin()
-        self.next_ns = now_ns + (sampler.HELD_NS if held else sampler.DENSE_NS)
+        self.next_ns = self._sample_ns = now_ns + (sampler.EXACT_NS if exact else sampler.DENSE_NS)
 
-    def look(self, now_ns: int, held: bool) -> None:
+    def look(self, now_ns: int, exact: bool) -> None:
         """One tick."""
         recorder = self._recorder
+        self._watched = now_ns < self._sample_ns
+        if self._watched:
+            self.next_ns = self._sample_ns  # should this one fail
+            self._child_in_ns = recorder.watch(self._budget.sparing(now_ns))
+            return
         late = now_ns - self.next_ns > LATE_NS
         self.next_ns = now_ns + sampler.SPARSE_NS  # should this one fail: not at once again
-        self._moved_kib = recorder.sample(late, held=held)
+        self._moved_kib = recorder.sample(late, reset=not exact)
         if now_ns - self._began >= sampler.DENSE_AGE_NS:  # a short invocation's end will say it
             self._surroundings.look()
         if recorder.last_sample and recorder.window.several:
@@ -56,16 +65,27 @@ class Ticks:
         if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent, now_ns):
             self._publisher.draw(recorder, self._surroundings)
 
-    def plan(self, done_ns: int, cost_ns: int, held: bool) -> None:
+    def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:
         """The tick is done, and has used `cost_ns` of CPU time."""
-        self._budget.spend(cost_ns, done_ns)
+        self._budget.spend(cost_ns, done_ns, saved=self._watched)
+        if not self._watched:
+            self._sample_ns = done_ns + self._interval_ns(done_ns, exact)
+        self.next_ns = self._sample_ns
+        sparing = self._budget.sparing(done_ns)
+        if sparing:
+            watch_ns = sparing * sampler.WATCH_NS
+            if self._child_in_ns is not None:
+                watch_ns = min(watch_ns, self._child_in_ns)
+            self.next_ns = min(self.next_ns, done_ns + watch_ns)
+
+    def _interval_ns(self, done_ns: int, exact: bool) -> int:
         age_ns = done_ns - self._began
-        interval_ns = sampler.interval_ns(age_ns, self._moved_kib, self._budget.wait_ns(done_ns), held)
+        interval_ns = sampler.interval_ns(age_ns, self._moved_kib, self._budget.wait_ns(done_ns), exact)
         urgent_ns = sampler.urgent_ns(self._limit_in_ns(), interval_ns)
         self._urgent = urgent_ns is not None
         if urgent_ns is not None:
             interval_ns = min(interval_ns, max(urgent_ns, self._budget.wait_ns(done_ns, sampler.OVERDRAFT_NS)))
-        self.next_ns = done_ns + interval_ns
+        return interval_ns
 
     def _limit_in_ns(self) -> float | None:
         """When everybody together would be at the limit, if the function grows on as it does."""
@@ -77,4 +97,4 @@ class Ticks:
         """The same in the init phase; `found`: is there a runtime yet?"""
         interval_ns = sampler.init_interval_ns(done_ns - self._began, found)
         urgent_ns = sampler.urgent_ns(self._limit_in_ns(), interval_ns)
-        self.next_ns = done_ns + (interval_ns if urgent_ns is None else min(interval_ns, urgent_ns))
+        self.next_ns = self._sample_ns = done_ns + (interval_ns if urgent_ns is None else min(interval_ns, urgent_ns))

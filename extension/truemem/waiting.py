@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .lambda_api import LambdaApi
     from .listener import Listener
     from .running_clock import RunningClock
+    from .runtime_proxy import RuntimeProxy
 
 MS = 1_000_000
 
@@ -16,36 +17,35 @@ LONGEST_MS = 1 << 30
 """What poll(2) takes, in whole numbers: a clock may have jumped."""
 
 FAILURES = 10
-"""A wait that fails may be for want of memory in the kernel, and once (poll(2): ENOMEM)."""
-
-SELECT_LIMIT = 1024
-"""select(2) takes descriptors below this."""
+"""A wait may fail once because the kernel has no memory (poll(2): ENOMEM)."""
 
 
 class Waiting:
-    """Keeps the poll's descriptors in step with the connections there are."""
+    """Keeps the poll's descriptors in step with the connections."""
 
-    def __init__(self, api: LambdaApi, listener: Listener | None, clock: RunningClock) -> None:
+    def __init__(
+        self, api: LambdaApi, listener: Listener | None, clock: RunningClock, proxy: RuntimeProxy | None = None
+    ) -> None:
         self._api = api
         self._listener = listener
         self._clock = clock
+        self._proxy = proxy
         self._poll = select.poll()
-        self._polled: set[int] = set()
-        self._event_poll = select.poll()
+        self._polled: dict[int, int] = {}
+        """Events by descriptor, as the poll knows them."""
         self._failures = 0
         """In a row."""
 
-    def wait(self, timeout_ns: int, fine: bool = False) -> list[int]:
-        """The descriptors that are ready, none after `timeout_ns`. `fine`: to the µs, where poll's timeout is in
-        whole ms, rounded up. Raises OSError if that fails FAILURES times in a row."""
+    def wait(self, timeout_ns: int) -> list[int]:
+        """The descriptors that are ready, none after `timeout_ns`. Raises OSError if that fails FAILURES times in a
+        row."""
         self._refresh()
+        if self._proxy is not None:
+            timeout_ns = round(min(timeout_ns, self._proxy.patience_s * 1e9))
         timeout_ms = min(max(0, -(-timeout_ns // MS)), LONGEST_MS)
         self._clock.before_wait(timeout_ms)
         try:
-            if fine and timeout_ns > 0 and max(self._polled, default=0) < SELECT_LIMIT:
-                ready = list(select.select(list(self._polled), (), (), timeout_ns / 1e9)[0])
-            else:
-                ready = [descriptor for descriptor, _ in self._poll.poll(timeout_ms)]
+            ready = [descriptor for descriptor, _ in self._poll.poll(timeout_ms)]
             self._failures = 0
             return ready
         except OSError:
@@ -56,25 +56,21 @@ class Waiting:
         finally:
             self._clock.after_wait()
 
-    def event_has_come(self) -> bool:
-        """Is one there already?"""
-        if not self._api.waiting:
-            return False
-        descriptor = self._api.fileno()
-        self._event_poll.register(descriptor, select.POLLIN)
-        ready = self._event_poll.poll(0)
-        self._event_poll.unregister(descriptor)
-        return bool(ready)
-
     def _refresh(self) -> None:
-        wanted = {self._api.fileno()} if self._api.waiting else set()
+        wanted = self._proxy.interests() if self._proxy is not None else {}
+        if self._api.waiting:
+            wanted[self._api.fileno()] = select.POLLIN
         if self._listener is not None:
-            wanted.update(self._listener.descriptors())
-        for descriptor in self._polled - wanted:
+            for descriptor in self._listener.descriptors():
+                wanted[descriptor] = select.POLLIN
+        if wanted == self._polled:
+            return
+        for descriptor in self._polled.keys() - wanted.keys():
             try:
                 self._poll.unregister(descriptor)
             except KeyError:
                 pass
-        for descriptor in wanted - self._polled:
-            self._poll.register(descriptor, select.POLLIN)
+        for descriptor, events in wanted.items():
+            if self._polled.get(descriptor) != events:
+                self._poll.register(descriptor, events)
         self._polled = wanted

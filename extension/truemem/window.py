@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from .flight import Flight
 from .procfs import Status
-
-KERNEL_SLACK_KIB = 256
-"""Two readings of one level may differ by this much: the kernel keeps RSS in per-thread or per-CPU batches."""
+from .race import KERNEL_SLACK_KIB, NEVER, Boundary
 
 VMHWM = "vmhwm"
 VMHWM_SUM = "vmhwm-sum"
@@ -22,38 +20,44 @@ class Window:
     __slots__ = (
         "baseline",
         "before",
+        "born",
+        "child_most",
+        "child_peak",
         "closing",
+        "end",
         "ended",
+        "first_pid",
         "flight",
         "last",
-        "lost",
+        "opening",
         "reset_delay_us",
         "resets",
+        "risen",
         "sampled",
         "several",
         "someone_ended",
-        "started_raced",
-        "stopped_raced",
         "together",
+        "unread",
+        "unread_estimate",
         "unseen",
+        "watermarks",
     )
 
-    def __init__(self, baseline: int, before: int, resets: bool) -> None:
+    def __init__(self, baseline: int, before: int, resets: bool, opening: Boundary | None = None) -> None:
+        self.opening = opening or Boundary(NEVER)
+        """What is known of the time around the event that began it."""
+        self.end: Boundary = Boundary(NEVER)
+        """The same of the event that ended it. Set when it is closed."""
         self.baseline = baseline
         """RSS when the window opened."""
         self.before = before
-        """VmHWM read just before the reset that opened the window, since the last look before that: what a lost race
-        can have hidden is below it. Without resets, it is the watermark of the whole life so far."""
+        """Without resets: the watermark of the whole life up to the window's opening."""
         self.resets = resets
         """Does the reset work here? Else VmHWM is the peak of a life, and samples are what is left."""
-        self.started_raced = False
-        """The function may have run between the event's arrival and the reset that opened the window."""
-        self.stopped_raced = False
-        """The same at the reset that closed it: its last reading may hold memory of the next invocation."""
         self.reset_delay_us: int | None = None
-        """From the event's arrival to the reset that opened the window; None if there was none, or unknown."""
-        self.lost = 0
-        """What may have come and gone between a reading and its reset, at the opening."""
+        """From the event's arrival at the sidecar to the reset that opened the window; None if there was none."""
+        self.watermarks: list[int] = []
+        """Each live process's highest level in the window, with what looks may have missed at their resets."""
         self.sampled = 0
         """Highest level that the sampler saw: a simultaneous sum, or one process's watermark. 0 without a sample."""
         self.last = 0
@@ -66,7 +70,21 @@ class Window:
         self.ended = 0
         """Watermarks of processes that ended in the window, as last read."""
         self.unseen = 0
-        """Upper bound of what processes held that ended without being read, or after they were."""
+        """Upper bound of what processes held that were found only when the window had closed."""
+        self.unread = 0
+        """Upper bound of what children held that ended without being read, or after they were, by their page faults."""
+        self.unread_estimate = 0
+        """The same as it most likely was: a page for each page fault."""
+        self.first_pid = -1
+        """The pid given out last when the window opened,"""
+        self.born = -1
+        """and how many were given out in it, to processes and threads; -1 where that is not known."""
+        self.child_most = 0
+        """None of the children that the runtime has waited for was larger; 0 where the probe does not say."""
+        self.child_peak = 0
+        """One of them was as large as this; 0 where that is not known."""
+        self.risen = 0
+        """By so much Max Memory Used has risen in this invocation, KiB; 0 where that is not known."""
         self.someone_ended = False
         """A process of the function ended in the window: by itself, or killed."""
         self.flight = Flight()
@@ -93,46 +111,48 @@ class Peak:
 def current(window: Window) -> int:
     """What the function held when the window closed, KiB; 0 when it was never seen.
 
-    Of a function that was gone by then, the last sample. After a race that was lost at the close it may hold
-    memory of the next invocation, whose record then says `raced`.
+    Of a function that was gone by then, the last sample. In default mode it may hold some memory of the next
+    invocation, which may have begun.
     """
     return sum(status.rss for status in window.closing) if window.closing else window.last
 
 
 def peak(window: Window) -> Peak | None:
-    """The peak of a closed window; None when the function was never seen in it."""
-    seen = max(window.sampled, window.baseline)
+    """The peak of a closed window, by what is known of its boundaries now; None when the function was never seen."""
     if not window.closing:  # the function was gone before its watermark could be read once more
+        seen = max(window.sampled, window.baseline)
         if not window.several and window.resets:
             seen = max(seen, window.ended)
-        return Peak(seen, seen, 0, SAMPLED, window.started_raced) if seen else None
+        return Peak(seen, seen, 0, SAMPLED, not window.opening.settled()) if seen else None
 
     watermark = sum(status.hwm for status in window.closing)
-    upper = watermark + window.ended + window.unseen
-    lower = seen
-    if not window.stopped_raced:
-        lower = max(lower, sum(status.rss for status in window.closing))
+    own = max(watermark, sum(window.watermarks)) + window.ended + window.unseen + _unread(window, window.unread)
+    upper = max(own, window.opening.hidden())
+    seen = max(window.sampled, window.baseline)
+    lower = seen if window.end.exact else max(window.end.reached(), window.baseline)
 
     if not window.resets:
-        if watermark > window.before and not window.several and not window.stopped_raced:
+        if watermark > window.before and not window.several and window.end.exact:
             lower = watermark  # the life's watermark rose: it was this window that raised it
-        return Peak(lower, lower, max(lower, upper), SAMPLED, window.started_raced)
+        return Peak(lower, lower, max(lower, own), SAMPLED, not window.opening.settled())
 
-    if not window.stopped_raced:
-        # Each process's own watermark was reached in this window, the others holding at least nothing.
-        lower = max(lower, *(status.hwm for status in window.closing))
-    if window.started_raced:
-        upper = max(upper, window.before + window.lost)
+    # Each process's own watermark was reached in this window, the others holding at least nothing.
+    seen = max(seen, current(window), window.child_peak, *(status.hwm for status in window.closing))
+    if window.end.exact:
+        lower = seen
     upper = max(upper, lower)
-    estimate = min(max(watermark + window.ended, lower), upper)
+    likely = watermark + window.ended + _unread(window, window.unread_estimate)
+    if window.unread:  # what raised the mark, and was not read, was most likely a child
+        likely = max(likely, window.baseline + window.risen)
+    estimate = min(max(likely, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
-    raced = uncertain and (window.started_raced or window.stopped_raced or not window.several)
+    by_race = upper - own > KERNEL_SLACK_KIB or seen - lower > KERNEL_SLACK_KIB
+    raced = uncertain and (by_race or not window.several)
     return Peak(estimate, lower, upper, VMHWM_SUM if window.several else VMHWM, raced)
 
 
-def extended(closed: Peak, rest: Peak | None) -> Peak:
-    """The peak of an invocation whose window may have been closed too early: `rest` is that of the time after it,
-    None if nobody knows. Some of it, or nothing, was the invocation's own."""
-    upper = max(closed.upper, rest.upper) if rest is not None and closed.upper and rest.upper else 0
-    raced = closed.raced or not upper or upper - closed.upper > KERNEL_SLACK_KIB
-    return Peak(closed.estimate, closed.lower, upper, closed.method, raced)
+def _unread(window: Window, kib: int) -> int:
+    """What children held that were not read, at most `kib`: each no more than the largest ever waited for."""
+    if not window.child_most or window.born < 0:
+        return kib
+    return min(kib, max(1, window.born) * window.child_most)

@@ -23,7 +23,6 @@ TEXT = 6000
 """Characters kept of a file."""
 SPIKE = 32 << 20
 
-NETLINK_SOCK_DIAG = 4
 SO_TIMESTAMPNS = 35
 """socket(7); the same number on x86_64 and arm64."""
 
@@ -170,37 +169,6 @@ def descriptors(pid: int | str) -> int:
     return sum(str(link.readlink()).startswith("socket:") for link in links)
 
 
-def sock_diag() -> dict[str, Any]:
-    """Ask for all established TCP connections over IPv4, with tcp_info (sock_diag(7)). Sizes of it in bytes."""
-    body = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 1 << 1, 0, 1 << 1) + bytes(48)
-    header = struct.pack("=IHHII", 16 + len(body), 20, 0x301, 1, 0)  # SOCK_DIAG_BY_FAMILY, REQUEST | DUMP
-    sizes: list[int] = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, NETLINK_SOCK_DIAG) as diag:
-        diag.settimeout(2)
-        diag.sendto(header + body, (0, 0))
-        while True:
-            data = diag.recv(1 << 16)
-            while data:
-                length, kind = struct.unpack_from("=IH", data)
-                if kind == 2:  # an error, and its number, negative
-                    number = -struct.unpack_from("=i", data, 16)[0]
-                    raise OSError(number, os.strerror(number))
-                if kind == 3:  # the end
-                    return {"connections": len(sizes), "tcpInfoBytes": max(sizes, default=0)}
-                sizes.append(_tcp_info(data[:length]))
-                data = data[(length + 3) & ~3 :]
-
-
-def _tcp_info(message: bytes) -> int:
-    at = 16 + 72  # header and struct inet_diag_msg
-    while at + 4 <= len(message):
-        length, kind = struct.unpack_from("=HH", message, at)
-        if kind == 2:  # INET_DIAG_INFO
-            return int(length) - 4
-        at += (max(length, 4) + 3) & ~3
-    return 0
-
-
 def timestamps() -> dict[str, Any]:
     """SO_TIMESTAMPNS on TCP over loopback, as on the sidecar's own connection: does the kernel's time come along?"""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
@@ -243,7 +211,6 @@ OWN: dict[str, Callable[[], Any]] = {
     "memory total": memory_total,
     "pressure": lambda: text("/proc/pressure/memory"),
     "clear_refs own": clear_refs_after_a_spike,
-    "SOCK_DIAG": sock_diag,
     "SO_TIMESTAMPNS": timestamps,
     "clock": clock,
 }

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
 import requests
 
 from tests.attach.insights import LogEvent
@@ -42,7 +41,7 @@ RUNS = {
     "timeout": Run({"timeout_s": 1}, [{"mib": 5, "ms": 20}, {"mib": 60, "ms": 5000}]),
     "crash": Run({}, [{"mib": 5, "ms": 20}, {"do": "crash", "mib": 40, "ms": 60}, {"mib": 5, "ms": 20}]),
     "child": Run({}, [{"do": "child", "mib": 30, "ms": 60}, {"mib": 5, "ms": 20}]),
-    "race": Run({"extension_lead_us": 0}, [{"do": "spike", "mib": 20, "ms": 1}] * 10),
+    "race": Run({"release": "together"}, [{"do": "spike", "mib": 20, "ms": 1}] * 10),
     "garbage": Run({"garbage": True, "freeze": "off"}, [{"ms": 20}] * 3),
     "hot": Run({"truemem": {"TRUEMEM_AGGREGATE": "60"}}, [{"mib": 60 if n == 70 else 1, "ms": 1} for n in range(130)]),
     "no telemetry": Run({"telemetry": 202}, [{"mib": 5, "ms": 20}] * 2),
@@ -77,8 +76,7 @@ def live(run: Run) -> list[LogEvent]:
 
 def _send_garbage(environment: Environment) -> None:
     """To the sidecar's listener, which counts it as lost."""
-    sidecar = psutil.Process(environment.local.processes()[f"extension:{environment.name}"])
-    (port,) = {made.laddr.port for made in sidecar.net_connections("tcp4") if made.status == psutil.CONN_LISTEN}
+    port = environment.telemetry_port()
     with contextlib.suppress(requests.RequestException):  # it may hang up on us
         requests.post(f"http://127.0.0.1:{port}/", data=b"not JSON!", timeout=5)
 

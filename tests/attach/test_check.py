@@ -37,9 +37,9 @@ def test_switched_off_it_is_started_and_prints_nothing() -> None:
 
 
 def test_a_setting_that_cannot_be_used_is_named() -> None:
-    with Environment(environment={"TRUEMEM_HOLD": "perhaps"}) as environment:
+    with Environment(environment={"TRUEMEM_JOURNAL": "perhaps"}) as environment:
         environment.invoke()
         environment.local.stop()
         log = environment.log()
-    assert "truemem WARN TRUEMEM_HOLD" in log
+    assert "truemem WARN TRUEMEM_JOURNAL" in log
     assert "`truemem WARN TRUEMEM_...`" in (DOCS / "attach.md").read_text()

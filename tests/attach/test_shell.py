@@ -20,7 +20,7 @@ from truemem.record import METRICS
 from tests.attach import tools
 from tests.attach.captured import stored
 from tests.attach.pages import block
-from tests.attach.test_snippets import ARN, DIST, PAGE
+from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER
 from tests.installs import Missing
 
 REGION = "eu-west-1"
@@ -176,6 +176,17 @@ def test_turning_it_off_keeps_the_other_variables(
     create(lambdas, [], before)
     shell("off")
     assert variables_of(lambdas) == {**(before or {}), "TRUEMEM_ENABLED": "false"}
+
+
+@pytest.mark.parametrize("before", [None, {"TABLE": "a 'quoted' \"name\" $HOME"}])
+def test_exact_mode_keeps_the_other_variables(
+    shell: Shell, lambdas: LambdaClient, before: dict[str, str] | None
+) -> None:
+    create(lambdas, [], before)
+    shell("exact")
+    assert variables_of(lambdas) == {**(before or {}), "AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
+    shell("exact-off")
+    assert variables_of(lambdas) == (before or {})
 
 
 def test_what_there_is_to_look_for_is_found(shell: Shell) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,14 +18,14 @@ import pytest
 import yaml
 
 from layer.__main__ import main as layer_command
-from layer.pins import ARCHITECTURES
 from tests.attach import tools
-from tests.attach.pages import block, blocks
+from tests.attach.pages import DOCS, block, blocks
 from tests.installs import Missing
 from tests.scenarios.clients.installed import node
 
 PAGE = "attach.md"
 ARN = "arn:aws:lambda:eu-west-1:123456789012:layer:truemem-x86_64:1"
+WRAPPER = "/opt/truemem/exact"
 DIST = str(next(option.default for option in layer_command.params if option.name == "output"))
 
 
@@ -43,16 +45,16 @@ def test_every_snippet_has_a_test_here_or_in_test_shell() -> None:
 
 
 def test_all_of_them_attach_the_same_arn() -> None:
-    for name in ("cli", "sam", "cdk", "cdk-typescript", "terraform", "serverless"):
+    for name in ("cli", "sam", "cdk", "cdk-typescript", "terraform", "serverless", "exact-sam"):
         assert ARN in block(PAGE, name)
 
 
 # --- YAML -------------------------------------------------------------------------------------------------------------
 
 
-def sam() -> dict[str, Any]:
+def sam(name: str = "sam") -> dict[str, Any]:
     """The snippet in a template of its own; its code where `sam deploy` would have put it."""
-    template: dict[str, Any] = yaml.safe_load(block(PAGE, "sam"))
+    template: dict[str, Any] = yaml.safe_load(block(PAGE, name))
     template["Resources"]["MyFunction"]["Properties"]["CodeUri"] = "s3://bucket/key"
     return {"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Serverless-2016-10-31", **template}
 
@@ -64,19 +66,23 @@ class NoPolicies:
         return {}
 
 
-def test_sam_makes_a_function_with_the_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["sam", "exact-sam"])
+def test_sam_makes_a_function_with_the_layer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     translator: Any = importlib.import_module("samtranslator.translator.transform")  # it has no types
-    translated = translator.transform(sam(), {}, NoPolicies())
+    translated = translator.transform(sam(name), {}, NoPolicies())
     function = translated["Resources"]["MyFunction"]
     assert function["Type"] == "AWS::Lambda::Function"
     assert function["Properties"]["Layers"] == [ARN]
     assert function["Properties"]["Architectures"] == ["x86_64"]
+    environment = {"Variables": {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}} if name == "exact-sam" else None
+    assert function["Properties"].get("Environment") == environment
 
 
-def test_sam_passes_cfn_lint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sam", "exact-sam"])
+def test_sam_passes_cfn_lint(name: str, tmp_path: Path) -> None:
     template = tmp_path / "template.yaml"
-    template.write_text(yaml.safe_dump(sam(), sort_keys=False))
+    template.write_text(yaml.safe_dump(sam(name), sort_keys=False))
     command = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", "eu-west-1", "--", str(template)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
@@ -136,15 +142,65 @@ def test_terraform_validates(tmp_path: Path) -> None:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_image_copies_what_make_layer_leaves(tmp_path: Path) -> None:
-    instructions = [line.split() for line in block(PAGE, "image").splitlines()]
-    assert [words[0] for words in instructions] == ["FROM", "COPY"]
-    _, source, target = instructions[1]
-    assert source in {f"{DIST}/{architecture}/extensions/" for architecture in ARCHITECTURES}
-    assert target == "/opt/extensions/"
-    built = Path(__file__).parents[2] / source
-    if not built.is_dir():
-        pytest.skip(f"{source} is not there: make layer")
-    copied = shutil.copytree(built, tmp_path / target.strip("/"))
-    assert [path.name for path in copied.iterdir()] == ["truemem"]
-    assert os.access(copied / "truemem", os.X_OK)
+def instructions(name: str) -> list[tuple[str, str]]:
+    """Of a Dockerfile: name and argument of each."""
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in block(PAGE, name).splitlines()]
+
+
+@pytest.mark.parametrize("name", ["image", "exact-image"])
+def test_the_image_copies_what_make_layer_leaves(name: str, tmp_path: Path) -> None:
+    copied = [argument.split() for instruction, argument in instructions(name) if instruction == "COPY"]
+    assert copied == [[f"{DIST}/x86_64/{folder}/", f"/opt/{folder}/"] for folder in ("extensions", "truemem")]
+    built = or_skip_layer()
+    files: list[Path] = []
+    for source, target in copied:
+        shutil.copytree(built / Path(source).name, tmp_path / target.strip("/"))
+        files += (tmp_path / target.strip("/")).iterdir()
+    assert [str(path.relative_to(tmp_path)) for path in files] == ["opt/extensions/truemem", WRAPPER.strip("/")]
+    assert all(os.access(path, os.X_OK) for path in files)
+
+
+def or_skip_layer() -> Path:
+    """What `make layer` has left for x86_64; else the test is skipped."""
+    built = Path(__file__).parents[2] / DIST / "x86_64"
+    if not (built / "truemem").is_dir():
+        pytest.skip(f"{built} is not there: make layer")
+    return built
+
+
+def test_the_images_are_of_instructions_that_docker_knows() -> None:
+    assert [name for name, _ in instructions("image")] == ["FROM", "COPY", "COPY"]
+    assert [name for name, _ in instructions("exact-image")] == ["FROM", "COPY", "COPY", "ENTRYPOINT", "CMD"]
+
+
+def test_the_images_entry_point_starts_the_runtime() -> None:
+    entry, command = (json.loads(argument) for _, argument in instructions("exact-image")[-2:])
+    assert entry[0] == WRAPPER
+    started = [str(or_skip_layer() / "truemem" / "exact"), "echo", *entry[2:], *command]
+    done = subprocess.run(started, capture_output=True, text=True, check=True)
+    assert done.stdout == "-m awslambdaric app.handler\n"
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_the_bootstrap_starts_the_program_with_the_layer_and_without(attached: bool, tmp_path: Path) -> None:
+    wrapper = tmp_path / "opt" / "exact"
+    if attached:
+        shutil.copytree(or_skip_layer() / "truemem", wrapper.parent)
+    for name, text in (
+        ("my-program", '#!/bin/sh\necho "started as $0"\n'),
+        ("bootstrap", block(PAGE, "bootstrap").replace(WRAPPER, str(wrapper))),
+    ):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(["./bootstrap"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "started as ./my-program\n"
+    assert ("exact mode is off" in done.stderr) == attached  # no sidecar here: it was started through the wrapper
+
+
+def test_the_reasons_are_those_that_the_wrapper_gives() -> None:
+    page = (DOCS / PAGE).read_text()
+    table = page[page.index("| reason | what to do |") :].partition("\n\n")[0]
+    listed = {reason for row in table.splitlines() for reason in re.findall(r"`([^`]+)`", row.split("|")[1])}
+    source = (Path(__file__).parents[2] / "extension" / "exact").read_text()
+    seek = source[source.index("def seek") : source.index("def become")]
+    assert listed == set(re.findall(r'"([^"\n]{20,})"', seek.replace('"""', "")))

@@ -118,7 +118,7 @@ def test_both_limits_must_be_decided() -> None:
 @pytest.mark.parametrize(
     ("measurement", "limits"),
     [
-        (run_of([]), {}),
+        (replace(run_of([]), invocations=100), {}),
         (run_of(LEAK[:20], failures=[Failure(3, "KeyError")]), {}),
         (run_of(LEAK[:20]), {"peak_mib": 1}),
     ],

@@ -43,7 +43,7 @@ def test_a_leak_fails_its_test_and_says_all_at_a_glance(project: pytest.Pytester
         """
         import pytest
 
-        @pytest.mark.memory(handler="leaky.py:handler", invocations=60, max_drift_kib=4, max_peak_mib=200, quick=True)
+        @pytest.mark.memory(handler="leaky.py:handler", invocations=60, max_drift_kib=4, max_peak_mib=200)
         def test_memory(): ...
         """,
     )
@@ -70,7 +70,7 @@ def test_a_steady_function_passes_and_the_test_may_look(project: pytest.Pytester
         import pytest
 
         @pytest.mark.memory("steady.py:handler", invocations=130, max_peak_mib=200, env={"A": "B"}, memory_mib=300,
-                            events=[{"mib": 1}, {"mib": 2}], warm_up=0, quick=True)
+                            events=[{"mib": 1}, {"mib": 2}], warm_up=0)
         def test_memory(truemem):
             assert truemem.measurement.memory_mib == 300
             assert truemem.measurement.verdict.name == "stable"
@@ -146,10 +146,10 @@ def test_undecided_it_fails_in_words_of_the_marker(project: pytest.Pytester) -> 
         """
         import pytest
 
-        @pytest.mark.memory("steady.py:handler", invocations=10, most=40, warm_up=0, quick=True)
+        @pytest.mark.memory("steady.py:handler", invocations=10, most=40, warm_up=0)
         def test_too_few(): ...
 
-        @pytest.mark.memory("steady.py:handler", event={"fail": True}, quick=True)
+        @pytest.mark.memory("steady.py:handler", event={"fail": True})
         def test_that_fails(): ...
         """,
     )
@@ -174,7 +174,7 @@ def test_events_and_baseline_are_files_seen_from_the_root(project: pytest.Pytest
         """
         import pathlib, pytest
 
-        ASKED = dict(handler="steady.py:handler", invocations=130, warm_up=0, quick=True)
+        ASKED = dict(handler="steady.py:handler", invocations=130, warm_up=0)
 
         @pytest.mark.memory(**ASKED, events="data/events.jsonl", baseline="memory.json", max_growth="1%")
         def test_as_text(truemem): ...
@@ -213,7 +213,7 @@ WRONG = [
     ("events=[1], event=2", "event with events: leave one out"),
     ("memory_mib=5", "memory_mib=5 is not a whole number, 128 to 10240. Try memory_mib=512"),
     ("timeout_s=0", "timeout_s=0 is not seconds, up to 900. Try timeout_s=30"),
-    ("quick='yes'", "quick='yes' is not True or False. Try quick=True"),
+    ("exact='yes'", "exact='yes' is not True or False. Try exact=True"),
     ("max_growth='10%'", "max_growth='10%': over what? Try baseline='memory.json'"),
     ("max_growth='x', baseline='b'", "max_growth='x' is not MiB or a share. Try max_growth=8 or '10%'"),
     ("max_growth=-1, baseline='b'", "max_growth=-1 is not MiB or a share. Try max_growth=8 or '10%'"),

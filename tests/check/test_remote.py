@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 from moto import mock_aws
 from truemem_workbench.check.remote_run import Remote, from_logs
-from truemem_workbench.cli import sidecar
 from truemem_workbench.local import Function, LocalLambda, Settings
+from truemem_workbench.sidecar import sidecar
 
 from .conftest import STEADY, emf
 

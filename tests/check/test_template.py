@@ -35,7 +35,7 @@ def test_what_only_a_stack_knows_is_told() -> None:
 
 
 def test_a_handler_below_the_code_folder_runs() -> None:
-    with Run(resolve(f"{TEMPLATE}:Inner"), quick=True) as run:
+    with Run(resolve(f"{TEMPLATE}:Inner")) as run:
         variables = run.invoke({}).payload
     assert isinstance(variables, dict)
     assert (variables["SHARED"], variables["OWN"]) == ("1", "true")
@@ -85,11 +85,48 @@ def test_layers_that_are_not_here_are_told(tmp_path: Path) -> None:
     assert "are not here: Shared, arn:aws:lambda:eu-west-1:1:layer:other:3, arn:${AWS::Region}, A.B." in notice
 
 
+PROGRAMS = """
+Resources:
+  It:
+    Type: AWS::Serverless::Function
+    Properties:
+      Handler: steady.handler
+      CodeUri: CODE
+      MemorySize: 16384
+      Environment: {Variables: {AWS_LAMBDA_EXEC_WRAPPER: WRAPPER, TRUEMEM_EXEC_WRAPPER: /opt/vendor}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "kept", "told"),
+    [
+        ("/opt/truemem/exact", False, False),  # the default here
+        ("/opt/nowhere", False, True),
+        ("/usr/bin/env", True, False),
+    ],
+)
+def test_a_wrapper_of_a_layer_is_left_out(tmp_path: Path, wrapper: str, kept: bool, told: bool) -> None:
+    text = PROGRAMS.replace("CODE", str(FUNCTIONS)).replace(": WRAPPER", f": {wrapper}")
+    (tmp_path / "template.yaml").write_text(text)
+    target = resolve(f"{tmp_path / 'template.yaml'}:It")
+    assert target.environment == ({"AWS_LAMBDA_EXEC_WRAPPER": wrapper} if kept else {})
+    notices = [each for each in target.notices if each.startswith("AWS_LAMBDA_EXEC_WRAPPER of It in ")]
+    assert [each.endswith(f"is not here: {wrapper}") for each in notices] == [True] * told
+    assert any(each.endswith("is not here: /opt/vendor") for each in target.notices)
+
+
+def test_a_size_of_managed_instances_is_run_with_the_most_that_there_is_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text(PROGRAMS.replace("CODE", str(FUNCTIONS)))
+    target = resolve(f"{tmp_path / 'template.yaml'}:It")
+    assert target.memory_mib == 10_240
+    assert any(each.endswith("has 16384 MiB, and is run on demand here: 10240 MiB") for each in target.notices)
+
+
 PROPERTIES = [
     ("InlineCode: x", r"It in .*template\.yaml has its code in the template \(InlineCode\)"),
     ("CodeUri: nowhere", r"CodeUri of It in .*template\.yaml is no folder of this machine: nowhere\. Try sam build"),
     ("CodeUri: !Ref Bucket", r"CodeUri of It in .* is no folder of this machine: known to a stack alone"),
-    ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 10240\. Mend the template"),
+    ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 32768\. Fix the template"),
     ("MemorySize: large", r"MemorySize of It in .* is 'large', not a whole number"),
     ("Timeout: 1000", r"Timeout of It in .* is 1000: Lambda has 1 to 900"),
     ("Handler: other.handler", r"no .*other\.py for Handler other\.handler of It in .*, which has no CodeUri"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.records import Record, parse_line, parse_lines
+from truemem_workbench.records import Record, parse_line, parse_lines, record_of
 
 LINE = {
     "_aws": {
@@ -34,6 +36,9 @@ LINE = {
     "peakUpper": 220.5,
     "method": "vmhwm",
     "closedBy": "next-invoke",
+    "mode": "exact",
+    "requestBytes": 6291456,
+    "responseBytes": 17,
     "raced": True,
     "resetDelayUs": 105,
     "initPeakRSS": 48.0,
@@ -67,6 +72,9 @@ def test_a_full_line_gives_every_field() -> None:
         memory_limit=1024.0,
         method="vmhwm",
         closed_by="next-invoke",
+        mode="exact",
+        request_bytes=6291456.0,
+        response_bytes=17.0,
         raced=True,
         reset_delay_us=105.0,
         function_holds=140.07,
@@ -83,6 +91,26 @@ def test_what_is_absent_is_unknown_and_not_zero() -> None:
     unknown = (record.current_rss, record.max_memory_used, record.method, record.request_id)
     assert unknown == (None, None, None, None)
     assert (record.raced, record.cold_start, record.out_of_memory) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("members", "bounds", "wide"),
+    [
+        ({"peakLower": 9.5, "peakUpper": 10.5}, (9.5, 10.5), False),
+        ({"peakLower": 9.5, "peakUpper": 10.4, "raced": True}, (9.5, 10.4), True),
+        ({"peakLower": 9, "peakUpper": 10.5}, (9, 10.5), True),
+        ({"peakLower": 9, "memoryLimit": 128}, (9, 128), True),
+        ({"peakLower": 9}, (9, math.inf), True),
+        ({"peakUpper": 10}, (10, 10), False),
+        ({"peakLower": 12, "peakUpper": 11}, (12, 12), False),
+        ({"PeakRSS": None, "memoryLimit": 128}, (0, 128), True),
+    ],
+)
+def test_a_peak_lies_between_its_bounds_or_below_the_memory_size(
+    members: dict[str, object], bounds: tuple[float, float], wide: bool
+) -> None:
+    record = record_of({"PeakRSS": 10, **members})
+    assert (record.bounds, record.wide) == (bounds, wide)
 
 
 def test_a_line_without_a_measurement_is_still_a_record() -> None:

@@ -64,7 +64,13 @@ def run(name: str, invocations: int | None = None) -> list[Line]:
     function: Path | Function = FUNCTIONS / ("behave_held_out.py" if name in HELD_OUT else "behave.py")
     if name == NODE or name in NODE_HELD_OUT:
         function = Function.from_spec(str(FUNCTIONS / ("node_bootstrap" if name == NODE else "node_held_out")))
-    with Environment(function, sidecar=SOURCE, environment={"BEHAVIOUR": name}, memory_mib=512) as environment:
+    with Environment(
+        function,
+        sidecar=SOURCE,
+        environment={"BEHAVIOUR": name},
+        memory_mib=512,
+        exact=True,  # curves are about the function: every reading is to be certain
+    ) as environment:
         for number in range(invocations):
             made = environment.local.invoke({"n": number})
             assert made.function_error is None, made.payload

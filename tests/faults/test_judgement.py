@@ -12,10 +12,13 @@ import pytest
 from faults import stalls
 from faults.calls import OF_A_JOURNAL_THAT_IS_THERE, under
 from faults.environment import Environment, tally
+from faults.exact_mode import held, same
 from faults.kills import UNNOTED, UNREAD, Count, kills
 from faults.lifecycle import row
 from faults.oom import incomplete
-from faults.subject import chosen, faulty, source
+from faults.subject import FAULTY, chosen, faulty, source
+from tests.proxy.scripts import Seen
+from tests.scenarios.environment import SOURCE
 from tests.scenarios.workload import Judgement
 
 COMPLETE = {
@@ -89,6 +92,49 @@ def test_a_fault_that_does_not_come_is_none() -> None:
         assert set(tally(environment.served, environment.records()).values()) == {1}
 
 
+def test_in_exact_mode_the_runtimes_bytes_pass_through_the_sidecar() -> None:
+    with Environment(source(), exact=True) as environment:
+        environment.begin()
+        for _ in range(3):
+            environment.invoke()
+        assert environment.shut_down() == 0
+        assert [record.get("mode") for record in environment.records()] == ["exact"] * 3
+        assert (environment.wrong, environment.broken) == (0, 0)
+
+
+def test_a_connection_of_the_runtime_that_breaks_is_found(tmp_path: Path) -> None:
+    fault = "upstream-recv:EIO:2"
+    assert under(faulty(tmp_path, fault), fault, exact=True).broken == "1 connections of the runtime have broken"
+    asked_again = under(faulty(tmp_path, fault), fault, exact=True, may_break=True)
+    assert (asked_again.cut_off, asked_again.broken) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("direct", "through", "alike"),
+    [
+        ((b"abc", "EOF"), (b"abc", "EOF"), True),
+        ((b"abc", "EOF"), (b"ab", "EOF"), False),
+        ((b"abc", "EOF"), (b"abd", "EOF"), False),
+        ((b"abc", "EOF"), (b"abc", "reset"), False),
+        ((b"abc", "reset"), (b"ab", "reset"), True),
+        ((b"abc", "reset"), (b"b", "reset"), False),
+    ],
+)
+def test_what_was_seen_differently_is_found(direct: tuple[bytes, str], through: tuple[bytes, str], alike: bool) -> None:
+    first, second = (Seen(bytearray(data), ending) for data, ending in (direct, through))
+    assert same(first, second) is alike
+
+
+def test_a_sidecar_that_changes_a_byte_is_found(tmp_path: Path) -> None:
+    changing = tmp_path / "truemem"
+    text = FAULTY.read_text().replace("super().send(*arguments)", "super().send(bytes(len(arguments[0])))")
+    changing.write_text(text)
+    changing.chmod(0o755)
+    subject = replace(source(), path=changing, variables={"FAULTS": "none:EIO:1", "FAULTS_SOURCE": str(SOURCE.parent)})
+    row = held(subject, "a client that pipelines", 1, lambda: None)
+    assert any("the function saw" in broken for broken in row.broken)
+
+
 def test_a_fault_that_can_never_come_is_found(tmp_path: Path) -> None:
     assert under(faulty(tmp_path, "rename:EIO:1"), "rename:EIO:1").broken == "no such call is ever made"
 
@@ -116,12 +162,23 @@ def test_a_sidecar_that_ends_is_found(tmp_path: Any) -> None:
     ],
 )
 def test_what_is_claimed_and_not_so_is_found(change: dict[str, Any], found: bool) -> None:
-    exact = {"PeakRSS": 30.0, "peakLower": 30.0, "peakUpper": 30.0, "method": "vmhwm", "raced": None}
-    record: Any = SimpleNamespace(baselineRSS=None, **{**exact, **change})
+    known = {"PeakRSS": 30.0, "peakLower": 30.0, "peakUpper": 30.0, "method": "vmhwm", "raced": None}
+    record: Any = SimpleNamespace(baselineRSS=None, **{**known, **change})
     judged = Judgement(record, {"truth": 30 * 1024}, 128)
-    assert bool(stalls.row("stalls", 7, True, [judged], 0).broken) is found
+    assert bool(stalls.row("stalls", False, 7, True, [judged], 0).broken) is found
 
 
 @pytest.mark.parametrize(("stopped", "complete", "failed"), [(0, True, 0), (7, False, 0), (7, True, 1)])
 def test_stalls_that_were_none_or_took_something_away_are_found(stopped: int, complete: bool, failed: int) -> None:
-    assert stalls.row("stalls", stopped, complete, [], failed).broken != []
+    assert stalls.row("stalls", False, stopped, complete, [], failed).broken != []
+
+
+@pytest.mark.parametrize(
+    ("mode", "raced", "found"), [("exact", None, False), ("exact", True, True), (None, None, True)]
+)
+def test_in_exact_mode_nothing_may_be_raced(mode: str | None, raced: bool | None, found: bool) -> None:
+    record: Any = SimpleNamespace(
+        baselineRSS=None, PeakRSS=30.0, peakLower=30.0, peakUpper=30.0, method="vmhwm", raced=raced, mode=mode
+    )
+    judged = Judgement(record, {"truth": 30 * 1024}, 128)
+    assert bool(stalls.row("stalls", True, 7, True, [judged], 0).broken) is found

@@ -17,6 +17,12 @@ START = {"type": "platform.initStart", "record": {"instanceId": "2026/11/21/[1]a
 DROPPED = {"type": "platform.logsDropped", "record": {"droppedRecords": 3}}
 BATCH = json.dumps([REPORT, START, DROPPED]).encode()
 
+RUNTIME = b"2018-06-01/runtime/invocation"
+NEXT = b"GET /%s/next HTTP/1.1\r\nHost: 127.0.0.1:9001\r\n\r\n" % RUNTIME
+EVENT = b'HTTP/1.1 200 OK\r\nLambda-Runtime-Aws-Request-Id: one\r\nContent-Length: 9\r\n\r\n{"a": 77}'
+ANSWER = b"POST /%s/one/response HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4;x\r\ntrue\r\n0\r\n\r\n" % RUNTIME
+ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+
 
 def journal() -> bytes:
     """What a killed sidecar leaves: one invocation closed, one running, with its curve. Empty pages are left out."""
@@ -39,9 +45,12 @@ def seeds() -> dict[str, list[bytes]]:
         "json": [BATCH, b"[" * 5000, b'{"a":' * 5000],
         "proc_files": proc,
         "cgroup_files": [b"0::/a\n5:memory:/b\n", b"123456\n"],
-        "netlink": [bytes(16), (72).to_bytes(4, "little") + b"\x14" + bytes(67)],
-        "address": [b"127.0.0.1:9001", b"[::1]:9001"],
-        "settings": [b"\x02Stage=prod, Team=ml\0\x0a1024", b"\x04always\0\x000\0\x07100", b"\x051%\0\x01My/Space"],
+        "passing": [post, chunked, b"\x01" + NEXT + ANSWER + NEXT, b"\x0a" + EVENT + ACCEPTED],
+        "talk": [
+            b"\0".join((b"0" + NEXT, b"2" + EVENT, b"0" + ANSWER + NEXT, b"2" + ACCEPTED, b"2" + EVENT[:50], b"4")),
+            b"\0".join((b"0" + NEXT, b"2" + EVENT, b"1" + ANSWER, b"3" + ACCEPTED, b"5", b"0" + NEXT)),
+        ],
+        "settings": [b"\x02Stage=prod, Team=ml\0\x091024", b"\x08debug\0\x000\0\x05100", b"\x041%\0\x01My/Space"],
         "on_off": [b"true", b"off"],
         "journal": [journal()],
     }

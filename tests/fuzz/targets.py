@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from truemem import cgroup, http1, inet_diag, minijson, oom_kills, procfs, recovery, switch, telemetry
+from truemem import cgroup, framing, http1, minijson, oom_kills, procfs, recovery, switch, telemetry
 from truemem.config import NAMES, Config
+from truemem.exact import PIPELINED, ExactMode, Talk
 from truemem.history import History
 from truemem.journal import SIZE, Journal
 from truemem.ledger import Ledger
@@ -73,15 +74,45 @@ def cgroup_files(data: bytes) -> None:
         cgroup.parse_bytes(data)
 
 
-def netlink(data: bytes) -> None:
-    with suppress(inet_diag.DiagError):
-        inet_diag.parse(data)
+def passing(data: bytes) -> None:
+    """What passes between runtime and Runtime API, in pieces as the first byte says: the same is read as of the whole.
+    Nothing is raised, and no more is kept than the beginning of a head."""
+    for requests in True, False:
+        whole, cut = framing.Framing(requests), framing.Framing(requests)
+        heads = whole.feed(memoryview(data)[1:])
+        assert _told(_feed(cut, data)) == _told(heads)
+        assert (cut.lost, cut.beginning) == (whole.lost, whole.beginning)
+        assert len(cut._pending) <= framing.HEAD_LIMIT + 4
 
 
-def address(data: bytes) -> None:
-    """The runtime's AWS_LAMBDA_RUNTIME_API is what the function says it is."""
-    with suppress(inet_diag.DiagError):
-        inet_diag.InetDiag(data.decode("latin-1")).close()
+def _feed(into: framing.Framing, data: bytes) -> list[framing.Head]:
+    step = data[0] + 1 if data else 1
+    return [head for start in range(1, len(data), step) for head in into.feed(memoryview(data)[start : start + step])]
+
+
+def _told(heads: list[framing.Head]) -> list[tuple[bytes, dict[bytes, bytes], int]]:
+    return [(head.start_line, head.headers, head.body_bytes) for head in heads]
+
+
+def talk(data: bytes) -> None:
+    """Two connections through the sidecar, in turns as each piece's first byte says."""
+    exact = ExactMode(lambda: None)
+    talks = [Talk(exact), Talk(exact)]
+    hung_up: list[Talk] = []  # the answer may still come on another connection
+    for piece in data.split(b"\0"):
+        turn = piece[0] if piece else 0
+        one = talks[turn & 1]
+        (one.received if turn & 2 else one.sent)(memoryview(piece)[1:])
+        if turn & 4 and not one.lost:
+            one.closed()
+            hung_up.append(one)
+        assert exact.asking == sum(each.asking for each in talks if not each.lost) >= 0
+        assert len(exact.running) <= len(exact.moments) <= len(data)
+        assert len(one._waiting) <= PIPELINED + 1 or one.lost
+    for each in talks:
+        each.lose()
+    assert (exact.asking, exact.failures) == (0, 0)
+    assert all(invocation.talk in hung_up for invocation in exact.running)
 
 
 def settings(data: bytes) -> None:
@@ -119,5 +150,5 @@ def journal(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     made.__name__: made
-    for made in (http, telemetry_batch, json, proc_files, cgroup_files, netlink, address, settings, on_off, journal)
+    for made in (http, telemetry_batch, json, proc_files, cgroup_files, passing, talk, settings, on_off, journal)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -53,10 +54,10 @@ FAULTS = {
 }
 
 
-def serve(faults: list[Answer], subscribed: Answer = SUBSCRIBED, hold: bytes = b"off") -> None:
+def serve(faults: list[Answer], subscribed: Answer = SUBSCRIBED) -> None:
     """Good events before and after: those are recorded, whatever was in between."""
     events = [Answer(invoke("before")), *faults, Answer(invoke("after")), Answer(invoke("last"))]
-    with Platform(events, subscribed=subscribed, variables={b"TRUEMEM_HOLD": hold}) as platform:
+    with Platform(events, subscribed=subscribed) as platform:
         platform.wait_for_nexts(len(events) + 1)
         ids = [record["requestId"] for record in platform.end()]
         assert platform.nexts == len(events) + 1
@@ -74,10 +75,22 @@ def test_it_waits_for_no_answer_that_does_not_come() -> None:
     serve([Answer(EVENT[:-9])], subscribed=Answer(b""))
 
 
-def test_deadlines_that_cannot_be_hold_nothing() -> None:
+def test_an_api_that_refuses_is_asked_ever_more_slowly() -> None:
+    """Else it would use up the function's CPU time."""
+    refusals = [FAULTS["500"]] * 8
+    with Platform([Answer(invoke("before")), *refusals, Answer(invoke("after"))]) as platform:
+        platform.wait_for_nexts(2)
+        began = time.monotonic()
+        platform.wait_for_nexts(8)
+        assert time.monotonic() - began > 1
+        platform.wait_for_nexts(1)
+        assert [record["requestId"] for record in platform.end()] == ["before", "after"]
+
+
+def test_deadlines_that_cannot_be_change_nothing() -> None:
     never = [b"1e999", b"-1e999", b"NaN", b"9" * 400, b"-1", b'"soon"', b"0", b"null"]
     events = [b'{"eventType":"INVOKE","requestId":"x","deadlineMs":%s}' % deadline for deadline in never]
-    serve([Answer(response(200, event)) for event in events], hold=b"always", subscribed=Answer(response(202, b"")))
+    serve([Answer(response(200, event)) for event in events], subscribed=Answer(response(202, b"")))
 
 
 WEIRD = {

@@ -64,7 +64,7 @@ def test_a_proc_that_says_anything_is_read_to_its_end(tree: str, data: st.DataOb
         table = ProcessTable(proc, "127.0.0.1:9001", oom_score=OomScore(proc, 100))
         recorder = Recorder(table, proc, 512 * 1024)
         recorder.find()
-        recorder.settle(recorder.close(recorder.cut(), None))
+        recorder.settle(recorder.close(recorder.cut()))
         recorder.sample(late=True)
         table.adopt_elsewhere()
         table.runtime_address()

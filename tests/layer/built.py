@@ -23,6 +23,10 @@ class Layer:
     def executable(self) -> Path:
         return self.folder / "extensions" / "truemem"
 
+    @property
+    def wrapper(self) -> Path:
+        return self.folder / "truemem" / "exact"
+
 
 def script(folder: Path, text: str, name: str = "truemem") -> Path:
     """An extension that is a shell script: whatever the executable is to be started in."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -157,21 +156,6 @@ def test_a_second_invocation_waits_its_turn(start: Start) -> None:
     assert kinds == ["start", "runtimeDone", "report"] * 3
 
 
-def test_invoke_reaches_the_extension_before_the_runtime(start: Start) -> None:
-    local = start(f"{APP}:handler", behaviour={"types": []}, extension_lead_us=50_000)
-    answer = local.invoke({})
-    local.settle(timeout=BOUND_S)
-    record = local.of_type("platform.runtimeDone")[0]
-    entry = next(entry for entry in local.recorded() if "event" in entry)
-    assert entry["event"]["requestId"] == answer.request_id
-    handed_over = next(span for span in record["spans"] if span["name"] == "responseLatency")["start"]
-    assert entry["at"] / 1e9 < _epoch(handed_over)
-
-
-def _epoch(iso: str) -> float:
-    return datetime.fromisoformat(iso).timestamp()
-
-
 def test_invoke_as_the_extension_reads_it(start: Start) -> None:
     local = start(behaviour={}, timeout_s=7)
     answer = local.invoke({})
@@ -211,7 +195,7 @@ def test_an_exception_in_the_handler_is_a_success_for_the_platform(start: Start)
 
 def test_the_report_comes_with_the_next_invocation(start: Start) -> None:
     """With that much lead, a report that came at the thaw would come before INVOKE."""
-    local = start(behaviour={"linger_s": 0.5}, extension_lead_us=200_000)
+    local = start(behaviour={"linger_s": 0.5}, release="extension:200000")
     first = local.invoke({"n": 1})
     local.settle(timeout=BOUND_S)
     assert local.of_type("platform.report")  # it is made

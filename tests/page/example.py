@@ -20,7 +20,7 @@ from truemem_workbench.lines import read
 from tests.attach.captured import LATE
 from tests.page.browser import Browser
 from tests.page.debian import chromium
-from tests.scenarios.environment import Environment
+from tests.scenarios.environment import SOURCE, Environment
 
 PICTURE = Path(__file__).parents[2] / "docs" / "page.png"
 INVOCATIONS = 240
@@ -66,9 +66,8 @@ RUNS = {"thumbnails": spike, "sessions": leak, "prices": cache, "imports": batch
 def log() -> Iterator[str]:
     """What the sidecar prints, environment after environment."""
     for name, events in RUNS.items():
-        # held open: exact on a loaded machine, too; but not the one that is to die
-        hold = "off" if events is batches else "always"
-        with Environment(LATE, memory_mib=512, name=name, environment={"TRUEMEM_HOLD": hold}) as environment:
+        exact = {"AWS_LAMBDA_EXEC_WRAPPER": str(SOURCE.with_name("exact"))}
+        with Environment(LATE, memory_mib=512, name=name, environment=exact) as environment:
             for event in events():
                 environment.attempt(**event)
             environment.local.stop()

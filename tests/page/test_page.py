@@ -108,9 +108,10 @@ def test_what_went_wrong_is_marked_and_listed(show: Show) -> None:
         21: {"suppressedInit": True},
         30: {"status": "timeout", "errorType": "Sandbox.Timedout"},
     }
+    odd[12] = {"raced": True, "peakLower": 80.0, "peakUpper": None}
     browser = show(line(row, **odd.get(row, {})) for row in range(40))
     legend = browser.text(".legend")
-    for mark in ("out of memory 1", "error or timeout 1", "reset 1", "cold start 1", "raced: bounds only 1"):
+    for mark in ("out of memory 1", "error or timeout 1", "reset 1", "cold start 1", "raced: bounds only 2"):
         assert mark in legend
     for colour in ("outOfMemory", "failed", "reset", "coldStart", "raced"):
         assert highest_pixel(browser, ".chart", colour) > 0.95, colour
@@ -119,6 +120,7 @@ def test_what_went_wrong_is_marked_and_listed(show: Show) -> None:
     assert request_id(20) in table
     assert "peak\t100 MiB (80.0 to 180)" in hover(browser, 5, of=40)
     assert "raced" in browser.text(".tip")
+    assert "peak\t100 MiB (80.0 or more)" in hover(browser, 12, of=40)
 
 
 def test_drag_and_keys_zoom(show: Show) -> None:

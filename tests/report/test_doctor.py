@@ -19,7 +19,7 @@ from tests.report.conftest import Command
 from tests.report.written import line, log, request
 
 REPORT = "REPORT RequestId: {id}\tDuration: 1 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB"
-START = "truemem INFO method=vmhwm function processes=1 environment=meminfo telemetry=on hold=off limit=512 MiB"
+START = "truemem INFO method=vmhwm function processes=1 environment=meminfo telemetry=on limit=512 MiB"
 STATE = "EXTENSION\tName: truemem\tState: Ready\tEvents: [INVOKE, SHUTDOWN]"
 
 
@@ -33,7 +33,7 @@ def test_the_log_of_real_runs_is_one_where_it_works(truemem: Command) -> None:
     lines = sum('"schema"' in each for each in CAPTURED.read_text().splitlines())
     assert ran.code == 0
     assert f"{lines} lines of the sidecar" in ran.out
-    assert "vmhwm, kept by the kernel, exact" in ran.out
+    assert "vmhwm, of one process, kept by the kernel" in ran.out
 
 
 HEALTHY = [STATE, START, *reports(11), *(line("a", number) for number in range(1, 11))]
@@ -45,13 +45,30 @@ LOGS = {
     "one invocation only": ([STATE, START, *reports(1)], 0, "has not printed a line yet"),
     "switched off": ([STATE, *reports(9)], 1, "9 invocations ended, and none has a line"),
     "other architecture": (["fork/exec /opt/extensions/truemem: exec format error"], 1, "another architecture's"),
-    "misspelt setting": ([*HEALTHY, "truemem WARN TRUEMEM_HOLDD is no setting"], 0, "TRUEMEM_HOLDD is no setting"),
+    "misspelt setting": ([*HEALTHY, "truemem WARN TRUEMEM_JURNAL is no setting"], 0, "TRUEMEM_JURNAL is no setting"),
     "sampled": (
         [line("a", n, method="sampled", peakUpper=None) for n in range(1, 9)],
         0,
         "8 of 8 peaks: sampled, a lower bound",
     ),
-    "raced": ([line("a", n, raced=True) for n in range(1, 9)], 0, "8 peaks are intervals"),
+    "raced": (
+        [line("a", n, raced=True, peakUpper=112.5) for n in range(1, 9)],
+        0,
+        "8 peaks are intervals, 12.5 MiB wide at the median: the function may have run before the window was open.\n"
+        "  → Exact mode makes them figures: AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact",
+    ),
+    "raced and not bounded": (
+        [line("a", n, raced=True, peakUpper=None, memoryLimit=None) for n in range(1, 9)],
+        0,
+        "8 peaks are intervals: the function may",
+    ),
+    "children unread": (
+        [line("a", n, method="vmhwm-sum", mode="exact", peakUpper=None) for n in range(1, 9)],
+        0,
+        "8 peaks are intervals, 924.0 MiB wide at the median, of several processes: one may have ended before it was"
+        " read.\n  → `import truemem_heap`",
+    ),
+    "exact": ([line("a", n, mode="exact") for n in range(1, 9)], 0, "8 invocations measured in exact mode"),
     "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "telemetry did not come"),
     "lines lost": ([*reports(40), line("a", 1)], 0, "39 of 40 invocations with a REPORT have no line"),
     "out of memory": ([line("a", 1, OutOfMemory=1)], 0, "1 invocation ran out of memory"),

@@ -99,9 +99,72 @@ def test_a_release_is_blamed_only_for_what_is_known_of_both(
 
 def test_the_last_line_of_an_environment_is_no_doubt_about_its_peaks(truemem: Command, tmp_path: Path) -> None:
     last = line("a", 201, method="sampled", peakUpper=None, closedBy="shutdown")
-    assert "no upper bound" not in told(truemem, tmp_path, [*life(), last])
-    killed = line("a", 150, method="sampled", peakUpper=None)
-    assert "1 peak has no upper bound" in told(truemem, tmp_path, [*life(invocations=149), killed, *life()[150:]])
+    assert "Smallest safe memory size" in told(truemem, tmp_path, [*life(), last])
+
+
+UNKNOWN = "No memory size is suggested: in 1 invocation the peak may have reached the memory size: what is needed"
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        (
+            {"raced": True, "peakUpper": 300.0},
+            "Smallest safe memory size: 384 MB. The function needed 300.0 MiB at most",
+        ),
+        ({"raced": True, "peakUpper": 1023.9}, "Smallest safe memory size: 1,280 MB"),
+        ({"raced": True, "peakUpper": 1024.0}, UNKNOWN),
+        ({"raced": True, "peakUpper": None}, UNKNOWN),
+        ({"method": "sampled", "peakUpper": None}, UNKNOWN),
+        ({"method": "vmhwm-sum", "peakLower": 1030.0, "peakUpper": 1040.0, "PeakRSS": 1040.0}, "size: 1,280 MB"),
+    ],
+)
+def test_a_size_is_by_the_upper_bound_and_where_that_is_the_memory_size_it_is_not_known(
+    members: dict[str, Any], said: str, truemem: Command, tmp_path: Path
+) -> None:
+    wide = line("a", 150, **members)
+    assert said in told(truemem, tmp_path, [*life(invocations=149), wide, *life()[150:]])
+
+
+MIB = 1 << 20
+
+
+def answers(*, times: float, payloads: list[float], **members: Any) -> list[str]:
+    """In exact mode: events and answers of so many MiB, each of which takes so many times its size."""
+    members = {"mode": "exact", "closedBy": "next-request"} | members
+    return [
+        line("a", n, requestBytes=int(mib * MIB) - 9, responseBytes=9, PeakRSS=90 + round(times * mib, 2), **members)
+        for n, mib in enumerate(payloads, 1)
+    ]
+
+
+@pytest.mark.parametrize("payloads", [[2.0] * 40, [0.3 + n / 10 for n in range(40)], [0.001] * 200 + [2.0] * 20])
+def test_a_peak_that_the_payload_explains_is_told_in_its_size(
+    payloads: list[float], truemem: Command, tmp_path: Path
+) -> None:
+    large = sum(mib >= 0.25 for mib in payloads)
+    out = told(truemem, tmp_path, answers(times=3.1, payloads=payloads))
+    assert f"Peak growth is 3.1 times the payload (event and answer together): the median of {large} invo" in out
+    path = tmp_path / "log.txt"
+    (function,) = truemem("report", path, "--json").document["functions"]
+    assert function["payload"] == {"times": 3.1, "invocations": large}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        answers(times=3.1, payloads=[0.2] * 40),
+        answers(times=3.1, payloads=[2.0] * 19),
+        answers(times=3.1, payloads=[2.0] * 40, mode=None),
+        answers(times=3.1, payloads=[2.0] * 40, raced=True),
+        answers(times=0.1, payloads=[2.0] * 40),
+        answers(times=90, payloads=[0.3] * 40),
+        [each for n in range(1, 40) for each in answers(times=1 + n % 9, payloads=[2.0] * n)[-1:]],
+    ],
+    ids=["small", "few", "not exact", "raced", "nothing", "something else", "not alike"],
+)
+def test_where_it_does_not_explain_it_nothing_is_said(lines: list[str], truemem: Command, tmp_path: Path) -> None:
+    assert "the payload" not in told(truemem, tmp_path, lines)
 
 
 def test_where_nothing_was_measured_it_says_so(truemem: Command, tmp_path: Path) -> None:

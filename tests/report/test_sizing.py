@@ -57,10 +57,12 @@ def test_more_memory_than_now_costs() -> None:
         ({"settled": 0, "rising": 6}, "still rises in 6 of 10 environments, and none has come to rest"),
         ({"out_of_memory": 1, "size": 512.0}, "at 512 MiB: what it would have needed is not known, give it 1,024 MiB"),
         ({"out_of_memory": 1, "size": 6144.0}, "give it 10,240 MiB"),
-        ({"out_of_memory": 1, "size": 10_240.0}, "at Lambda's largest size"),
+        ({"out_of_memory": 1, "size": 10_240.0}, "give it 20,480 MiB (Managed Instances) for a while"),
+        ({"out_of_memory": 1, "size": 32_768.0}, "at Lambda's largest size, 32,768 MiB"),
         ({"out_of_memory": 1, "size": None}, "give it more"),
         ({"invocations": 99}, "99 invocations are too few"),
-        ({"need": 10_000.0}, "more than Lambda's largest size"),
+        ({"need": 30_000.0}, "more than Lambda's largest size, 32,768 MiB"),
+        ({"unbounded": 1}, "in 1 invocation the peak may have reached the memory size: what is needed is not known"),
     ],
 )
 def test_no_size_where_none_is_known_to_be_safe(changed: dict[str, Any], why: str) -> None:
@@ -74,6 +76,15 @@ def test_no_size_where_none_is_known_to_be_safe(changed: dict[str, Any], why: st
 @pytest.mark.parametrize(("mib", "size"), [(1, 128), (128, 128), (128.1, 192), (256, 256), (1000, 1024)])
 def test_sizes_are_steps_from_the_smallest_on(mib: float, size: int) -> None:
     assert rounded(mib) == size
+
+
+def test_sizes_of_managed_instances_are_named_as_such(truemem: Command, tmp_path: Path) -> None:
+    advice = advise(dataclasses.replace(SEEN, need=20_000.0), headroom=0.2, per_month=None, price=GB_SECOND)
+    assert advice.suggested == 24_064
+
+    out = truemem("report", log(tmp_path, life("a", 120, initPeakRSS=20_000.0, memoryLimit=32_768))).out
+    assert "Smallest safe memory size: 24,064 MB." in out
+    assert "Above 10,240 MB there are Lambda Managed Instances alone." in out
 
 
 def test_the_report_says_it_and_names_the_cpu(truemem: Command, tmp_path: Path) -> None:

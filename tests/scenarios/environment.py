@@ -9,8 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import psutil
 import truemem
 from truemem_workbench.local import Function, Invocation, LocalLambda, Settings
+from truemem_workbench.sidecar import in_exact_mode
 
 from tests.emf_check import valid_emf
 
@@ -53,15 +55,18 @@ class Environment:
         sidecar: Path = SIDECAR,
         extensions: Sequence[Path] = (),
         environment: Mapping[str, str] | None = None,
+        exact: bool = False,
         **settings: Any,
     ) -> None:
-        chosen = Settings(
-            extensions=[sidecar, *extensions],
-            environment={"TRUEMEM_LOG_LEVEL": "debug", **(environment or {})},
-            **settings,
-        )
+        """`exact` starts the function through the program of exact mode."""
         if not isinstance(function, Function):
             function = Function.from_handler(f"{function or FUNCTIONS / 'touch.py'}:handler")
+        variables: Mapping[str, str] = {"TRUEMEM_LOG_LEVEL": "debug", **(environment or {})}
+        if exact:
+            made = in_exact_mode(function, variables, SIDECAR)
+            assert made is not None, "the program of exact mode is not there"
+            function, variables = made
+        chosen = Settings(extensions=[sidecar, *extensions], environment=variables, **settings)
         self.local = LocalLambda(function, chosen)
         self.name = sidecar.name
         self.invocations: list[Invocation] = []
@@ -92,6 +97,13 @@ class Environment:
         """Shut the environment down: a record for each invocation, in order."""
         self.local.stop()
         return [Record(line) for line in self.local.extension_stdout(self.name)]
+
+    def telemetry_port(self) -> int:
+        """Where the sidecar listens for telemetry. (Its other port, on loopback alone, is exact mode's.)"""
+        sidecar = psutil.Process(self.local.processes()[f"extension:{self.name}"])
+        listening = [made.laddr for made in sidecar.net_connections("tcp4") if made.status == psutil.CONN_LISTEN]
+        (port,) = {address.port for address in listening if address.ip == "0.0.0.0"}
+        return int(port)
 
     def log(self) -> str:
         """What the sidecar said on stderr."""

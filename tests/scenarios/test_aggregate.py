@@ -54,7 +54,7 @@ def test_what_has_waited_for_long_enough_is_told_while_a_long_invocation_runs() 
 def test_an_invocation_that_crashes_has_its_own_line_and_the_order_stays() -> None:
     with Environment(environment=ON) as environment:
         for number in range(9):
-            environment.attempt("crash" if number == 4 else "hold")
+            environment.attempt("crash" if number == 4 else "hold", ms=20)  # time to see it begin
         records = environment.records()
     assert [one["requestId"] for one in apart(records)] == [made.request_id for made in environment.invocations]
     alone = [record for record in records if not record.aggregate]

@@ -75,11 +75,11 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
         yield made
 
 
-@pytest.mark.parametrize("hold", ["off", "always"])
+@pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])
 @pytest.mark.parametrize("monotonic_ns", [HOUR_NS, 0, -HOUR_NS], ids=["runs on", "stands still", "goes back"])
-def test_an_hour_of_frost_costs_no_record_and_no_figure(clocks: Clocks, hold: str, monotonic_ns: int) -> None:
+def test_an_hour_of_frost_costs_no_record_and_no_figure(clocks: Clocks, exact: bool, monotonic_ns: int) -> None:
     sizes = [40, 5, 30, 5, 20]
-    with Environment(sidecar=clocks.sidecar, environment={"TRUEMEM_HOLD": hold}) as environment:
+    with Environment(sidecar=clocks.sidecar, exact=exact) as environment:
         for mib in sizes:
             environment.invoke(mib=mib, ms=30)
             environment.local.settle()
@@ -96,7 +96,7 @@ def test_an_hour_of_frost_costs_no_record_and_no_figure(clocks: Clocks, hold: st
         assert record.peakLower - 2 <= resting + mib <= record.peakUpper + 2
         if following.baselineRSS is not None:  # else the next one may have begun when this one was read
             assert record.PeakRSS - record.CurrentRSS == pytest.approx(mib, abs=2)
-        assert record.closedBy == ("runtime-done" if hold == "always" else "next-invoke")
+        assert record.closedBy == ("next-request" if exact else "next-invoke")
     for record in records:
         assert not record.reportMissing
         assert not record.dropped

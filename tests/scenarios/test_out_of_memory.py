@@ -69,6 +69,17 @@ def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not()
     assert modest.lastSamples[-1][1] > 20
 
 
+def test_a_timeout_that_only_shutdown_tells_of() -> None:
+    """Without telemetry, as under AWS's emulator."""
+    with Environment(memory_mib=128, timeout_s=2, memory_limit="watch", telemetry=202) as environment:
+        environment.invoke(mib=3)
+        resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
+        environment.attempt(mib=127 - resting, ms=60_000)
+        before, full = environment.records()
+    assert (before.status, full.status) == (None, "timeout")
+    assert full.outOfMemory["signals"] == ["timeout-at-limit"]
+
+
 def test_what_processes_share_does_not_make_a_timeout_memorys_doing() -> None:
     often = {"TRUEMEM_CPU_BUDGET": "20"}  # what 128 MiB buy is a look each second
     with Environment(FUNCTIONS / "family.py", memory_mib=128, timeout_s=1.5, environment=often) as environment:

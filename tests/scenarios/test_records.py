@@ -96,7 +96,8 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
         "TRUEMEM_NAMESPACE": "Team/Memory",
         "TRUEMEM_DIMENSIONS": "Stage=test",
         "TRUEMEM_PROPERTIES": "modelVersion=7",
-        "TRUEMEM_HOLD": "perhaps",
+        "TRUEMEM_CPU_BUDGET": "much",
+        "TRUEMEM_HOLD": "auto",
     }
     with Environment(environment=settings) as environment:
         environment.invoke()
@@ -106,7 +107,8 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
     directive = record.document["_aws"]["CloudWatchMetrics"][0]
     assert (directive["Namespace"], directive["Dimensions"]) == ("Team/Memory", [["FunctionName", "Stage"]])
     assert (record.Stage, record.modelVersion) == ("test", "7")
-    assert "TRUEMEM_HOLD='perhaps' is not off, auto or always; using the default" in log
+    assert "TRUEMEM_CPU_BUDGET='much' is not a percentage" in log
+    assert "TRUEMEM_HOLD is gone" in log
 
 
 def test_switched_off_it_takes_no_part() -> None:

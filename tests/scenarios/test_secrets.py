@@ -6,11 +6,6 @@ import secrets
 import tempfile
 from pathlib import Path
 
-import pytest
-from truemem.processes import ProcessTable
-from truemem.procfs import Procfs
-from truemem.runtime_watch import RuntimeWatch
-
 from tests.scenarios.environment import Environment
 
 
@@ -20,7 +15,6 @@ def test_what_is_in_environments_goes_nowhere() -> None:
         "DATABASE_PASSWORD": canary,
         "AWS_SECRET_ACCESS_KEY": f"{canary}-key",
         "AWS_SESSION_TOKEN": f"{canary}-token",
-        "TRUEMEM_HOLD": "auto",
         "TRUEMEM_CPU_BUDGET": "50",
     }
     with tempfile.TemporaryDirectory(dir="/tmp") as tmp:
@@ -42,16 +36,3 @@ def test_what_is_in_environments_goes_nowhere() -> None:
     assert canary not in said
     assert kept
     assert not any(canary.encode() in text for text in kept)
-
-
-def test_where_the_runtime_talks_to_is_not_said_either(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A proxy's address comes from the function's environment, may have a password in it, and be no address at all."""
-    canary = f"user:canary-{secrets.token_hex(8)}@proxy.example:9001"
-    table = ProcessTable(Procfs(), canary)
-    monkeypatch.setattr(table, "runtime_address", lambda: canary)
-    RuntimeWatch(table, Procfs()).begin("one")
-    said = capfd.readouterr().err
-    assert "the runtime's connections are not watched any more" in said
-    assert "canary" not in said

@@ -21,22 +21,14 @@ KINDS: tuple[tuple[str, float, dict[str, float]], ...] = (
 """Name, share, settings. A kind's first word is what the function is told to do."""
 
 
-LONGER_MS = (20, 40, 60)
-"""In turn: long enough to be held."""
-
-
-def events(count: int, seed: int = 2026, longer: bool = False) -> Iterator[dict[str, Any]]:
-    """`count` events, the same for the same seed; sizes from 1 to 64 MiB where the kind does not fix them. `longer`: in
-    LONGER_MS instead of the kind's own time, but for spikes."""
+def events(count: int, seed: int = 2026) -> Iterator[dict[str, Any]]:
+    """`count` events, the same for the same seed; sizes from 1 to 64 MiB where the kind does not fix them."""
     chance = random.Random(seed)
     names = [name for name, _, _ in KINDS]
     shares = [share for _, share, _ in KINDS]
     settings = {name: made for name, _, made in KINDS}
-    for number, name in enumerate(chance.choices(names, shares, k=count)):
-        event = {"do": name.split()[0], "mib": chance.choice([1, 5, 20, 64]), **settings[name]}
-        if longer and event["do"] != "spike":
-            event["ms"] = LONGER_MS[number % len(LONGER_MS)]
-        yield event
+    for name in chance.choices(names, shares, k=count):
+        yield {"do": name.split()[0], "mib": chance.choice([1, 5, 20, 64]), **settings[name]}
 
 
 class Judgement:

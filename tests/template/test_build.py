@@ -60,15 +60,16 @@ def test_cfn_lint_has_nothing_to_say() -> None:
 
 
 @pytest.mark.parametrize(("name", "architecture"), LAYERS.items())
-def test_a_layer_holds_the_executable_the_probe_and_the_licences(name: str, architecture: str, build: Path) -> None:
+def test_a_layer_holds_sidecar_wrapper_probe_and_licences(name: str, architecture: str, build: Path) -> None:
     layer = build / name
     assert [path.name for path in (layer / "extensions").iterdir()] == ["truemem"]
-    executable = layer / "extensions" / "truemem"
-    assert machine(executable) == MACHINES[architecture]
-    assert executable.stat().st_mode & 0o777 == 0o755
+    assert [path.name for path in (layer / "truemem").iterdir()] == ["exact"]
+    for executable in (layer / "extensions" / "truemem", layer / "truemem" / "exact"):
+        assert machine(executable) == MACHINES[architecture]
+        assert executable.stat().st_mode & 0o777 == 0o755
     assert (layer / "licenses" / "truemem" / "CPython-LICENSE.txt").read_text()
     assert [path.name for path in (layer / "python").iterdir()] == ["truemem_heap.py"]
-    assert {path.name for path in layer.iterdir()} == {"extensions", "licenses", "python"}
+    assert {path.name for path in layer.iterdir()} == {"extensions", "licenses", "python", "truemem"}
 
 
 @pytest.mark.parametrize(("name", "architecture"), FUNCTIONS.items())

@@ -66,11 +66,13 @@ def test_its_opt_is_the_layers_content(build: Path, tmp_path: Path) -> None:
     assert files == {path.relative_to(layer): path.read_bytes() for path in layer.rglob("*") if path.is_file()}
     checked = subprocess.run([opt / "extensions" / "truemem", "--check"], capture_output=True, text=True, check=True)
     assert checked.stdout.startswith("truemem ")
+    started = subprocess.run([opt / "truemem" / "exact", "echo", "started"], capture_output=True, text=True, check=True)
+    assert started.stdout == "started\n"
 
 
 def test_modes_survive_unpacking(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "layer", "--output", tmp_path / "dist"], cwd=ROOT, check=True)
     layer_content.unpack(tmp_path / "dist" / "truemem-layer-arm64.zip", tmp_path / "opt")
-    executable = tmp_path / "opt" / "extensions" / "truemem"
-    assert executable.stat().st_mode & 0o777 == 0o755
-    assert machine(executable) == MACHINES["arm64"]
+    for executable in (tmp_path / "opt" / "extensions" / "truemem", tmp_path / "opt" / "truemem" / "exact"):
+        assert executable.stat().st_mode & 0o777 == 0o755
+        assert machine(executable) == MACHINES["arm64"]

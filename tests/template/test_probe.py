@@ -65,8 +65,6 @@ def test_this_kernel_permits_what_the_sidecar_needs(asked: Asked) -> None:
     assert other["after"]["VmHWM"] - other["after"]["VmRSS"] < 1024  # KiB: the mark is at the level again
     for name in ("clear_refs other", "clear_refs other by its parent", "status other", "environ other", "fd other"):
         assert found[name]["ok"], (name, found[name])
-    assert found["SOCK_DIAG"]["value"]["connections"] >= 1  # the runtime's own, to the Runtime API
-    assert found["SOCK_DIAG"]["value"]["tcpInfoBytes"] >= 200
     assert found["SO_TIMESTAMPNS"]["ok"]
     assert found["oom_score_adj raise"]["value"]["after"] > found["oom_score_adj raise"]["value"]["before"]
 

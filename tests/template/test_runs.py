@@ -22,14 +22,14 @@ SMALL = {"MODEL_COUNT": "6", "MODEL_LAYERS": "2", "MODEL_WIDTH": "64", "INTRA_OP
 """Models that are made in no time. All else is the template's."""
 
 
-def built(folder: Path) -> Function:
-    """The function of an artifacts folder, on the Python that it was built for."""
+def built(folder: Path, wrapper: Path) -> Function:
+    """The function of an artifacts folder, on the Python that it was built for, started by the wrapper."""
     try:
         python = installed.python("3.13")
     except Missing as reason:
         pytest.skip(str(reason))
-    command = (str(python), "-m", "awslambdaric", "app.handler")
-    return Function(command, folder, "app.handler", "python3.13", (folder, folder / "app.py", python))
+    command = (str(wrapper), str(python), "-m", "awslambdaric", "app.handler")
+    return Function(command, folder, "app.handler", "python3.13", (folder, folder / "app.py", python, wrapper))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the layer is for Linux")
@@ -39,9 +39,10 @@ def test_a_built_function_with_the_built_layer_tells_the_truth(
 ) -> None:
     settings = Resolver(plain(template), {}, truth.ids).resources("AWS::Lambda::Function")[name]
     variables = {**settings["Environment"]["Variables"], **SMALL, "AWS_ENDPOINT_URL_S3": aws}
+    wrapper = variables.pop("AWS_LAMBDA_EXEC_WRAPPER")  # there is no /opt on this machine
     models = [0, 1, 2, 3, 4, 0]
     with Environment(
-        built(build / name),
+        built(build / name, build / "TruememX86" / wrapper.removeprefix("/opt/")),
         sidecar=build / "TruememX86" / "extensions" / "truemem",
         environment=variables,
         memory_mib=int(settings["MemorySize"]),

@@ -13,6 +13,7 @@ from truemem.config import Config
 from truemem.record import MEMBERS, METRICS
 
 from deploy import application
+from layer.__main__ import EXECUTABLES
 from tests.template.conftest import EVERYTHING
 from tests.template.resolve import Resolver
 from tests.template.stack import Account, Parts, Stack, plain
@@ -87,6 +88,18 @@ def test_the_settings_differ_as_in_the_incident(parts: Parts) -> None:
         "MMAP_THRESHOLD": (None, "32768"),
     }
     assert repaired["TRACER_ENABLED"] == EVERYTHING["Tracing"]
+
+
+def test_the_samples_run_in_exact_mode(template: application.Template) -> None:
+    """The image as well; not the probe, which looks at Lambda and not at us."""
+    functions = {
+        name: each["Properties"].get("Environment", {}).get("Variables", {}).get("AWS_LAMBDA_EXEC_WRAPPER")
+        for name, each in template["Resources"].items()
+        if each["Type"] == "AWS::Serverless::Function"
+    }
+    wrapped = {name for name, wrapper in functions.items() if wrapper == f"/opt/{EXECUTABLES[1]}"}
+    assert wrapped == {*SAMPLES, "SampleImage"}
+    assert {functions[name] for name in functions.keys() - wrapped} == {None}
 
 
 def test_text_logs_have_no_level_to_filter_by(template: application.Template) -> None:

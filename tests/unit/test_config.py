@@ -13,10 +13,9 @@ SETTINGS = [slot for slot in Config.__slots__ if slot != "problems"]
 def test_defaults() -> None:
     config = Config({})
     assert config.problems == []
-    assert (config.enabled, config.namespace, config.hold, config.cpu_budget) == (True, "truemem", "off", 0.01)
+    assert (config.enabled, config.namespace, config.cpu_budget) == (True, "truemem", 0.01)
     assert (config.dimensions, config.properties, config.log_level, config.level) == ({}, {}, "info", "INFO")
     assert (config.memory_mib, config.cpu_share) == (0, 1.0)
-    assert config.hold_budget == 0.01
 
 
 def test_everything_set() -> None:
@@ -27,24 +26,30 @@ def test_everything_set() -> None:
             b"TRUEMEM_DIMENSIONS": b"Stage=prod, Team=ml",
             b"TRUEMEM_PROPERTIES": b"modelVersion=2026-11",
             b"TRUEMEM_CPU_BUDGET": b"0.5%",
-            b"TRUEMEM_HOLD": b"ALWAYS",
-            b"TRUEMEM_HOLD_BUDGET": b"2.5 %",
             b"TRUEMEM_LOG_LEVEL": b"debug",
             b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"1769",
             b"AWS_LAMBDA_LOG_LEVEL": b"warn",
         }
     )
     assert config.problems == []
-    assert (config.enabled, config.namespace, config.hold, config.cpu_budget) == (False, "My/Memory", "always", 0.005)
+    assert (config.enabled, config.namespace, config.cpu_budget) == (False, "My/Memory", 0.005)
     assert config.dimensions == {"Stage": "prod", "Team": "ml"}
     assert config.properties == {"modelVersion": "2026-11"}
-    assert (config.cpu_share, config.level, config.hold_budget) == (1.0, "WARN", 0.025)
+    assert (config.cpu_share, config.level) == (1.0, "WARN")
 
 
-@pytest.mark.parametrize("text", ["off", "auto", "always", "Auto"])
-def test_holds(text: str) -> None:
-    config = Config({b"TRUEMEM_HOLD": text.encode()})
-    assert (config.hold, config.problems) == (text.lower(), [])
+@pytest.mark.parametrize("names", [["HOLD"], ["HOLD_BUDGET"], ["HOLD", "HOLD_BUDGET"]], ids=" and ".join)
+@pytest.mark.parametrize("value", [b"auto", b"off", b"", b"\xff"])
+def test_settings_that_are_gone_are_one_line_that_names_what_there_is_instead(names: list[str], value: bytes) -> None:
+    config = Config({f"TRUEMEM_{name}".encode(): value for name in names})
+    (problem,) = config.problems
+    assert problem.startswith("TRUEMEM_HOLD is gone")
+    assert "AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact" in problem
+    assert [getattr(config, slot) for slot in SETTINGS] == [getattr(Config({}), slot) for slot in SETTINGS]
+
+
+def test_what_the_wrapper_reads_is_no_typing_error() -> None:
+    assert Config({b"TRUEMEM_EXEC_WRAPPER": b"/opt/vendor/wrapper"}).problems == []
 
 
 @pytest.mark.parametrize(
@@ -66,11 +71,9 @@ def test_holds(text: str) -> None:
         ("CPU_BUDGET", "0"),
         ("CPU_BUDGET", "nan"),
         ("CPU_BUDGET", "lots"),
-        ("HOLD", "sometimes"),
-        ("HOLD_BUDGET", "0"),
-        ("HOLD_BUDGET", "51%"),
-        ("HOLD_BUDGET", "-1"),
-        ("HOLD_BUDGET", "inf"),
+        ("CPU_BUDGET", "51%"),
+        ("CPU_BUDGET", "-1"),
+        ("CPU_BUDGET", "inf"),
         ("LOG_LEVEL", "loud"),
         ("DIMENSIONS", "Stage=a\nb"),
         ("DIMENSIONS", "St\x01age=a"),
@@ -106,6 +109,5 @@ def test_no_value_is_a_crash(values: dict[str, bytes]) -> None:
     config = Config({f"TRUEMEM_{name}".encode(): value for name, value in values.items()})
     assert len(config.problems) <= len(values)
     assert 0.0001 <= config.cpu_budget <= 0.5
-    assert 0.0001 <= config.hold_budget <= 0.5
     assert 0 <= config.oom_score_adj <= 1000
     assert 0 <= config.aggregate_s <= 300

@@ -24,6 +24,8 @@ STEP_NS = 10_000_000
 class Function:
     """Processes that hold some MiB each, and wait. To the recorder, the table of them."""
 
+    last_pid = -1
+
     def __init__(self) -> None:
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._known: list[Process] = []
@@ -49,8 +51,10 @@ class Function:
     def function(self) -> list[Process]:
         return list(self._known)
 
-    def forget(self, process: Process) -> None:
-        self._known.remove(process)
+    def forget(self, process: Process) -> bool:
+        known = process in self._known
+        self._known = [each for each in self._known if each is not process]
+        return known
 
     def changed(self) -> bool:
         return False

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from truemem.config import Config
+from truemem.config import WRAPPER, Config
 from truemem.record import MEMBERS
 
 from tests.attach.captured import stored
@@ -31,9 +31,10 @@ def test_every_member_of_a_line_is_in_the_metrics_reference() -> None:
 
 
 def settings() -> set[str]:
-    """The variables that there are, as the sidecar itself says to who misspells one."""
+    """The variables that there are, as the sidecar itself says to who misspells one; and the wrapper's own."""
     (problem,) = Config({b"TRUEMEM_": b"x"}).problems
-    return set(re.findall(r"TRUEMEM_[A-Z_]+", problem.partition("there are")[2].replace(", ", ", TRUEMEM_")))
+    named = re.findall(r"TRUEMEM_[A-Z_]+", problem.partition("there are")[2].replace(", ", ", TRUEMEM_"))
+    return {*named, f"TRUEMEM_{WRAPPER}"}
 
 
 def test_every_setting_is_in_the_configuration_reference() -> None:

@@ -10,6 +10,7 @@ from truemem.cgroup import EnvironmentLevel
 from truemem.config import Config
 from truemem.emf import line, rfc3339
 from truemem.procfs import Status
+from truemem.race import Boundary, Look
 from truemem.record import MEMBERS, InvocationRecord
 from truemem.window import Window, peak
 
@@ -24,11 +25,12 @@ ENVIRON = {
 
 def full() -> InvocationRecord:
     record = InvocationRecord("8476a536-e9f4-11e8-9739-2dfe598c3fcd", 123456, 1_700_000_000_123)
-    window = Window(baseline=5_000_000, before=9_000_000, resets=True)
+    opening = Boundary()
+    opening.looks = [[Look(1, 9_900_000, 9_900_000, 0, 5_000_000)]]
+    window = Window(baseline=5_000_000, before=9_000_000, resets=True, opening=opening)
     window.closing = [Status(9_100_000, 5_100_000, 5_000_000, 99_000, 1_000, 64)]
-    window.started_raced = True
     record.window, record.peak = window, peak(window)
-    record.closed, record.closed_by, window.reset_delay_us = True, "runtime-done", 12345
+    record.closed, record.closed_by, window.reset_delay_us = True, "next-invoke", 12345
     record.cold_start, record.init_peak, record.high_water_mark = True, peak(window), 9_100_000
     record.environment_id = "2026/11/21/[$LATEST]82561ce053dd47d190e0c8f5e063e62e"
     record.sidecar, record.extensions = 6_000, {"cloudwatch_lambda_agent": 20_000}

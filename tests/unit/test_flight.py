@@ -128,10 +128,10 @@ def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
     """It would keep the loop from waiting, at the function's expense."""
 
     class Recorder:
-        def sample(self, late: bool, held: bool) -> int:
+        def sample(self, late: bool, reset: bool) -> int:
             raise ValueError
 
     ticks = Ticks(Config({}), Recorder(), None, None, 0)  # type: ignore[arg-type]
     with pytest.raises(ValueError):
-        ticks.look(5 * MS, held=False)
+        ticks.look(5 * MS, exact=False)
     assert ticks.next_ns > 100 * MS

@@ -5,6 +5,8 @@ from __future__ import annotations
 import _socket
 import errno
 import json
+import os
+import select
 import socket
 import threading
 import time
@@ -23,8 +25,16 @@ INVOKE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(EVENT), EVENT
 SUBSCRIBED = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"OK"'
 
 
+NEVER = float("inf")
+PATIENCE_S = 10
+
+
 class Late(bytes):
-    """An answer that nobody's patience is meant for."""
+    """An answer that comes after more time than any answer is waited for here."""
+
+
+class Slow(bytes):
+    """An answer that comes byte by byte."""
 
 
 def refusal(status: int, error: str) -> bytes:
@@ -59,15 +69,20 @@ def server(*answers: bytes | None) -> Iterator[Script]:
                         break
                     if isinstance(answer, Late):
                         time.sleep(0.3)
-                    for start in range(0, len(answer), 7):
-                        connection.sendall(answer[start : start + 7])
+                    try:
+                        for start in range(0, len(answer), 1 if isinstance(answer, Slow) else 7):
+                            connection.sendall(answer[start : start + (1 if isinstance(answer, Slow) else 7)])
+                            if isinstance(answer, Slow):
+                                time.sleep(0.01)
+                    except OSError:  # given up
+                        break
                     if answer.startswith(b"HTTP/1.0"):
                         break
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     yield script
-    thread.join(timeout=10)
+    thread.join(timeout=PATIENCE_S)
     listening.close()
     assert not thread.is_alive(), "not every answer was asked for"
 
@@ -79,12 +94,24 @@ def registered(script: Script) -> LambdaApi:
     return api
 
 
+def received(api: LambdaApi) -> bytes:
+    """The next event, waited for as the loop does. Raises ApiError."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        poll = select.poll()
+        poll.register(api.fileno(), select.POLLIN)
+        poll.poll(max(0, min(until, api.overdue_at) - time.monotonic()) * 1000)
+        if event := api.receive_event():
+            return event
+    raise AssertionError("nothing comes")
+
+
 def test_it_registers_under_the_name_it_was_given_and_then_shows_its_identifier() -> None:
     with server(REGISTERED, INVOKE) as script:
         api = registered(script)
         api.send_next()
         assert api.waiting
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
         assert not api.waiting
     assert script.requests[0].startswith(b"POST /2020-01-01/extension/register HTTP/1.1\r\n")
     assert b"Lambda-Extension-Name: truemem\r\n" in script.requests[0]
@@ -99,7 +126,7 @@ def test_an_event_in_chunks_and_then_a_closed_connection() -> None:
         api = registered(script)
         for _ in range(2):
             api.send_next()
-            assert api.receive_event() == EVENT
+            assert received(api) == EVENT
 
 
 @pytest.mark.parametrize(
@@ -146,10 +173,10 @@ def test_a_connection_lost_while_waiting_is_made_anew() -> None:
         api = registered(script)
         api.send_next()
         with pytest.raises(ApiError):
-            api.receive_event()
+            received(api)
         assert api.fileno() == -1
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
 
 
 @pytest.mark.parametrize("sent", [INVOKE[:20], INVOKE[:-5]], ids=["head", "body"])
@@ -159,10 +186,65 @@ def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes, monkeypatch:
     with server(REGISTERED, sent, INVOKE) as script:
         api = registered(script)
         api.send_next()
-        with pytest.raises(ApiError, match="timed out"):
-            api.receive_event()
+        with pytest.raises(ApiError, match="the rest of the answer does not come"):
+            received(api)
+        assert not api.waiting
+        assert api.overdue_at == NEVER  # else the loop would come again, and again be told so
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
+
+
+def test_nor_is_one_waited_for_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lambda_api, "REST_S", 0.05)
+    with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        began = time.monotonic()
+        with pytest.raises(ApiError, match="the rest of the answer does not come"):
+            received(api)
+        assert time.monotonic() - began < 0.01 * len(INVOKE)  # it has not waited for all of them
+        api.send_next()
+        assert received(api) == EVENT
+
+
+def test_the_bytes_that_it_comes_in_may_be_as_few_as_they_like() -> None:
+    with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
+        api = registered(script)
+        for _ in range(2):
+            api.send_next()
+            assert received(api) == EVENT
+            assert api.overdue_at == NEVER
+
+
+def test_while_nothing_has_come_it_is_not_waited_for() -> None:
+    """The runtime's bytes would have to wait as well."""
+    with server(REGISTERED, Late(INVOKE)) as script:
+        api = registered(script)
+        api.send_next()
+        began = time.monotonic()
+        assert api.receive_event() == b""
+        assert time.monotonic() - began < 0.2
+        assert (api.waiting, api.overdue_at) == (True, NEVER)
+        assert received(api) == EVENT
+
+
+def test_who_notes_an_event_does_so_once_and_before_it_is_taken_out_of_the_socket() -> None:
+    noted: list[bytes] = []
+
+    def note(body: bytes) -> None:
+        noted.append(body)
+        with socket.socket(fileno=os.dup(api.fileno())) as same:
+            noted.append(same.recv(1000, socket.MSG_PEEK))
+
+    with server(REGISTERED, INVOKE) as script:
+        api = registered(script)
+        api.send_next()
+        while not api.receive_event(note):
+            select.select([api.fileno()], [], [], PATIENCE_S)
+    body, in_the_socket = noted
+    assert body == EVENT
+    assert in_the_socket
+    assert INVOKE.endswith(in_the_socket)
 
 
 def test_a_subscription_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +254,7 @@ def test_a_subscription_that_nobody_answers_is_given_up(monkeypatch: pytest.Monk
         with pytest.raises(ApiError, match="timed out"):
             api.subscribe(4242, "/secret")
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
 
 
 def test_the_next_event_may_come_whenever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +263,7 @@ def test_the_next_event_may_come_whenever_it_comes(monkeypatch: pytest.MonkeyPat
         api = registered(script)
         api.subscribe(4242, "/secret")
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
 
 
 def test_who_invokes_the_function_does_not_end_the_environment() -> None:
@@ -190,7 +272,7 @@ def test_who_invokes_the_function_does_not_end_the_environment() -> None:
     with server(REGISTERED, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(event), event)) as script:
         api = registered(script)
         api.send_next()
-        body = api.receive_event()
+        body = received(api)
     assert b'"SHUTDOWN"' not in body
     assert json.loads(body)["requestId"] == "one"
 
@@ -200,12 +282,12 @@ def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one() -> None
     with server(REGISTERED, INVOKE + stale, None, INVOKE) as script:
         api = registered(script)
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
         api.send_next()  # on a connection of its own
         with pytest.raises(ApiError):
-            api.receive_event()
+            received(api)
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
 
 
 def test_an_answer_that_is_no_event_is_an_error() -> None:
@@ -213,38 +295,55 @@ def test_an_answer_that_is_no_event_is_an_error() -> None:
         api = registered(script)
         api.send_next()
         with pytest.raises(ApiError, match="no event"):
-            api.receive_event()
+            received(api)
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
 
 
-def test_while_it_fails_it_is_asked_for_ever_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("truemem.lambda_api.time.sleep", pauses.append)
+def test_while_it_fails_it_is_to_be_asked_for_ever_more_slowly() -> None:
     failures = 12
+    pauses: list[float] = []
     with server(REGISTERED, *[refusal(500, "InternalServerError")] * failures, INVOKE, INVOKE) as script:
         api = registered(script)
+        assert api.pause_s == 0
         for _ in range(failures):
             api.send_next()
-            with pytest.raises(ApiError):
-                api.receive_event()
-        assert len(pauses) == failures - 2  # the first is sent at once, and so is the one after a single failure
+            with pytest.raises(ApiError, match="status 500"):
+                received(api)
+            pauses.append(api.pause_s)
         for _ in range(2):
             api.send_next()
-            assert api.receive_event() == EVENT
+            assert received(api) == EVENT
+            assert api.pause_s == 0
     assert pauses == sorted(pauses)
-    assert len(pauses) == failures - 1
+    assert pauses[0] == 0  # after a single failure it is asked for again at once
+    assert 0 < pauses[1] < 0.1
     assert pauses[-1] == LONGEST_PAUSE
+
+
+def test_so_it_is_where_it_cannot_even_be_asked_for_and_asking_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server(REGISTERED) as script:
+        api = registered(script)
+    api.close()
+    monkeypatch.setattr("truemem.lambda_api.time.sleep", lambda _: pytest.fail("the runtime's bytes wait as well"))
+    pauses: list[float] = []
+    for _ in range(12):
+        with pytest.raises(ApiError):
+            api.send_next()
+        assert not api.waiting
+        pauses.append(api.pause_s)
+    assert pauses == sorted(pauses)
+    assert (pauses[0], pauses[-1]) == (0, LONGEST_PAUSE)
 
 
 def test_an_answer_without_a_length_ends_with_its_connection() -> None:
     with server(REGISTERED, b"HTTP/1.0 200 OK\r\n\r\n" + EVENT, INVOKE) as script:
         api = registered(script)
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
         assert api.fileno() == -1
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
 
 
 def test_nobody_there() -> None:
@@ -271,5 +370,5 @@ def test_where_the_kernel_has_no_socket_options_it_works_without(monkeypatch: py
     with server(REGISTERED, INVOKE) as script:
         api = registered(script)
         api.send_next()
-        assert api.receive_event() == EVENT
+        assert received(api) == EVENT
         assert api.arrived_ns is None

@@ -9,8 +9,10 @@ import pytest
 from truemem.config import Config
 from truemem.history import History
 from truemem.journal import Journal
-from truemem.ledger import CHANCE_MS, WAITING, Ledger
+from truemem.ledger import CHANCE_MS, START_MS, WAITING, Ledger
+from truemem.procfs import Status
 from truemem.publisher import Publisher
+from truemem.race import Boundary
 from truemem.record import InvocationRecord
 from truemem.telemetry import REPORT, RUNTIME_DONE, START, Event
 from truemem.window import Window
@@ -89,41 +91,105 @@ def test_records_leave_in_order_even_if_reports_do_not_come_so() -> None:
     assert due(ledger, CHANCE_MS) == ["1", "2"]
 
 
-def test_what_nothing_has_confirmed_waits_and_all_that_follow_it() -> None:
-    ledger = Ledger()
+LEVEL_KIB = 90 * 1024
+MS = 1_000_000
+
+
+def follow(ledger: Ledger, raced: bool = True) -> tuple[InvocationRecord, InvocationRecord]:
+    """Two invocations. The first is closed at 1000 ms of running time, and has its report. Its watermark was seen at
+    8 ms (epoch): it is its own where that is proven to lie before the second one's event."""
     first, second = opened(ledger, "1"), opened(ledger, "2")
-    first.closed = second.closed = first.provisional = True
-    for request_id in ("1", "2"):
-        ledger.join(event(REPORT, request_id))
-    assert due(ledger, 10 * CHANCE_MS) == []
-    first.provisional = False
-    assert due(ledger) == ["1", "2"]
+    first.window = window = Window(LEVEL_KIB // 2, 0, resets=True)
+    window.closing = [Status(LEVEL_KIB, LEVEL_KIB // 2, LEVEL_KIB // 2, 0, 0, 1)]
+    if raced:
+        window.end = Boundary()
+        window.end.levels = [(5 * MS, LEVEL_KIB // 2), (8 * MS, LEVEL_KIB)]
+    second.opening = window.end
+    first.closed, first.closed_at_ms = True, 1000
+    first.settle()
+    assert first.peak is not None
+    assert first.peak.raced is raced
+    ledger.join(event(REPORT, "1"))
+    return first, second
 
 
-def test_without_telemetry_it_waits_as_well() -> None:
+def lower(record: InvocationRecord) -> int:
+    """KiB."""
+    assert record.peak is not None
+    return record.peak.lower
+
+
+def test_what_nothing_has_proven_waits_for_the_start_of_the_next_and_all_that_follow_it_wait_too() -> None:
+    ledger = Ledger()
+    first, second = follow(ledger)
+    second.closed, second.closed_at_ms = True, 1000
+    ledger.join(event(REPORT, "2"))
+    assert due(ledger, 1000 + START_MS - 1) == []
+    assert due(ledger, 1000 + START_MS) == ["1", "2"]
+    assert first.peak is not None
+    assert first.peak.raced
+
+
+def test_what_needs_no_proof_does_not_wait() -> None:
+    ledger = Ledger()
+    follow(ledger, raced=False)
+    assert due(ledger, 1000) == ["1"]
+
+
+@pytest.mark.parametrize(("started_ms", "raced"), [(7, True), (8, False), (9, False)])
+def test_when_the_next_has_started_is_proof_and_ends_the_wait_in_any_case(started_ms: int, raced: bool) -> None:
+    ledger = Ledger()
+    first, second = follow(ledger)
+    assert due(ledger, 1000) == []
+    ledger.join(Event(START, {"requestId": "2"}, started_ms * MS))
+    assert due(ledger, 1000) == ["1"]
+    assert second.started
+    assert first.peak is not None
+    assert first.peak.raced is raced
+    assert lower(first) == (LEVEL_KIB // 2 if raced else LEVEL_KIB)
+
+
+def test_a_start_without_a_time_ends_the_wait() -> None:
+    ledger = Ledger()
+    follow(ledger)
+    ledger.join(event(START, "2"))
+    assert due(ledger, 1000) == ["1"]
+
+
+def test_when_the_runtime_was_done_is_proof_as_well() -> None:
+    ledger = Ledger()
+    first, _ = follow(ledger)
+    ledger.join(Event(RUNTIME_DONE, {"requestId": "1"}, 8 * MS))
+    assert due(ledger, 1000) == ["1"]
+    assert first.peak is not None
+    assert not first.peak.raced
+    assert lower(first) == LEVEL_KIB
+
+
+def test_before_its_report_has_come_no_proof_makes_it_due() -> None:
+    ledger = Ledger()
+    first, _ = follow(ledger)
+    first.report_came = False
+    ledger.join(Event(START, {"requestId": "2"}, 9 * MS))
+    assert due(ledger, 1000 + CHANCE_MS) == []
+    ledger.join(event(REPORT, "1"))
+    assert due(ledger, 1000 + CHANCE_MS) == ["1"]
+
+
+def test_without_telemetry_no_start_is_waited_for() -> None:
     ledger = Ledger(reports=False)
-    record = opened(ledger, "1")
-    record.closed = record.provisional = True
-    assert due(ledger) == []
-    record.provisional = False
-    assert due(ledger) == ["1"]
+    first, _ = follow(ledger)
+    assert due(ledger, 1000) == ["1"]
+    assert first.peak is not None
+    assert first.peak.raced
 
 
-def test_where_the_next_event_has_not_told_it_waits_for_the_platforms_word_no_longer_than_for_its_report() -> None:
+def test_at_the_end_all_that_is_known_by_then_counts() -> None:
     ledger = Ledger()
-    first, second = opened(ledger, "1"), opened(ledger, "2")
-    first.closed = second.closed = first.provisional = True
-    first.after = Window(0, 0, resets=True), "next-invoke", None, 0
-    assert due(ledger, CHANCE_MS - 1) == []
-    assert due(ledger, CHANCE_MS) == ["1"]
-    assert not first.provisional
-
-
-def test_at_the_end_it_is_taken_as_it_is() -> None:
-    ledger = Ledger()
-    record = opened(ledger, "1")
-    record.closed = record.provisional = True
-    assert ledger.rest() == [record]
+    first, second = follow(ledger)
+    first.done_ns = 9 * MS
+    assert ledger.rest() == [first, second]
+    assert lower(first) == LEVEL_KIB
 
 
 def test_the_last_invocation_is_there_until_it_is_printed() -> None:
@@ -173,6 +239,19 @@ def test_a_retry_in_the_same_environment_has_the_same_request_id_and_words_of_it
     assert second.error_type is None
 
 
+def test_the_start_of_a_retry_is_no_proof_of_when_the_first_attempt_began() -> None:
+    ledger = Ledger()
+    first = opened(ledger, "1")
+    first.opening = Boundary()
+    ledger.join(Event(START, {"requestId": "1"}, 5 * MS))
+    first.closed = True
+    second = opened(ledger, "1")
+    second.opening = Boundary()
+    ledger.join(Event(START, {"requestId": "1"}, 9 * MS))
+    assert (first.opening.not_before_ns, second.opening.not_before_ns) == (5 * MS, 9 * MS)
+    assert second.started
+
+
 def test_the_reports_duration_replaces_the_runtimes() -> None:
     ledger = Ledger()
     record = opened(ledger, "1")
@@ -180,28 +259,6 @@ def test_the_reports_duration_replaces_the_runtimes() -> None:
     ledger.join(event(REPORT, "1", status="timeout", metrics={"durationMs": 30}))
     ledger.join(event(RUNTIME_DONE, "1", status="timeout", metrics={"durationMs": 20}))
     assert (record.duration_ms, record.status, record.tenant_id) == (30, "timeout", "blue")
-
-
-@pytest.mark.parametrize(
-    ("held_ms", "runtime_ms", "report_ms", "hold_ms"),
-    [
-        (3.0, 20, 25, 3.0),
-        (3.0, 20, 21, 1.0),  # all that came after the runtime took no longer
-        (3.0, 20, 19, 0.0),
-        (None, 20, 25, None),  # not held
-        (3.0, None, 25, 3.0),  # nobody has said how long the runtime took
-    ],
-)
-def test_what_a_hold_has_cost_is_no_more_than_the_platform_saw_after_the_runtime(
-    held_ms: float | None, runtime_ms: float | None, report_ms: float, hold_ms: float | None
-) -> None:
-    ledger = Ledger()
-    record = opened(ledger, "1")
-    record.hold_ms = held_ms
-    if runtime_ms is not None:
-        ledger.join(event(RUNTIME_DONE, "1", metrics={"durationMs": runtime_ms}))
-    ledger.join(event(REPORT, "1", metrics={"durationMs": report_ms}))
-    assert (record.hold_ms, record.duration_ms) == (hold_ms, report_ms)
 
 
 def test_more_than_twice_as_many_as_may_wait_are_a_crowd() -> None:

@@ -44,26 +44,40 @@ class Api:
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
         self.waiting = False
-        self.asked = 0
+        self.asked_at: list[float] = []
+        """Monotonic seconds of each request for an event."""
         self.failing = 0
         """So many of the next events cannot be received."""
         self.refusing = 0
         """So many of the next requests for an event cannot be sent."""
+        self.pause_s = 0.0
+        self.overdue_at = float("inf")
+
+    @property
+    def asked(self) -> int:
+        return len(self.asked_at)
 
     def fileno(self) -> int:
         return self._ours.fileno()
 
     def send_next(self) -> None:
-        self.asked += 1
+        self.asked_at.append(time.monotonic())
         if self.refusing:
             self.refusing -= 1
             raise ApiError("event/next: refused")
         self.waiting = True
 
     def receive_event(self) -> bytes:
+        if time.monotonic() >= self.overdue_at:
+            self.waiting, self.overdue_at = False, float("inf")
+            raise ApiError("event/next: the rest of the answer does not come")
+        try:
+            body = self._ours.recv(4096)
+        except BlockingIOError:
+            return b""
         self.waiting = False
-        body = self._ours.recv(4096)
         if self.failing:
             self.failing -= 1
             raise ApiError("event/next: broken")
@@ -85,6 +99,8 @@ class Api:
 class Table:
     """This process is the function."""
 
+    last_pid = -1
+
     def __init__(self) -> None:
         self.errors = 0
         self.processes = [Process(os.getpid(), 1, 1, FUNCTION, Procfs().process(os.getpid()))]
@@ -97,6 +113,9 @@ class Table:
 
     def changed(self) -> bool:
         return False
+
+    def is_settled(self) -> bool:
+        return True
 
     def scan(self) -> None:
         pass
@@ -297,6 +316,40 @@ def test_next_that_cannot_be_sent_is_tried_again(listener: type[Listener] | None
     with running:
         assert running.api.asked == 4
         running.api.shut_down()
+
+
+def test_while_next_is_refused_it_is_asked_for_after_a_pause() -> None:
+    running = Running(Listener())
+    running.api.refusing, running.api.pause_s = 2, 0.3
+    with running:
+        running.api.shut_down()
+    first, second, third = running.api.asked_at
+    assert min(second - first, third - second) >= 0.29
+
+
+def test_in_the_pause_all_else_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
+    running = Running(Listener())
+    running.api.failing = 1
+    with running:
+        running.api.pause_s = PATIENCE_S
+        running.api.send(b"broken")
+        wait_until(lambda: not running.api.waiting)
+        running.tell("platform.start", "a")
+        running.tell("platform.report", "a", status="success")
+        wait_until(lambda: "requestId" in capfd.readouterr().out)
+        assert running.api.asked == 1
+        running.api.pause_s = 0.0
+        running.sidecar._ask_at = time.monotonic_ns()
+        wait_until(lambda: running.api.waiting)
+        running.api.shut_down()
+
+
+def test_an_event_whose_rest_does_not_come_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(Listener()) as running:
+        running.api.overdue_at = 0.0
+        wait_until(lambda: running.api.asked == 2)
+        running.api.shut_down()
+    assert "the rest of the answer does not come" in capfd.readouterr().err
 
 
 def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(

@@ -27,7 +27,8 @@ def said(folder: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_with_a_function_one_line_says_what_there_is(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (line,) = said(unpack("emulator", tmp_path), capfd)
-    assert line == "truemem INFO method=vmhwm function processes=2 environment=meminfo telemetry=on limit=unknown MiB"
+    says = "method=vmhwm function processes=2 environment=meminfo telemetry=on mode=default limit=unknown MiB"
+    assert line == f"truemem INFO {says}"
 
 
 def test_without_a_function_it_warns_and_says_what_it_looked_for(

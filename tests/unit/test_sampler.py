@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.sampler import (
     BURST_NS,
-    HELD_NS,
+    EXACT_NS,
     MS,
     OVERDRAFT_NS,
     SPARSE_NS,
@@ -45,17 +45,15 @@ def test_interval(age_ms: int, moved_kib: int, affordable_ms: int, interval_ms: 
         (1, 0, 40, 40),
     ],
 )
-def test_interval_while_held(age_ms: int, moved_kib: int, affordable_ms: int, interval_ms: int) -> None:
-    assert interval_ns(age_ms * MS, moved_kib, affordable_ms * MS, held=True) == interval_ms * MS
+def test_interval_in_exact_mode(age_ms: int, moved_kib: int, affordable_ms: int, interval_ms: int) -> None:
+    assert interval_ns(age_ms * MS, moved_kib, affordable_ms * MS, exact=True) == interval_ms * MS
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**7), st.integers(0, SPARSE_NS))
-def test_what_is_held_is_sampled_no_more_often_than_what_is_not(
-    age_ns: int, moved_kib: int, affordable_ns: int
-) -> None:
-    held = interval_ns(age_ns, moved_kib, affordable_ns, held=True)
-    assert held >= interval_ns(age_ns, moved_kib, affordable_ns)
-    assert HELD_NS <= held <= SPARSE_NS
+def test_in_exact_mode_it_samples_no_more_often(age_ns: int, moved_kib: int, affordable_ns: int) -> None:
+    exact = interval_ns(age_ns, moved_kib, affordable_ns, exact=True)
+    assert exact >= interval_ns(age_ns, moved_kib, affordable_ns)
+    assert EXACT_NS <= exact <= SPARSE_NS
 
 
 @pytest.mark.parametrize(
@@ -97,38 +95,6 @@ def test_a_clock_that_jumps_back_earns_nothing_and_breaks_nothing() -> None:
     assert budget.wait_ns(5 * SECOND) > 0
 
 
-def test_what_a_tick_costs_is_learnt() -> None:
-    budget = Budget(0.01, 1.0, 0)
-    for _ in range(100):
-        budget.spend(30_000, 0)
-    assert budget.cost_ns == pytest.approx(30_000, rel=0.01)
-
-
-@pytest.mark.parametrize(("ticks", "affords"), [(1, True), (18, True), (19, False), (1000, False)])
-def test_several_ticks_at_once(ticks: int, affords: bool) -> None:
-    """A tick is taken to cost 100 us at first; 2 ms are saved up, of which 0.2 are gone."""
-    budget = Budget(0.01, 1.0, 0)
-    budget.spend(100_000, 0)
-    budget.spend(100_000, 0)
-    assert budget.affords(ticks, 0) is affords
-
-
-def test_however_dear_they_are_a_full_purse_affords_them() -> None:
-    """Else they would never be paid for again."""
-    assert Budget(0.01, 1.0, 0).affords(1000, 0)
-
-
-@given(st.lists(st.integers(1_000, 5 * MS), max_size=20), st.integers(1, 10), st.integers(0, SECOND))
-def test_one_tick_that_is_affordable_need_not_be_waited_for(costs: list[int], ticks: int, now: int) -> None:
-    budget = Budget(0.01, 1.0, 0)
-    for cost in costs:
-        budget.spend(cost, 0)
-    if budget.affords(ticks, now):
-        assert budget.wait_ns(now) == 0
-        assert budget.affords(1, now)
-    assert budget.affords(1, now + budget.wait_ns(now) + 100) or budget.cost_ns > BURST_NS
-
-
 def test_what_grows_into_the_limit_is_looked_at_ever_more_often() -> None:
     assert urgent_ns(None, MS) is None
     assert urgent_ns(URGENT_NS + 1, MS) is None
@@ -144,5 +110,8 @@ def test_what_grows_into_the_limit_is_looked_at_ever_more_often() -> None:
 def test_an_overdraft_is_earned_back() -> None:
     budget = Budget(0.01, 1.0, 0)
     budget.spend(BURST_NS + OVERDRAFT_NS, 0)
-    assert budget.wait_ns(0, OVERDRAFT_NS) == budget.cost_ns * 100
-    assert budget.wait_ns(0) == (budget.cost_ns + OVERDRAFT_NS) * 100
+    wait, overdrawn = budget.wait_ns(0), budget.wait_ns(0, OVERDRAFT_NS)
+    assert overdrawn > 0
+    assert wait - overdrawn == OVERDRAFT_NS * 100
+    assert budget.wait_ns(overdrawn, OVERDRAFT_NS) == 0
+    assert budget.wait_ns(overdrawn) == wait - overdrawn

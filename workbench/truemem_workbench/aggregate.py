@@ -14,7 +14,8 @@ COLUMNS = ("invocation", "durationMs", "peakUpper")
 
 OF_THE_LAST = {
     *("requestId", "raced", "aggregate", *METRICS, *COLUMNS),
-    *("MemoryDrift", "drift", "peakLower", "baselineRSS", "closedBy", "holdMs", "sharedBy", "resetDelayUs"),
+    *("MemoryDrift", "drift", "peakLower", "baselineRSS", "closedBy", "sharedBy", "resetDelayUs"),
+    *("mode", "requestBytes", "responseBytes"),
     *("highWaterMark", "rss", "holders", "processes", "threads", "heap", "environment"),
 }
 """Members that say nothing about any but the last invocation. All others are the same for all of them."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import click
-import truemem
 
 from . import ending
 from .check.command import check
@@ -20,8 +20,8 @@ from .local.settings import Settings, extensions_of
 from .metrics import metrics
 from .page.command import page
 from .report.command import report
+from .sidecar import NAME, in_exact_mode, sidecar
 
-SIDECAR_NAME = "truemem"
 LONGEST_GAP_S = 86_400
 
 
@@ -81,6 +81,7 @@ Exit codes:
 @click.option("--name", help="The function's name [default: that of its folder].")
 @click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Launch every file of it.")
 @click.option("--no-sidecar", is_flag=True, help="Leave this repository's own extension out.")
+@click.option("--no-exact", is_flag=True, help="Measure as a layer does without AWS_LAMBDA_EXEC_WRAPPER.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="For function and extensions; repeatable.")
 @click.option("--port", default=0, show_default=True, help="Of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
@@ -90,7 +91,11 @@ Exit codes:
     "--memory-limit", type=click.Choice(["auto", "cgroup", "watch", "off"]), default="auto", show_default=True
 )
 @click.option(
-    "--extension-lead-us", default=300, show_default=True, help="Extensions get INVOKE this long before the runtime."
+    "--release",
+    default="aws",
+    show_default=True,
+    metavar="aws|together|runtime:US|extension:US",
+    help="Who gets an invocation first, and by how many microseconds.",
 )
 @click.option(
     "--telemetry", type=_Telemetry(), default="on", show_default=True, help="Or answer subscriptions with a status."
@@ -116,6 +121,7 @@ def run(
     name: str | None,
     extensions: Path | None,
     no_sidecar: bool,
+    no_exact: bool,
     env: tuple[str, ...],
     event: str | None,
     invocations: int | None,
@@ -132,7 +138,7 @@ def run(
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
     """
     target = Function.from_spec(function)
-    launched = {} if no_sidecar else {SIDECAR_NAME: sidecar()}
+    launched = {} if no_sidecar else {NAME: sidecar()}
     if extensions is not None:
         launched |= {path.name: path for path in extensions_of(extensions)}
     settings["initialization"] = _initialization(provisioned_concurrency, snap_start)
@@ -141,10 +147,13 @@ def run(
         played = SCENARIOS[scenario]
         settings |= {key: value for key, value in played.settings.items() if not _given(key)}
         launched |= {BYSTANDER.stem: BYSTANDER} if played.extensions else {}
+    environment: Mapping[str, str] = dict(_variable(each) for each in env)
+    if NAME in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
+        target, environment = in_exact_mode(target, environment, launched[NAME]) or (target, environment)
     chosen = Settings(
         name=name or _name_of(target),
         extensions=launched,
-        environment=dict(_variable(each) for each in env),
+        environment=environment,
         **settings,
     )
     chosen.check_tenant(tenant_id)
@@ -160,14 +169,6 @@ def run(
         code = console.run(target, chosen, event=parsed, tenant_id=tenant_id, invocations=times, console=printer)
     printer.check()
     return code
-
-
-def sidecar() -> Path:
-    """The executable of this repository's own extension. Raises BadInput."""
-    path = Path(truemem.__file__).parents[1] / "run"
-    if not path.is_file():
-        raise BadInput(f"the sidecar is not at {path}: only a checkout has it. Try --no-sidecar")
-    return path
 
 
 def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:

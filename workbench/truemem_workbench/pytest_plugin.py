@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MARKER = (
     "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=100, max_drift_kib=None,"
     " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, baseline=None, max_growth=None,"
-    " memory_mib=None, timeout_s=None, env={}, quick=False, allow_errors=False): run the function under truemem's local"
+    " memory_mib=None, timeout_s=None, env={}, exact=True, allow_errors=False): run the function under truemem's local"
     " Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not grow, and while"
     " that is undecided up to `most` invocations are made (four times as many as asked for, at least 400). `events` is"
     " a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself invokes."
@@ -61,7 +61,7 @@ def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     _baseline(request.node, asked)  # what cannot be compared is told at once
     with ExitStack() as stack:
         try:
-            run = stack.enter_context(Run(asked.target(_folders(request.node)), quick=asked.quick))
+            run = stack.enter_context(Run(asked.target(_folders(request.node)), exact=asked.exact))
         except BadInput as problem:
             _refuse(str(problem))
         yield run
@@ -115,7 +115,7 @@ def _run(item: pytest.Item, asked: Asked) -> Result:
             asked.events(item.config.rootpath),
             asked.plan,
             asked.limits,
-            quick=asked.quick,
+            exact=asked.exact,
             progress=lambda _, __, ___: None,
         )
     except BadInput as problem:

@@ -10,6 +10,9 @@ from typing import Any
 
 from .aggregate import spread
 
+WIDE_MIB = 1.0
+"""What a peak may be inexact by and still be a figure: 63 pages a thread before Linux 6.2, of both ends."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
@@ -32,7 +35,7 @@ class Record:
     peak_lower: float | None = None
     """Truth is not below this."""
     peak_upper: float | None = None
-    """Truth is not above this."""
+    """Truth is not above this. None: not bounded, but by the memory size."""
     current_rss: float | None = None
     """What the invocation left behind."""
     baseline_rss: float | None = None
@@ -49,9 +52,14 @@ class Record:
     method: str | None = None
     """How the peak is known: `vmhwm`, `vmhwm-sum` or `sampled`."""
     closed_by: str | None = None
-    """What ended the window: `next-invoke`, `idle`, `runtime-done` or `shutdown`."""
+    """What ended the window: `next-request`, `next-invoke`, `runtime-done` or `shutdown`."""
+    mode: str | None = None
+    """`exact`: the sidecar stood between the runtime and its API, and saw both ends of the window."""
     raced: bool = False
-    """The function ran before the window was open: the peak is an interval, not a figure."""
+    """The function may have run before the window was open: the peak is an interval, not a figure."""
+    request_bytes: float | None = None
+    response_bytes: float | None = None
+    """Sizes of event and answer; in exact mode only."""
     reset_delay_us: float | None = None
     """From the event's arrival to the last watermark reset, microseconds."""
 
@@ -72,6 +80,20 @@ class Record:
     def certain(self) -> bool:
         """Is `current_rss` what the invocation left behind, and not another's, or that of a dying process?"""
         return not self.raced and self.closed_by != "shutdown" and not self.recovered
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The peak is between them. What bounds it from above if nothing else does is the memory size."""
+        known = self.peak_rss if self.peak_lower is None else self.peak_lower
+        lower = 0.0 if known is None else known
+        upper = self.memory_limit if self.peak_upper is None else self.peak_upper
+        return lower, max(lower, math.inf if upper is None else upper)
+
+    @property
+    def wide(self) -> bool:
+        """Is the peak an interval that is wider than what the kernel's own figures are inexact by?"""
+        lower, upper = self.bounds
+        return self.raced or upper - lower > WIDE_MIB
 
     @property
     def begins(self) -> bool:
@@ -121,7 +143,10 @@ def record_of(line: Mapping[str, Any]) -> Record:
         memory_limit=_number(line, "memoryLimit"),
         method=_text(line, "method"),
         closed_by=_text(line, "closedBy"),
+        mode=_text(line, "mode"),
         raced=line.get("raced") is True,
+        request_bytes=_number(line, "requestBytes"),
+        response_bytes=_number(line, "responseBytes"),
         reset_delay_us=_number(line, "resetDelayUs"),
         function_holds=_number(holders, "function"),
         sidecar_holds=_number(holders, "truemem"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ NEARLY_ALL = 0.9
 ENOUGH_REPORTS = 2
 """The line of an invocation is printed when the next one begins."""
 METHODS = {
-    "vmhwm": "kept by the kernel, exact",
+    "vmhwm": "of one process, kept by the kernel",
     "vmhwm-sum": "of several processes, between two bounds",
     "vmhwm-segments": "of all requests that ran at once (Managed Instances)",
     "sampled": "a lower bound",
@@ -49,7 +51,12 @@ class Log:
     invocations: int = 0
     """That they tell of: one can be that of many."""
     methods: Counter[str] = field(default_factory=Counter)
-    raced: int = 0
+    exact: int = 0
+    """Measured in exact mode."""
+    raced: list[float] = field(default_factory=list)
+    """How wide the intervals of raced peaks are, MiB; infinite where nothing is known."""
+    children: list[float] = field(default_factory=list)
+    """The same of peaks that were not raced, but of several processes, one of which may have ended unread."""
     without_report: int = 0
     lost: int = 0
     out_of_memory: int = 0
@@ -95,7 +102,12 @@ def read(events: Iterable[str]) -> Log:
 def _count(log: Log, line: Line) -> None:
     log.invocations += 1
     log.methods[line.method or "none"] += 1
-    log.raced += line.raced
+    log.exact += line.mode == "exact"
+    lower, upper = line.bounds
+    if line.raced:
+        log.raced.append(upper - lower)
+    elif line.wide and line.method == "vmhwm-sum":
+        log.children.append(upper - lower)
     log.without_report += line.report_missing
     log.lost += "dropped" in line.members
     log.out_of_memory += line.out_of_memory
@@ -130,13 +142,7 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
             )
         else:
             yield Finding("note", text)
-    if log.raced > MANY * log.invocations:
-        raced = counted(log.raced, "peak is an interval", "peaks are intervals")
-        yield Finding(
-            "note",
-            f"{raced}: the function ran before the window was open.",
-            "TRUEMEM_HOLD=auto makes them exact, for 1 % of the billed time at most (docs/how-it-measures.md).",
-        )
+    yield from _of_intervals(log)
     if log.without_report > MANY * log.invocations:
         without = counted(log.without_report, "invocation has", "invocations have")
         yield Finding(
@@ -159,6 +165,31 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
         yield Finding(
             "note", f"{counted(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report tells which."
         )
+
+
+def _of_intervals(log: Log) -> Iterator[Finding]:
+    """How wide they are, and what makes them figures, or narrower."""
+    if log.exact:
+        yield Finding("ok", f"{counted(log.exact, 'invocation')} measured in exact mode.")
+    if len(log.raced) > MANY * log.invocations:
+        yield Finding(
+            "note",
+            f"{_intervals(log.raced)}: the function may have run before the window was open.",
+            "Exact mode makes them figures: AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact (docs/how-it-measures.md).",
+        )
+    if len(log.children) > MANY * log.invocations:
+        yield Finding(
+            "note",
+            f"{_intervals(log.children)}, of several processes: one may have ended before it was read.",
+            "`import truemem_heap` in the function tells how large its children were (docs/heap.md).",
+        )
+
+
+def _intervals(widths: list[float]) -> str:
+    """Their number, and how wide they usually are."""
+    width = statistics.median(widths)
+    wide = f", {width:,.1f} MiB wide at the median" if math.isfinite(width) else ""
+    return f"{counted(len(widths), 'peak is an interval', 'peaks are intervals')}{wide}"
 
 
 def _silent(log: Log, mend: str) -> Finding:

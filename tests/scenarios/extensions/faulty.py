@@ -6,7 +6,6 @@ A double at the edge of the kernel: what Lambda's own kernel might refuse cannot
 
 from __future__ import annotations
 
-import _socket
 import errno
 import itertools
 import os
@@ -16,10 +15,6 @@ from typing import Any
 
 sys.path.insert(0, os.environ["FAULT_SOURCE"])
 
-LATER = 200
-"""Netlink answers that are right, before those that are not."""
-
-real_socket = _socket.socket
 real_open, real_pread, real_listdir, real_write = posix.open, posix.pread, posix.listdir, posix.write
 calls = itertools.count(1)
 
@@ -57,37 +52,6 @@ def write_that_does_nothing(descriptor: int, data: bytes) -> int:
     return 1 if data == b"5" else real_write(descriptor, data)
 
 
-class Netlink(real_socket):
-    """The kernel's answers about connections: first right, then not."""
-
-    answers = 0
-    last = b""
-
-    def __init__(self, family: int = -1, kind: int = -1, protocol: int = -1, fileno: int | None = None) -> None:
-        if family == 16 and "netlink-refused" in faults:
-            raise fail(errno.EPERM)
-        self.netlink = family == 16
-        super().__init__(family, kind, protocol, fileno)
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        answer = super().recv(size, flags)
-        if not self.netlink:
-            return answer
-        Netlink.answers += 1
-        if Netlink.answers < LATER:
-            Netlink.last = answer
-            return answer
-        if "netlink-later" in faults:
-            raise fail(errno.EPERM)
-        if "netlink-cut" in faults:
-            return answer[: len(answer) // 2]
-        if "netlink-wrong" in faults:  # the header is right, and nothing else
-            return answer[:16] + bytes(byte ^ (Netlink.answers * 37 + at) % 256 for at, byte in enumerate(answer[16:]))
-        if "netlink-frozen" in faults:
-            return Netlink.last[:8] + answer[8:12] + Netlink.last[12:]
-        return answer
-
-
 faults = os.environ["FAULT"].split(",")
 fault = faults[0]
 if "telemetry-lost" in faults:
@@ -110,16 +74,14 @@ elif fault == "no-proc":
     posix.listdir = listdir_without_proc  # type: ignore[assignment]
 elif fault == "no-effect":
     posix.write = write_that_does_nothing  # type: ignore[assignment]
-elif fault.startswith("netlink-"):
-    _socket.socket = Netlink  # type: ignore[misc, assignment]
 elif fault == "bug":
     from truemem import recorder
 
-    def broken(self: object) -> Any:
+    def broken(self: object, **_: object) -> Any:
         """A bug of ours, at the worst of places."""
         raise ZeroDivisionError
 
-    recorder.Recorder.cut = broken  # type: ignore[method-assign]
+    recorder.Recorder.cut = broken  # type: ignore[method-assign, assignment]
 elif fault != "telemetry-lost":
     raise SystemExit(f"no fault {fault!r}")
 

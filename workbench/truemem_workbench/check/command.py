@@ -29,7 +29,7 @@ Exit codes:
   0  every limit was kept
   1  a limit was broken, or the function ran out of memory
   2  it could not be measured: the input cannot be used, invocations failed, still undecided,
-     or a result that could not be written
+     a limit within the bounds of a peak, or a result that could not be written
   130, 143  Ctrl-C or SIGTERM
 """
 
@@ -58,7 +58,12 @@ Exit codes:
 @click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over.")
 @click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation.")
 @click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="The same by the clock.")
-@click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Of any invocation, or the init phase.")
+@click.option(
+    "--max-peak",
+    type=AMOUNT,
+    metavar="MiB",
+    help="Of any invocation, or the init phase.",
+)
 @click.option("--max-current", type=AMOUNT, metavar="MiB", help="Left behind by any invocation after the warm-up.")
 @click.option("--max-growth", type=GROWTH, help="Of peak and current over --baseline [default: 10%].")
 @click.option("--baseline", type=FILE, help="Compare with this file.")
@@ -67,7 +72,7 @@ Exit codes:
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="For the function; repeatable.")
-@click.option("--quick", is_flag=True, help="Do not hold invocations: some peaks are then intervals.")
+@click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("--junit", type=FILE, help="Write JUnit XML.")
 @click.option("--png", type=FILE, help="Write the curve as a picture.")
@@ -150,7 +155,7 @@ def _measured(
     remote: str | None,
     event: str | None,
     events: Path | None,
-    quick: bool,
+    no_exact: bool,
     memory_mib: int | None,
     timeout_s: float | None,
     env: tuple[str, ...],
@@ -160,8 +165,8 @@ def _measured(
         raise BadInput("--event with --events: leave one out")
     payloads = read_events(events) if events else [read_event(event or "{}")]
     if remote is not None:
-        if quick or env or memory_mib is not None or timeout_s is not None:
-            raise BadInput("--remote takes the function as it is: leave out --quick, --memory, --timeout and --env")
+        if no_exact or env or memory_mib is not None or timeout_s is not None:
+            raise BadInput("--remote takes the function as it is: leave out --no-exact, --memory, --timeout and --env")
         try:
             from . import remote_run
         except ModuleNotFoundError as missing:
@@ -183,7 +188,7 @@ def _measured(
         environment={**resolved.environment, **dict(_variable(each) for each in env)},
     )
     with _progress() as progress:
-        measurement = local_run.measure(resolved, payloads, plan, limits, quick=quick, progress=progress)
+        measurement = local_run.measure(resolved, payloads, plan, limits, exact=not no_exact, progress=progress)
     return measurement, resolved.source, resolved.line
 
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from truemem.drift import GROWING_FROM
 
 from .measurement import Measurement
-
-Outcome = Literal["kept", "broken", "unknown"]
+from .peaks import Outcome
 
 NOTHING_KIB = 1.0
 """Growth per invocation that is surely below this is nothing to speak of, even if it has not ended yet."""

@@ -1,6 +1,6 @@
 """The limits, and whether a measurement keeps them. Pure.
 
-A peak is judged by its lower bound, drift as `growth` has it.
+A peak is judged as `peaks` has it, drift as `growth` does.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from dataclasses import dataclass
 
 from . import growth
 from .baseline import Baseline, Growth
-from .growth import Finding, Outcome
+from .growth import Finding
 from .measurement import Measurement
+from .peaks import Outcome, worst
+from .peaks import undecided as undecided_peak
 from .text import printable
+
+HOPELESS = 100
+"""Invocations after which no record has come, and none is waited for any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +57,10 @@ def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = N
 
 def undecided(measurement: Measurement, limits: Limits) -> str:
     """Why more invocations are needed, in a few words; empty if they are not, or would not help."""
-    if not measurement.seen or (measurement.failures and not limits.errors):
+    if measurement.failures and not limits.errors:
         return ""
+    if not measurement.seen:  # a line comes an invocation late, and later where nothing waits for it
+        return "no record yet" if measurement.invocations < HOPELESS else ""
     return growth.undecided(find(measurement, limits))
 
 
@@ -85,9 +92,11 @@ def _out_of_memory(measurement: Measurement) -> Finding:
 def _peak(measurement: Measurement, limit: float) -> Finding:
     if measurement.peak is None:
         return _unmeasured("max-peak", limit)
-    where, value = measurement.peak
-    sentence = f"The highest peak was {value:.1f} MiB, in {where}, and {limit:g} MiB are allowed."
-    return Finding("max-peak", f"{limit:g} MiB", f"{value:.1f} MiB", _over(value, limit), sentence, value)
+    outcome, peak = worst(measurement.peaks, limit)
+    sentence = f"The highest peak was {peak}, in {peak.where}, and {limit:g} MiB are allowed."
+    if outcome == "unknown":
+        sentence = undecided_peak(peak, limit)
+    return Finding("max-peak", f"{limit:g} MiB", str(peak), outcome, sentence, peak.lower)
 
 
 def _current(measurement: Measurement, limit: float) -> Finding:
@@ -114,6 +123,10 @@ def _growth(measurement: Measurement, baseline: Baseline, allowed: Growth) -> li
             f" {grown:+.1f} MiB, and {allowed} are allowed."
         )
         outcome = _over(grown, allowed.mib(was))
+        if name == "peak" and outcome == "kept":
+            limit = was + allowed.mib(was)
+            outcome, peak = worst(measurement.peaks, limit)
+            sentence = undecided_peak(peak, limit) if outcome == "unknown" else sentence
         findings.append(Finding(f"max-growth ({name})", str(allowed), f"{grown:+.1f} MiB", outcome, sentence, grown))
     return findings
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from truemem_workbench.lines import Line, parse_event
 from truemem_workbench.local import Invocation, LocalLambda, Settings
+from truemem_workbench.sidecar import NAME, in_exact_mode, sidecar
 
 from .drive import BLOCK, WARM_UP, Plan, Progress, drive
 from .limits import Limits, undecided
@@ -16,9 +17,8 @@ from .measurement import Failure, Measurement, Seen, settled, settling, told
 from .target import Target
 from .text import end_of_log
 
-SIDECAR = "truemem"
 LEAD_US = 2000
-"""Where invocations are not held: the sidecar is told so long before the function, that most races are won."""
+"""Without exact mode: the sidecar is told so long before the function that it wins most races."""
 INVOKE_S = 1000
 """Longest wait for an answer: beyond every timeout that Lambda allows."""
 
@@ -26,21 +26,24 @@ INVOKE_S = 1000
 class Run:
     """One environment: invoke, then `measurement`. It ends with its `with` block at the latest."""
 
-    def __init__(self, target: Target, *, quick: bool = False) -> None:
-        """`quick` leaves invocations alone where else each is held open until its peak is exact, some 25 ms."""
-        from truemem_workbench.cli import sidecar  # the command imports us
-
+    def __init__(self, target: Target, *, exact: bool = True) -> None:
+        """Without `exact`, or where exact mode is not possible, some peaks are intervals."""
         self._target = target
-        held = {} if quick else {"TRUEMEM_HOLD": "always"}
+        attached = sidecar()
+        function, environment = target.function, target.environment
+        order = f"extension:{LEAD_US}"
+        if exact and (started := in_exact_mode(function, environment, attached)):
+            function, environment = started
+            order = "together"  # what is measured does not depend on it, and nothing waits
         settings = Settings(
             name=target.name,
             memory_mib=target.memory_mib,
             timeout_s=target.timeout_s,
-            environment={**held, **target.environment},
-            extensions={SIDECAR: sidecar()},
-            extension_lead_us=LEAD_US if quick else 300,
+            environment=environment,
+            extensions={NAME: attached},
+            release=order,
         )
-        self._local = LocalLambda(target.function, settings)
+        self._local = LocalLambda(function, settings)
         self._invocations: list[Invocation] = []
         self._begins: list[int] = []
         """How many log lines there were at the beginning of each."""
@@ -63,6 +66,11 @@ class Run:
         self._invocations.append(invocation)
         return invocation
 
+    def follow(self, event: object) -> None:
+        """Not in exact mode: one more, which counts for nothing, but with its begin the last one's window ends."""
+        if not self.failing and not any(seen.line.mode == "exact" for seen in self._seen()):
+            self._local.invoke(event, timeout=INVOKE_S)
+
     def settled(self) -> bool:
         return settled([seen.line for seen in self._seen()])
 
@@ -81,7 +89,7 @@ class Run:
 
     def so_far(self, warm_up: int, asked: int | None = None) -> Measurement:
         """What it is until now: the last records are still to come."""
-        said = [line.text for line in self._local.logs if line.source == f"extension:{SIDECAR}"]
+        said = [line.text for line in self._local.logs if line.source == f"extension:{NAME}"]
         return Measurement(
             spec=self._target.spec,
             seen=self._seen(),
@@ -116,7 +124,7 @@ class Run:
 
     def _seen(self) -> list[Seen]:
         by_request: dict[str | None, Line] = {}
-        for text in self._local.extension_stdout(SIDECAR):
+        for text in self._local.extension_stdout(NAME):
             for line in parse_event(text):
                 by_request.setdefault(line.request_id, line)
         numbered = enumerate(self._invocations, 1)
@@ -124,9 +132,10 @@ class Run:
 
 
 def measure(
-    target: Target, events: Sequence[object], plan: Plan, limits: Limits, *, quick: bool, progress: Progress
+    target: Target, events: Sequence[object], plan: Plan, limits: Limits, *, exact: bool, progress: Progress
 ) -> Measurement:
     """One run from its start to its end. Raises BadInput."""
-    with Run(target, quick=quick) as run:
+    with Run(target, exact=exact) as run:
         taken = drive(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
+        run.follow(events[0])
         return run.measurement(taken, plan.invocations)

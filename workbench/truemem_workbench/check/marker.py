@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truemem_workbench.local import BadInput
+from truemem_workbench.local.settings import MOST_MIB
 
 from . import baseline as baselines
 from .baseline import Baseline, Growth
@@ -43,7 +44,7 @@ class Asked:
         memory_mib: int | None = None,
         timeout_s: float | None = None,
         env: Mapping[str, str] | None = None,
-        quick: bool = False,
+        exact: bool = True,
         allow_errors: bool = False,
     ) -> None:
         if not isinstance(handler, str):
@@ -59,7 +60,7 @@ class Asked:
             most=None if most is None else _whole("most", most, 1, 2 * INVOCATIONS),
             warm_up=WARM_UP if self.warm_up is None else self.warm_up,
         )
-        self.quick = _flag("quick", quick)
+        self.exact = _flag("exact", exact)
         self.limits = Limits(
             drift_kib=_amount("max_drift_kib", max_drift_kib, 4),
             drift_per_minute_kib=_amount("max_drift_per_minute_kib", max_drift_per_minute_kib, 400),
@@ -73,7 +74,7 @@ class Asked:
         self._environment = _variables(env)
         self._given: dict[str, Any] = {}
         if memory_mib is not None:
-            self._given["memory_mib"] = _whole("memory_mib", memory_mib, 128, 512, most=10_240)
+            self._given["memory_mib"] = _whole("memory_mib", memory_mib, 128, 512, most=MOST_MIB)
         if timeout_s is not None:
             seconds = _amount("timeout_s", timeout_s, 30)
             if not seconds or seconds > 900:
@@ -105,6 +106,7 @@ _NAMES = {
     "--most": "most=",
     "--max-drift": "max_drift_kib=",
     "--allow-errors": "allow_errors=True",
+    "--no-exact": "exact=False",
     "--memory": "memory_mib=",
     "--timeout": "timeout_s=",
     "--events": "events=",

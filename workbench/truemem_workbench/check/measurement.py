@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from functools import cached_property
 from truemem_workbench import heap
 from truemem_workbench.drift import Point, Verdict, judge, lives, trusted_of
 from truemem_workbench.lines import Line, points
+
+from .peaks import EXACT, PROBE, Peak
 
 UNSETTLED = ("insufficient", "warming")
 """Verdicts that say nothing about growth in the long run."""
@@ -37,9 +40,11 @@ class Seen:
     line: Line
 
     @property
-    def surely(self) -> float | None:
-        """The peak is not below this, MiB."""
-        return self.line.peak_rss if self.line.peak_lower is None else self.line.peak_lower
+    def peak(self) -> Peak:
+        """With what would tell more of it."""
+        lower, upper = self.line.bounds
+        exact = self.line.mode == "exact" or (self.line.method == "vmhwm-sum" and not self.line.raced)
+        return Peak(f"invocation {self.number}", lower, upper, PROBE if exact else EXACT)
 
 
 @dataclass(frozen=True)
@@ -111,12 +116,23 @@ class Measurement:
         return judge(self.points, self.memory_mib)
 
     @cached_property
+    def peaks(self) -> list[Peak]:
+        """Of invocations, warm-up and init phase alike. One without a record may have needed all that there is."""
+        most = math.inf if self.memory_mib is None else self.memory_mib
+        init = (each.line.init_peak_rss for each in self.seen)
+        recorded = {each.number for each in self.seen}
+        missing = (number for number in range(1, self.invocations + 1) if number not in recorded)
+        return [
+            *(each.peak for each in self.seen),
+            *(Peak("the init phase", value, value) for value in init if value is not None),
+            *(Peak(f"invocation {number}, which has no record,", 0.0, most) for number in missing),
+        ]
+
+    @cached_property
     def peak(self) -> tuple[str, float] | None:
-        """Where memory was highest, and how high it surely was: invocations, warm-up and init phase alike."""
-        named = [(f"invocation {each.number}", each.surely) for each in self.seen]
-        named += [("the init phase", each.line.init_peak_rss) for each in self.seen]
-        known = [(name, value) for name, value in named if value is not None]
-        return max(known, key=lambda pair: pair[1], default=None)
+        """Where memory was highest, and how high it surely was."""
+        highest = max(self.peaks, key=lambda peak: peak.lower, default=None)
+        return (highest.where, highest.lower) if highest is not None and highest.lower else None
 
     @cached_property
     def levels(self) -> list[float]:
@@ -140,7 +156,7 @@ class Measurement:
     @property
     def uncertain_peaks(self) -> int:
         """Invocations whose peak is an interval, not a figure."""
-        return sum(each.line.raced for each in self.seen)
+        return sum(each.line.wide for each in self.seen)
 
 
 def settled(lines: Sequence[Line]) -> bool:

@@ -81,7 +81,7 @@ class Result:
             notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
         if uncertain := self.measurement.uncertain_peaks:
             notices.append(
-                f"{uncertain} of {len(self.measurement.seen)} peaks are intervals, judged by their lower bound"
+                f"{uncertain} of {len(self.measurement.seen)} peaks are intervals: a limit within one is undecided"
             )
         if self.measurement.seen and (lost := self.measurement.invocations - len(self.measurement.seen)):
             notices.append(f"{lost} of {self.measurement.invocations} invocations have no record")

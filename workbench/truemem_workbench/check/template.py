@@ -11,6 +11,8 @@ from typing import Any
 import yaml
 
 from truemem_workbench.local import BadInput, Function
+from truemem_workbench.local.function import WRAPPER
+from truemem_workbench.local.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
 
 from .target import Target, line_of, name_from
 
@@ -22,8 +24,10 @@ UNKNOWN = object()
 
 LEAST = {"MemorySize": 128, "Timeout": 3}
 """What Lambda gives to a function that does not say."""
-ALLOWED = {"MemorySize": (128, 10_240), "Timeout": (1, 900)}
-
+ALLOWED = {"MemorySize": (LEAST_MIB, MOST_MANAGED_MIB), "Timeout": (1, 900)}
+EXACT = "/opt/truemem/exact"
+"""Exact mode, as a deployed function asks for it; here it is the default."""
+WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
 
 _PART = re.compile(r"\$\{([^}]*)\}")
 """Of a text for Fn::Sub; `${!Name}` is `${Name}` itself."""
@@ -80,14 +84,16 @@ def from_template(path: Path, logical_id: str) -> Target:
         for each in (shared, own)
         for name, value in _mapping(_mapping(each.get("Environment")).get("Variables")).items()
     }
+    absent = {name: variables.pop(name) for name in WRAPPERS if _is_absent(variables.get(name))}
     unknown = [name for name, value in variables.items() if value is UNKNOWN]
     memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
     function, source, line = _function(path.parent, properties, where)
+    size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where)
     return Target(
         spec=f"{path}:{logical_id}",
         name=name_from(logical_id),
         function=function,
-        memory_mib=LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where),
+        memory_mib=min(size, MOST_MIB),
         timeout_s=LEAST["Timeout"] if timeout is UNKNOWN else _whole(timeout, "Timeout", where),
         environment={name: _text(value) for name, value in variables.items() if value is not UNKNOWN},
         source=source,
@@ -95,8 +101,10 @@ def from_template(path: Path, logical_id: str) -> Target:
         notices=(
             *(f"only a stack knows {name} of {where}: not set. Try --env {name}=VALUE" for name in unknown),
             *([f"only a stack knows MemorySize of {where}: 128 MiB. Try --memory MiB"] if memory is UNKNOWN else []),
+            *([f"{where} has {size} MiB, and is run on demand here: {MOST_MIB} MiB"] if size > MOST_MIB else []),
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
             *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
+            *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value != EXACT),
             *_other_python(properties.get("Runtime"), function),
         ),
     )
@@ -167,6 +175,11 @@ def _without_layers(layers: Sequence[Any], where: str) -> list[str]:
     ]
 
 
+def _is_absent(program: Any) -> bool:
+    """Whether it is a program of a layer, which is not on this machine."""
+    return isinstance(program, str) and program.startswith("/opt/") and not Path(program).exists()
+
+
 def _short(layer: Any) -> str:
     """A layer's name, as far as the text tells."""
     if isinstance(layer, dict) and len(layer) == 1:
@@ -213,5 +226,5 @@ def _whole(value: object, name: str, where: str) -> int:
     except ValueError:
         raise BadInput(f"{name} of {where} is {value!r}, not a whole number. Try sam validate") from None
     if not least <= number <= most:
-        raise BadInput(f"{name} of {where} is {number}: Lambda has {least} to {most}. Mend the template")
+        raise BadInput(f"{name} of {where} is {number}: Lambda has {least} to {most}. Fix the template")
     return number

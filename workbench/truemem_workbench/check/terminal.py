@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from .growth import Outcome
+from .peaks import Outcome
 from .result import Result
 
 MARKS: dict[Outcome, str] = {"kept": "[green]kept[/]", "broken": "[bold red]BROKEN[/]", "unknown": "[yellow]unknown[/]"}

@@ -15,6 +15,7 @@ from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import MODELS, Call
 from truemem_workbench.local import BadInput, Function, Invocation, LocalLambda, Settings
 from truemem_workbench.records import Record, parse_line
+from truemem_workbench.sidecar import in_exact_mode
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "sample_function"
@@ -51,15 +52,18 @@ def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str],
         if not needed.exists():
             raise BadInput(f"no {needed.name} in {needed.parent}. Run the demo from a clone: make demo")
     with _empty_store() if "MODEL_BUCKET" in variables else _models(progress) as model_dir:
+        function = Function.from_handler(f"{SAMPLE / 'app.py'}:handler")
+        environment: Mapping[str, str] = {**variables, "MODEL_DIR": str(model_dir), "PYTHONPATH": str(PROBE)}
+        function, environment = in_exact_mode(function, environment, SIDECAR) or (function, environment)
         settings = Settings(
             name="onnx-incident",
             memory_mib=memory_mib,
             timeout_s=60,
-            environment={**variables, "MODEL_DIR": str(model_dir), "PYTHONPATH": str(PROBE)},
+            environment=environment,
             extensions={"truemem": SIDECAR},
         )
         progress("starting the environment", 0, len(calls))
-        local = LocalLambda(Function.from_handler(f"{SAMPLE / 'app.py'}:handler"), settings)
+        local = LocalLambda(function, settings)
         invocations: list[Invocation] = []
         with local:
             started = time.monotonic()

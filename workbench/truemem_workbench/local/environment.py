@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from random import Random
 from typing import Any, Literal
 
 from aiohttp import web
@@ -26,6 +27,7 @@ from .journal import Journal
 from .launcher import Launcher
 from .memory import Memory
 from .release import release
+from .release_order import lead
 from .runtime_state import RuntimeAction, RuntimeState
 from .settings import Settings
 from .shutdown import kill_all, shut_down
@@ -63,6 +65,7 @@ class Environment:
         """Published, and not yet restored."""
         self._tenant: str | None = None
         self._used = False
+        self._chance = Random()
         self._spans: list[dict[str, Any]] = []
 
     def equip(self, memory: Memory, freezer: Freezer) -> None:
@@ -269,7 +272,7 @@ class Environment:
         generation = self.generation
         if generation.failure is not None:
             raise Failed(generation.failure)  # something died between the invocations: this one pays
-        await release(generation, pending, self.freezer, self.settings.extension_lead_us)
+        await release(generation, pending, self.freezer, lead(self.settings.release, self._chance))
         await generation.until(generation.runtime_ready)
         generation.processes["runtime"].drain()  # its lines come before its end
         runtime_done = self.journal.runtime_done(pending, None)

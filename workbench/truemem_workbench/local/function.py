@@ -8,7 +8,7 @@ import difflib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from .errors import BadInput
 
 GROWING = "truemem_workbench.growing.handler"
 """Not imported here: it is the function's process that runs it."""
+WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
+"""The variable that names a program through which managed runtimes are started."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,18 @@ class Function:
     needs: tuple[Path, ...]
     """Files that the user of the processes must be able to read."""
 
+    def started_with(self, variables: Mapping[str, str]) -> list[str]:
+        """What to execute under these variables: managed runtimes honour a wrapper, an OS-only one does not."""
+        if self.runtime is None or not variables.get(WRAPPER):
+            return list(self.command)
+        return ["/bin/sh", "-c", _THROUGH_WRAPPER, "bootstrap", *self.command]
+
+    def behind(self, program: Path) -> Function:
+        """Started through a program that gets the command as its arguments."""
+        return dataclasses.replace(self, command=(str(program), *self.command), needs=(*self.needs, program))
+
     def wrapped(self) -> Function:
-        """With a shell for its runtime process, which starts the real one: as AWS_LAMBDA_EXEC_WRAPPER may do."""
+        """With a shell for its runtime process, which starts the real one and stays."""
         return dataclasses.replace(self, command=("/bin/sh", "-c", _EXITS_WHEN_TOLD, "sh", *self.command))
 
     def growing(self) -> Function | None:
@@ -105,6 +117,14 @@ class Function:
         )
 
 
+# The bootstrap of AWS's managed runtimes: a wrapper that cannot be started is an exit code, and init fails.
+_THROUGH_WRAPPER = f"""
+wrapper=${WRAPPER}
+[ -f "$wrapper" ] || {{ echo "$wrapper: does not exist"; exit 127; }}
+[ -x "$wrapper" ] || {{ echo "$wrapper: is not an executable"; exit 126; }}
+exec "$wrapper" "$@"
+"""
+
 # A runtime that exits with 0 at SIGUSR1, whatever its child does.
 _EXITS_WHEN_TOLD = 'trap "exit 0" USR1; "$@" & wait $!'
 
@@ -126,7 +146,7 @@ def _module(path: Path, shown: str) -> _Module:
         tree = ast.parse(path.read_bytes(), filename=shown)
     except (SyntaxError, ValueError) as error:
         line = f" line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise BadInput(f"{shown}{line}: {error.args[0]}. Python cannot parse it: mend that first") from None
+        raise BadInput(f"{shown}{line}: {error.args[0]}. Python cannot parse it: fix that first") from None
     except OSError as error:
         raise BadInput(f"cannot read {shown}: {error.strerror}. Try chmod +r {shown}") from None
     names = list(dict.fromkeys(_names(tree.body)))

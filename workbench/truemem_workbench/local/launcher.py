@@ -65,7 +65,8 @@ class Launcher:
         """Raises Failed."""
         variables = function_variables(self._function, self._settings, self._place)
         try:
-            self._spawn(generation, "runtime", list(self._function.command), variables, self._function.task_root)
+            command = self._function.started_with(variables)
+            self._spawn(generation, "runtime", command, variables, self._function.task_root)
         except OSError as error:
             raise Failed(Failure("Runtime.InvalidEntrypoint", str(error), "failure")) from None
 

@@ -12,11 +12,15 @@ from .freezer import Freezer
 from .generation import Generation
 from .invocation import Pending
 from .parking import wait_until
+from .release_order import Lead
 from .runtime_state import RuntimeAction
 
 
-async def release(generation: Generation, pending: Pending, freezer: Freezer, lead_us: int) -> None:
-    """Thaw, then INVOKE to the extensions, then the event to the runtime. Each answer is ready before the thaw."""
+async def release(generation: Generation, pending: Pending, freezer: Freezer, lead: Lead) -> None:
+    """Thaw, then INVOKE to the extensions and the event to the runtime. Each answer is ready before the thaw.
+
+    The lead is counted from the first send to the second: both take as long until the kernel has the bytes.
+    """
     runtime = generation.runtime
     assert runtime.parked is not None
     extensions = [each for each in generation.registry.all() if each.gates()]
@@ -32,12 +36,21 @@ async def release(generation: Generation, pending: Pending, freezer: Freezer, le
     runtime.current = pending
     await runtime.parked.load(web.Response(body=pending.payload, headers=pending.runtime_headers()))
 
+    async def to_runtime() -> None:
+        assert runtime.parked is not None
+        pending.moments.released = time.perf_counter()
+        await runtime.parked.fire()
+
+    async def to_extensions() -> None:
+        for each in extensions:
+            assert each.parked is not None
+            await each.parked.fire()
+
+    first, second = (to_runtime, to_extensions) if lead.runtime_first else (to_extensions, to_runtime)
     freezer.thaw()
-    for each in extensions:
-        assert each.parked is not None
-        await each.parked.fire()
-    if extensions and lead_us:
-        await wait_until(time.perf_counter() + lead_us / 1e6)
-    pending.moments.released = time.perf_counter()
-    await runtime.parked.fire()
+    begun = time.perf_counter()
+    await first()
+    if extensions:
+        await wait_until(begun + lead.us / 1e6)
+    await second()
     generation.relay.resume()

@@ -24,7 +24,7 @@ from .environment import Environment
 from .errors import BadInput
 from .extensions_api import ExtensionsApi
 from .freezer import CgroupFreezer
-from .function import Function
+from .function import WRAPPER, Function
 from .guard import Guard
 from .hold import Hold
 from .http import MAX_READ, api_errors
@@ -179,6 +179,9 @@ class Server:
 
     def _choose_user(self, extensions: dict[str, Path]) -> user.User | None:
         needs = [self.folder, *self._function.needs, *extensions.values()]
+        wrapper = Path(self._settings.environment.get(WRAPPER, ""))
+        if self._function.runtime and wrapper.is_file():
+            needs.append(wrapper)
         chosen, notice = user.choose(self._settings.user, needs)
         self._notice(notice)
         if chosen:

@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Literal
 
+from . import release_order
 from .errors import BadInput
 
 TELEMETRY_STATUSES = (202, 400, 403, 500)
@@ -34,8 +36,9 @@ class Settings:
     """The customer's variables: the function and the extensions get them."""
     extensions: Sequence[Path] | Mapping[str, Path] = ()
     """Executables, each launched under its base name as if it lay in /opt/extensions; a mapping gives the names."""
-    extension_lead_us: int = 300
-    """INVOKE's bytes are with the extensions' sockets this long before the runtime's; 0 writes both at once."""
+    release: str = "aws"
+    """Who gets an invocation first: `aws` (as with AWS's code, mostly the runtime), `together` (back to back, either
+    may be first), or `runtime:US` or `extension:US`, so many microseconds before the other."""
     freeze: Literal["auto", "cgroup", "signal", "off"] = "auto"
     memory_limit: Literal["auto", "cgroup", "watch", "off"] = "auto"
     telemetry: Literal["on"] | int = "on"
@@ -60,10 +63,7 @@ class Settings:
             raise BadInput(f"timeout of {self.timeout_s:g} s: Lambda has up to 900. Try --timeout 30")
         if not 0 <= self.port <= 65_535:
             raise BadInput(f"port {self.port}: ports go up to 65535. Try --port 0 (a free one)")
-        if self.extension_lead_us < 0:
-            raise BadInput(
-                f"extension lead of {self.extension_lead_us} us is before the event. Try --extension-lead-us 0"
-            )
+        release_order.lead(self.release, Random())
         if self.telemetry != "on" and self.telemetry not in TELEMETRY_STATUSES:
             raise BadInput(f"telemetry {self.telemetry}: it is `on`, 202, 400, 403 or 500. Try --telemetry on")
         if self.managed_instances is not None:

@@ -190,7 +190,7 @@ def gather(lines: Iterable[Line]) -> list[Environment]:
 
 
 def _urgency(environment: Environment) -> tuple[int, int, float, str]:
-    used = environment.highest("peak") / (environment.limit or 10240)
+    used = environment.highest("peak") / (environment.limit or 32_768)
     died = environment.count(Flag.OUT_OF_MEMORY)
     return (0 if died else 1, URGENCY.index(environment.verdict.name), -used, environment.id)
 

@@ -24,7 +24,7 @@ ROOM = 500_000
 """Invocations that a page holds: some 60 bytes each, and a browser draws them without stalling."""
 
 TYPES = {"time": "d", "number": "I", "flags": "H", "outcome": "H"}
-"""Of columns that are no `f` (32 bits, 0.001 MiB at 10,240 MiB): array's letters, little-endian."""
+"""Of columns that are no `f` (32 bits, 0.002 MiB at 32,768 MiB): array's letters, little-endian."""
 ARRAYS = {"d": "Float64Array", "f": "Float32Array", "I": "Uint32Array", "H": "Uint16Array"}
 WORDS = 65536
 """As many as the type of `outcome` can tell apart."""

@@ -18,9 +18,9 @@ from ..drift import Point, Verdict, judge
 from ..heap import explain, hoarding
 from ..records import Record
 from . import sizing
-from .counts import count, parts, peaks_by, peaks_of, rounded
+from .counts import count, parts, payloads, peaks_by, peaks_of, rounded
 from .store import Loaded, Store
-from .summary import Environment, Function, Holder, Peaks, Report, added, urgency
+from .summary import Environment, Function, Holder, Payload, Peaks, Report, added, urgency
 
 WORTH_A_POOL = 200
 """Environments; fewer are judged sooner than a process starts."""
@@ -35,7 +35,8 @@ SELECT environment, any_value(function) AS function, any_value(version) AS versi
     arg_min(mark, invocation) AS mark_first, max(mark) AS mark, max(size) AS size,
     min(time_ms) AS first_ms, max(time_ms) AS last_ms,
     max(greatest(coalesce(upper, peak), peak, init_peak)) AS need,
-    count(*) FILTER (peak IS NOT NULL AND upper IS NULL AND (closed_by <> 'shutdown' OR out_of_memory)) AS unbounded,
+    count(*) FILTER (peak IS NOT NULL AND (upper IS NULL OR (upper >= size AND coalesce(lower, peak) < size))
+        AND (closed_by <> 'shutdown' OR out_of_memory)) AS unbounded,
     max(others) AS others,
     arg_max(struct_pack(f := held_function, t := held_truemem, e := held_extensions), invocation)
         FILTER (held_truemem IS NOT NULL AND closed_by <> 'shutdown') AS holders,
@@ -94,10 +95,11 @@ def collect(
     for environment in environments:
         groups.setdefault((environment.function, environment.version), []).append(environment)
     peaks = peaks_by(store, "coalesce(function, ''), coalesce(version, '')")
+    explained = payloads(store)
 
     def function(key: tuple[str, str]) -> Function:
         share = None if per_month is None else per_month * peaks[key].invocations / total
-        return _function(key, groups[key], peaks[key], headroom, share, price)
+        return _function(key, groups[key], peaks[key], explained.get(key), headroom, share, price)
 
     return Report(
         functions=[function(key) for key in sorted(groups)],
@@ -193,6 +195,7 @@ def _function(
     key: tuple[str, str],
     environments: Sequence[Environment],
     peaks: Peaks,
+    payload: Payload | None,
     headroom: float,
     per_month: float | None,
     price: float,
@@ -238,6 +241,7 @@ def _function(
         ],
         lost=sum(each.lost for each in environments),
         methods=added([each.methods for each in environments]),
+        payload=payload,
         sizing=sizing.advise(seen, headroom=headroom, per_month=per_month, price=price),
     )
 

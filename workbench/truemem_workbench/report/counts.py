@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .store import Store
-from .summary import Part, Peaks
+from .summary import Part, Payload, Peaks
 
 # counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
 _COUNTED = """
@@ -15,17 +15,34 @@ SELECT function, version, told, round(peak, 2) AS peak, round(peak - baseline, 1
 FROM batch GROUP BY ALL
 """
 
+LARGE_MIB = 0.25
+"""Of event and answer together: beside less, whatever else goes on counts for more."""
+MANY = 20
+"""Invocations with as much, below which nothing is said."""
+ALIKE = 1.5
+"""The middle half of them differs by no more than this factor, or it is not the payload that explains the peak."""
+TIMES = (0.5, 50.0)
+"""What is beyond these is not about the payload."""
+
+_TIMES = f"""
+SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
+    round((peak - baseline) / payload, 2) AS times, count(*) AS n
+FROM batch WHERE exact AND NOT raced AND payload >= {LARGE_MIB} AND peak IS NOT NULL AND baseline IS NOT NULL
+GROUP BY ALL
+"""
+
 
 def count(store: Store, first: bool) -> None:
     """Add the invocations of the batch that is laid out; `first`: there are none yet."""
     store.execute(f"{'CREATE TABLE counts AS' if first else 'INSERT INTO counts'} {_COUNTED}")
+    store.execute(f"{'CREATE TABLE payloads AS' if first else 'INSERT INTO payloads'} {_TIMES}")
 
 
-def _ranked(by: str, value: str) -> str:
+def _ranked(by: str, value: str, table: str = "counts") -> str:
     return f"""
     SELECT {by} AS place, {value} AS value, sum(n) AS n,
         sum(sum(n)) OVER (PARTITION BY {by} ORDER BY {value}) AS upto, sum(sum(n)) OVER (PARTITION BY {by}) AS whole
-    FROM counts WHERE {value} IS NOT NULL GROUP BY {by}, {value}
+    FROM {table} WHERE {value} IS NOT NULL GROUP BY {by}, {value}
     """
 
 
@@ -64,6 +81,22 @@ def parts(store: Store) -> list[Part]:
         for row in rows
     ]
     return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0)))
+
+
+def payloads(store: Store) -> dict[tuple[str, str], Payload]:
+    """By function and version, where event and answer explain how much the peak is above the baseline."""
+    place = "(function, version)"
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked(place, "times", "payloads")})
+    SELECT place, sum(n) AS invocations, min(value) FILTER (upto >= 0.25 * whole) AS low,
+        min(value) FILTER (upto >= 0.5 * whole) AS middle, min(value) FILTER (upto >= 0.75 * whole) AS high
+    FROM ranked GROUP BY place
+    """)
+    return {
+        row["place"]: Payload(times=round(row["middle"], 2), invocations=int(row["invocations"]))
+        for row in rows
+        if row["invocations"] >= MANY and TIMES[0] <= row["low"] <= row["high"] <= min(TIMES[1], ALIKE * row["low"])
+    }
 
 
 def peaks_of(row: dict[str, Any]) -> Peaks:

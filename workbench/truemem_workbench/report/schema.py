@@ -15,12 +15,15 @@ _NUMBERS = (
     "MaxMemoryUsed",
     "OutOfMemory",
     "durationMs",
+    "peakLower",
     "peakUpper",
     "baselineRSS",
     "initPeakRSS",
     "memoryLimit",
     "invocation",
     "processes",
+    "requestBytes",
+    "responseBytes",
     "schema",
 )
 _TEXTS = (
@@ -32,6 +35,7 @@ _TEXTS = (
     "errorType",
     "method",
     "closedBy",
+    "mode",
     "timestamp",
 )
 _SHAPE = json.dumps(
@@ -84,6 +88,7 @@ _COLUMNS = {
     "peak": _mib("m.PeakRSS"),
     "current": _mib("m.CurrentRSS"),
     "mark": _mib("m.MaxMemoryUsed"),
+    "lower": _mib("m.peakLower"),
     "upper": _mib("m.peakUpper"),
     "baseline": _mib("m.baselineRSS"),
     "init_peak": _mib("m.initPeakRSS"),
@@ -100,6 +105,8 @@ _COLUMNS = {
     "error_type": "m.errorType",
     "method": "m.method",
     "closed_by": "coalesce(m.closedBy, '')",
+    "exact": "coalesce(m.mode = 'exact', false)",
+    "payload": _mib("(coalesce(m.requestBytes, 0) + coalesce(m.responseBytes, 0)) / 1048576"),
     "out_of_memory": "coalesce(m.OutOfMemory > 0, false)",
     "begins": "coalesce(m.coldStart, false) OR coalesce(m.suppressedInit, false)",
     "raced": _flag("raced"),
@@ -123,7 +130,7 @@ _OF_EACH = {
     "raced": "coalesce(list_contains(a.aggregate.raced, place - 1), false)",
     "many": "NULL",
 }
-_OF_THE_LAST = ("baseline", "held_truemem", "held_function", "held_extensions", "heap")
+_OF_THE_LAST = ("baseline", "lower", "payload", "held_truemem", "held_function", "held_extensions", "heap")
 
 
 def _selected(columns: dict[str, str]) -> str:

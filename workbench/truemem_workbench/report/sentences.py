@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..heap import UNKNOWN
 from ..words import counted
-from .sizing import Sizing
+from .sizing import ORDINARY_MIB, Sizing
 from .summary import Environment, Function, Report
 
 NAMED = 3
@@ -38,6 +38,11 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
             " have been taken for a leak."
         )
     yield from _of_size(function.sizing, headroom)
+    if (payload := function.payload) is not None:
+        yield (
+            f"Peak growth is {payload.times:,.1f} times the payload (event and answer together): the median of"
+            f" {counted(payload.invocations, 'invocation')} in exact mode with 256 KiB or more."
+        )
 
 
 def _of_growth(own: Sequence[Environment]) -> Iterator[str]:
@@ -94,17 +99,13 @@ def _of_size(sizing: Sizing, headroom: float) -> Iterator[str]:
             f" (upper bounds count), sidecar and extensions held {mib(sizing.others or 0.0)}; {headroom:.0%} are added,"
             " then rounded up." + (f" It has {sizing.size:,.0f} MB now." if sizing.size else "")
         )
+        if sizing.suggested > ORDINARY_MIB:
+            yield f"Above {ORDINARY_MIB:,} MB there are Lambda Managed Instances alone."
         if sizing.saving is not None:
             word = "saves" if sizing.saving >= 0 else "costs"
             yield f"At that traffic it {word} ${abs(sizing.saving):,.2f} a month, if durations stay as they are."
         if sizing.cpu_now and sizing.cpu_then and sizing.suggested < (sizing.size or 0):
             yield _of_cpu(sizing.cpu_now, sizing.cpu_then)
-        if sizing.unbounded:
-            has = "has" if sizing.unbounded == 1 else "have"
-            yield (
-                f"{counted(sizing.unbounded, 'peak')} {has} no upper bound (sampled, or cut off by the end"
-                " of the process) and may have been higher."
-            )
     if sizing.mark_suggests is not None:
         yield f"The mark, {whole(sizing.mark)} MB, would have suggested {sizing.mark_suggests:,} MB by the same rule."
 

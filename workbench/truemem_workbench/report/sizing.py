@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..words import counted
+
 HEADROOM = 0.2
 """Beyond the highest need that was seen."""
 STEP_MIB = 64
-SMALLEST_MIB, LARGEST_MIB = 128, 10_240
-"""Lambda's own."""
+SMALLEST_MIB, LARGEST_MIB = 128, 32_768
+"""Lambda's own; beyond the next one there are Managed Instances alone."""
+ORDINARY_MIB = 10_240
+TELLS = (
+    "Exact mode tells more (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact), and of child processes `import truemem_heap`"
+)
 ENOUGH = 100
 """Invocations below which no size is named."""
 VCPU_MIB = 1769
@@ -30,7 +36,7 @@ class Seen:
     """Most that the sidecar and other extensions held together."""
     mark: float | None
     unbounded: int
-    """Invocations whose peak may have been higher than was seen."""
+    """Invocations whose peak may have reached the memory size, for all that is known."""
     out_of_memory: int
     environments: int
     growing: int
@@ -59,7 +65,6 @@ class Sizing:
     cpu_now: float | None
     cpu_then: float | None
     """vCPUs that the sizes buy."""
-    unbounded: int
 
 
 def advise(seen: Seen, *, headroom: float, per_month: float | None, price: float) -> Sizing:
@@ -81,7 +86,6 @@ def advise(seen: Seen, *, headroom: float, per_month: float | None, price: float
         saving=saving,
         cpu_now=None if seen.size is None else seen.size / VCPU_MIB,
         cpu_then=None if suggested is None else suggested / VCPU_MIB,
-        unbounded=seen.unbounded,
     )
 
 
@@ -104,6 +108,11 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
         return _ran_out(seen.size)
     if seen.invocations < ENOUGH:
         return f"{seen.invocations} invocations are too few: {ENOUGH} are needed"
+    if seen.unbounded:
+        return (
+            f"in {counted(seen.unbounded, 'invocation')} the peak may have reached the memory size: what is needed is"
+            f" not known. {TELLS}"
+        )
     if wanted > LARGEST_MIB:
         return f"it needs more than Lambda's largest size, {LARGEST_MIB:,} MiB"
     return None
@@ -114,8 +123,8 @@ def _ran_out(size: float | None) -> str:
         return "it ran out of memory: what it would have needed is not known, give it more and measure again"
     if size >= LARGEST_MIB:
         return f"it ran out of memory at Lambda's largest size, {LARGEST_MIB:,} MiB"
-    trial = min(2 * rounded(size), LARGEST_MIB)
+    trial = min(2 * rounded(size), ORDINARY_MIB if size < ORDINARY_MIB else LARGEST_MIB)
     return (
         f"it ran out of memory at {size:,.0f} MiB: what it would have needed is not known,"
-        f" give it {trial:,} MiB for a while and measure again"
+        f" give it {trial:,} MiB{' (Managed Instances)' if trial > ORDINARY_MIB else ''} for a while and measure again"
     )

@@ -48,8 +48,8 @@ class Environment:
     need: float | None
     """Most that an invocation, or the init phase, can have needed: the upper bound where the peak has one."""
     unbounded: int
-    """Invocations whose peak has no upper bound: it may have been higher. Not the last of an environment that ended
-    without harm: its processes were gone when the sidecar looked."""
+    """Invocations whose peak may have reached the memory size: nothing lower bounds it. Not the last of an environment
+    that ended without harm: its processes were gone when the sidecar looked."""
     others: float | None
     """Most that sidecar and extensions held together at the end of an invocation."""
     holders: Mapping[str, float]
@@ -102,6 +102,15 @@ class Holder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Payload:
+    """Event and answer, where they explain the peak."""
+
+    times: float
+    """What the peak is above the baseline, over their size: the median."""
+    invocations: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Function:
     """One version of one function."""
 
@@ -126,6 +135,7 @@ class Function:
     holders: Sequence[Holder]
     lost: int
     methods: Mapping[str, int]
+    payload: Payload | None
     sizing: Sizing
 
 

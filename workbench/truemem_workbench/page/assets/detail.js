@@ -119,8 +119,9 @@ function facts(environment) {
 
 // Of one invocation: request id, time, figures.
 function told(environment, row) {
-  const bounds = environment.lower && environment.upper && environment.upper[row] - environment.lower[row] > 0.01
-    ? ` (${mib(environment.lower[row])} to ${mib(environment.upper[row])})` : "";
+  const [low, top] = [environment.lower?.[row], environment.upper?.[row]];
+  const open = low >= 0 && !(top >= 0);
+  const bounds = top - low > 0.01 ? ` (${mib(low)} to ${mib(top)})` : open ? ` (${mib(low)} or more)` : "";
   const lines = SERIES.filter(({ key }) => environment[key]).map((series) =>
     make("tr", {}, make("th", {}, icon(series), series.name),
       make("td", {}, withMib(environment[series.key][row]) + (series.key === "peak" ? bounds : ""))));

@@ -1,0 +1,275 @@
+"""What exact mode adds: the same function and the same sidecar by turns, with the wrapper and without.
+
+Runs what `make layer` has made, under the local Lambda. Writes results/exact.md and the table of docs/overhead.md.
+
+Exit codes: 0 every promise held, 1 one was broken, 2 it could not be measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from truemem_workbench.local import BadInput, Function, LocalLambda, Settings
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.accuracy import percentile
+from benchmarks.added import spans
+from benchmarks.contenders import EXACT_MODE, EXECUTABLE
+from benchmarks.publish import ROOT, machine, markdown, replace, shown
+from benchmarks.running import VCPU_MIB, confined
+
+RESULTS = Path(__file__).with_name("results") / "exact.md"
+PAGE = ROOT / "docs" / "overhead.md"
+FUNCTION = Path(__file__).with_name("functions") / "sized.py"
+
+WITHOUT, WITH = "without", "with"
+BLOCK = 5
+"""So many in a row, then it is the other's turn."""
+WARM_UP = 20
+SMALL_MIB = 128
+PAUSE_S = 0.05
+"""Between two invocations with a share of a CPU: each begins with a period that is not used up."""
+LARGE = 6_000_000
+"""Bytes. Lambda takes 6 MiB."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One event and its response."""
+
+    name: str
+    event: dict[str, Any]
+    blocks: int
+    may_add_ms: float
+    """The promise, of the response time's median."""
+
+
+KINDS = (
+    Kind("small event and response", {"answer": 10}, 120, 0.2),
+    Kind("event of 6 MB", {"answer": 10, "padding": "x" * LARGE}, 24, 3.0),
+    Kind("response of 6 MB", {"answer": LARGE}, 24, 3.0),
+)
+AFTER_MS = 0.1
+"""What may be added after the runtime is done: nothing, measured so well."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row. Times in ms; of two figures the first is without exact mode, the second with it."""
+
+    name: str
+    memory_mib: int
+    confined: bool
+    """To the share of a CPU that the memory size buys?"""
+    invocations: int
+    """Of each side."""
+    response_p50: tuple[float, float]
+    """From the event sent to the runtime, until its response is there."""
+    response_p90: tuple[float, float]
+    added: float
+    """To the response time: median of the differences from turn to turn."""
+    next_p50: tuple[float, float]
+    """From the response to the runtime's request for the next event."""
+    after_p50: tuple[float, float]
+    """From that to the end of the invocation."""
+    cpu_ms: tuple[float, float]
+    """Of the sidecar, for one invocation."""
+    promise_kept: bool | None
+
+
+@dataclass
+class Side:
+    """One environment, and what was measured in it."""
+
+    local: LocalLambda
+    cpu_ns: int = 0
+    blocks: list[list[str]] | None = None
+
+    def extension(self) -> int:
+        """The sidecar's pid."""
+        return self.local.processes()[f"extension:{EXECUTABLE.name}"]
+
+    def run(self, event: dict[str, Any], count: int, pause_s: float = 0.0) -> list[str]:
+        """Invoke, until all is at rest; request ids."""
+        gc.collect()  # the local Lambda's own, not in the middle of an invocation
+        gc.disable()
+        asked = []
+        for _ in range(count):
+            time.sleep(pause_s)
+            asked.append(self.local.invoke(event))
+            self.local.settle()  # the next event is not made while the runtime still asks for it
+        gc.enable()
+        failed = next((each for each in asked if each.function_error is not None), None)
+        assert failed is None, failed
+        return [each.request_id for each in asked]
+
+    def turn(self, event: dict[str, Any], count: int, pause_s: float) -> None:
+        """The same, measured."""
+        pid = self.extension()
+        before = cpu_ns(pid)
+        asked = self.run(event, count, pause_s)
+        self.cpu_ns += cpu_ns(pid) - before
+        self.blocks = [*(self.blocks or []), asked]
+
+
+def cpu_ns(pid: int) -> int:
+    """CPU time so far (/proc/PID/schedstat)."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+
+
+def environment(memory_mib: int, exact: bool) -> LocalLambda:
+    """With the sidecar."""
+    settings = Settings(
+        memory_mib=memory_mib,
+        memory_limit="off",  # that of 128 MiB is not what is measured here
+        timeout_s=300,
+        extensions=[EXECUTABLE],
+        environment=EXACT_MODE if exact else {},
+    )
+    return LocalLambda(Function.from_handler(f"{FUNCTION}:handler"), settings)
+
+
+@contextmanager
+def sides(memory_mib: int) -> Iterator[tuple[dict[str, Side], bool]]:
+    """Both environments, warm; at less than a whole CPU confined to that, as far as that is permitted."""
+    with ExitStack() as stack:
+        made = {name: Side(stack.enter_context(environment(memory_mib, name == WITH))) for name in (WITHOUT, WITH)}
+        held = True
+        for name, side in made.items():
+            side.run({"answer": 10}, WARM_UP)
+            if memory_mib < VCPU_MIB:
+                pids = list(side.local.processes().values())
+                held &= stack.enter_context(confined(pids, memory_mib / VCPU_MIB, name))
+        yield made, held
+
+
+def measure(kind: Kind, memory_mib: int, blocks: int, advance: Callable[[], None]) -> Result:
+    """One row."""
+    pause_s = 0.0 if memory_mib >= VCPU_MIB else PAUSE_S
+    with sides(memory_mib) as (made, held):
+        order = list(made.values())
+        for side in order:
+            side.run(kind.event, 2)
+        for _ in range(blocks):
+            for side in order:
+                side.turn(kind.event, BLOCK, pause_s)
+            order.reverse()
+            advance()
+    return _row(kind, memory_mib, held and memory_mib < VCPU_MIB, made)
+
+
+def _row(kind: Kind, memory_mib: int, is_confined: bool, made: dict[str, Side]) -> Result:
+    blocks: dict[str, list[list[tuple[float, float, float]]]] = {}
+    for name, side in made.items():
+        known = spans(side.local)
+        blocks[name] = [[known[request_id] for request_id in block] for block in side.blocks or []]
+    every = {name: [one for block in blocks[name] for one in block] for name in made}
+    added = statistics.median(
+        statistics.median(one[0] for one in attached) - statistics.median(one[0] for one in alone)
+        for alone, attached in zip(blocks[WITHOUT], blocks[WITH], strict=True)
+    )
+
+    def both(column: int, percent: int) -> tuple[float, float]:
+        first, second = (percentile([one[column] for one in every[name]], percent) for name in (WITHOUT, WITH))
+        return round(first, 3), round(second, 3)
+
+    after = both(2, 50)
+    cpu = tuple(round(made[name].cpu_ns / 1e6 / len(every[name]), 3) for name in (WITHOUT, WITH))
+    kept = None if is_confined else added <= kind.may_add_ms and after[1] - after[0] <= AFTER_MS
+    return Result(
+        kind.name,
+        memory_mib,
+        is_confined,
+        len(every[WITH]),
+        both(0, 50),
+        both(0, 90),
+        round(added, 3),
+        both(1, 50),
+        after,
+        (cpu[0], cpu[1]),
+        kept if memory_mib >= VCPU_MIB else None,
+    )
+
+
+HEADINGS = ("", "response p50, ms", "p90", "added", "to the next request", "after that", "CPU of the sidecar")
+
+
+def cells(results: Sequence[Result]) -> list[list[str]]:
+    """For people."""
+    rows = []
+    for result in results:
+        share = f", {result.memory_mib} MiB's CPU share" if result.memory_mib < VCPU_MIB else ""
+        pairs = result.response_p50, result.response_p90, result.next_p50, result.after_p50, result.cpu_ms
+        p50, p90, asked, after, cpu = (f"{without:.2f} / {attached:.2f}" for without, attached in pairs)
+        rows.append([f"{result.name}{share}", p50, p90, f"{result.added:+.2f}", asked, after, cpu])
+    return rows
+
+
+def explained(results: Sequence[Result]) -> str:
+    """What the columns are."""
+    shares = [result for result in results if result.memory_mib < VCPU_MIB]
+    unheld = "" if all(result.confined for result in shares) else " A cpu cgroup was not permitted: no share was kept."
+    counts = "; ".join(f"{result.invocations} x {result.name}" for result in results if result not in shares)
+    return (
+        "Without / with exact mode, by turns, the same sidecar attached. Response: from the event on its way to the "
+        "runtime until the response is with the API; added: the median of the differences from turn to turn. To the "
+        "next request: from the response to the runtime's request for the next event being with the API; after that: "
+        f"until the invocation's end. CPU in ms of one invocation. {counts} on each side.{unheld}"
+    )
+
+
+def publish(results: Sequence[Result]) -> None:
+    """Write the results page and the table."""
+    text = f"{markdown(HEADINGS, cells(results))}\n\n{explained(results)}"
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(f"# Exact mode\n\n`make bench`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n{text}\n")
+    replace(PAGE, "exact", text)
+
+
+@click.command(help=__doc__)
+@click.option("--part", default=1.0, show_default=True, help="Of the usual number of turns.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+@click.option("--write/--no-write", default=True, help="Write the results page and the table.")
+def main(part: float, as_json: bool, write: bool) -> None:
+    """See the module."""
+    results: list[Result] = []
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            for memory_mib in (VCPU_MIB, SMALL_MIB):
+                for kind in KINDS:
+                    blocks = max(2, round(kind.blocks * part * (1 if memory_mib >= VCPU_MIB else 0.25)))
+                    task = progress.add_task(f"{memory_mib} MiB, {kind.name}", total=blocks)
+                    results.append(measure(kind, memory_mib, blocks, partial(progress.advance, task)))
+    except (OSError, AssertionError, RuntimeError, LookupError, BadInput) as error:
+        click.echo(f"could not measure: {error!r}", err=True)
+        sys.exit(2)
+    console = Console(width=160, file=sys.stderr if as_json else None)
+    console.print(shown("Without / with exact mode", HEADINGS, cells(results)))
+    if as_json:
+        click.echo(json.dumps([asdict(result) for result in results]))
+    if write:
+        publish(results)
+    broken = [result.name for result in results if result.promise_kept is False]
+    if broken:
+        click.echo(f"broken promise: {'; '.join(broken)}. (Is the machine idle?)", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Where HTTP/1.1 messages begin and end in a stream that is passed on. Pure: bytes in, heads out, no body is kept.
+
+It only reads along. Whatever it does not understand ends the reading, not the stream (RFC 9112, sections 6 and 7).
+"""
+
+from __future__ import annotations
+
+HEAD_LIMIT = 64 * 1024
+"""Bytes of a head. A client context or a trace can make one long."""
+STRIDE = 1024
+"""Bytes that are looked at in one go for the end of a head or a line."""
+LINE_LIMIT = 256
+"""Bytes of a line that gives a chunk's size."""
+
+_HEAD, _BODY, _CHUNK_SIZE, _CHUNK, _CHUNK_END, _TRAILER, _UNTIL_CLOSE, _LOST = range(8)
+
+_HEX = frozenset(b"0123456789abcdefABCDEF")
+
+
+class Head:
+    """The head of one message, and how much of its body has passed."""
+
+    __slots__ = ("body_bytes", "complete", "headers", "start_line")
+
+    def __init__(self, start_line: bytes, headers: dict[bytes, bytes]) -> None:
+        self.start_line = start_line
+        self.headers = headers
+        """By lower-case name; of a repeated header the last one counts."""
+        self.body_bytes = 0
+        self.complete = False
+        """Has all of it passed?"""
+
+    @property
+    def status(self) -> int:
+        """Status code of a response; 0 where there is none."""
+        words = self.start_line.split(None, 2)
+        return int(words[1]) if len(words) > 1 and words[1].isdigit() and len(words[1]) == 3 else 0
+
+
+class Framing:
+    """One direction of one connection."""
+
+    __slots__ = ("_left", "_pending", "_requests", "_state", "head")
+
+    def __init__(self, requests: bool) -> None:
+        """`requests`: these are requests, whose body is empty where no length is given."""
+        self._requests = requests
+        self._state = _HEAD
+        self._left = 0
+        """Bytes of the body, or of the chunk and its line end, that are still to come."""
+        self._pending = bytearray()
+        """The beginning of a head, or of a line between chunks."""
+        self.head: Head | None = None
+        """Of the message that passes, or passed last."""
+
+    @property
+    def lost(self) -> bool:
+        """Was something not understood? Then nothing is read any more."""
+        return self._state == _LOST
+
+    @property
+    def beginning(self) -> bool:
+        """Has a part of a head passed?"""
+        return self._state == _HEAD and bool(self._pending)
+
+    def feed(self, piece: memoryview) -> list[Head]:
+        """More has come: the heads that end in it."""
+        heads: list[Head] = []
+        at = 0
+        try:
+            while at < len(piece) and self._state != _LOST:
+                at = self._step(piece, at, heads)
+        except ValueError:
+            self.give_up()
+        return heads
+
+    def give_up(self) -> None:
+        """From now on nothing is read."""
+        self._state = _LOST
+        self._pending.clear()
+
+    def _step(self, piece: memoryview, at: int, heads: list[Head]) -> int:
+        """Read on from `at`; how far. Raises ValueError."""
+        state = self._state
+        if state in (_BODY, _CHUNK):
+            passed = min(self._left, len(piece) - at)
+            self._left -= passed
+            if self.head is not None:
+                self.head.body_bytes += passed
+            if not self._left:
+                self._state = _CHUNK_END
+                if state == _BODY:
+                    self._end()
+            return at + passed
+        if state == _UNTIL_CLOSE:
+            if self.head is not None:
+                self.head.body_bytes += len(piece) - at
+            return len(piece)
+        if state == _HEAD:
+            end = self._take(piece, at, b"\r\n\r\n", HEAD_LIMIT)
+            if self._complete(b"\r\n\r\n"):
+                heads.append(self._begin(bytes(self._pending)))
+                self._pending.clear()
+            return end
+        limit = HEAD_LIMIT if state == _TRAILER else LINE_LIMIT if state == _CHUNK_SIZE else 2
+        end = self._take(piece, at, b"\r\n", limit)
+        if self._complete(b"\r\n"):
+            line = bytes(self._pending[:-2])
+            self._pending.clear()
+            self._line(line)
+        return end
+
+    def _take(self, piece: memoryview, at: int, mark: bytes, limit: int) -> int:
+        """Move bytes to `_pending` up to the end of `mark`, or all that there are."""
+        before = len(self._pending)
+        self._pending += piece[at : at + min(limit + 1 - before, STRIDE)]
+        found = self._pending.find(mark, max(0, before - len(mark) + 1))
+        if found >= 0:
+            del self._pending[found + len(mark) :]
+        elif len(self._pending) > limit:
+            raise ValueError("no end")
+        return at + len(self._pending) - before
+
+    def _complete(self, mark: bytes) -> bool:
+        return self._pending.endswith(mark)
+
+    def _begin(self, text: bytes) -> Head:
+        start_line, *lines = text[:-4].split(b"\r\n")
+        headers = {}
+        for line in lines:
+            name, colon, value = line.partition(b":")
+            if not colon or name[:1] in (b" ", b"\t"):
+                raise ValueError("not a header")
+            headers[name.strip().lower()] = value.strip()
+        head = self.head = Head(start_line, headers)
+        self._state, self._left = self._body_of(head)
+        if self._state == _HEAD:
+            self._end()
+        return head
+
+    def _end(self) -> None:
+        self._state = _HEAD
+        if self.head is not None:
+            self.head.complete = True
+
+    def _body_of(self, head: Head) -> tuple[int, int]:
+        """The state after the head, and the length of its body."""
+        if not self._requests:
+            status = head.status
+            if not status:
+                raise ValueError("no status line")
+            if status < 200 or status in (204, 304):
+                return _HEAD, 0
+        elif len(head.start_line.split(b" ")) != 3:
+            raise ValueError("no request line")
+        coding = head.headers.get(b"transfer-encoding")
+        if coding is not None:
+            if coding.lower() != b"chunked":
+                raise ValueError("a coding that is not used by these APIs")
+            return _CHUNK_SIZE, 0
+        length = head.headers.get(b"content-length")
+        if length is None:
+            return (_HEAD if self._requests else _UNTIL_CLOSE), 0
+        if not length.isdigit() or len(length) > 12:
+            raise ValueError("no length")
+        return (_BODY if int(length) else _HEAD), int(length)
+
+    def _line(self, line: bytes) -> None:
+        """The size before a chunk, the line end after it, or a line of the trailer."""
+        if self._state == _TRAILER:
+            if not line:
+                self._end()
+            return
+        if self._state == _CHUNK_END:
+            if line:
+                raise ValueError("a chunk longer than its size")
+            self._state = _CHUNK_SIZE
+            return
+        digits = line.partition(b";")[0].strip()
+        if not 0 < len(digits) <= 12 or not _HEX.issuperset(digits):
+            raise ValueError("no chunk size")
+        size = int(digits, 16)
+        self._state, self._left = (_CHUNK, size) if size else (_TRAILER, 0)

@@ -1,0 +1,130 @@
+"""A peak that is an interval against a limit: green only where all of it is below."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from truemem_workbench.check.baseline import Baseline, Growth
+from truemem_workbench.check.limits import Limits, find
+from truemem_workbench.check.peaks import Peak, against, undecided, worst
+from truemem_workbench.check.result import Result
+
+from .conftest import LEVEL, run_of, seen
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "outcome"),
+    [
+        (50, 50, "kept"),
+        (99.9, 100, "kept"),
+        (100, 100, "kept"),
+        (60, 100.1, "unknown"),
+        (100, 140, "unknown"),
+        (0, math.inf, "unknown"),
+        (100.1, 140, "broken"),
+        (100.1, math.inf, "broken"),
+    ],
+)
+def test_one_peak_against_100_mib(lower: float, upper: float, outcome: str) -> None:
+    assert against(Peak("invocation 1", lower, upper), 100) == outcome
+
+
+@pytest.mark.parametrize(
+    ("peaks", "outcome", "decides"),
+    [
+        ([(50, 50), (60, 60)], "kept", 1),
+        ([(60, 60), (50, 90)], "kept", 1),
+        ([(60, 110), (50, 120), (99, 99)], "unknown", 1),
+        ([(60, 400), (101, 101), (120, 130)], "broken", 2),
+    ],
+)
+def test_of_several_the_one_that_decides_is_named(peaks: list[tuple[float, float]], outcome: str, decides: int) -> None:
+    made = [Peak(f"invocation {number}", lower, upper) for number, (lower, upper) in enumerate(peaks)]
+    assert worst(made, 100) == (outcome, made[decides])
+
+
+@pytest.mark.parametrize(
+    ("members", "limit", "outcome"),
+    [
+        ({"peakLower": 60, "peakUpper": 90, "raced": True}, 59, "broken"),
+        ({"peakLower": 60, "peakUpper": 90, "raced": True}, 61, "unknown"),
+        ({"peakLower": 60, "peakUpper": 90, "raced": True}, 90, "kept"),
+        ({"peakLower": 60, "peakUpper": 90, "method": "vmhwm-sum"}, 61, "unknown"),
+        ({"peakLower": 60, "peakUpper": None, "raced": True}, 255, "unknown"),
+        ({"peakLower": 60, "peakUpper": None, "raced": True}, 256, "kept"),  # more than its memory size it cannot have
+        ({"peakLower": 60, "peakUpper": None, "memoryLimit": None}, 4096, "unknown"),
+        ({"peakLower": None, "peakUpper": 90}, 75, "broken"),  # of 80: without a lower bound the estimate counts
+        ({"peakLower": None, "peakUpper": None, "PeakRSS": None}, 255, "unknown"),
+    ],
+)
+def test_the_gate_is_never_green_on_a_peak_that_may_be_above(
+    members: dict[str, Any], limit: float, outcome: str
+) -> None:
+    run = run_of([*LEVEL, 50], spike=0)
+    run = replace(run, seen=[*run.seen[:-1], seen(201, 50, 80, **members)])
+    result = Result(run, find(run, Limits(peak_mib=limit)))
+    assert result.findings[-1].outcome == outcome
+    assert result.exit_code == {"kept": 0, "broken": 1, "unknown": 2}[outcome]
+
+
+def test_undecided_it_says_which_invocation_and_what_to_do() -> None:
+    run = run_of([*LEVEL, 50], spike=0)
+    raced = replace(run, seen=[*run.seen[:-1], seen(201, 50, 80, peakLower=60, peakUpper=90.5, raced=True)])
+    finding = find(raced, Limits(peak_mib=61))[-1]
+    assert finding.measured == "60.0 to 90.5 MiB"
+    assert finding.sentence == (
+        "Undecided: the peak of invocation 201 is 60.0 to 90.5 MiB, which may be above 61 MiB: try exact mode"
+        " (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact in Lambda; here it is on, unless with --no-exact),"
+        " or a limit of 91 MiB."
+    )
+    assert "1 of 201 peaks are intervals: a limit within one is undecided" in Result(raced, []).notices()
+
+
+@pytest.mark.parametrize(
+    "members", [{"mode": "exact"}, {"mode": "exact", "method": "vmhwm-sum"}, {"method": "vmhwm-sum"}]
+)
+def test_where_exact_mode_would_not_help_the_probe_is_named(members: dict[str, Any]) -> None:
+    peak = seen(7, 50, 80, peakLower=60, peakUpper=None, **members).peak
+    assert undecided(peak, 61) == (
+        "Undecided: the peak of invocation 7 is 60.0 to 256.0 MiB, which may be above 61 MiB: try `import truemem_heap`"
+        " in the function, which knows how large its child processes were, or a limit of 256 MiB."
+    )
+
+
+def test_without_any_bound_there_is_no_limit_to_try() -> None:
+    assert undecided(Peak("invocation 7", 60, math.inf), 61) == (
+        "Undecided: the peak of invocation 7 is 60.0 MiB or more, which may be above 61 MiB."
+    )
+
+
+def test_an_invocation_without_a_record_may_have_needed_all_there_is() -> None:
+    run = run_of([*LEVEL, 50])
+    run = replace(run, seen=run.seen[:-1])
+    below, at = (find(run, Limits(peak_mib=limit))[-1] for limit in (255, 256))
+    assert below.outcome == "unknown"
+    assert below.sentence.startswith("Undecided: the peak of invocation 201, which has no record, is 0.0 to 256.0 MiB")
+    assert at.outcome == "kept"
+
+
+@pytest.mark.parametrize(
+    ("upper", "allowed", "outcome"),
+    [(55, 0, "kept"), (60, 5, "kept"), (60.1, 5, "unknown"), (None, 5, "unknown"), (None, 201, "kept")],
+)
+def test_a_baseline_is_kept_where_all_of_the_interval_is_below(
+    upper: float | None, allowed: float, outcome: str
+) -> None:
+    run = run_of(LEVEL)
+    was = Baseline.of(run)
+    run = replace(run, seen=[*run.seen[:-1], seen(200, 50, 55, peakUpper=upper, raced=True)])
+    findings = find(run, Limits(growth=Growth(allowed, percent=False)), was)
+    assert {each.name: each.outcome for each in findings}["max-growth (peak)"] == outcome
+
+
+def test_a_baseline_is_the_lower_bound_so_that_what_comes_later_is_not_let_through() -> None:
+    run = run_of(LEVEL)
+    was = Baseline.of(replace(run, seen=[*run.seen[:-1], seen(200, 50, 80, peakLower=60, peakUpper=90, raced=True)]))
+    assert was is not None
+    assert was.peak == 60

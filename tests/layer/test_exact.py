@@ -1,0 +1,448 @@
+"""The wrapper that starts the runtime through the sidecar, compiled and as a script: real processes, real sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.layer import meeting
+from tests.layer.built import ROOT, Layer
+from tests.layer.emulator import MissingEmulator, qemu_aarch64
+
+API = "127.0.0.1:9001"
+OURS = f"\0truemem/exact/{API}/43211"
+OTHER = "\0truemem/exact/127.0.0.1:9999/5555"
+
+OFF = "truemem INFO exact mode is off: {}; the runtime starts as it is\n"
+NOT_FOUND = OFF.format("no sidecar listens here")
+REFUSED = OFF.format("the sidecar takes no message")
+ELSEWHERE = OFF.format("no sidecar listens for this address")
+
+RUNTIME = (sys.executable, "-S", "-c", meeting.SHOW)
+PLAIN = {"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "LANG": "C.UTF-8", "HOME": "/nowhere"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one start."""
+
+    code: int
+    stdout: str
+    stderr: str
+    received: dict[str, list[tuple[int, str]]]
+    """What each sidecar was told: pid and text."""
+    shown: dict[str, Any] | None
+    """How the runtime found itself started; None: it was not."""
+
+    @property
+    def arguments(self) -> list[str]:
+        """The runtime's, without those that make it a runtime."""
+        assert self.shown is not None, self.stderr
+        return list(self.shown["arguments"])
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The runtime's, without ours."""
+        assert self.shown is not None, self.stderr
+        found = dict(entry.split("=", 1) for entry in self.shown["environ"])
+        assert len(found) == len(self.shown["environ"])
+        return {name: value for name, value in found.items() if name != "SHOWN"}
+
+    @property
+    def api(self) -> str | None:
+        """The Runtime API's address, as the runtime sees it."""
+        return self.variables.get("AWS_LAMBDA_RUNTIME_API")
+
+    @property
+    def told(self) -> list[tuple[int, str]]:
+        """What all sidecars together were told."""
+        return [each for datagrams in self.received.values() for each in datagrams]
+
+
+Start = Callable[..., Outcome]
+
+
+def in_own_network(
+    command: Sequence[str | Path], names: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> Outcome:
+    """Run `command` where nothing listens but `names`."""
+    given = {
+        "names": names,
+        "command": [*map(str, command)],
+        "environment": {**PLAIN, "AWS_LAMBDA_RUNTIME_API": API} if environment is None else environment,
+    }
+    namespace = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no network namespace can be made here (unshare --map-root-user --net)")
+    done = subprocess.run(
+        [*namespace, sys.executable, meeting.__file__],
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    made = json.loads(done.stdout)
+    received = {name: [(pid, text) for pid, text in each] for name, each in made.pop("received").items()}
+    return Outcome(received=received, **made)
+
+
+@pytest.fixture(params=["layer", "source"])
+def exact(request: pytest.FixtureRequest) -> Path:
+    """The wrapper, compiled and as a script."""
+    if request.param == "source":
+        return ROOT / "extension" / "exact"
+    layer: Layer = request.getfixturevalue("native")
+    return layer.wrapper
+
+
+@pytest.fixture
+def start(exact: Path) -> Start:
+    """Starts the runtime by the wrapper. `names`: each a sidecar's socket, or with its kind."""
+
+    def run(*names: str, arguments: Sequence[str] = (), kinds: Mapping[str, str] | None = None, **more: str) -> Outcome:
+        environment = {**PLAIN, "AWS_LAMBDA_RUNTIME_API": API, **more}
+        all_names = {**dict.fromkeys(names, "datagram"), **(kinds or {})}
+        return in_own_network([exact, *RUNTIME, *arguments], all_names, environment)
+
+    return run
+
+
+# --- meeting the sidecar ----------------------------------------------------------------------------------------------
+
+
+def test_the_runtime_starts_through_the_sidecar(start: Start) -> None:
+    outcome = start(OURS, arguments=["bootstrap.py", "", "two words"], TRUEMEM_ENABLED="true")
+    assert (outcome.code, outcome.stdout, outcome.stderr) == (0, "", "")
+    assert outcome.api == "127.0.0.1:43211"
+    assert outcome.arguments == ["bootstrap.py", "", "two words"]
+    assert outcome.variables == {**PLAIN, "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:43211", "TRUEMEM_ENABLED": "true"}
+
+
+def test_the_sidecar_learns_address_and_pid_of_the_runtime(start: Start) -> None:
+    outcome = start(OURS)
+    assert outcome.shown is not None
+    assert outcome.received == {OURS: [(outcome.shown["pid"], API)]}
+
+
+def test_where_nothing_listens_the_runtime_starts_as_it_is(start: Start) -> None:
+    outcome = start("\0something/else", "\0truemem/exact", arguments=["bootstrap.py"])
+    assert outcome.stderr == NOT_FOUND
+    assert outcome.arguments == ["bootstrap.py"]
+    assert outcome.variables == {**PLAIN, "AWS_LAMBDA_RUNTIME_API": API}
+    assert outcome.told == []
+
+
+def test_of_two_sidecars_it_takes_the_one_of_its_own_address(start: Start) -> None:
+    for names in ((OTHER, OURS), (OURS, OTHER)):
+        outcome = start(*names)
+        assert (outcome.api, outcome.stderr) == ("127.0.0.1:43211", "")
+        assert outcome.received[OTHER] == []
+
+
+def test_of_two_sidecars_with_other_addresses_it_takes_none(start: Start) -> None:
+    outcome = start(OTHER, "\0truemem/exact/127.0.0.1:9998/4444")
+    assert (outcome.api, outcome.stderr, outcome.told) == (API, ELSEWHERE, [])
+
+
+@pytest.mark.parametrize("address", ["localhost:3000", "127.0.0.1:900", "127.0.0.1:90011", "", "x" * 5000])
+def test_behind_another_wrapper_the_only_sidecar_is_told_what_that_has_set(start: Start, address: str) -> None:
+    outcome = start(OURS, AWS_LAMBDA_RUNTIME_API=address, TRUEMEM_EXEC_PROGRAM="python3")
+    assert (outcome.api, outcome.stderr) == ("127.0.0.1:43211", "")
+    assert [text for _, text in outcome.told] == [address]
+
+
+def test_without_another_wrapper_a_sidecar_of_another_environment_is_left_alone(start: Start) -> None:
+    outcome = start(OTHER)
+    assert (outcome.api, outcome.stderr, outcome.told) == (API, ELSEWHERE, [])
+
+
+def test_started_twice_it_does_not_connect_the_sidecar_to_itself(exact: Path) -> None:
+    """As an image's entry point, and once more as the wrapper of the base image's bootstrap."""
+    outcome = in_own_network([exact, exact, *RUNTIME], {OURS: "datagram"})
+    assert (outcome.api, outcome.stderr) == ("127.0.0.1:43211", "")
+    assert [text for _, text in outcome.told] == [API]
+
+
+def test_without_an_address_there_is_nothing_to_stand_in_the_way_of(exact: Path) -> None:
+    outcome = in_own_network([exact, *RUNTIME], {OURS: "datagram"}, PLAIN)
+    assert outcome.stderr == OFF.format("AWS_LAMBDA_RUNTIME_API is not set")
+    assert (outcome.variables, outcome.told) == (PLAIN, [])
+
+
+@pytest.mark.parametrize("kind", ["full", "stream"])
+def test_a_sidecar_that_takes_no_message_is_left_out(start: Start, kind: str) -> None:
+    for name, variables in ((OURS, {}), (OTHER, {"TRUEMEM_EXEC_PROGRAM": "python3"})):
+        outcome = start(kinds={name: kind}, **variables)
+        assert (outcome.api, outcome.stderr) == (API, REFUSED)
+    assert start(kinds={OURS: kind, OTHER: "datagram"}).stderr == REFUSED  # another's is not the next best
+
+
+@pytest.mark.parametrize(
+    "port", ["", "0", "00", "65536", "99999", "080", "43211x", "4 3", "-1", "+1", " 43211", "432111", "43211/", "\xb2"]
+)
+def test_a_name_without_a_port_is_not_a_sidecars(start: Start, port: str) -> None:
+    outcome = start(f"\0truemem/exact/{API}/{port}")
+    assert (outcome.api, outcome.stderr, outcome.told) == (API, NOT_FOUND, [])
+
+
+def test_ports_may_be_any(start: Start) -> None:
+    for port in ("1", "65535"):
+        assert start(f"\0truemem/exact/{API}/{port}").api == f"127.0.0.1:{port}"
+
+
+# --- hostile neighbours -----------------------------------------------------------------------------------------------
+
+HOSTILE = (
+    *("\0" + "x" * 107, "\0" + "/" * 107, "\0" + "\xff" * 107, "\0truemem/exact/" + "9" * 93, "\0 a b  c ", "\0"),
+    *("\0\0truemem/exact/a/1", "\0truemem/exact/a\0/1\0", "\0@truemem/exact/a/2", "\0x @truemem/exact/a/3", "\0\n\n"),
+    *("\0\r\x0b\x0c\t@truemem/exact/a/4", "\0%s%n%d\\\"'$(id)`id`"),
+)
+
+
+def test_strange_names_are_passed_over(start: Start) -> None:
+    outcome = start(*HOSTILE, OURS)
+    assert (outcome.api, outcome.stderr) == ("127.0.0.1:43211", "")
+    outcome = start(*HOSTILE)
+    assert (outcome.api, outcome.stderr) == (API, NOT_FOUND)
+
+
+def test_a_name_with_a_newline_cannot_hide_the_sidecar(start: Start) -> None:
+    """The kernel prints it as it is: a line without a listener behind it."""
+    forged = f"\0\n0: 2 0 0 2 1 7 @truemem/exact/{API}/666"
+    assert start(forged, OURS).api == "127.0.0.1:43211"
+    assert start(forged).stderr == REFUSED
+
+
+def test_thousands_of_sockets_are_no_hindrance(start: Start) -> None:
+    many = [f"\0{'n' * (number % 100)}{number}" for number in range(900)]
+    assert start(*many[:450], OURS, *many[450:]).api == "127.0.0.1:43211"
+
+
+# --- the runtime is started as it would have been ---------------------------------------------------------------------
+
+
+def test_long_argument_lists_and_environments_pass_through(start: Start) -> None:
+    arguments = ["a" * 100_000, *map(str, range(20_000))]
+    variables = {f"V{number}": "v" * number for number in range(1000)}
+    for names in ((OURS,), ()):
+        outcome = start(*names, arguments=arguments, **variables)
+        assert outcome.arguments == arguments
+        assert outcome.variables.items() >= variables.items()
+
+
+def test_bytes_that_are_no_text_pass_through(start: Start) -> None:
+    outcome = start(OURS, arguments=["\xff\xfe", "\xe4 \n"], BYTES="\xff=\xfe\n", EMPTY="")
+    assert outcome.arguments == ["\xff\xfe", "\xe4 \n"]
+    assert (outcome.variables["BYTES"], outcome.variables["EMPTY"]) == ("\xff=\xfe\n", "")
+
+
+def test_no_locale_is_no_locale_for_the_runtime(exact: Path) -> None:
+    outcome = in_own_network([exact, *RUNTIME], {}, {"AWS_LAMBDA_RUNTIME_API": API, "PATH": PLAIN["PATH"]})
+    assert outcome.variables == {"AWS_LAMBDA_RUNTIME_API": API, "PATH": PLAIN["PATH"]}
+
+
+def test_a_variable_that_is_there_twice_is_replaced_twice(native: Layer) -> None:
+    """A C library reads the first, a shell the last. (The script has a dict, without duplicates.)"""
+    code = (
+        "import ctypes, sys; libc = ctypes.CDLL(None); "
+        "entries = [b'AWS_LAMBDA_RUNTIME_API=a:1', b'A=b', "
+        "b'AWS_LAMBDA_RUNTIME_API=b:2', b'AWS_LAMBDA_RUNTIME_APIS=c', b'TRUEMEM_EXEC_PROGRAM=x']; "
+        "text = lambda all: (ctypes.c_char_p * (len(all) + 1))(*all); "
+        "libc.execve(sys.argv[1].encode(), text([b'exact', b'/usr/bin/env']), text(entries))"
+    )
+    outcome = in_own_network([sys.executable, "-c", code, native.wrapper], {OURS: "datagram"})
+    assert outcome.stdout.splitlines() == [
+        *("AWS_LAMBDA_RUNTIME_API=127.0.0.1:43211", "A=b", "AWS_LAMBDA_RUNTIME_API=127.0.0.1:43211"),
+        "AWS_LAMBDA_RUNTIME_APIS=c",
+    ]
+    assert [text for _, text in outcome.told] == ["a:1"]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_descriptors_stay_as_they_are(exact: Path, closed: str) -> None:
+    line = shlex.join(map(str, RUNTIME))
+    for names in ({OURS: "datagram"}, {OURS: "full"}, {}):
+        there, without = (
+            in_own_network(["sh", "-c", f"exec {start} {line} {closed}"], names) for start in (exact, "env")
+        )
+        assert there.shown is not None
+        assert without.shown is not None
+        assert there.shown["descriptors"] == without.shown["descriptors"]
+        assert ("exact mode is off" in there.stderr) == (names != {OURS: "datagram"} and "2>&-" not in closed)
+
+
+def test_signals_are_handled_as_before(exact: Path) -> None:
+    ignored = ["grep", "SigIgn", "/proc/self/status"]
+    for names in ({OURS: "datagram"}, {}):
+        assert in_own_network([exact, *ignored], names).stdout == in_own_network(ignored, names).stdout != ""
+
+
+def test_a_log_that_is_not_read_any_more_does_not_end_it(exact: Path) -> None:
+    """A write to it is SIGPIPE, which ends a process that does not ignore it."""
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGPIPE, signal.SIG_DFL); "
+        "end, pipe = os.pipe(); os.close(end); os.dup2(pipe, 2); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    outcome = in_own_network([sys.executable, "-c", code, exact, *RUNTIME], {})
+    assert (outcome.code, outcome.api) == (0, API)
+
+
+# --- what is to be started --------------------------------------------------------------------------------------------
+
+
+def test_a_bare_name_is_searched_for(exact: Path, tmp_path: Path) -> None:
+    """As a shell does with `exec "$@"`."""
+    (tmp_path / "bootstrap").write_text(f'#!/bin/sh\nexec {shlex.join(map(str, RUNTIME))} "$0" "$@"\n')
+    (tmp_path / "bootstrap").chmod(0o755)
+    environment = {**PLAIN, "PATH": f"/nowhere:{tmp_path}:{PLAIN['PATH']}", "AWS_LAMBDA_RUNTIME_API": API}
+    outcome = in_own_network([exact, "bootstrap", "handler"], {OURS: "datagram"}, environment)
+    assert outcome.arguments == [str(tmp_path / "bootstrap"), "handler"]
+    assert outcome.api == "127.0.0.1:43211"
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "why"),
+    [
+        ("no-such-program", 127, "No such file or directory"),
+        ("./nowhere/bootstrap", 127, "No such file or directory"),
+        ("-x", 127, "No such file or directory"),
+        ("/", 126, "Permission denied"),
+        ("/etc/passwd", 126, "Permission denied"),
+        ("/etc/passwd/bootstrap", 126, "Not a directory"),
+    ],
+)
+def test_what_cannot_be_started_is_told_as_a_shell_tells_it(exact: Path, program: str, code: int, why: str) -> None:
+    outcome = in_own_network([exact, program, "handler"], {})
+    assert outcome.code == code
+    assert outcome.stderr == f"{NOT_FOUND}truemem ERROR {program}: {why}\n"
+
+
+def test_a_program_of_another_machine_is_told(exact: Path, tmp_path: Path) -> None:
+    (tmp_path / "bootstrap").write_bytes(b"\x7fELF\0")
+    (tmp_path / "bootstrap").chmod(0o755)
+    outcome = in_own_network([exact, tmp_path / "bootstrap"], {})
+    assert (outcome.code, outcome.stderr.splitlines()[-1].partition(": ")[2]) == (126, "Exec format error")
+
+
+def test_started_with_nothing_it_says_how(exact: Path) -> None:
+    outcome = in_own_network([exact], {OURS: "datagram"})
+    assert (outcome.code, outcome.stderr, outcome.told) == (2, "truemem ERROR usage: exact PROGRAM [ARGUMENT...]\n", [])
+
+
+# --- another vendor's wrapper -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def vendor(tmp_path: Path) -> Callable[[str], str]:
+    """A wrapper as vendors' layers have them, of these lines."""
+
+    def write(lines: str) -> str:
+        path = tmp_path / "vendor_wrapper"
+        path.write_text(f"#!/bin/bash\n{lines}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+VENDORS = {
+    "as it is": ('exec "$@"', []),
+    "appends": ('exec "$@" --appended', ["--appended"]),
+    "sets variables": ('export VENDOR=1\nexec "$@"', []),
+    "is not the last process": ('"$@"', []),
+}
+
+
+@pytest.mark.parametrize("kind", VENDORS)
+def test_a_vendors_wrapper_runs_first_and_ours_behind_it(start: Start, vendor: Callable[[str], str], kind: str) -> None:
+    lines, added = VENDORS[kind]
+    wrapper = vendor(f"echo vendor\n{lines}")
+    outcome = start(OURS, arguments=["bootstrap.py"], TRUEMEM_EXEC_WRAPPER=wrapper)
+    assert (outcome.stdout, outcome.stderr) == ("vendor\n", "")
+    assert (outcome.api, outcome.arguments) == ("127.0.0.1:43211", ["bootstrap.py", *added])
+    assert outcome.shown is not None
+    assert outcome.told == [(outcome.shown["pid"], API)]
+    assert not [name for name in outcome.variables if name.startswith("TRUEMEM_")]
+
+
+def test_the_address_that_a_vendors_wrapper_sets_is_what_the_sidecar_is_told(
+    start: Start, vendor: Callable[[str], str]
+) -> None:
+    wrapper = vendor('export AWS_LAMBDA_RUNTIME_API=127.0.0.1:9009\nexec "$@"')
+    outcome = start(OURS, TRUEMEM_EXEC_WRAPPER=wrapper)
+    assert (outcome.api, [text for _, text in outcome.told]) == ("127.0.0.1:43211", ["127.0.0.1:9009"])
+
+
+@pytest.mark.parametrize("options", ["-B", "-X importtime", "-X dev -W /bin/true"])
+def test_options_that_a_vendors_wrapper_inserts_go_to_the_runtime(
+    start: Start, vendor: Callable[[str], str], options: str
+) -> None:
+    """As in AWS's example: behind the first of its arguments, which is us. Nor is an option's own value the program."""
+    wrapper = vendor(f'args=("$@")\nexec "${{args[0]}}" {options} "${{args[@]:1}}"')
+    outcome = start(OURS, arguments=["bootstrap.py"], TRUEMEM_EXEC_WRAPPER=wrapper)
+    words = len(options.split())
+    assert outcome.api == "127.0.0.1:43211"
+    assert outcome.arguments[words:] == ["bootstrap.py"]
+
+
+def test_a_launcher_that_a_vendors_wrapper_inserts_is_started(start: Start, vendor: Callable[[str], str]) -> None:
+    wrapper = vendor('exec "$1" env LAUNCHED=1 "${@:2}"')
+    outcome = start(OURS, arguments=["bootstrap.py"], TRUEMEM_EXEC_WRAPPER=wrapper)
+    assert (outcome.api, outcome.variables["LAUNCHED"]) == ("127.0.0.1:43211", "1")
+    assert outcome.arguments == ["bootstrap.py"]
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "why"), [("/opt/nowhere", "No such file or directory"), ("/", "Permission denied")]
+)
+def test_a_vendors_wrapper_that_cannot_be_started_is_left_out(start: Start, wrapper: str, why: str) -> None:
+    outcome = start(OURS, arguments=["bootstrap.py"], TRUEMEM_EXEC_WRAPPER=wrapper)
+    assert outcome.stderr == f"truemem ERROR {wrapper}: {why}; the runtime starts without it\n"
+    assert (outcome.api, outcome.arguments) == ("127.0.0.1:43211", ["bootstrap.py"])
+
+
+def test_named_as_its_own_next_it_does_not_run_in_circles(start: Start, exact: Path) -> None:
+    outcome = start(OURS, TRUEMEM_EXEC_WRAPPER=str(exact))
+    assert (outcome.api, outcome.stderr, len(outcome.told)) == ("127.0.0.1:43211", "", 1)
+
+
+def test_no_next_wrapper_is_none(start: Start) -> None:
+    outcome = start(OURS, TRUEMEM_EXEC_WRAPPER="")
+    assert (outcome.api, outcome.stderr) == ("127.0.0.1:43211", "")
+
+
+def test_a_long_list_passes_through_a_vendors_wrapper(start: Start, vendor: Callable[[str], str]) -> None:
+    arguments = ["a" * 100_000, *map(str, range(20_000))]
+    outcome = start(OURS, arguments=arguments, TRUEMEM_EXEC_WRAPPER=vendor('exec "$@"'))
+    assert outcome.arguments == arguments
+
+
+def test_little_stack_is_enough(native: Layer, vendor: Callable[[str], str]) -> None:
+    """As much as the arguments take, and a little more: what a shell can still run, we can."""
+    script = 'ulimit -s 160; exec "$0" echo $(seq 9000)'
+    environment = {**PLAIN, "TRUEMEM_EXEC_WRAPPER": vendor('exec "$@"')}
+    outcome = in_own_network(["sh", "-c", script, native.wrapper], {}, environment)
+    assert outcome.stdout.split() == [str(number) for number in range(1, 9001)]
+
+
+# --- the other architecture -------------------------------------------------------------------------------------------
+
+
+def test_on_arm64_it_does_the_same(foreign: Layer) -> None:
+    try:
+        emulator = qemu_aarch64()
+    except MissingEmulator as missing:
+        pytest.skip(f"{missing}")
+    command: list[str | Path] = [emulator, foreign.wrapper, *RUNTIME, "bootstrap.py"]
+    outcome = in_own_network(command, {OURS: "datagram"})
+    assert (outcome.api, outcome.arguments) == ("127.0.0.1:43211", ["bootstrap.py"])
+    assert in_own_network(command, {}).stderr == NOT_FOUND

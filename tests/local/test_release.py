@@ -1,0 +1,87 @@
+"""Who gets an invocation first, and how long before the other side."""
+
+from __future__ import annotations
+
+import statistics
+from datetime import datetime
+from random import Random
+
+import pytest
+from truemem_workbench.local import BadInput
+from truemem_workbench.local.release_order import EXTENSION_LEAD_US, Lead, lead
+
+from .conftest import BOUND_S, Local, Start
+
+DRAWS = 20_000
+
+
+def test_aws_is_mostly_the_runtime_with_the_leads_that_were_measured() -> None:
+    chance = Random(14)
+    drawn = [lead("aws", chance) for _ in range(DRAWS)]
+    runtime = [each.us for each in drawn if each.runtime_first]
+    extension = [each.us for each in drawn if not each.runtime_first]
+    assert len(runtime) / DRAWS == pytest.approx(0.95, abs=0.01)
+    percentiles = statistics.quantiles(runtime, n=100)
+    assert [percentiles[at - 1] for at in (25, 50, 90, 99)] == pytest.approx([40, 80, 200, 550], rel=0.1)
+    assert 0 <= min(extension) <= max(extension) <= EXTENSION_LEAD_US
+
+
+def test_together_is_either_first_and_nothing_waits() -> None:
+    chance = Random(14)
+    drawn = [lead("together", chance) for _ in range(1000)]
+    assert {each.us for each in drawn} == {0}
+    assert sum(each.runtime_first for each in drawn) == pytest.approx(500, abs=60)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("runtime:0", Lead(True, 0)),
+        ("runtime:500", Lead(True, 500)),
+        ("extension:300", Lead(False, 300)),
+        ("extension:1000000", Lead(False, 1_000_000)),
+    ],
+)
+def test_a_chosen_lead_is_the_same_each_time(order: str, expected: Lead) -> None:
+    assert {lead(order, Random(seed)) for seed in range(20)} == {expected}
+
+
+@pytest.mark.parametrize("order", ["", "AWS", "runtime", "runtime:", "runtime:-1", "runtime:1.5", "extension:1000001"])
+def test_an_order_that_there_is_not(order: str) -> None:
+    with pytest.raises(BadInput, match=r"it is aws, together, runtime:US or extension:US.*Try --release aws"):
+        lead(order, Random())
+
+
+def invoked(local: Local) -> int:
+    """When INVOKE reached the extension: time_ns."""
+    return int(next(entry["at"] for entry in local.recorded() if "event" in entry))
+
+
+def test_the_runtime_gets_its_event_first(start: Start) -> None:
+    local = start(behaviour={"types": []}, release="runtime:200000")
+    answer = local.invoke({"now": True})
+    local.settle(timeout=BOUND_S)
+    assert isinstance(answer.payload, int)
+    assert answer.payload < invoked(local)
+
+
+def test_the_extension_gets_its_event_first(start: Start) -> None:
+    local = start(behaviour={"types": []}, release="extension:200000")
+    answer = local.invoke({"now": True})
+    local.settle(timeout=BOUND_S)
+    assert isinstance(answer.payload, int)
+    assert invoked(local) < answer.payload
+    # The invocation's own times begin when the runtime gets its event.
+    (record,) = local.of_type("platform.runtimeDone")
+    handed_over = next(span for span in record["spans"] if span["name"] == "responseLatency")["start"]
+    assert invoked(local) / 1e9 < datetime.fromisoformat(handed_over).timestamp()
+
+
+@pytest.mark.parametrize("order", ["aws", "together", "runtime:500", "extension:500"])
+def test_in_every_order_each_side_hears_of_every_invocation_once(start: Start, order: str) -> None:
+    local = start(behaviour={}, release=order)
+    answers = [local.invoke({"n": number}) for number in range(5)]
+    local.settle(timeout=BOUND_S)
+    assert [answer.function_error for answer in answers] == [None] * 5
+    heard = [entry["event"]["requestId"] for entry in local.recorded() if "event" in entry]
+    assert heard == [answer.request_id for answer in answers]

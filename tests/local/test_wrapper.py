@@ -1,0 +1,172 @@
+"""AWS_LAMBDA_EXEC_WRAPPER, as the bootstrap of managed runtimes honours it; and exact mode, which uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench import cli, sidecar
+from truemem_workbench.local import Function, Settings
+from truemem_workbench.local.function import WRAPPER
+
+from .conftest import APP, BOUND_S, HERE, Start
+
+AGAIN = HERE / "wrappers" / "again"
+REFUSES = HERE / "wrappers" / "refuses"
+BOOTSTRAP = HERE / "functions" / "bootstrap"
+HANDLER = f"{APP}:handler"
+
+
+# --- the variable -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"freeze": "signal", "memory_limit": "watch"},
+        {"freeze": "off", "memory_limit": "off"},
+        {"initialization": "provisioned-concurrency"},
+        {"initialization": "snap-start"},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values())) or "default",
+)
+def test_a_managed_runtime_starts_through_it_and_stays_the_same_process(start: Start, settings: dict[str, Any]) -> None:
+    local = start(environment={WRAPPER: str(AGAIN)}, behaviour={}, **settings)
+    local.settle(timeout=BOUND_S)
+    before = local.processes()
+    answers = [local.invoke({"environment": True}) for _ in range(2)]
+    for answer in answers:
+        assert isinstance(answer.payload, dict)
+        assert answer.payload["ROUNDS"] == "3"
+        assert answer.payload["_HANDLER"] == "app.handler"
+        assert local.report(answer.request_id).status == "success"
+    pid = local.invoke({"pid": True}).payload
+    assert local.processes() == before
+    assert pid == before["runtime"]
+
+
+def test_managed_instances_start_through_it(start: Start) -> None:
+    local = start(
+        f"{HERE / 'functions' / 'together.py'}:handler", environment={WRAPPER: str(AGAIN)}, managed_instances=2
+    )
+    answer = local.invoke({})
+    assert isinstance(answer.payload, dict)
+    assert answer.payload["environment"]["ROUNDS"] == "3"
+
+
+def test_after_a_reset_the_runtime_starts_through_it_again(start: Start) -> None:
+    local = start(environment={WRAPPER: str(AGAIN)})
+    assert local.report(local.invoke({"exit": 3}).request_id).error_type == "Runtime.ExitError"
+    answer = local.invoke({"environment": True})
+    assert isinstance(answer.payload, dict)
+    assert answer.payload["ROUNDS"] == "3"
+
+
+def test_a_bootstrap_does_not_know_it(start: Start) -> None:
+    local = start(BOOTSTRAP, environment={WRAPPER: str(REFUSES)})
+    assert local.invoke({"a": 1}).payload == {"echo": {"a": 1}}
+
+
+def test_an_empty_one_is_none(start: Start) -> None:
+    assert start(environment={WRAPPER: ""}).invoke({}).function_error is None
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "code", "said"),
+    [
+        ("/opt/nowhere", 127, "/opt/nowhere: does not exist"),
+        (str(APP), 126, f"{APP}: is not an executable"),
+        (str(REFUSES), 9, None),
+    ],
+)
+def test_one_that_does_not_start_the_runtime_fails_init(
+    start: Start, wrapper: str, code: int, said: str | None
+) -> None:
+    local = start(environment={WRAPPER: wrapper})
+    answer = local.invoke({})
+    assert answer.payload == {
+        "errorType": "Runtime.ExitError",
+        "errorMessage": f"RequestId: {answer.request_id} Error: Runtime exited with error: exit status {code}",
+    }
+    written = [line.text for line in local.logs if line.source == "function"]
+    assert written == ([said, said] if said else [])  # init, and init again within the invocation
+
+
+# --- exact mode -------------------------------------------------------------------------------------------------------
+
+
+def made(path: Path, mode: int = 0o755) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode)
+    return path
+
+
+def test_its_program_is_the_one_of_the_same_layer_or_checkout(tmp_path: Path) -> None:
+    layer = made(tmp_path / "layer" / "extensions" / "truemem")
+    checkout = made(tmp_path / "checkout" / "extension" / "run")
+    assert sidecar.exact(layer) is None
+    assert sidecar.exact(checkout) is None
+    in_layer = made(tmp_path / "layer" / "truemem" / "exact")
+    in_checkout = made(tmp_path / "checkout" / "extension" / "exact")
+    assert sidecar.exact(layer) == in_layer
+    assert sidecar.exact(checkout) == in_checkout
+    in_layer.chmod(0o644)
+    assert sidecar.exact(layer) is None
+
+
+def test_a_handler_has_a_variable_and_a_bootstrap_is_started_through_it(tmp_path: Path) -> None:
+    attached = made(tmp_path / "run")
+    handler, bootstrap = Function.from_spec(HANDLER), Function.from_spec(str(BOOTSTRAP))
+    assert sidecar.in_exact_mode(handler, {"A": "B"}, attached) is None
+    exact = made(tmp_path / "exact")
+    assert sidecar.in_exact_mode(handler, {"A": "B"}, attached) == (handler, {"A": "B", WRAPPER: str(exact)})
+    started = sidecar.in_exact_mode(bootstrap, {"A": "B"}, attached)
+    assert started is not None
+    assert started[0].command == (str(exact), str(BOOTSTRAP))
+    assert started[1] == {"A": "B"}
+    for chosen in ("/opt/other", ""):
+        assert sidecar.in_exact_mode(handler, {WRAPPER: chosen}, attached) is None
+
+
+def variables(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> dict[str, str]:
+    """What `truemem local run ARGUMENTS` would start its function with."""
+    started: list[Settings] = []
+
+    def run(_: Function, settings: Settings, **__: object) -> int:
+        started.append(settings)
+        return 0
+
+    monkeypatch.setattr("truemem_workbench.cli.console.run", run)
+    cli.run.main(list(arguments), standalone_mode=False)
+    return dict(started[0].environment)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([HANDLER], {WRAPPER: str(AGAIN)}),
+        ([HANDLER, "--no-exact"], {}),
+        ([HANDLER, "--no-sidecar"], {}),
+        ([HANDLER, "--env", f"{WRAPPER}=/opt/other"], {WRAPPER: "/opt/other"}),
+        ([str(BOOTSTRAP)], {}),
+    ],
+)
+def test_the_command_runs_handlers_in_exact_mode(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: dict[str, str]
+) -> None:
+    monkeypatch.setattr("truemem_workbench.sidecar.exact", lambda _: AGAIN)
+    assert variables(monkeypatch, arguments) == expected
+
+
+def test_where_its_program_is_missing_the_command_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.sidecar.exact", lambda _: None)
+    assert variables(monkeypatch, [HANDLER]) == {}
+
+
+def test_a_layers_folder_has_its_own_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made(tmp_path / "extensions" / "truemem")
+    exact = made(tmp_path / "truemem" / "exact")
+    assert variables(monkeypatch, [HANDLER, "--extensions", str(tmp_path / "extensions")]) == {WRAPPER: str(exact)}

@@ -1,0 +1,56 @@
+"""A process of its own with a proxy and no descriptors left: python -m tests.proxy.starved ADDRESS [frees]
+
+It prints its port when all descriptors are taken, and serves until its input ends. With `frees` it gives some back,
+once a connection could not be accepted: as a part of the sidecar would that knows nothing of the proxy.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import threading
+import time
+
+from truemem.exact import ExactMode
+from truemem.proxy_door import Door
+from truemem.runtime_proxy import RuntimeProxy
+
+from tests.proxy.running import FOREVER_S, fill_descriptors
+
+LIMIT = 64
+
+
+def main(address: str, frees: bool) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
+    door = Door(address)
+    proxy = RuntimeProxy(door, address, ExactMode())
+    taken = fill_descriptors()
+    if frees:
+        threading.Thread(target=free, args=(proxy, taken), daemon=True).start()
+    print(door.port, flush=True)
+    while True:
+        proxy.serve_until(0, FOREVER_S)
+        if readable(0):
+            return
+
+
+def readable(descriptor: int) -> bool:
+    """Its input has ended, as nothing is ever written to it."""
+    os.set_blocking(descriptor, False)
+    try:
+        return os.read(descriptor, 1) == b""
+    except BlockingIOError:
+        return False
+
+
+def free(proxy: RuntimeProxy, taken: list[int]) -> None:
+    while not proxy.problem:
+        time.sleep(0.001)
+    time.sleep(0.1)  # so that the proxy waits again
+    for descriptor in taken:
+        os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], "frees" in sys.argv[2:])

@@ -1,0 +1,505 @@
+"""Whatever happens to the sidecar, the runtime's bytes pass."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem.exact import ExactMode, Talk
+from truemem.runtime_proxy import SPARE
+
+from tests.proxy.running import (
+    ACCEPTED,
+    NEXT,
+    PATIENCE_S,
+    Proxy,
+    Turns,
+    accept,
+    address_of,
+    answer,
+    connect,
+    descriptors,
+    event,
+    letter_to,
+    listen,
+    port_of,
+    read,
+    wait_for,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def api() -> Iterator[socket.socket]:
+    with listen() as listening:
+        yield listening
+
+
+def invoke(runtime: socket.socket, server: socket.socket, name: str = "a") -> None:
+    """One invocation, byte for byte as it has to be."""
+    response = answer(name, b"x" * 1000)
+    for sender, receiver, data in [
+        (runtime, server, NEXT),
+        (server, runtime, event(name, b"y" * 1000)),
+        (runtime, server, response),
+        (server, runtime, ACCEPTED),
+    ]:
+        sender.sendall(data)
+        assert read(receiver, len(data)) == data
+
+
+def talk_over(port: int, api: socket.socket, invocations: int = 3) -> None:
+    """A connection on which the function is invoked, and its end."""
+    with connect(port) as runtime, accept(api) as server:
+        for _ in range(invocations):
+            invoke(runtime, server)
+        runtime.shutdown(socket.SHUT_WR)
+        assert server.recv(1) == b""
+        server.close()
+        assert runtime.recv(1) == b""
+
+
+# Bugs of ours
+
+
+def raises(*_: Any) -> Any:
+    raise RuntimeError("a bug")
+
+
+def test_a_measurement_that_raises_is_counted_and_the_bytes_pass(api: socket.socket) -> None:
+    with Proxy(address_of(api), cut=raises) as proxy:
+        talk_over(proxy.port, api)
+        assert proxy.exact.failures == 1 + 3 + 2  # the first request, each event, each further request
+
+
+@pytest.mark.parametrize("rubbish", [None, b"rubbish", object(), [[]], float("nan"), bytearray(1 << 20)], ids=type)
+def test_a_measurement_may_be_anything(api: socket.socket, rubbish: object) -> None:
+    with Proxy(address_of(api), cut=lambda: rubbish) as proxy:
+        talk_over(proxy.port, api)
+        assert proxy.exact.failures == 0
+
+
+def test_a_measurement_that_takes_its_time_holds_the_event_back_and_loses_nothing(api: socket.socket) -> None:
+    measuring, measured = threading.Event(), threading.Event()
+
+    def cut() -> None:
+        measuring.set()
+        assert measured.wait(PATIENCE_S)
+
+    with Proxy(address_of(api), cut=cut) as proxy, connect(proxy.port) as runtime, accept(api) as server:
+        runtime.send(NEXT)
+        assert measuring.wait(PATIENCE_S)
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.recv(1)
+        server.settimeout(PATIENCE_S)
+        measured.set()
+        assert read(server, len(NEXT)) == NEXT
+
+
+@pytest.mark.parametrize("method", ["sent", "received"])
+def test_a_bug_in_reading_along_is_counted_and_the_bytes_pass(
+    api: socket.socket, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Talk, method, raises)
+    with Proxy(address_of(api), cut=lambda: None) as proxy:
+        talk_over(proxy.port, api)
+        assert proxy.exact.failures > 0
+        proxy.wait_until_idle()
+
+
+@pytest.mark.parametrize("method", ["asks", "begins", "answers", "left", "forget"])
+def test_a_bug_in_what_the_bytes_mean_does_not_stop_them(
+    api: socket.socket, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ExactMode, method, raises)
+    with Proxy(address_of(api), cut=lambda: None) as proxy:
+        talk_over(proxy.port, api)
+        wait_for(lambda: not proxy.pairs)
+
+
+@pytest.mark.parametrize("method", ["closed", "lose"])
+def test_a_bug_in_ending_a_connection_spoils_no_other_one(
+    api: socket.socket, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proxy clears up after a connection that is lost, and there the same may fail again."""
+    with Proxy(address_of(api), cut=lambda: None) as proxy:
+        with connect(proxy.port) as kept, accept(api) as server:
+            invoke(kept, server)
+            monkeypatch.setattr(Talk, "sent", raises)
+            monkeypatch.setattr(Talk, method, raises)
+            with connect(proxy.port) as runtime:
+                runtime.sendall(NEXT)
+                with accept(api) as other:
+                    read(other, len(NEXT))
+            wait_for(lambda: proxy.pairs == 1 or proxy.raised)
+            monkeypatch.undo()
+            invoke(kept, server)
+        talk_over(proxy.port, api)
+        wait_for(lambda: not proxy.pairs)
+
+
+def test_what_is_no_descriptor_of_ours_is_left_alone(api: socket.socket) -> None:
+    with Turns(address_of(api)) as turns:
+        for descriptor in (-1, 0, api.fileno(), 1 << 30):
+            assert not turns.proxy.serve(descriptor)
+
+
+def test_a_descriptor_that_is_ready_no_more_does_no_harm(api: socket.socket) -> None:
+    """Where the kernel cannot wait, all are tried."""
+    with Turns(address_of(api)) as turns, connect(turns.port) as runtime:
+        turns.turn_until(lambda: turns.proxy._ends)
+        with accept(api) as server:
+            for _ in range(3):
+                for descriptor in [*turns.proxy.interests(), *turns.proxy._ends]:
+                    assert turns.proxy.serve(descriptor)
+            runtime.send(NEXT)
+            for _ in range(3):
+                for descriptor in [*turns.proxy.interests(), *turns.proxy._ends]:
+                    assert turns.proxy.serve(descriptor)
+            assert read(server, len(NEXT)) == NEXT
+
+
+def test_a_kernel_that_cannot_wait_stops_no_byte(api: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoMemory:
+        def register(self, *_: int) -> None: ...
+
+        def poll(self, *_: float) -> list[tuple[int, int]]:
+            raise OSError(12, "no memory")
+
+    monkeypatch.setattr("truemem.runtime_proxy.select.poll", NoMemory)
+    with Proxy(address_of(api)) as proxy:
+        talk_over(proxy.port, api)
+        proxy.wait_until_idle()
+
+
+# No descriptors
+
+
+@contextlib.contextmanager
+def starved(api: socket.socket, *arguments: str) -> Iterator[int]:
+    """The port of a proxy whose process has no descriptor left."""
+    command = [sys.executable, "-m", "tests.proxy.starved", address_of(api), *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.stdin.close()
+            assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("at_once", [1, SPARE // 2])
+def test_without_descriptors_the_runtime_is_served_from_the_spare_ones(api: socket.socket, at_once: int) -> None:
+    with starved(api) as port, contextlib.ExitStack() as opened:
+        connections = []
+        for _ in range(at_once):
+            runtime = opened.enter_context(connect(port))
+            connections.append((runtime, opened.enter_context(accept(api))))
+        for _ in range(20):
+            for runtime, server in connections:
+                invoke(runtime, server)
+
+
+def test_without_descriptors_a_connection_a_call_goes_on_for_ever(api: socket.socket) -> None:
+    with starved(api) as port:
+        for _ in range(200):
+            talk_over(port, api, invocations=1)
+
+
+def test_a_connection_beyond_the_spare_ones_is_served_when_another_one_ends(api: socket.socket) -> None:
+    """Both ends of one at a time are all that is left."""
+    with starved(api) as port, contextlib.ExitStack() as opened:
+        connections = []
+        for _ in range(SPARE // 2):
+            runtime = opened.enter_context(connect(port))
+            connections.append((runtime, opened.enter_context(accept(api))))
+        with connect(port) as waiting:
+            waiting.sendall(NEXT)
+            for runtime, server in connections:
+                invoke(runtime, server)
+            runtime, server = connections.pop(0)
+            runtime.close()
+            server.close()
+            with accept(api) as late:
+                assert read(late, len(NEXT)) == NEXT
+
+
+def test_a_connection_that_could_not_be_accepted_is_served_as_soon_as_it_can_be(api: socket.socket) -> None:
+    """Though nothing else happens that would end the proxy's waiting."""
+    with starved(api, "frees") as port, contextlib.ExitStack() as opened:
+        for _ in range(SPARE // 2):
+            opened.enter_context(connect(port))
+            opened.enter_context(accept(api))
+        with connect(port) as waiting:
+            waiting.sendall(NEXT)
+            with accept(api) as late:
+                assert read(late, len(NEXT)) == NEXT
+
+
+def test_an_api_that_cannot_be_reached_does_not_use_up_the_spare_ones(api: socket.socket) -> None:
+    """Not even one that the kernel refuses to connect to at once."""
+    with Turns(address_of(api)) as turns:
+        with letter_to(address_of(api), turns.port) as letters:
+            letters.send(b"255.255.255.255:9")
+        turns.turn()
+        for _ in range(3):
+            with connect(turns.port) as runtime:
+                turns.turn_until(lambda: ended(runtime))
+        assert len(turns.proxy._spare) == SPARE
+
+
+def ended(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+# An API that is not there
+
+
+def test_where_the_api_refuses_the_runtime_sees_an_error(api: socket.socket) -> None:
+    address = address_of(api)
+    api.close()
+    with Proxy(address) as proxy:
+        for _ in range(20):
+            with pytest.raises(ConnectionResetError), connect(proxy.port) as runtime:
+                with contextlib.suppress(BrokenPipeError):
+                    runtime.sendall(NEXT)
+                assert runtime.recv(1)
+        proxy.wait_until_idle()
+        assert proxy.proxy.problem == ""  # it is the API's, and the runtime sees it
+
+
+def test_an_api_that_comes_back_is_found(api: socket.socket) -> None:
+    address, port = address_of(api), port_of(api)
+    api.close()
+    with Proxy(address) as proxy:
+        with contextlib.suppress(ConnectionError), connect(proxy.port) as runtime:
+            assert runtime.recv(1) == b""
+        with socket.create_server(("127.0.0.1", port)) as back:
+            back.settimeout(PATIENCE_S)
+            talk_over(proxy.port, back)
+
+
+# Letters
+
+GARBAGE = {
+    "empty": b"",
+    "a zero": b"\0",
+    "words": b"nonsense",
+    "no text": b"\xff\xfe\x80:1",
+    "no port": b"127.0.0.1:",
+    "a port in words": b"127.0.0.1:http",
+    "a port that cannot be": b"127.0.0.1:99999",
+    "a negative port": b"127.0.0.1:-1",
+    "port 0": b"127.0.0.1:0",
+    "no host": b":9001",
+    "colons": b":::::",
+    "a host that cannot be": b"..:9001",
+    "too long for a host": b"a" * 250 + b":9001",
+    "huge": b"x" * 100_000,
+    "huge, and an address as far as it is read": b"127.0.0.1:1" + b" " * 100_000,
+    "huge, and of digits": b"127.0.0.1:" + b"0" * 100_000 + b"9",
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_a_letter_that_is_no_address_changes_nothing(api: socket.socket, name: str) -> None:
+    with Proxy(address_of(api)) as proxy:
+        for _ in range(3):
+            proxy.write(GARBAGE[name])
+        talk_over(proxy.port, api)
+
+
+def test_a_letter_says_where_connections_go_from_then_on(api: socket.socket) -> None:
+    """Another vendor's proxy. Those that are open already stay."""
+    with listen() as vendor, Proxy(address_of(api)) as proxy, connect(proxy.port) as before, accept(api) as server:
+        proxy.write(address_of(vendor).encode())
+        wait_for(lambda: proxy.proxy.runtime_pid)
+        assert proxy.proxy.runtime_pid == os.getpid()
+        for _ in range(3):
+            talk_over(proxy.port, vendor)
+        invoke(before, server)
+
+
+def test_the_first_letter_alone_counts(api: socket.socket) -> None:
+    """It is sent before any code of the function runs."""
+    with listen() as other, Turns(address_of(api)) as turns:
+        with letter_to(address_of(api), turns.port) as letters:
+            for letter in (b"nonsense", address_of(api).encode(), address_of(other).encode(), b"127.0.0.1:1"):
+                letters.send(letter)
+        turns.turn_until(lambda: not turns.turn())
+        with connect(turns.port) as runtime:
+            turns.turn_until(lambda: turns.proxy._ends)
+            with accept(api) as server:
+                runtime.sendall(NEXT)
+                turns.turn_until(lambda: not turns.turn(10))
+                assert read(server, len(NEXT)) == NEXT
+
+
+def test_an_address_of_the_other_kind(api: socket.socket) -> None:
+    with contextlib.ExitStack() as opened:
+        try:
+            other = opened.enter_context(socket.create_server(("::1", 0), family=socket.AF_INET6))
+        except OSError:
+            pytest.skip("no IPv6 here")
+        other.settimeout(PATIENCE_S)
+        proxy = opened.enter_context(Proxy(address_of(api)))
+        proxy.write(f"[::1]:{port_of(other)}".encode())
+        wait_for(lambda: proxy.proxy.runtime_pid)
+        talk_over(proxy.port, other)
+
+
+def test_a_flood_of_letters_stops_no_byte(api: socket.socket) -> None:
+    with Proxy(address_of(api)) as proxy, letter_to(address_of(api), proxy.port) as letters:
+        over = threading.Event()
+
+        def flood() -> None:
+            while not over.is_set():
+                letters.send(b"nonsense")
+
+        flooding = threading.Thread(target=flood)
+        flooding.start()
+        try:
+            for _ in range(20):
+                talk_over(proxy.port, api)
+        finally:
+            over.set()
+            flooding.join(PATIENCE_S)
+
+
+def test_a_letter_with_descriptors_in_it_leaves_none_behind(api: socket.socket) -> None:
+    with Turns(address_of(api)) as turns, letter_to(address_of(api), turns.port) as letters:
+        before = descriptors()
+        for _ in range(10):
+            socket.send_fds(letters, [b"nonsense"], [0, 0, 0])
+            turns.turn_until(lambda: not turns.turn())
+        assert descriptors() == before
+
+
+# Many connections
+
+
+def test_a_thousand_connections_leak_no_descriptor(api: socket.socket) -> None:
+    with Proxy(address_of(api)) as proxy:
+        talk_over(proxy.port, api)
+        proxy.wait_until_idle()
+        before = descriptors()
+        for number in range(1000):
+            with connect(proxy.port) as runtime:
+                if number % 3:
+                    with accept(api) as server:
+                        invoke(runtime, server)
+                else:
+                    accept(api).close()
+        proxy.wait_until_idle()
+        wait_for(lambda: descriptors() == before)
+
+
+def test_a_thousand_connections_that_the_api_refuses_leak_no_descriptor(api: socket.socket) -> None:
+    address = address_of(api)
+    with Proxy(address) as proxy:
+        api.close()
+        before = descriptors()
+        for _ in range(1000):
+            with contextlib.suppress(ConnectionError), connect(proxy.port) as runtime:
+                runtime.recv(1)
+        proxy.wait_until_idle()
+        wait_for(lambda: descriptors() == before)
+
+
+def test_a_storm_of_connections_is_served_to_the_last(api: socket.socket) -> None:
+    with Proxy(address_of(api)) as proxy, contextlib.ExitStack() as opened:
+        runtimes = [opened.enter_context(connect(proxy.port)) for _ in range(200)]
+        servers = [opened.enter_context(accept(api)) for _ in runtimes]
+        for number, runtime in enumerate(runtimes):
+            runtime.sendall(b"%d\r\n" % number)
+        numbers = [int(server.recv(100)) for server in servers]
+        assert sorted(numbers) == list(range(200))
+        for number, server in zip(numbers, servers, strict=True):
+            server.sendall(b"%d\r\n" % number)
+        assert [int(runtime.recv(100)) for runtime in runtimes] == list(range(200))
+        opened.close()
+        proxy.wait_until_idle()
+
+
+def test_runtimes_that_come_and_go_in_several_threads(api: socket.socket) -> None:
+    failed: list[BaseException] = []
+
+    def come_and_go(port: int) -> None:
+        try:
+            for _ in range(30):
+                with connect(port) as runtime:
+                    runtime.sendall(NEXT)
+                    assert read(runtime, len(event("a"))) == event("a")
+        except BaseException as error:
+            failed.append(error)
+
+    with Proxy(address_of(api)) as proxy:
+        threads = [threading.Thread(target=come_and_go, args=(proxy.port,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for _ in range(30 * len(threads)):
+            with accept(api) as server:
+                assert read(server, len(NEXT)) == NEXT
+                server.sendall(event("a"))
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert failed == []
+        proxy.wait_until_idle()
+
+
+def test_a_connection_that_says_nothing_is_kept_and_holds_up_nothing(api: socket.socket) -> None:
+    with Proxy(address_of(api)) as proxy:
+        with connect(proxy.port) as silent, accept(api) as server:
+            for _ in range(10):
+                talk_over(proxy.port, api)
+            assert proxy.pairs
+            invoke(silent, server)
+        proxy.wait_until_idle()
+
+
+def test_a_connection_that_sends_half_a_request_is_kept_too(api: socket.socket) -> None:
+    with Proxy(address_of(api)) as proxy, connect(proxy.port) as slow, accept(api) as server:
+        slow.sendall(NEXT[:-1])
+        assert read(server, len(NEXT) - 1) == NEXT[:-1]
+        talk_over(proxy.port, api)
+        slow.sendall(NEXT[-1:])
+        assert server.recv(10) == NEXT[-1:]
+
+
+NOT_HTTP: dict[str, Callable[[], bytes]] = {
+    "TLS": lambda: b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(300),
+    "zeros": lambda: bytes(1 << 20),
+    "a head without end": lambda: b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 30_000,
+    "line ends alone": lambda: b"\r\n" * 100_000,
+    "a thousand requests at once": lambda: NEXT * 1000,
+    "many small chunks": lambda: b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 30_000,
+}
+
+
+@pytest.mark.parametrize("name", NOT_HTTP)
+def test_what_is_not_understood_passes_all_the_same(api: socket.socket, name: str) -> None:
+    data = NOT_HTTP[name]()
+    with Proxy(address_of(api)) as proxy, connect(proxy.port) as runtime, accept(api) as server:
+        for sender, receiver in [(runtime, server), (server, runtime)]:
+            sending = threading.Thread(target=sender.sendall, args=(data,))
+            sending.start()
+            assert read(receiver, len(data)) == data
+            sending.join(PATIENCE_S)
+        assert proxy.exact.failures == 0

@@ -1,0 +1,145 @@
+"""Exact mode in the lives that an environment may have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.environment import Environment
+from tests.scenarios.workload import Judgement
+
+HERE = Path(__file__).parent
+PROXY = HERE / "extensions" / "proxy.py"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+def test_without_a_sidecar_the_runtime_starts_as_it_is() -> None:
+    with Environment(exact=True, environment={"TRUEMEM_ENABLED": "false"}) as environment:
+        assert environment.invoke(mib=5)["touched"] == 5 * 1024
+        assert environment.records() == []
+        said = [entry.text for entry in environment.local.logs if "exact mode is off" in entry.text]
+    assert len(said) == 1
+
+
+def test_the_init_phase_ends_when_the_runtime_first_asks_for_an_event() -> None:
+    with Environment(HERE.parent / "local" / "functions" / "init_spike.py", exact=True) as environment:
+        environment.attempt()
+        (record,) = environment.records()
+    assert record.initPeakRSS > record.PeakRSS + 20
+    assert record.mode == "exact"
+
+
+def test_a_handler_that_raises_is_told_although_the_platform_calls_it_a_success() -> None:
+    with Environment(exact=True) as environment:
+        environment.attempt("no such kind")
+        environment.invoke()
+        raised, well = environment.records()
+    assert (raised.status, raised.handlerError) == ("success", True)
+    assert well.handlerError is None
+
+
+def test_sizes_of_event_and_response_are_on_the_line() -> None:
+    with Environment(exact=True) as environment:
+        invocation = environment.attempt(mib=1)
+        (record,) = environment.records()
+    assert record.requestBytes == len(b'{"do": "hold", "mib": 1}')
+    assert record.responseBytes == len(invocation.raw)
+
+
+def test_an_event_of_6_mb_belongs_to_its_own_invocation() -> None:
+    with Environment(exact=True) as environment:
+        environment.invoke(mib=1)
+        environment.local.invoke({"do": "hold", "mib": 1, "padding": "x" * 6_000_000})
+        for _ in range(2):  # the client keeps an event until it has the next one
+            environment.invoke(mib=1)
+        before, large, _, after = environment.records()
+    assert large.requestBytes > 6_000_000
+    assert large.PeakRSS > before.PeakRSS + 5
+    assert after.PeakRSS < large.PeakRSS - 5
+    assert before.raced is large.raced is after.raced is None
+
+
+def test_it_goes_on_after_a_reset() -> None:
+    with Environment(exact=True, timeout_s=1.5) as environment:
+        environment.invoke(mib=30)
+        environment.attempt(mib=5, ms=60_000)
+        environment.invoke(mib=5)
+        environment.attempt("crash", ms=20)
+        environment.invoke(mib=5)
+        records = environment.records()
+    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    assert [record.mode for record in records] == ["exact", None, "exact", None, "exact"]
+    assert [record.closedBy for record in records[1::2]] == ["shutdown", "shutdown"]
+
+
+@pytest.mark.parametrize("initialization", ["provisioned-concurrency", "snap-start"])
+def test_it_goes_on_after_a_wait_or_a_restore(initialization: str) -> None:
+    with Environment(exact=True, initialization=initialization) as environment:
+        environment.local.settle()
+        for mib in (5, 1):
+            environment.invoke(mib=mib)
+        records = environment.records()
+    assert [record.mode for record in records] == ["exact", "exact"]
+
+
+def test_telemetry_is_not_needed() -> None:
+    with Environment(exact=True, telemetry=202) as environment:
+        answers = [environment.invoke(mib=mib) for mib in (20, 1, 5)]
+        records = environment.records()
+    for record, answer in zip(records, answers, strict=True):
+        assert record.mode == "exact"
+        assert Judgement(record, answer, 512).exact
+
+
+def test_another_vendors_proxy_behind_ours(tmp_path: Path) -> None:
+    """Its wrapper sets an address of its own; ours, which comes after it, sends the sidecar there."""
+    wrapper = tmp_path / "vendor"
+    tmp_path.chmod(0o755)
+    port = free_port()
+    wrapper.write_text(f'#!/bin/sh\nexport AWS_LAMBDA_RUNTIME_API=127.0.0.1:{port}\nexec "$@"\n')
+    wrapper.chmod(0o755)
+    variables = {"PROXY_PORT": str(port), "TRUEMEM_EXEC_WRAPPER": str(wrapper)}
+    with Environment(exact=True, extensions=[PROXY], environment=variables) as environment:
+        answers = [environment.invoke(mib=mib) for mib in (20, 1, 5)]
+        records = environment.records()
+    for record, answer in zip(records, answers, strict=True):
+        assert record.mode == "exact", environment.log()
+        assert Judgement(record, answer, 512).exact
+
+
+def test_another_vendors_proxy_in_front_of_ours(tmp_path: Path) -> None:
+    """The runtime talks to the other one, which talks to Lambda: we are passed by, and say no more than we know."""
+    tmp_path.chmod(0o755)
+    port = free_port()
+    wrapper = tmp_path / "vendor"
+    wrapper.write_text(f'#!/bin/sh\nexport AWS_LAMBDA_RUNTIME_API=127.0.0.1:{port}\nexec "$@"\n')
+    wrapper.chmod(0o755)
+    variables = {"PROXY_PORT": str(port), "AWS_LAMBDA_EXEC_WRAPPER": str(wrapper)}
+    with Environment(extensions=[PROXY], environment=variables) as environment:
+        answers = [environment.invoke(mib=mib) for mib in (20, 1, 5)]
+        records = environment.records()
+    for record, answer in zip(records, answers, strict=True):
+        assert record.mode is None
+        assert Judgement(record, answer, 512).honest
+
+
+def test_a_sidecar_that_stands_still_loses_nothing_and_changes_nothing() -> None:
+    with Environment(exact=True, freeze="off") as environment:
+        environment.invoke(mib=1)
+        sidecar = environment.local.processes()[f"extension:{environment.name}"]
+        answers = []
+        for mib in (20, 1, 5, 30):
+            os.kill(sidecar, signal.SIGSTOP)
+            os.kill(sidecar, signal.SIGCONT)
+            answers.append(environment.invoke(mib=mib))
+        records = environment.records()[1:]
+    for record, answer in zip(records, answers, strict=True):
+        assert Judgement(record, answer, 512).honest
