@@ -66,7 +66,8 @@ def test_the_timestamp_is_the_invocations_not_the_printing() -> None:
         time.sleep(0.5)  # frozen; the line is printed after this
         environment.invoke()
         record = environment.records()[0]
-    assert before - 1 <= record.document["_aws"]["Timestamp"] <= after
+    # The runtime is released first: a short invocation may be answered before the sidecar hears of it.
+    assert before - 1 <= record.document["_aws"]["Timestamp"] < after + 250
 
 
 def test_who_holds_the_memory(tmp_path: Path) -> None:
