@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .recorder import Recorder
     from .window import Window
 
+MOST = 1 << 16
+"""All processes, however many: nothing waits for a cut but the next one."""
+
 DYING_NS = 500_000_000
 """Workers of an environment that dies end one after the other. After one has ended, the others are no picture of what
 the function held, for so long."""
@@ -49,7 +52,7 @@ class Cutter:
             self._recorder.find()
         before = self._look()
         start_ns = time.time_ns()
-        cut = self._recorder.cut()
+        cut = self._recorder.cut(most=MOST)
         end_ns = time.time_ns()
         after = self._look()
         window = self._recorder.close(cut, NEVER)

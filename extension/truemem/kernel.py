@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from .procfs import Gone, Procfs
+import posix
+
+from .procfs import PAGE_KIB, Gone, Procfs
 
 FAULT_KIB = 64
 """What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""
 HUGE_FAULT_KIB = 2048
 """The same where transparent huge pages are on for everything."""
+
+COUNTED_PAGES = 32
+"""Pages that each CPU may have counted for itself, and not yet told (percpu_counter_batch, lib/percpu_counter.c)."""
+
+
+def watermark_slack_kib() -> int:
+    """By so much a level that was read may be above the watermark that is read later, although nothing has reset that:
+    the kernel keeps both from counters of each CPU (332 KiB were measured with two)."""
+    return max(256, 2 * COUNTED_PAGES * PAGE_KIB * (posix.cpu_count() or 1))
 
 
 def probe(proc: Procfs) -> str:

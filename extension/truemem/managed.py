@@ -55,6 +55,9 @@ SHUTDOWN_MS = MANAGED_TIMEOUT_MS + 50
 LAST_REPORT_MS = 2 * MANAGED_TIMEOUT_MS
 """The same while a request runs whose report is to come."""
 
+AT_ONCE = 8
+"""Processes that can be read while a request waits."""
+
 PAUSE_S = 0.01
 """After a fault of our own: it may be there again at once."""
 
@@ -170,9 +173,11 @@ class Managed:
             self._table.adopt_elsewhere()
 
     def _cut_if_affordable(self) -> int:
-        """A request begins or ends: epoch ns. A segment ends here too, if the CPU time is there."""
+        """A request begins or ends: epoch ns. A segment ends here too, if the CPU time is there, and few processes are
+        to be read: the request waits for this."""
         now = time.monotonic_ns()
-        if self._listener is not None and now >= self._affordable_at:
+        affordable = now >= self._affordable_at and len(self._table.function()) <= AT_ONCE
+        if self._listener is not None and affordable:
             spent = time.process_time_ns()
             self._did(self._cut)
             self._cut_at = time.monotonic_ns()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import posix
 import time
 
-from .procfs import Gone, ProcessFiles, Procfs, Stat
+from .procfs import ZOMBIE, Gone, ProcessFiles, Procfs, Stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ AGAIN_SECONDS = 0.01
 
 NAME_MAX = 255
 """Of a file (limits.h): what is longer is none."""
+
+NO_LIMIT_NS = 1 << 62
 
 FEW = 64
 """So many new pids are looked at one by one, without listing /proc: a function starts a process, a machine is busy."""
@@ -101,7 +103,11 @@ class ProcessTable:
         """What may be runtimes that talk to another address, behind an extension's proxy, or in another environment
         on the same machine: its stat, the address, and whether it has a runtime's variables."""
         self._last_pid = -2
+        self._waiting: set[int] = set()
+        """New processes that the last scan had no time to look at."""
         self._scanned_at = 0.0
+        self._orphans = 0
+        """Page faults of orphans that had ended when they were found, and were not waited for yet."""
         self.errors = 0
         """Processes whose files could not be read although they live."""
         self._starter = 0
@@ -137,6 +143,20 @@ class ProcessTable:
             f"another AWS_LAMBDA_RUNTIME_API, {len(self._unrelated | self._young)} others, {self.errors} unreadable"
         )
 
+    @property
+    def unfinished(self) -> bool:
+        """Has the last scan left out some new processes?"""
+        return bool(self._waiting)
+
+    def adopted_faults(self) -> int | None:
+        """Page faults of all children that the processes above the function have waited for, orphans among them
+        (credentials(7), "init"); None where one of them cannot be read."""
+        try:
+            waited_for = sum(self._proc.process(pid, keep=False).stat().child_faults for pid in self._platform)
+            return waited_for + self._orphans
+        except Gone:
+            return None
+
     def forget(self, process: Process) -> bool:
         """The process has ended; False where that was known."""
         process.files.close()
@@ -145,29 +165,38 @@ class ProcessTable:
     def changed(self) -> bool:
         """Is there anything new since the last scan? One read of /proc/loadavg."""
         last = self._proc.last_pid()
-        if last < 0 or last != self._last_pid:
+        if last < 0 or last != self._last_pid or self._waiting:
             return True
         return bool(self._young) and time.monotonic() - self._scanned_at > AGAIN_SECONDS
 
-    def scan(self) -> None:
-        """Find new processes and say whose they are. Raises OSError if /proc cannot be listed."""
+    def scan(self, most_ns: int = NO_LIMIT_NS) -> None:
+        """Find new processes and say whose they are. In so much CPU time at most, and one process more: the others are
+        left for the next scan. Raises OSError if /proc cannot be listed."""
         before, self._last_pid = self._last_pid, self._proc.last_pid()
         self._scanned_at = time.monotonic()
         young, self._young = self._young, set()
         if before > 0 and 0 < self._last_pid - before <= FEW:
             # Pids are given out in order: these are all that can be new, and threads.
             made = range(before + 1, self._last_pid + 1)
-            present = {pid for pid in made if self._proc.leads(pid)} | young
+            present = {pid for pid in made if self._proc.leads(pid)} | self._waiting
         else:
             present = set(self._proc.pids())
             # A pid that is gone from one scan to the next may come back as another process's.
             self._unrelated &= present
             self._other_api = {pid: facts for pid, facts in self._other_api.items() if pid in present}
-        for pid in sorted(present - self._platform - self._unrelated - self._known.keys() - self._other_api.keys()):
+        known = self._platform | self._unrelated | self._known.keys() | self._other_api.keys()
+        until_ns = time.process_time_ns() + most_ns
+        self._waiting = present - young - known
+        self._young = young - known
+        for pid in [*sorted(self._waiting), *sorted(self._young)]:
+            self._waiting.discard(pid)
+            self._young.discard(pid)
             try:
                 self._classify(pid)
             except Gone as gone:
                 self.errors += gone.errno != 0
+            if time.process_time_ns() > until_ns:
+                return
 
     def adopt_runtime(self, pid: int) -> bool:
         """The wrapper has named its process, or that process is connected to our proxy: it is the runtime. False where
@@ -263,6 +292,10 @@ class ProcessTable:
 
     def _classify(self, pid: int) -> None:
         stat = self._proc.process(pid, keep=False).stat()
+        if stat.state == ZOMBIE and stat.threads <= 1 and stat.parent in self._platform:
+            self._orphans += stat.faults
+            self._unrelated.add(pid)
+            return
         owner = self._owner(pid, stat)
         if owner == GUESS and all(process.guessed for process in self.function()):
             self._add(pid, stat, FUNCTION).guessed = True
@@ -281,11 +314,13 @@ class ProcessTable:
         by_descent = self._known.get(stat.parent)
         if by_descent is not None and by_descent.owner != SIDECAR:
             return GUESS if by_descent.guessed else by_descent.owner
-        name = self._extension(pid)
+        # Where its main thread has ended another one still has its memory, and so its variables.
+        thread = self._proc.thread(pid) if stat.state == ZOMBIE else pid
+        name = self._extension(thread)
         if name:
             return EXTENSION + name
         try:
-            variables = b"\0" + self._proc.text(f"{pid}/environ")
+            variables = b"\0" + self._proc.text(f"{thread}/environ")
         except Gone:
             return OTHER
         address = _address(variables)

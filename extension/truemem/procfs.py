@@ -10,6 +10,7 @@ import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import NoReturn
 
 PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
@@ -18,6 +19,12 @@ FALLEN_KIB = 64
 """Less is the kernel's own bookkeeping."""
 DIGITS = 20
 """Of the largest number that the kernel prints."""
+OF_MEMORY = ("status", "statm", "clear_refs")
+"""Files that are about a process's memory, of those that we use and every thread has as well."""
+MM_LENGTH = 15
+"""Shorter than three addresses."""
+ZOMBIE = b"Z"
+"""State of a process that has ended, or whose main thread has: then it has more than one."""
 _ENOENT = 2
 
 
@@ -59,7 +66,7 @@ class Status:
 class Stat:
     """What /proc/PID/stat says beside memory."""
 
-    __slots__ = ("child_faults", "faults", "name", "parent", "rss", "start_time", "state", "threads")
+    __slots__ = ("child_faults", "faults", "mm", "name", "parent", "rss", "start_time", "state", "threads")
 
     def __init__(
         self,
@@ -71,7 +78,11 @@ class Stat:
         start_time: int,
         rss: int,
         name: str = "",
+        mm: bytes = b"",
     ) -> None:
+        self.mm = mm
+        """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
+        does not say (no permission, or no memory any more). A child of fork() has its parent's."""
         self.name = name
         """Of the program, up to 15 characters: a process may give itself another."""
         self.state = state
@@ -124,6 +135,7 @@ def parse_stat(text: bytes) -> Stat:
     Raises Gone if the text is cut off.
     """
     fields = text[text.rfind(b")") + 1 :].split()
+    mm = b" ".join(fields[23:26])  # startcode, endcode, startstack: small numbers where they are not told
     try:
         return Stat(
             state=fields[0],
@@ -133,6 +145,7 @@ def parse_stat(text: bytes) -> Stat:
             threads=int(fields[17]),
             start_time=int(fields[19]),
             rss=int(fields[21]) * PAGE_KIB,
+            mm=mm if len(mm) > MM_LENGTH else b"",
             name=text[text.find(b"(") + 1 : text.rfind(b")")].decode("utf-8", "replace"),
         )
     except (IndexError, ValueError):
@@ -174,18 +187,55 @@ def parse_meminfo(text: bytes) -> tuple[int, int]:
 
 
 class ProcessFiles:
-    """One process's files in /proc, on descriptors that are opened once and kept: 1 to 10 µs a read."""
+    """One process's files in /proc, on descriptors that are opened once and kept: 1 to 10 µs a read.
 
-    __slots__ = ("_descriptors", "_folder", "_keep")
+    A process whose main thread has ended has no memory at its own files (proc_pid_task(5)), but still at those of its
+    other threads: what concerns memory is read there then."""
+
+    __slots__ = ("_descriptors", "_folder", "_keep", "_thread")
 
     def __init__(self, folder: str, keep: bool = True) -> None:
         """`keep=False` opens at each read: for when descriptors are short (1,024 in an environment)."""
         self._folder = folder
         self._keep = keep
+        self._thread = ""
+        """Folder of the thread that stands for the main one, below the process's; "" while that lives."""
         self._descriptors: dict[str, int] = {}
 
     def read(self, name: str) -> bytes:
         """The file's text as of now. Raises Gone."""
+        if name not in OF_MEMORY:
+            return self._read(name)
+        try:
+            text = self._read(name)
+            if not text.startswith(b"0 0 ") if name == "statm" else b"\nVmRSS:" in text:
+                return text
+        except Gone:
+            if not self._thread:
+                raise
+            text = b""
+        return self._read(name) if self._follow() else text or self._read(name)
+
+    def _follow(self) -> bool:
+        """Find another thread that has the process's memory; False if there is none: it is a zombie."""
+        self._forget(OF_MEMORY)
+        self._thread = ""
+        try:
+            threads = posix.listdir(self._folder + "task")
+        except OSError:
+            return False
+        for thread in threads:
+            self._thread = f"task/{thread}/"
+            try:
+                if b"\nVmRSS:" in self._read("status"):
+                    return True
+            except Gone:
+                pass
+            self._forget(OF_MEMORY)
+        self._thread = ""
+        return False
+
+    def _read(self, name: str) -> bytes:
         try:
             descriptor = self._open(name, posix.O_RDONLY | posix.O_CLOEXEC)
             try:
@@ -206,7 +256,15 @@ class ProcessFiles:
 
     def stat(self) -> Stat:
         """State and faults as of now. Raises Gone."""
-        return parse_stat(self.read("stat"))
+        return self.parsed_stat(self.read("stat"))
+
+    def parsed_stat(self, text: bytes) -> Stat:
+        """A `stat` of this process that was read. Where the main thread has ended it has no level: read now. Raises
+        Gone."""
+        stat = parse_stat(text)
+        if stat.state == ZOMBIE and stat.threads > 1:
+            stat.rss = self.rss()
+        return stat
 
     def rss(self) -> int:
         """Resident set in KiB: the cheapest reading there is. Raises Gone."""
@@ -223,17 +281,20 @@ class ProcessFiles:
 
     def close(self) -> None:
         """Give the descriptors back."""
-        descriptors, self._descriptors = self._descriptors, {}
-        for descriptor in descriptors.values():
+        self._forget(tuple(self._descriptors))
+
+    def _forget(self, names: Iterable[str]) -> None:
+        for name in names:
             try:
-                posix.close(descriptor)
-            except OSError:  # it is closed, whatever it says (close(2))
+                posix.close(self._descriptors.pop(name))
+            except (KeyError, OSError):  # it is closed, whatever it says (close(2))
                 continue
 
     def _open(self, name: str, flags: int) -> int:
         descriptor = self._descriptors.get(name)
         if descriptor is None:
-            descriptor = posix.open(self._folder + name, flags)
+            thread = self._thread if name in OF_MEMORY else ""
+            descriptor = posix.open(self._folder + thread + name, flags)
             if self._keep:
                 self._descriptors[name] = descriptor
         return descriptor
@@ -315,6 +376,13 @@ class Procfs:
         except OSError as error:
             _gone("fd", error)
         return found
+
+    def thread(self, pid: int) -> int:
+        """The last thread of the process; the process itself where that cannot be told."""
+        try:
+            return max(int(name) for name in posix.listdir(f"{self.root}/{pid}/task"))
+        except (OSError, ValueError):
+            return pid
 
     def leads(self, pid: int) -> bool:
         """Is it a process, and not a thread or nothing? (A thread's folder is there, but not in the list.)"""

@@ -59,7 +59,7 @@ class Look:
 class Boundary:
     """What was read before and around the runtime's next event."""
 
-    __slots__ = ("fault_kib", "gaps", "levels", "looks", "not_before_ns", "strangers", "unread")
+    __slots__ = ("fault_kib", "gaps", "levels", "looks", "lost_ns", "not_before_ns", "strangers", "unread")
 
     def __init__(self, not_before_ns: int = 0) -> None:
         """`not_before_ns`: NEVER where the event came after the last look for certain."""
@@ -77,11 +77,18 @@ class Boundary:
         """KiB of processes that were found after the cut: they may have been there before it."""
         self.fault_kib = 0
         """What one page fault can make resident."""
+        self.lost_ns = 0
+        """Epoch ns: a watermark may have been lost up to then; 0 if none was."""
 
     @property
     def exact(self) -> bool:
         """The event came after the last look: there is nothing to prove."""
         return self.not_before_ns == NEVER
+
+    @property
+    def lost(self) -> bool:
+        """May a watermark have been lost after the event?"""
+        return self.lost_ns > self.not_before_ns
 
     def prove(self, not_before_ns: int | None) -> None:
         """The platform says that the event did not come before this time (epoch ns)."""

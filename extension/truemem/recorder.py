@@ -8,14 +8,28 @@ from __future__ import annotations
 
 import time
 
-from .kernel import fault_kib, probe
-from .procfs import ESRCH, PAGE_KIB, Gone, Procfs, Stat, Status, has_fallen, parse_stat, parse_status
+from .family import UNKNOWN, Family
+from .kernel import fault_kib, probe, watermark_slack_kib
+from .processes import NO_LIMIT_NS
+from .procfs import ESRCH, ZOMBIE, Gone, Procfs, Stat, Status, has_fallen, parse_status
 from .race import NEVER, Boundary, Look, keep
 from .sampler import child_interval_ns
+from .track import Track
 from .window import Window
 
 STILL_KIB = 64
 """Two levels that differ by less are one."""
+
+AT_ONCE = 6
+"""Processes that are read while the answer waits: 0.3 ms. The others are read later."""
+SETTLE_NS = 20_000_000
+"""CPU time of looking for new processes when a window is closed: what is not found leaves no upper bound."""
+FEW = 8
+"""Processes that are asked whether they ignore SIGCHLD: the runtime, and its first children."""
+SIGCHLD = 17
+"""On x86 and ARM (signal(7))."""
+TICK_NS = 1_000_000
+"""One tick may take so long, and one process more: the runtime's bytes may wait for it."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,41 +39,10 @@ if TYPE_CHECKING:
     from .procfs import ProcessFiles
 
 
-class _Track:
-    """What is kept of one process from reading to reading, within a window. Sizes in KiB."""
-
-    __slots__ = ("child_faults", "due_ns", "found_ns", "look", "looks", "rss")
-
-    def __init__(self, opening: Stat | None, found_ns: int = 0) -> None:
-        """`opening` is what was read when the window opened; None for a process that was found later, at `found_ns`."""
-        self.found_ns = found_ns
-        """Epoch ns; 0 where it was there when the window opened."""
-        self.due_ns = found_ns
-        """When to look at it next, if it is a child: epoch ns."""
-        self.child_faults = opening.child_faults if opening is not None else 0
-        """Faults of its ended children, when the window opened."""
-        self.look = opening
-        """What was read last: at the process's end the part of its faults whose effect is known."""
-        self.looks: list[Look] = []
-        """What the looks have seen, each resetting the watermark."""
-        self.rss = opening.rss if opening is not None else 0
-        """RSS as last read."""
-
-    @property
-    def watermark(self) -> int:
-        """Highest VmHWM that looks have read."""
-        return max((look.hwm for look in self.looks), default=0)
-
-    @property
-    def highest(self) -> int:
-        """The same, and what they may have missed between a reading and its reset."""
-        return max((look.highest for look in self.looks), default=0)
-
-
 class Reading:
     """One process at a cut: the texts of its files, in the order in which they were read."""
 
-    __slots__ = ("after", "before", "process", "reset", "status")
+    __slots__ = ("after", "again", "before", "end_ns", "process", "reset", "status")
 
     def __init__(self, process: Process, before: bytes, status: bytes, after: bytes, reset: bool) -> None:
         self.process = process
@@ -70,18 +53,28 @@ class Reading:
         """`stat`, after the reset."""
         self.reset = reset
         """Was there one? It is not needed where the level is at its watermark, and would open a gap between the two."""
+        self.again: int | None = None
+        """RSS once more, after all others were read: at one moment between the two all levels were there together."""
+        self.end_ns = 0
+        """Epoch ns, after the reset."""
 
 
 class Cut:
-    """What was read when all watermarks were reset."""
+    """What was read when the watermarks were reset."""
 
-    __slots__ = ("done_ns", "ended", "readings")
+    __slots__ = ("done_ns", "ended", "last_pid", "left", "readings", "split")
 
-    def __init__(self) -> None:
+    def __init__(self, processes: list[Process], last_pid: int) -> None:
         self.readings: list[Reading] = []
         self.ended: list[Process] = []
+        self.left = processes
+        """Not read yet."""
         self.done_ns = 0
-        """Epoch ns after the last reset."""
+        """Epoch ns after the last reset that the answer waited for."""
+        self.last_pid = last_pid
+        """The pid given out last, before the readings; below 0 where that is not known."""
+        self.split = False
+        """Some were read later than that, or not at all."""
 
 
 class Recorder:
@@ -96,27 +89,62 @@ class Recorder:
     ) -> None:
         """`limit_kib` is the environment's memory limit, 0 if unknown. `clock` gives epoch ns."""
         self._table = table
+        self._proc = proc
         self._limit_kib = limit_kib
         self._clock = clock
         self._fault_kib = fault_kib()
-        self._tracks: dict[int, _Track] = {}
-        self._ended_faults = 0
+        self._slack_kib = watermark_slack_kib()
+        self._tracks: dict[int, Track] = {}
+        self._family = Family()
+        self._closed_family = self._family
+        """That of the window that was closed last, until it is settled."""
+        self._threads = 0
+        """Of the function's processes beside their main ones, when the window opened."""
+        self._adopted: int | None = None
+        """Faults of all orphans that processes above the function had waited for, as last read."""
+        self._first = True
+        """The init phase: a runtime is started by exec(), and its memory counts from there."""
         self._boundary = Boundary()
         """Where the open window will end: its looks so far."""
         self.refused = probe(proc)
         """Why the watermark cannot be reset here, or "" while it can."""
         self.window = Window(baseline=0, before=0, resets=True)  # the init phase: since exec, as after a reset
+        self.window.first_pid = proc.last_pid()
         self.last_sample = 0
         self.holder: tuple[str, int, int] | None = None
         """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.lost = 0
         """Readings that failed although the process lives."""
+        self._turn = 0
+        """Where there are too many processes for one tick, the next one goes on from here."""
 
-    def cut(self, at_rest: bool = False) -> Cut:
+    def cut(self, at_rest: bool = False, most: int = AT_ONCE) -> Cut:
         """Read and reset, now: the runtime waits for this, or may run already. `at_rest`: it waits, so that there is
-        nothing to compare with where nothing is reset."""
-        cut = Cut()
-        for process in self._table.function():
+        nothing to compare with where nothing is reset. `most` processes, the others by `rest`."""
+        cut = Cut(self._table.function(), self._proc.last_pid())
+        self._read(cut, most, NO_LIMIT_NS, at_rest)
+        if len(cut.readings) > 1:
+            for reading in cut.readings:
+                try:
+                    reading.again = reading.process.files.rss()
+                except Gone:
+                    reading.again = 0
+        cut.done_ns = self._clock()
+        for reading in cut.readings:
+            reading.end_ns = cut.done_ns
+        cut.split = bool(cut.left)
+        return cut
+
+    def rest(self, cut: Cut, most_ns: int) -> None:
+        """Read the other processes, for so long at most. Those that could not be read last time come first."""
+        if cut.left:
+            cut.left.sort(key=lambda process: not self._track(process).stale)
+            self._read(cut, len(cut.left), most_ns, at_rest=False)
+
+    def _read(self, cut: Cut, most: int, most_ns: int, at_rest: bool) -> None:
+        until_ns = self._clock() + most_ns
+        waiting, cut.left = cut.left[:most], cut.left[most:]
+        for at, process in enumerate(waiting, 1):
             files = process.files
             try:
                 before = files.read("stat")
@@ -125,12 +153,16 @@ class Recorder:
                 if reset:
                     self._reset(files)
                 after = before if at_rest and not reset else files.read("stat")
-                cut.readings.append(Reading(process, before, status, after, reset))
+                cut.readings.append(Reading(process, before, status, after, reset and not self.refused))
             except Gone as gone:
                 self.lost += gone.errno != 0
                 cut.ended.append(process)
-        cut.done_ns = self._clock()
-        return cut
+            now_ns = self._clock()
+            if cut.readings:
+                cut.readings[-1].end_ns = cut.readings[-1].end_ns or now_ns
+            if now_ns > until_ns:
+                cut.left = waiting[at:] + cut.left
+                return
 
     def close(self, cut: Cut, not_before_ns: int = 0, arrived_ns: int | None = None) -> Window:
         """Close the open window with a cut, and open the next; the one that was closed.
@@ -138,15 +170,14 @@ class Recorder:
         The runtime's event did not come before `not_before_ns` (epoch ns): NEVER where it comes after the cut for
         certain, 0 where nothing is known. `arrived_ns` is when the sidecar's own event arrived, None without one.
         """
-        closed = self.window
+        closed, family = self.window, self._family
         for process in cut.ended:
             self._end(process)
         boundary, self._boundary = self._boundary, Boundary()
-        boundary.prove(not_before_ns)
+        boundary.prove(min(not_before_ns, cut.done_ns) if cut.split else not_before_ns)
         boundary.fault_kib = self._fault_kib
-        reaped = rss = watermark = gaps = missed = 0
-        tracks: dict[int, _Track] = {}
-        largest = -1
+        tracks: dict[int, Track] = {}
+        rss = together = watermark = gaps = missed = largest = threads = earlier = 0
         for reading in cut.readings:
             process = reading.process
             try:
@@ -155,41 +186,56 @@ class Recorder:
                 self._end(process, boundary)
                 continue
             track = self._track(process)
-            gap = self._see(track, cut.done_ns, status, before if reading.reset else after, after)
+            gap = self._see(track, reading.end_ns, status, before if reading.reset else after, after, reading.reset)
             missed += gap
             gaps += status.rss + gap
+            if track.lost:
+                boundary.lost_ns = reading.end_ns
             closed.watermarks.append(track.highest)
-            closed.closing.append(status.with_hwm(track.watermark))
+            closed.closing.append(status.with_hwm(0 if track.stale else track.watermark))
             boundary.looks.append(track.looks)
             rss += status.rss
+            together += min(status.rss, after.rss, status.rss if reading.again is None else reading.again)
             watermark += status.hwm
-            if status.rss > largest:
+            threads += status.threads - 1
+            earlier += status.threads - 1 if track.found_ns and not self._is_new(process) else 0
+            if status.rss >= largest:
                 largest, self.holder = status.rss, (after.name, process.pid, status.rss)
-            reaped += before.child_faults - track.child_faults
-            tracks[process.pid] = _Track(after)
-        closed.several |= len(closed.closing) > 1 or reaped > 0
-        closed.someone_ended |= reaped > 0
+            family.reaped += before.child_faults - track.child_faults
+            tracks[process.pid] = Track(process.parent, after, after.rss if reading.reset else status.hwm)
+        for process in cut.left:  # its watermark goes on, and says nothing of where one window ends
+            boundary.lost_ns = NEVER
+            track = tracks[process.pid] = self._track(process)
+            track.stale = True
+            if track.look is not None:
+                closed.closing.append(_level(track.rss))
+                rss += track.rss
+        for track in self._tracks.values():
+            self._leave(track)
+        family.threads, self._threads = max(0, threads - self._threads - earlier), UNKNOWN if cut.left else threads
+        closed.several |= len(closed.closing) > 1 or family.reaped > 0
+        closed.someone_ended |= family.reaped > 0
         closed.resets = not self.refused
-        pages = max(0, reaped - self._ended_faults)
-        if pages:
-            unread = self._at_most_limit(pages * self._fault_kib)
-            closed.unread += unread
-            closed.unread_estimate += self._at_most_limit(pages * PAGE_KIB)
-            boundary.unread.append((cut.done_ns, unread))
+        closed.lost |= boundary.lost_ns > 0
+        closed.dip = rss - together if len(closed.closing) > 1 else 0
         boundary.gaps = gaps if missed else 0
         closed.end = boundary
-
-        self.window = Window(rss, watermark, not self.refused, boundary)
-        self.window.flight.see(cut.done_ns, rss)
-        if arrived_ns is not None:
-            self.window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
-        self._tracks, self._ended_faults = tracks, 0
-        self.last_sample = rss
+        self._tracks, self._first = tracks, False
+        self._closed_family, self._family = family, Family()
+        self._open(cut, arrived_ns, Window(rss - closed.dip, watermark, not self.refused, boundary), rss)
         return closed
 
-    def _at_most_limit(self, kib: int) -> int:
-        """What ended processes can have held unread is no more than the environment's limit."""
-        return min(kib, self._limit_kib or kib)
+    def _open(self, cut: Cut, arrived_ns: int | None, window: Window, rss: int) -> None:
+        self.window = window
+        window.first_pid = cut.last_pid
+        window.flight.see(cut.done_ns, rss)
+        if arrived_ns is not None:
+            window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
+        self.last_sample = rss
+
+    def _is_new(self, process: Process) -> bool:
+        """Was it born within the open window?"""
+        return process.pid > self.window.first_pid
 
     def absorb(self, cut: Cut) -> None:
         """The window stays open: the cut was a look at it, and no more."""
@@ -201,37 +247,60 @@ class Recorder:
             except Gone:
                 self._end(reading.process)
                 continue
-            self._keep(self._track(reading.process), status, before if reading.reset else after, after)
+            track = self._track(reading.process)
+            self._keep(track, status, before if reading.reset else after, after, reading.reset)
         self._note()
 
     def settle(self, closed: Window) -> None:
         """After the function has its event: look for processes that the cut could not know."""
         known = set(self._tracks)
+        family = self._closed_family
         if self._table.changed():
-            self.find()
-        last_pid = self.window.first_pid = self._table.last_pid
-        if last_pid >= closed.first_pid >= 0:
-            closed.born = last_pid - closed.first_pid
+            self.find(SETTLE_NS)
+        if self._table.last_pid >= closed.first_pid >= 0:
+            closed.born = self._table.last_pid - closed.first_pid
         for process in self._table.function():
             if process.pid in known:
                 continue
             try:
-                status = process.files.status()
+                stat, status = process.files.stat(), process.files.status()
                 self._reset(process.files)
             except Gone:  # it came and went unseen: most likely in the window that is closed
                 closed.someone_ended = True
+                family.ended(0, _final_faults(process), has_parent=False)
                 self._table.forget(process)
                 continue
             # Born before or after the cut: an upper bound for both windows.
             closed.unseen += status.hwm
             closed.several = True
             closed.end.strangers += status.hwm
-            self._track(process).rss = status.rss
+            family.found += process.pid > closed.first_pid
+            self._threads += status.threads - 1
+            parent = self._tracks.get(process.parent)
+            track = self._track(process)
+            track.rss = status.rss
+            if not track.has_mm_of(parent, stat):
+                family.before_exec.append((stat.faults, status.hwm))
+        closed.lost |= self._table.unfinished
+        self._count_unread(closed, family)
 
-    def find(self) -> None:
-        """Look for the function's processes now."""
+    def _count_unread(self, closed: Window, family: Family) -> None:
+        unseen = family.unseen(closed)
+        if unseen and any(ignores_children(process) for process in self._table.function()[:FEW]):
+            closed.someone_ended = closed.several = closed.lost = True  # what ends is waited for by no process
+        if self._adopted is not None and not closed.several and not closed.someone_ended:
+            return
+        before, self._adopted = self._adopted, self._table.adopted_faults()
+        known = before is not None and self._adopted is not None
+        adopted = max(0, self._adopted - before) if known else None  # type: ignore[operator]
+        unread = family.bound(closed, adopted, self._fault_kib, self._limit_kib)
+        if unread:
+            closed.end.unread.append((self._clock(), unread))
+
+    def find(self, most_ns: int = NO_LIMIT_NS) -> None:
+        """Look for the function's processes now, for so long at most."""
         try:
-            self._table.scan()
+            self._table.scan(most_ns)
         except OSError:
             self.lost += 1
 
@@ -244,15 +313,23 @@ class Recorder:
         `reset` where the window's end will be exact.
         """
         if self._table.changed():
-            self.find()
+            self.find(TICK_NS)
         processes = self._table.function()
         several = len(processes) > 1
         self.window.several |= several
         levels: dict[int, int] = {}
-        for process in processes:
+        until_ns = self._clock() + TICK_NS
+        turn = self._turn % len(processes) if several else 0
+        self._turn = 0
+        waiting = [*processes[:1], *processes[1 + turn :], *processes[1 : 1 + turn]]
+        for at, process in enumerate(waiting):
+            if at and self._clock() > until_ns:
+                self._turn = turn + at - 1
+                break
             track = self._track(process)
             try:
                 previous, track.rss = track.rss, process.files.rss()
+                track.known = max(track.known, track.rss)
                 if abs(track.rss - levels.get(process.parent, 0)) < STILL_KIB:
                     continue  # a child of vfork() that has not called exec: its memory is its parent's
                 levels[process.pid] = track.rss
@@ -265,14 +342,30 @@ class Recorder:
             pid = max(levels, key=levels.__getitem__)
             self.holder = self._name(pid), pid, levels[pid]
         total = sum(levels.values())
+        together = self._together(processes, levels) if len(levels) > 1 else total
+        if self._turn:  # the others have what they had
+            total += sum(track.rss for pid, track in self._tracks.items() if pid not in levels)
         moved = abs(total - self.last_sample)
         self.last_sample = total
-        self.window.sampled = max(self.window.sampled, total)
+        self.window.sampled = max(self.window.sampled, together)
         self.window.last = total or self.window.last  # a function that has ended leaves its last level
         ended_ns = self._note()
         if total:
             self.window.flight.see(ended_ns, total)
         return moved
+
+    def _together(self, processes: list[Process], levels: dict[int, int]) -> int:
+        """What processes held at one moment: the levels were read one after the other, so each is read once more. The
+        lower one of the two was there between the last first reading and the first second one."""
+        held = 0
+        for process in processes:
+            level = levels.get(process.pid, 0)
+            if level:
+                try:
+                    held += min(level, process.files.rss())
+                except Gone:  # the next look will see it, too
+                    continue
+        return held
 
     def watch(self, sparing: int = 1) -> int | None:
         """Look at the function's children alone, each when its look is due: ns until the next one; None without any.
@@ -281,7 +374,7 @@ class Recorder:
         A child takes its watermark with it when it ends, so that is read again and again, and never reset.
         """
         if self._table.changed():
-            self.find()
+            self.find(TICK_NS)
         processes = self._table.function()
         if len(processes) < 2:
             return None
@@ -289,6 +382,8 @@ class Recorder:
         now_ns = self._clock()
         due_ns = NEVER
         for process in processes[1:]:
+            if self._clock() > now_ns + TICK_NS:
+                return 0
             track = self._track(process)
             if now_ns >= track.due_ns:
                 try:
@@ -307,35 +402,35 @@ class Recorder:
         keep(self._boundary.levels, (now_ns, self.window.sampled), max)
         return now_ns
 
-    def _look_closely(self, process: Process, track: _Track, reset: bool) -> None:
+    def _look_closely(self, process: Process, track: Track, reset: bool) -> None:
         """Watermark and faults: 20 µs more. Raises Gone."""
         files = process.files
         before = files.stat()
         text = files.read("status")
         status = parse_status(text)
         after = before
-        if reset and has_fallen(text):
+        has_reset = reset and has_fallen(text)
+        if has_reset:
             self._reset(files)
             after = files.stat()
-        self._keep(track, status, before, after, rising=not reset)
+        self._keep(track, status, before, after, has_reset and not self.refused, rising=not reset)
 
-    def _keep(self, track: _Track, status: Status, before: Stat, after: Stat, rising: bool = False) -> None:
+    def _keep(self, track: Track, status: Status, before: Stat, after: Stat, reset: bool, rising: bool = False) -> None:
         """A watermark that was read, and perhaps reset, while the window is open."""
-        track.look = after
-        track.rss = after.rss
-        self._see(track, self._clock(), status, before, after, rising)
-        if self.window.resets:
+        now_ns = self._clock()
+        self._see(track, now_ns, status, before, after, reset, rising)
+        if track.lost:
+            self._boundary.lost_ns = now_ns
+        if self.window.resets and not track.stale:
             self.window.sampled = max(self.window.sampled, status.hwm)
 
-    def _see(self, track: _Track, now_ns: int, status: Status, before: Stat, after: Stat, rising: bool = False) -> int:
-        """One more look; what may have come and gone between its reading and its reset, KiB. `rising`: the watermark is
-        never reset, so that the last look says all."""
+    def _see(
+        self, track: Track, now_ns: int, status: Status, before: Stat, after: Stat, reset: bool, rising: bool = False
+    ) -> int:
+        """One more look; what may have come and gone between its reading and its reset, KiB."""
         gap = max(0, after.faults - before.faults) * self._fault_kib
         look = Look(now_ns, status.hwm, max(status.hwm, gap and status.rss + gap), after.faults, after.rss)
-        if rising and track.looks:
-            track.looks[-1] = track.looks[-1].merged(look)
-        else:
-            keep(track.looks, look, Look.merged)
+        track.see(look, status, after, self._slack_kib, reset, rising, self._tracks.get(track.parent))
         return gap
 
     def _reset(self, files: ProcessFiles) -> None:
@@ -349,10 +444,11 @@ class Recorder:
                 raise Gone("clear_refs: no such process") from None
             self.refused = f"clear_refs: {error.strerror}"
 
-    def _track(self, process: Process) -> _Track:
+    def _track(self, process: Process) -> Track:
         track = self._tracks.get(process.pid)
         if track is None:
-            track = self._tracks[process.pid] = _Track(None, self._clock())
+            track = self._tracks[process.pid] = Track(process.parent, None, found_ns=self._clock())
+            self._family.found += self._is_new(process)
         return track
 
     def _name(self, pid: int) -> str:
@@ -360,16 +456,50 @@ class Recorder:
         return track.look.name if track is not None and track.look is not None else ""
 
     def _end(self, process: Process, boundary: Boundary | None = None) -> None:
+        final = _final_faults(process)
         if not self._table.forget(process):
             return  # two cuts have seen it
         track = self._track(process)
         self.window.someone_ended = True
         self.window.ended += track.watermark
         (boundary or self._boundary).unread.append((self._clock(), track.highest))
-        self._ended_faults += track.look.faults if track.look is not None else 0
-        self._tracks.pop(process.pid, None)
+        del self._tracks[process.pid]
+        self._leave(track)
+        if track.found_ns and not track.looks:
+            self._family.found -= self._is_new(process)
+        faults = track.look.faults if track.look is not None else 0
+        self._family.ended(faults, final, track.parent in self._tracks)
+
+    def _leave(self, track: Track) -> None:
+        """The window ends for a process. What a runtime held before its own exec() is not the function's."""
+        if track.faults is not None and not (self._first and track.parent not in self._tracks):
+            self._family.before_exec.append((track.faults, track.highest))
+
+
+def ignores_children(process: Process) -> bool:
+    """Does the process ignore SIGCHLD? Then the kernel adds the faults of its children to nothing (wait(2), NOTES)."""
+    try:
+        mask = process.files.read("status").partition(b"\nSigIgn:")[2].split(None, 1)[0]
+        return bool(int(mask, 16) >> (SIGCHLD - 1) & 1)
+    except (Gone, ValueError, IndexError):
+        return False
+
+
+def _final_faults(process: Process) -> int | None:
+    """Page faults of a process that has ended, and for which nothing has waited yet; else None."""
+    try:
+        stat = process.files.stat()
+    except Gone:
+        return None
+    return stat.faults if stat.state == ZOMBIE else None
+
+
+def _level(kib: int) -> Status:
+    """All that is known of a process that was not read: its level, as last seen."""
+    return Status(0, kib, 0, 0, 0, 1)
 
 
 def _parse(reading: Reading) -> tuple[Status, Stat, Stat]:
     """Raises Gone."""
-    return parse_status(reading.status), parse_stat(reading.before), parse_stat(reading.after)
+    parsed = reading.process.files.parsed_stat
+    return parse_status(reading.status), parsed(reading.before), parsed(reading.after)

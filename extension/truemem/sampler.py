@@ -35,6 +35,8 @@ BURST_NS = 2 * MS
 """CPU time that may be saved up while nothing is sampled, and then spent in dense ticks."""
 SAVED_NS = 20 * MS
 """The same for looks at children: they are worth more, as nothing else tells their peak."""
+REST_NS = 1 * MS
+"""CPU time of reading the other ones of many processes, after the answer."""
 
 
 class Budget:
@@ -59,6 +61,11 @@ class Budget:
         else:
             self._allowance -= cost_ns
             self._cost += (cost_ns - self._cost) / 8
+
+    def rest_ns(self, now_ns: int) -> int:
+        """CPU time for processes that were not read when a window closed: what is there, and REST_NS in any case."""
+        self._accrue(now_ns)
+        return max(REST_NS, round(self._saved + self._allowance))
 
     def sparing(self, now_ns: int) -> int:
         """How many times as seldom children are to be looked at, the less is saved: 1, 2 or 4; 0 for not at all."""

@@ -209,6 +209,8 @@ class Sidecar:
             if moment.begun is not None and not moment.begun.request_id and moment.begun in self._exact.running:
                 return  # the head of its event is not whole
             del self._exact.moments[0]
+            if not self._exact.moments:  # else they may have been read for the next one, and reset
+                self._ticks.rest(moment.cut, time.monotonic_ns())
             if moment.look:
                 self._recorder.absorb(moment.cut)
                 continue
@@ -285,6 +287,7 @@ class Sidecar:
             cut = self._recorder.cut()
         if cut is None:
             return None
+        self._ticks.rest(cut, time.monotonic_ns())
         # No event follows SHUTDOWN.
         closed = self._recorder.close(cut, 0 if event.invoke else NEVER, event.arrived_ns if event.invoke else None)
         self._recorder.settle(closed)

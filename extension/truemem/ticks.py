@@ -3,6 +3,8 @@ next."""
 
 from __future__ import annotations
 
+import time
+
 from . import sampler
 from .flight import Drawn
 
@@ -10,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .config import Config
     from .publisher import Publisher
-    from .recorder import Recorder
+    from .recorder import Cut, Recorder
     from .surroundings import Surroundings
 
 LATE_NS = 5 * sampler.MS
@@ -45,6 +47,14 @@ class Ticks:
         self._began = now_ns
         self._drawn.begin()
         self.next_ns = self._sample_ns = now_ns + (sampler.EXACT_NS if exact else sampler.DENSE_NS)
+
+    def rest(self, cut: Cut, now_ns: int) -> None:
+        """Read the processes that the answer did not wait for, as far as the CPU budget goes."""
+        if not cut.left:
+            return
+        spent = time.process_time_ns()
+        self._recorder.rest(cut, self._budget.rest_ns(now_ns))
+        self._budget.spend(time.process_time_ns() - spent, now_ns, saved=True)
 
     def look(self, now_ns: int, exact: bool) -> None:
         """One tick."""

@@ -20,16 +20,20 @@ class Window:
     __slots__ = (
         "baseline",
         "before",
+        "births",
         "born",
         "child_most",
         "child_peak",
         "closing",
+        "dip",
         "end",
         "ended",
         "first_pid",
         "flight",
         "last",
+        "lost",
         "opening",
+        "orphans",
         "reset_delay_us",
         "resets",
         "risen",
@@ -43,7 +47,9 @@ class Window:
         "watermarks",
     )
 
-    def __init__(self, baseline: int, before: int, resets: bool, opening: Boundary | None = None) -> None:
+    def __init__(  # noqa: PLR0915  # its members, and nothing else
+        self, baseline: int, before: int, resets: bool, opening: Boundary | None = None
+    ) -> None:
         self.opening = opening or Boundary(NEVER)
         """What is known of the time around the event that began it."""
         self.end: Boundary = Boundary(NEVER)
@@ -79,6 +85,15 @@ class Window:
         """The pid given out last when the window opened,"""
         self.born = -1
         """and how many were given out in it, to processes and threads; -1 where that is not known."""
+        self.births = 0
+        """How many of those may have been processes that were not seen."""
+        self.orphans = False
+        """What was not read may have been a daemon, for which the function did not wait."""
+        self.lost = False
+        """There is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all
+        processes could be read."""
+        self.dip = 0
+        """The levels in `closing` were read one after the other: together they were lower by so much, at most."""
         self.child_most = 0
         """None of the children that the runtime has waited for was larger; 0 where the probe does not say."""
         self.child_peak = 0
@@ -128,22 +143,25 @@ def peak(window: Window) -> Peak | None:
     watermark = sum(status.hwm for status in window.closing)
     own = max(watermark, sum(window.watermarks)) + window.ended + window.unseen + _unread(window, window.unread)
     upper = max(own, window.opening.hidden())
+    lost = window.lost or window.opening.lost
     seen = max(window.sampled, window.baseline)
     lower = seen if window.end.exact else max(window.end.reached(), window.baseline)
 
     if not window.resets:
         if watermark > window.before and not window.several and window.end.exact:
             lower = watermark  # the life's watermark rose: it was this window that raised it
-        return Peak(lower, lower, max(lower, own), SAMPLED, not window.opening.settled())
+        return Peak(lower, lower, 0 if lost else max(lower, own), SAMPLED, not window.opening.settled())
 
     # Each process's own watermark was reached in this window, the others holding at least nothing.
-    seen = max(seen, current(window), window.child_peak, *(status.hwm for status in window.closing))
+    seen = max(seen, current(window) - window.dip, window.child_peak, *(status.hwm for status in window.closing))
     if window.end.exact:
         lower = seen
     upper = max(upper, lower)
     likely = watermark + window.ended + _unread(window, window.unread_estimate)
     if window.unread:  # what raised the mark, and was not read, was most likely a child
         likely = max(likely, window.baseline + window.risen)
+    if lost:
+        return Peak(lower, lower, 0, SAMPLED, not window.end.exact and seen - lower > KERNEL_SLACK_KIB)
     estimate = min(max(likely, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
     by_race = upper - own > KERNEL_SLACK_KIB or seen - lower > KERNEL_SLACK_KIB
@@ -153,6 +171,6 @@ def peak(window: Window) -> Peak | None:
 
 def _unread(window: Window, kib: int) -> int:
     """What children held that were not read, at most `kib`: each no more than the largest ever waited for."""
-    if not window.child_most or window.born < 0:
+    if not window.child_most or window.born < 0 or window.orphans:
         return kib
-    return min(kib, max(1, window.born) * window.child_most)
+    return min(kib, max(1, window.births) * window.child_most)

@@ -58,6 +58,7 @@ class Unread:
     """A child without memory: it has ended, and was not waited for."""
 
     pid = 99
+    parent = 12
 
     @property
     def files(self) -> Any:

@@ -25,6 +25,7 @@ class Function:
     """Processes that hold some MiB each, and wait. To the recorder, the table of them."""
 
     last_pid = -1
+    unfinished = False
 
     def __init__(self) -> None:
         self._children: dict[int, subprocess.Popen[bytes]] = {}
@@ -58,6 +59,9 @@ class Function:
 
     def changed(self) -> bool:
         return False
+
+    def adopted_faults(self) -> int:
+        return 0
 
 
 @pytest.fixture

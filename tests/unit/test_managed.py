@@ -99,7 +99,11 @@ class Api:
 class Table:
     """This process is the function."""
 
-    last_pid = -1
+    unfinished = False
+
+    @property
+    def last_pid(self) -> int:
+        return Procfs().last_pid()
 
     def __init__(self) -> None:
         self.errors = 0
@@ -114,10 +118,13 @@ class Table:
     def changed(self) -> bool:
         return False
 
+    def adopted_faults(self) -> int:
+        return 0
+
     def is_settled(self) -> bool:
         return True
 
-    def scan(self) -> None:
+    def scan(self, most_ns: int = 0) -> None:
         pass
 
     def oom_score_refused(self) -> str:
@@ -358,7 +365,7 @@ def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(
     running = Running(Listener())
     failed = threading.Event()
 
-    def fail() -> None:
+    def fail(**_: int) -> None:
         failed.set()
         raise RuntimeError("a bug")
 

@@ -88,6 +88,7 @@ class Table:
     """One function process, and never a new one."""
 
     last_pid = -1
+    unfinished = False
 
     def __init__(self, world: World) -> None:
         self.process = Process(12, 1, 1, FUNCTION, Files(world))
@@ -97,6 +98,9 @@ class Table:
 
     def changed(self) -> bool:
         return False
+
+    def adopted_faults(self) -> int:
+        return 0
 
 
 def check(window: Window, truth: int, level_before: int) -> None:

@@ -90,6 +90,7 @@ class Table:
     """The function's processes, and never a new one."""
 
     last_pid = -1
+    unfinished = False
 
     def __init__(self, machine: Machine, count: int) -> None:
         self.processes = [Process(12 + which, 1, 1, FUNCTION, Files(machine, which)) for which in range(count)]
@@ -99,6 +100,9 @@ class Table:
 
     def changed(self) -> bool:
         return False
+
+    def adopted_faults(self) -> int:
+        return 0
 
 
 class Clock:

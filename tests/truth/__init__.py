@@ -1,0 +1,1 @@
+"""What a record says of memory, against what real processes held."""

@@ -1,0 +1,153 @@
+"""A function of real processes, told what to do step by step, and what they really held."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from truemem.processes import ProcessTable
+from truemem.procfs import Procfs
+from truemem.recorder import Recorder
+from truemem.window import Peak, Window, peak
+
+AGENT = str(Path(__file__).with_name("agent.py"))
+
+
+class Member:
+    """One process."""
+
+    def __init__(self, name: str, pid: int, parent: Member | None) -> None:
+        self.name = name
+        self.pid = pid
+        self.parent = parent
+        """None for the runtime and for a daemon."""
+        self.ended = False
+        """It has, and its parent has not waited for it."""
+
+
+class Function:
+    """Starts with a runtime, `p0`. Between two steps everything is at rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(folder / "driver"))
+        self._socket.settimeout(60)
+        self._made = 0
+        self.members: list[Member] = []
+        self.truth = 0
+        """KiB: the most that all processes have held together since `open`."""
+        numbers = [str(secrets.randbelow(250)) for _ in range(3)]
+        address = f"127.{'.'.join(numbers)}:9"  # nothing listens there: it is only this function's own
+        proc = Procfs()
+        self.table = ProcessTable(proc, address, last_pid=proc.last_pid())
+        self.recorder = Recorder(self.table, proc)
+        variables = {**os.environ, "AWS_LAMBDA_RUNTIME_API": address, "_HANDLER": "app.handler"}
+        self._runtime = subprocess.Popen([sys.executable, "-ISE", AGENT, str(folder), "p0"], env=variables)
+        self._join(None)
+        self.recorder.find()
+        found = [process.pid for process in self.table.function()]
+        assert found == [self._runtime.pid], (found, self._runtime.pid, self.table.looked_for())
+        self.close()
+
+    def stop(self) -> None:
+        for member in reversed(self.members):
+            try:
+                os.kill(member.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self._runtime.kill()
+        self._runtime.wait()
+        self._socket.close()
+
+    def living(self) -> list[Member]:
+        return [member for member in self.members if not member.ended]
+
+    def step(self, member: Member, word: str, argument: str = "") -> None:
+        """One step of one process."""
+        others = sum(self._rss(other) for other in self.living() if other is not member)
+        before = self._rss(member)
+        if word in ("fork", "spawn", "daemon"):
+            self._made += 1
+            self._tell(member, word, f"p{self._made}")
+            child = self._join(None if word == "daemon" else member)
+            self._reach(others + before + self._peak_of(child))
+        else:
+            self._tell(member, word, argument)
+            more = self._hear()[3:]
+            if word == "quick":
+                self._reach(others + before + int(more[0]))
+            elif word == "end":
+                self._wait_until_ended(member)
+            elif word == "exec":
+                self._reach(others + self._peak_of(member))
+        self._reach(sum(map(self._rss, self.living())))
+
+    def wait_for(self, member: Member) -> None:
+        """The parent of one that has ended waits for it."""
+        assert member.parent is not None
+        self.step(member.parent, "wait", str(member.pid))
+        self.members.remove(member)
+
+    def close(self) -> tuple[Window, Peak | None, int]:
+        """The invocation ends: the window, the peak as it is told, and the truth (KiB). The next one begins."""
+        window = self.recorder.close(self.recorder.cut(most=100), 1 << 62)
+        self.recorder.settle(window)
+        truth, self.truth = self.truth, 0
+        self._reach(sum(map(self._rss, self.living())))
+        return window, peak(window), truth
+
+    def _reach(self, kib: int) -> None:
+        self.truth = max(self.truth, kib)
+
+    def _tell(self, member: Member, word: str, argument: str) -> None:
+        self._socket.sendto(f"{word} {argument}".encode(), str(self._folder / member.name))
+
+    def _hear(self) -> list[str]:
+        return self._socket.recv(4096).decode().split()
+
+    def _join(self, parent: Member | None) -> Member:
+        name, pid, *_ = self._hear()
+        member = Member(name, int(pid), parent)
+        self.members.append(member)
+        return member
+
+    def _wait_until_ended(self, member: Member) -> None:
+        """Until it is a zombie, or, of a daemon, is gone."""
+        while Path(f"/proc/{member.pid}").exists() and _state(member.pid) not in "ZX":
+            os.sched_yield()
+        for child in self.members:
+            if child.parent is member:
+                child.parent = None  # an orphan, from now on
+        member.ended = True
+        if member.parent is None:
+            self.members.remove(member)
+
+    def _rss(self, member: Member) -> int:
+        return self._read(member, "VmRSS:")
+
+    def _peak_of(self, member: Member) -> int:
+        """Since its exec, or fork: of one that has just begun."""
+        return self._read(member, "VmHWM:")
+
+    @staticmethod
+    def _read(member: Member, label: str) -> int:
+        """KiB, from any thread that has the memory."""
+        for status in Path(f"/proc/{member.pid}/task").glob("*/status"):
+            for line in status.read_text().splitlines():
+                if line.startswith(label):
+                    return int(line.split()[1])
+        return 0
+
+
+def _state(pid: int) -> str:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "X"
+    return text.rpartition(")")[2].split()[0]

@@ -1,0 +1,124 @@
+"""Many processes must not hold the answer up: what is read while it waits is bounded, whatever their number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from truemem.processes import FUNCTION, Process
+from truemem.procfs import Gone, ProcessFiles, Procfs
+from truemem.recorder import TICK_NS, Recorder
+from truemem.window import SAMPLED, peak
+
+US = 1_000
+READING_NS = 10 * US
+"""A read of one file: four of them, and a reset, are 47 us, as was measured."""
+MOST_NS = 300 * US
+"""May be added before the sidecar asks for the next event."""
+NEVER = 1 << 62
+
+
+class Files(ProcessFiles):
+    """A process that holds 1 MiB and has held 2. Each read takes time."""
+
+    def __init__(self, scene: Scene, pid: int) -> None:
+        super().__init__("/nowhere/")
+        self.scene, self.pid = scene, pid
+
+    def read(self, name: str) -> bytes:
+        self.scene.now_ns += READING_NS
+        self.scene.read.append(self.pid)
+        if name == "stat":
+            return b"%d (f) S 1 0 0 0 0 0 500 0 0 0 0 0 0 0 0 0 1 0 1 0 256" % self.pid
+        if name == "statm":
+            return b"0 256 0"
+        return b"x\nVmHWM: 2048 kB\nVmRSS: 1024 kB\nRssAnon: 1 kB\nRssFile: 1 kB\nRssShmem: 1 kB\nThreads: 1\n"
+
+    def reset_watermark(self) -> None:
+        self.scene.now_ns += READING_NS
+
+
+class Ended(Files):
+    """One that has ended, and was not waited for."""
+
+    def read(self, name: str) -> bytes:
+        super().read(name)
+        raise Gone(f"{name} is empty")
+
+
+class Scene:
+    """So many processes, and the time that reading them takes. To the recorder, their table."""
+
+    last_pid = -1
+    unfinished = False
+
+    def __init__(self, count: int) -> None:
+        self.now_ns = 1_000_000_000
+        self.read: list[int] = []
+        """Pids, in the order of the readings."""
+        self.processes = [Process(pid, 1, 1, FUNCTION, Files(self, pid)) for pid in range(1, count + 1)]
+        table: Any = self
+        self.recorder = Recorder(table, Procfs(), clock=lambda: self.now_ns)
+
+    def function(self) -> list[Process]:
+        return list(self.processes)
+
+    def changed(self) -> bool:
+        return False
+
+    def adopted_faults(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("count", [1, 8, 64, 200, 1000, 2000])
+@pytest.mark.parametrize("at_rest", [False, True])
+def test_the_answer_waits_for_few_processes_and_the_rest_is_read_after_it(count: int, at_rest: bool) -> None:
+    scene = Scene(count)
+    began = scene.now_ns
+    cut = scene.recorder.cut(at_rest)
+    assert scene.now_ns - began <= MOST_NS
+    assert scene.read[0] == 1  # the runtime is the first
+    scene.recorder.rest(cut, NEVER)
+    assert {reading.process.pid for reading in cut.readings} == set(range(1, count + 1))
+
+
+@pytest.mark.parametrize("count", [1, 8, 64, 200, 1000, 2000])
+def test_one_tick_holds_the_runtimes_bytes_up_for_no_longer_than_it_may(count: int) -> None:
+    scene = Scene(count)
+    for _ in range(3):
+        began = scene.now_ns
+        scene.recorder.sample(late=True)
+        scene.recorder.watch()
+        # each may overrun by one process; then the levels that were read are read once more
+        assert scene.now_ns - began <= 3 * TICK_NS
+
+
+def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
+    scene = Scene(1000)
+    for process in scene.processes[1:]:
+        process.files = Ended(scene, process.pid)
+    began = scene.now_ns
+    cut = scene.recorder.cut()
+    assert scene.now_ns - began <= MOST_NS
+    assert cut.ended
+    assert cut.left
+
+
+def test_ticks_take_turns_so_that_every_process_is_looked_at() -> None:
+    scene = Scene(200)
+    for _ in range(40):
+        scene.recorder.sample(late=True)
+    assert set(scene.read) == set(range(1, 201))
+
+
+def test_processes_that_the_cpu_budget_does_not_allow_leave_no_upper_bound() -> None:
+    scene = Scene(1000)
+    scene.recorder.close(scene.recorder.cut(most=1000), NEVER)
+    cut = scene.recorder.cut()
+    scene.recorder.rest(cut, 1_000 * US)
+    assert 900 < len(cut.left) < 1000
+    window = scene.recorder.close(cut, NEVER)
+    found = peak(window)
+    assert found is not None
+    assert (found.method, found.upper) == (SAMPLED, 0)
+    assert found.lower <= 1000 * 2048
