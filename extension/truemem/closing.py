@@ -100,7 +100,9 @@ class Closing:
             return None
         self._surroundings.look()
         held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
-        return ending_of(died, window, held_kib, self._recorder.holder, extensions)
+        ending = ending_of(died, window, held_kib, self._recorder.holder, extensions)
+        ending.extension_ended = ending.holder.get("extension") in self._surroundings.ended
+        return ending
 
     def _place_kills(self, record: InvocationRecord, window: Window) -> None:
         """OOM kills that the kernel has counted in the window: the function's, if one of its processes ended in it, or

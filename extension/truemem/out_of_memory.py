@@ -63,9 +63,13 @@ def signals(record: InvocationRecord, limit_mib: int, mark_before_mib: float) ->
 
 def kills(record: InvocationRecord) -> tuple[int, int]:
     """OOM kills by the kernel in the invocation: of the function's processes, and of others of the environment. Where
-    the platform says that an extension ended first, it was one of those that were killed."""
+    the platform says that an extension ended first, it was one of those that were killed; where it says nothing, if the
+    largest process was an extension's, and has ended."""
     known = record.kernel_kills or 0
-    of_extension = 1 if known and record.error_type == EXTENSION_CRASH else 0
+    extension_ended = record.error_type == EXTENSION_CRASH or (
+        record.error_type is None and record.ending is not None and record.ending.extension_ended
+    )
+    of_extension = 1 if known and extension_ended else 0
     return known - of_extension, record.environment_kills + of_extension
 
 
@@ -129,7 +133,7 @@ def _timed_out(record: InvocationRecord) -> bool:
 class Ending:
     """What was known of an invocation's last moment."""
 
-    __slots__ = ("at_ms", "growth_kib_per_s", "holder", "level_kib", "reason", "samples")
+    __slots__ = ("at_ms", "extension_ended", "growth_kib_per_s", "holder", "level_kib", "reason", "samples")
 
     def __init__(
         self, reason: str, level_kib: int | None, growth_kib_per_s: float | None, holder: dict[str, object]
@@ -143,6 +147,8 @@ class Ending:
         """Of the function, None with fewer than two samples."""
         self.holder = holder
         """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
+        self.extension_ended = False
+        """It was an extension, and has ended."""
         self.samples: list[list[float]] = []
         """[ms before the end, MiB of the function], oldest first."""
         self.at_ms = 0

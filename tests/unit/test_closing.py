@@ -91,6 +91,7 @@ class Surroundings:
 
     def __init__(self) -> None:
         self.extensions: dict[str, int] = {}
+        self.ended: set[str] = set()
 
     def look(self) -> None: ...
 
@@ -296,6 +297,19 @@ def test_where_nothing_counts_that_is_not_none_killed(scene: Scene, monkeypatch:
     scene.closes(ended=True)
     scene.closes()
     assert [told(record) for record in scene.records[:2]] == [(None, 0), (None, 0)]
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_without_telemetry_a_kill_is_that_of_the_largest_if_it_is_an_extension_that_has_ended(
+    scene: Scene, has_ended: bool
+) -> None:
+    scene.surroundings.extensions, scene.surroundings.held_kib = {"agent": 100 * MIB}, 100 * MIB
+    scene.surroundings.ended = {"agent"} if has_ended else set()
+    scene.event()
+    dead(scene)
+    (line,) = scene.output.lines
+    assert line["ending"]["holder"]["extension"] == "agent"
+    assert (line.get("OutOfMemory"), line.get("environmentKills")) == ((None, 1) if has_ended else (1, None))
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from([-1, 0, 4])), min_size=1, max_size=8))
