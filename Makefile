@@ -56,7 +56,7 @@ models: $(READY) ## Make the sample's models and upload them: make models BUCKET
 probe: layer ## Ask Lambda what its environment allows (an AWS account is needed): docs/verified.md
 	@$(BIN)/python -m probe $(ARGS)
 
-faults: layer ## Break things, see what is lost, and write docs/reliability.md: 11 minutes
+faults: layer ## Break things, see what is lost, and write docs/reliability.md: 20 minutes
 	@$(BIN)/python -m faults $(ARGS)
 
 fuzz: $(READY) ## Fuzz parsers, listener and API client for as long as you let it

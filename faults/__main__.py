@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import publish
 from faults.experiments import Experiment, experiments
-from faults.page import PAGE, table, text
+from faults.page import HEADINGS, PAGE, table, text
 from faults.result import NotHere, Row
 from faults.subject import chosen
 
@@ -28,11 +28,12 @@ NAMES = [experiment.name for experiment in experiments(chosen())]
 @click.option("--quick", is_flag=True, help="A few of each, in less than a minute: what the tests do.")
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="This experiment alone; can be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-@click.option("--write/--no-write", default=True, help="Write docs/reliability.md, if all was run in full.")
+@click.option("--write/--no-write", default=True, help="Write the tables of docs/reliability.md that were run in full.")
 def main(quick: bool, only: tuple[str, ...], as_json: bool, write: bool) -> None:
     """See the module."""
     subject = chosen()
-    rows: list[Row] = []
+    rows: dict[str, list[Row]] = {name: [] for name in HEADINGS}
+    unfinished = set(HEADINGS) if quick else set()
     skipped: list[str] = []
     columns = (TextColumn("{task.description:16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -42,27 +43,32 @@ def main(quick: bool, only: tuple[str, ...], as_json: bool, write: bool) -> None
 
         for experiment in experiments(subject, quick=quick):
             if only and experiment.name not in only:
+                unfinished.add(experiment.table)
                 continue
             advance = task(experiment)
             for step in experiment.steps:
                 try:
-                    rows += step(advance)
+                    rows[experiment.table] += step(advance)
                 except NotHere as reason:
                     skipped.append(f"{experiment.name}: {reason}")
                 except (OSError, AssertionError, RuntimeError, LookupError) as error:
                     skipped.append(f"{experiment.name}: {error!r}")
-    broken = [each for row in rows for each in row.broken]
+    every = [row for made in rows.values() for row in made]
+    broken = [each for row in every for each in row.broken]
     if as_json:
-        click.echo(json.dumps({"sidecar": str(subject), "rows": [asdict(row) for row in rows], "skipped": skipped}))
+        click.echo(json.dumps({"sidecar": str(subject), "rows": [asdict(row) for row in every], "skipped": skipped}))
     else:
         console = Console(width=160)
-        console.print(table(rows))
+        for name, made in rows.items():
+            if made:
+                console.print(table(made, name))
     for each in skipped:
         click.echo(f"could not run {each}", err=True)
     for each in broken:
         click.echo(f"not as promised: {each}", err=True)
-    if write and not quick and not only and not skipped:
-        publish.replace(PAGE, "faults", text(rows, subject), "make faults")
+    if write and not skipped:
+        for name in rows.keys() - unfinished:
+            publish.replace(PAGE, name, text(rows[name], subject, name), "make faults")
     sys.exit(1 if broken else 2 if skipped else 0)
 
 

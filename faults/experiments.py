@@ -6,7 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from faults import calls, exact_mode, injected, journal_paths, kills, lifecycle, oom, soak, stalls, standard_output
+from faults import (
+    calls,
+    deaths,
+    exact_mode,
+    injected,
+    journal_paths,
+    kills,
+    lifecycle,
+    oom,
+    soak,
+    stalls,
+    standard_output,
+)
 from faults.result import Row
 from faults.subject import Subject
 
@@ -22,6 +34,8 @@ class Experiment:
     steps: Sequence[Step]
     total: int
     """So often is progress told."""
+    table: str = "faults"
+    """Of the page, in which its rows stand."""
 
 
 def _one(step: Callable[..., Row], *arguments: object, **settings: object) -> Step:
@@ -35,6 +49,7 @@ def experiments(subject: Subject, *, quick: bool = False) -> list[Experiment]:
     """In the order of the table."""
     return [
         _memory(subject, quick),
+        _deaths(subject, quick),
         _kills(subject, quick),
         _soak(subject, quick),
         _calls(quick),
@@ -61,6 +76,12 @@ def _memory(subject: Subject, quick: bool) -> Experiment:
     struck = 2 if quick else 20
     steps.append(_one(oom.killed_in_the_shutdown, subject, struck))
     return Experiment("out-of-memory", steps, sum(count for _, _, count, _ in planned) + struck)
+
+
+def _deaths(subject: Subject, quick: bool) -> Experiment:
+    planned, sizes = (deaths.DEATHS[::16], deaths.SIZES[:1]) if quick else (deaths.DEATHS, deaths.SIZES)
+    steps = [_one(deaths.deaths, subject, death, sizes=sizes) for death in planned]
+    return Experiment("deaths", steps, len(planned) * len(sizes) * 2, table="deaths")
 
 
 def _kills(subject: Subject, quick: bool) -> Experiment:

@@ -12,7 +12,11 @@ from faults.result import Row
 from faults.subject import Subject
 
 PAGE = publish.ROOT / "docs" / "reliability.md"
-HEADINGS = ("fault", "how often tried", "what the function saw", "what was lost")
+HEADINGS = {
+    "faults": ("fault", "how often tried", "what the function saw", "what was lost"),
+    "deaths": ("death", "what ended", "killed by the kernel", "out of memory, says the record"),
+}
+"""Of each table of the page."""
 
 
 def cells(row: Row) -> list[str]:
@@ -25,18 +29,17 @@ def cells(row: Row) -> list[str]:
     ]
 
 
-def table(rows: Sequence[Row]) -> Table:
+def table(rows: Sequence[Row], name: str = "faults") -> Table:
     """For the terminal."""
-    made = Table(*HEADINGS)
+    made = Table(*HEADINGS[name])
     for row in rows:
         made.add_row(*cells(row))
     return made
 
 
-def text(rows: Sequence[Row], subject: Subject) -> str:
+def text(rows: Sequence[Row], subject: Subject, name: str = "faults") -> str:
     """For the page."""
-    made = publish.markdown(HEADINGS, [cells(row) for row in rows], text_columns=len(HEADINGS))
-    return (
-        f"{made}\n\n{datetime.now(UTC):%Y-%m-%d}, against {subject}; system calls that fail inside Python, against the "
-        f"source under python3. On {publish.machine()}."
-    )
+    headings = HEADINGS[name]
+    made = publish.markdown(headings, [cells(row) for row in rows], text_columns=len(headings))
+    inside = "; system calls that fail inside Python, against the source under python3" if name == "faults" else ""
+    return f"{made}\n\n{datetime.now(UTC):%Y-%m-%d}, against {subject}{inside}. On {publish.machine()}."

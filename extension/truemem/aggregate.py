@@ -58,6 +58,7 @@ class Aggregate:
                 record.handler_failed
                 or record.signals
                 or record.kernel_kills
+                or record.environment_kills
                 or record.ending
                 or record.error_type
                 or record.dropped

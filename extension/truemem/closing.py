@@ -37,12 +37,18 @@ class Closing:
         self._clock = clock
         self._history = history
         self._kills = kills
+        self._unplaced = 0
+        """OOM kills of the invocation that has begun, counted when the one before it was closed."""
+        self._began = False
 
     def open(self, record: InvocationRecord, init: Window | None) -> None:
         """The next invocation begins. `init` is the window of the init phase, before the first."""
         if init is not None:
             record.init_peak = peak(init)
             self._mark(record.init_peak)
+        if not self._began:  # whom the kernel killed in the init phase, it did not kill in this invocation
+            self._began = True
+            self._blame_others(record, self._killed() or 0, lived=bool(init is not None and init.closing))
         self._publisher.open(record)
 
     def close(self, record: InvocationRecord, window: Window, closed_by: str, died: str = "") -> None:
@@ -53,6 +59,7 @@ class Closing:
     def close_unmeasured(self, record: InvocationRecord) -> None:
         """Reading the function failed: its line has what the platform says."""
         record.closed, record.closed_at_ms = True, self._clock.running_ms
+        self._blame_others(record, self._killed() or 0, lived=False)
         self._publisher.keep(record)
 
     def died_in_init(self, window: Window, died: str) -> None:
@@ -72,7 +79,7 @@ class Closing:
             record.status = record.status or TIMED_OUT
         self._surroundings.describe(record)
         self._hear_of_children(record, window)
-        record.kernel_kills = self._killed(window)
+        self._place_kills(record, window)
 
     def _hear_of_children(self, record: InvocationRecord, window: Window) -> None:
         """The probe says how large the largest child was that the function has ever waited for. Where that has risen
@@ -93,14 +100,35 @@ class Closing:
             return None
         self._surroundings.look()
         held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
-        return ending_of(died, window, held_kib, self._recorder.holder, extensions)
+        ending = ending_of(died, window, held_kib, self._recorder.holder, extensions)
+        ending.extension_ended = ending.holder.get("extension") in self._surroundings.ended
+        return ending
 
-    def _killed(self, window: Window) -> int:
-        """OOM kills that the kernel has counted in the window."""
-        if not window.someone_ended:
-            return 0
+    def _place_kills(self, record: InvocationRecord, window: Window) -> None:
+        """OOM kills that the kernel has counted in the window: the function's, if one of its processes ended in it, or
+        one that was not known can have come and gone. Read here, when `next` is asked for already."""
+        killed = self._killed()
+        if killed and not window.someone_ended and window.born == 0:
+            record.kernel_kills = 0
+            self._blame_others(record, killed, lived=bool(window.closing))
+        else:
+            record.kernel_kills = killed
+
+    def _blame_others(self, record: InvocationRecord, killed: int, lived: bool) -> None:
+        """`lived`: did the function, when the window closed? Then it may have been killed since, by the next event."""
+        if killed and lived:
+            self._recorder.sample(late=False, reset=False)
+            if not self._recorder.last_sample:
+                self._unplaced = killed
+                return
+        record.environment_kills += killed
+
+    def _killed(self) -> int | None:
+        """OOM kills since the last time; None where nothing counts."""
         killed = self._kills.more()
         self._history.kills = self._kills.seen
+        if killed is not None:
+            killed, self._unplaced = killed + self._unplaced, 0
         return killed
 
     def _mark(self, reached: Peak | None) -> None:

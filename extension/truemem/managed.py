@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from . import minijson, sampler
-from .cutter import Cutter
+from .cutter import DYING_NS, Cutter
 from .history import History
 from .inbox import Inbox
 from .journal import Journal
@@ -99,6 +99,9 @@ class Managed:
         self._requests = Requests()
         self._segments = Segments()
         self._cutter = Cutter(table, recorder)
+        self._unplaced = 0
+        """OOM kills that the kernel has counted, while none of the function's processes is seen to have ended yet."""
+        self._unplaced_at = 0
         self._together = 0
         """Window.together of the last segment at whose end the function was alive."""
         self._seen_ns = 0
@@ -273,9 +276,20 @@ class Managed:
         self._seen_ns = made.end_ns - RESOLUTION_NS
         if made.window is not None:
             self._count_once(made.window)
-            if made.window.someone_ended:
-                self._requests.killed(self._kills.more())
+            self._place_kills(made.window)
         self._history.high_water_mark = max(self._history.high_water_mark, made.estimate)
+
+    def _place_kills(self, window: Window) -> None:
+        """What the kernel kills is counted at once, and may be seen to have ended a segment later."""
+        now = time.monotonic_ns()
+        killed = self._kills.more()
+        if killed:
+            self._unplaced += killed
+            self._unplaced_at = now
+        of_function = window.someone_ended or window.born != 0
+        if self._unplaced and (of_function or now - self._unplaced_at > DYING_NS or self._over):
+            self._requests.killed(self._unplaced, of_function)
+            self._unplaced = 0
 
     def _count_once(self, window: Window) -> None:
         """What workers share, a mapped model, each of them has in its RSS."""
@@ -312,6 +326,7 @@ class Managed:
         record = request.record
         record.closed = True
         record.kernel_kills = request.kills if record.status != "success" else 0
+        record.environment_kills = request.environment_kills
         record.high_water_mark = self._history.high_water_mark
         request.settle()
         record.peak = self._segments.peak_between(request.start_ns, request.end_ns, request.resolution_ns)

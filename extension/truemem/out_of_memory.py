@@ -1,7 +1,8 @@
 """Did the invocation run out of memory? One verdict from all signals there are. Pure.
 
 No single one is enough. The platform names it, or takes it for any other exit, or for a timeout; the kernel may have
-killed a child, which the platform does not hear of; and a mark that has reached the size stays there for good.
+killed a child, which the platform does not hear of; and a mark that has reached the size stays there for good, and may
+have reached it by page cache alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ TIMED_OUT = "timeout"
 """Status of an invocation, and reason of a SHUTDOWN."""
 
 PLATFORM = "Runtime.OutOfMemory"
-DEATHS = (PLATFORM, "Runtime.ExitError", "Extension.Crash")
+EXTENSION_CRASH = "Extension.Crash"
+DEATHS = (PLATFORM, "Runtime.ExitError", EXTENSION_CRASH)
 """The platform's words for an invocation that ended with its processes."""
 KERNEL = "kernel"
 EXIT = "exit-at-limit"
@@ -38,21 +40,53 @@ def signals(record: InvocationRecord, limit_mib: int, mark_before_mib: float) ->
     fired = []
     if record.error_type == PLATFORM:
         fired.append(PLATFORM)
-    if record.kernel_kills:
+    of_function, of_others = kills(record)
+    if of_function:
         fired.append(KERNEL)
     if not _died(record) or not limit_mib:
         return fired
+    if of_others and record.ending is not None and "extension" in record.ending.holder:
+        return fired  # it was the extension that ran out of memory
     mark_mib = record.max_memory_used_mib
-    at_limit = record.ending is not None and (record.ending.level_kib or 0) >= AT_LIMIT * limit_mib * 1024
+    at_limit = _level_kib(record) >= AT_LIMIT * limit_mib * 1024
     if mark_mib is not None and mark_mib < AT_LIMIT * limit_mib:
         at_limit = False  # the environment has never been there: RSS counts twice what two processes share
     reached = (mark_mib or 0) >= limit_mib > mark_before_mib
     timeout = _timed_out(record)
     if at_limit:
         fired.append(TIMEOUT if timeout else EXIT)
-    if reached:
+    # Page cache fills a mark as well: memory that cannot be reclaimed must have been able to.
+    if reached and (fired or _can_have_reached(record, AT_LIMIT * limit_mib * 1024)):
         fired.append(MARK)
     return fired
+
+
+def kills(record: InvocationRecord) -> tuple[int, int]:
+    """OOM kills by the kernel in the invocation: of the function's processes, and of others of the environment. Where
+    the platform says that an extension ended first, it was one of those that were killed; where it says nothing, if the
+    largest process was an extension's, and has ended."""
+    known = record.kernel_kills or 0
+    extension_ended = record.error_type == EXTENSION_CRASH or (
+        record.error_type is None and record.ending is not None and record.ending.extension_ended
+    )
+    of_extension = 1 if known and extension_ended else 0
+    return known - of_extension, record.environment_kills + of_extension
+
+
+def _level_kib(record: InvocationRecord) -> int:
+    return record.ending.level_kib or 0 if record.ending is not None else 0
+
+
+def _can_have_reached(record: InvocationRecord, limit_kib: float) -> bool:
+    """Growing on as it did, since its last sample? Without a kill by the kernel, where kills are counted, an exit came
+    before that."""
+    if record.kernel_kills == 0 and not _timed_out(record):
+        return False
+    growth = record.ending.growth_kib_per_s if record.ending is not None else None
+    if growth is None or growth <= 0 or record.window is None or record.done_ns is None:
+        return False
+    unseen_ns = max(0, record.done_ns - record.window.flight.last_ns())
+    return _level_kib(record) + growth * unseen_ns / 1e9 >= limit_kib
 
 
 def ending_of(
@@ -99,7 +133,7 @@ def _timed_out(record: InvocationRecord) -> bool:
 class Ending:
     """What was known of an invocation's last moment."""
 
-    __slots__ = ("at_ms", "growth_kib_per_s", "holder", "level_kib", "reason", "samples")
+    __slots__ = ("at_ms", "extension_ended", "growth_kib_per_s", "holder", "level_kib", "reason", "samples")
 
     def __init__(
         self, reason: str, level_kib: int | None, growth_kib_per_s: float | None, holder: dict[str, object]
@@ -113,6 +147,8 @@ class Ending:
         """Of the function, None with fewer than two samples."""
         self.holder = holder
         """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
+        self.extension_ended = False
+        """It was an extension, and has ended."""
         self.samples: list[list[float]] = []
         """[ms before the end, MiB of the function], oldest first."""
         self.at_ms = 0

@@ -27,7 +27,7 @@ LONGEST_NS = 1_000_000 * MS
 class Request:
     """One request's record, and what is kept of it until it is printed. Times are epoch ns, as telemetry gives them."""
 
-    __slots__ = ("end_ns", "kills", "passage", "record", "resolution_ns", "start_ns", "waited")
+    __slots__ = ("end_ns", "environment_kills", "kills", "passage", "record", "resolution_ns", "start_ns", "waited")
 
     def __init__(self, record: InvocationRecord, start_ns: int) -> None:
         self.record = record
@@ -38,7 +38,9 @@ class Request:
         self.passage: Passage | None = None
         """What has passed through the sidecar, in exact mode."""
         self.kills = 0
-        """OOM kills while it ran."""
+        """OOM kills of the function's processes while it ran,"""
+        self.environment_kills = 0
+        """and of all others."""
         self.waited = False
         """Its end was not yet seen when its report had come."""
 
@@ -128,10 +130,14 @@ class Requests:
             del self._running[request.record.request_id]
         return overdue
 
-    def killed(self, count: int) -> None:
-        """The kernel has killed so many of the function's processes. Whose request it was shows in how that ends."""
+    def killed(self, count: int, of_function: bool = True) -> None:
+        """The kernel has killed so many processes. Where they were the function's, whose request it was shows in how
+        that ends."""
         for request in [*self._running.values(), *self._ended]:
-            request.kills += count
+            if of_function:
+                request.kills += count
+            else:
+                request.environment_kills += count
 
     def rest(self, now_ns: int) -> list[Request]:
         """Take everything: the environment ends."""

@@ -45,6 +45,8 @@ class Publisher:
         self._aggregate = _aggregate(config.aggregate_s)
         self._lost = 0
         self._told = 0
+        self._told_mark = 0
+        """`high_water_mark` of the last record that was printed."""
 
     def open(self, record: InvocationRecord) -> None:
         """An invocation begins."""
@@ -162,6 +164,7 @@ class Publisher:
         record.dropped, self._told = lost - self._told, lost
         record.environment_id = self._history.environment_id
         self._conclude(record)
+        record.high_water_mark = self._told_mark = max(record.high_water_mark, self._told_mark)
         self._history.mark_mib = record.max_memory_used_mib or self._history.mark_mib
         if record.signals and record.max_memory_used_mib is None:  # nobody has said so, but it has been there
             self._history.mark_mib = max(self._history.mark_mib, float(self._config.memory_mib))
@@ -183,6 +186,9 @@ class Publisher:
         if record.window is not None and not record.shared_by and mark_mib is not None and 0 < before_mib < mark_mib:
             record.window.risen = round((mark_mib - before_mib) * 1024)
             record.settle()
+        if record.peak is not None:  # telemetry may have raised it since the window was closed
+            record.high_water_mark = max(record.high_water_mark, record.peak.estimate)
+            self._history.high_water_mark = max(self._history.high_water_mark, record.peak.estimate)
         record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
 
     def _line(self, record: InvocationRecord) -> str:

@@ -6,6 +6,7 @@ kernel prints them, and leave in MiB with two decimals.
 
 from __future__ import annotations
 
+from .out_of_memory import kills
 from .window import current, peak
 
 TYPE_CHECKING = False
@@ -58,6 +59,7 @@ MEMBERS = (
     "heap",
     "drift",
     "outOfMemory",
+    "environmentKills",
     "ending",
     "lastSamples",
     "recovered",
@@ -92,6 +94,7 @@ class InvocationRecord:
         "ending",
         "environment",
         "environment_id",
+        "environment_kills",
         "error_type",
         "extensions",
         "handler_failed",
@@ -172,8 +175,10 @@ class InvocationRecord:
         """Most requests that ran at once while it did, itself included; 0 where they never do."""
         self.done_ns: int | None = None
         """When the runtime was done, or gone, as the platform says: epoch ns, in steps of a ms."""
-        self.kernel_kills = 0
-        """OOM kills that the kernel has counted in it."""
+        self.kernel_kills: int | None = None
+        """OOM kills of the function's processes that the kernel has counted in it; None where nothing counts."""
+        self.environment_kills = 0
+        """The same of all others: extensions, what cannot have been the function's, and the init phase before it."""
         self.ending: Ending | None = None
         """Of an invocation that died."""
         self.signals: list[str] = []
@@ -270,6 +275,7 @@ def properties(record: InvocationRecord, memory_limit_mib: int, function_version
     put("drift", record.drift)
     if record.signals:
         members["outOfMemory"] = {"signals": record.signals}
+    put("environmentKills", kills(record)[1])
     if record.ending is not None:
         put("ending", record.ending.document())
         put("lastSamples", record.ending.samples)

@@ -33,6 +33,8 @@ class Surroundings:
         """RSS of sidecar and extensions, as last read."""
         self.extensions: dict[str, int] = {}
         """RSS of each extension, as last read while it lived."""
+        self.ended: set[str] = set()
+        """Those of them that had ended by then."""
 
     def describe(self, record: InvocationRecord) -> None:
         """Fill in the record's environment, sidecar and extensions."""
@@ -46,7 +48,7 @@ class Surroundings:
         held, _, levels = self._others(forget=False)
         alive = {name: rss for name, rss in levels.items() if rss}
         ended = {name: rss for name, rss in self.extensions.items() if name not in alive}
-        self.extensions = {**alive, **ended}
+        self.extensions, self.ended = {**alive, **ended}, set(ended)
         self.held_kib = held + sum(ended.values())
 
     def _others(self, forget: bool) -> tuple[int, int, dict[str, int]]:

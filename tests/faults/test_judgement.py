@@ -8,9 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from faults import stalls
 from faults.calls import OF_A_JOURNAL_THAT_IS_THERE, under
+from faults.deaths import DEATHS, EXTENSION_DIED, NOBODY, Death, Died, judge
 from faults.environment import Environment, tally
 from faults.exact_mode import held, same
 from faults.kills import UNNOTED, UNREAD, Count, kills
@@ -76,6 +79,64 @@ def test_a_missing_line_is_found() -> None:
     assert row("a fault", served, [{"requestId": name} for name in "abb"], 0, 0, 0).broken == [
         "a fault: a line printed twice"
     ]
+
+
+BY_TITLE = {death.title: death for death in DEATHS}
+SAYS_SO: dict[str, Any] = {"OutOfMemory": 1, "outOfMemory": {"signals": ["kernel"]}}
+AT_LIMIT: dict[str, Any] = {"OutOfMemory": 1, "outOfMemory": {"signals": ["exit-at-limit"]}}
+
+
+@pytest.mark.parametrize(
+    ("title", "record", "others", "kills", "wrong"),
+    [
+        ("in a child", {"PeakRSS": 9, **SAYS_SO}, [{}], 1, 0),
+        ("in a child", {"PeakRSS": 9, **SAYS_SO}, [{}], 2, 0),
+        ("in a child", {"PeakRSS": 9}, [{}], 1, 2),
+        ("in a child", {}, [{}], 1, 1),
+        ("in a child", {"PeakRSS": 9, **SAYS_SO}, [{}], 0, 2),
+        ("in a child", {"PeakRSS": 9, **AT_LIMIT}, [{}], 1, 1),
+        ("in a child", {"PeakRSS": 9, **SAYS_SO}, [{}, {"OutOfMemory": 1}], 1, 1),
+        ("in a child", {"PeakRSS": 9, **SAYS_SO}, [{"environmentKills": 1}], 1, 1),
+        ("in a child", {"PeakRSS": 9, **SAYS_SO, "environmentKills": 1}, [{}], 1, 1),
+        ("in a child", {"PeakRSS": 9, "outOfMemory": SAYS_SO["outOfMemory"]}, [{}], 1, 1),
+        ("page cache, then timeout", {"status": "timeout"}, [{}], 0, 0),
+        ("page cache, then timeout", {**AT_LIMIT}, [{}], 0, 1),
+        ("page cache, then timeout", {"status": "timeout"}, [{}], 1, 2),
+        ("timeout at the limit", {**AT_LIMIT}, [{}], 0, 0),
+        ("timeout at the limit", {**SAYS_SO}, [{}], 1, 0),
+        ("timeout at the limit", {"status": "timeout"}, [{}], 0, 1),
+        ("an extension takes all memory", {"environmentKills": 1}, [{}], 1, 0),
+        ("an extension takes all memory", {"status": "failure"}, [{}], 1, 1),
+        ("an extension takes all memory", {**SAYS_SO}, [{}], 1, 3),
+        ("exit with 1", {"PeakRSS": 9, "highWaterMark": 8}, [{}], 0, 1),
+        ("exit with 1", {"PeakRSS": 9, "highWaterMark": 9}, [{}], 0, 0),
+    ],
+)
+def test_a_record_of_a_death_that_is_wrong_is_found(
+    title: str, record: dict[str, Any], others: list[dict[str, Any]], kills: int, wrong: int
+) -> None:
+    if "PeakRSS" in record:
+        record = {"highWaterMark": 9, **record}
+    assert len(judge(BY_TITLE[title], Died(record, others, kills, ""))) == wrong
+
+
+@given(st.sampled_from(DEATHS), st.integers(0, 2))
+def test_the_right_record_is_right_and_its_contrary_is_not(death: Death, more: int) -> None:
+    kills = 0 if death.killed == NOBODY else 1 + more
+    right: dict[str, Any] = {"requestId": "a"}
+    if death.killed == EXTENSION_DIED:
+        right["environmentKills"] = kills
+    elif death.out_of_memory:
+        right |= SAYS_SO if kills else AT_LIMIT
+    assert judge(death, Died(right, [{}], kills, "")) == []
+    wrong = {"requestId": "a"} if death.out_of_memory else {**right, **AT_LIMIT}
+    assert judge(death, Died(wrong, [{}], kills, "")) != []
+
+
+def test_the_table_has_each_death_once() -> None:
+    assert len(BY_TITLE) == len(DEATHS) >= 30
+    for death in DEATHS:
+        compile(death.code, death.title, "exec")
 
 
 def test_without_its_journal_kills_are_not_survived() -> None:

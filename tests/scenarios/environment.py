@@ -63,7 +63,7 @@ class Environment:
             function = Function.from_handler(f"{function or FUNCTIONS / 'touch.py'}:handler")
         variables: Mapping[str, str] = {"TRUEMEM_LOG_LEVEL": "debug", **(environment or {})}
         if exact:
-            made = in_exact_mode(function, variables, SIDECAR)
+            made = in_exact_mode(function, variables, sidecar) or in_exact_mode(function, variables, SIDECAR)
             assert made is not None, "the program of exact mode is not there"
             function, variables = made
         chosen = Settings(extensions=[sidecar, *extensions], environment=variables, **settings)

@@ -119,7 +119,7 @@ class Function:
 
     def _wait_until_ended(self, member: Member) -> None:
         """Until it is a zombie, or, of a daemon, is gone."""
-        while Path(f"/proc/{member.pid}").exists() and _state(member.pid) not in "ZX":
+        while not _has_ended(member.pid):
             os.sched_yield()
         for child in self.members:
             if child.parent is member:
@@ -145,9 +145,10 @@ class Function:
         return 0
 
 
-def _state(pid: int) -> str:
+def _has_ended(pid: int) -> bool:
+    """All threads of it (the main one may have ended long ago)."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return "X"
-    return text.rpartition(")")[2].split()[0]
+        return True
+    return fields[0] in "ZX" and int(fields[17]) <= 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from truemem import log as log_module
 from truemem import publisher, recovery
 from truemem.closing import Closing
@@ -20,6 +23,7 @@ from truemem.race import NEVER
 from truemem.record import InvocationRecord
 from truemem.recorder import Recorder
 from truemem.running_clock import RunningClock
+from truemem.window import Window
 
 from tests.unit.test_race import START_KIB, Table, World
 
@@ -45,9 +49,10 @@ class Family(Table):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.ended: list[Any] = []
+        self.gone = False
 
     def function(self) -> list[Process]:
-        return [self.process, *self.ended]
+        return [] if self.gone else [self.process, *self.ended]
 
     def forget(self, process: Process) -> bool:
         self.ended.remove(process)
@@ -87,6 +92,7 @@ class Surroundings:
 
     def __init__(self) -> None:
         self.extensions: dict[str, int] = {}
+        self.ended: set[str] = set()
 
     def look(self) -> None: ...
 
@@ -100,7 +106,7 @@ class Kills:
     seen = 0
     new = 0
 
-    def more(self) -> int:
+    def more(self) -> int | None:
         new, self.new = self.new, 0
         return new
 
@@ -120,10 +126,14 @@ class Scene:
         self.closing = Closing(*parts)
         self.records: list[InvocationRecord] = []
 
-    def event(self, closed_by: str = "next-invoke", died: str = "") -> None:
-        """INVOKE or SHUTDOWN, at a function that rests until its own event comes."""
+    def event(
+        self, closed_by: str = "next-invoke", died: str = "", seen: Callable[[Window], None] | None = None
+    ) -> None:
+        """INVOKE or SHUTDOWN, at a function that rests until its own event comes. `seen`: what else the window has."""
         closed = self.recorder.close(self.recorder.cut(), NEVER)
         self.recorder.settle(closed)
+        if seen is not None:
+            seen(closed)
         if self.records:
             self.closing.close(self.records[-1], closed, closed_by, died)
         if closed_by == "next-invoke":
@@ -133,6 +143,21 @@ class Scene:
             self.closing.died_in_init(closed, died)
         while self.publisher.print_due(0):
             pass
+
+    def closes(
+        self, kills: int = 0, ended: bool = False, born: int = 0, unread_mib: int = 0, gone: bool = False
+    ) -> None:
+        """The next INVOKE: the kernel has counted `kills`; a process of the function has `ended`, `born` pids were
+        given out, children held `unread_mib` at most. `gone`: the runtime has ended by the time that it is closed."""
+
+        def seen(window: Window) -> None:
+            window.someone_ended, window.born = ended, born
+            window.unread = unread_mib * MIB
+            self.table.gone = gone
+
+        self.kills.new = kills
+        self.event(seen=seen)
+        self.table.gone = False
 
     def mib_above(self, name: str) -> list[float]:
         """A member of each line, above the level at which all began."""
@@ -224,11 +249,116 @@ def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: S
     assert not scene.recorder.window.someone_ended
 
 
-def test_kills_are_not_looked_for_where_all_live(scene: Scene) -> None:
+def told(record: InvocationRecord) -> tuple[int | None, int]:
+    return record.kernel_kills, record.environment_kills
+
+
+@pytest.mark.parametrize(
+    ("ended", "born", "of_function", "of_others"),
+    [(True, 0, 1, 0), (False, 3, 1, 0), (False, -1, 1, 0), (False, 0, 0, 1)],
+    ids=["one has ended", "one may have come and gone", "how many came is not known", "all live, and nobody has come"],
+)
+def test_a_kill_is_the_functions_if_one_of_its_processes_can_have_been_the_victim(
+    scene: Scene, ended: bool, born: int, of_function: int, of_others: int
+) -> None:
     scene.event()
+    scene.closes(kills=1, ended=ended, born=born)
+    assert told(scene.records[0]) == (of_function, of_others)
+
+
+def test_a_kill_that_was_not_seen_is_not_told_later_on_an_innocent(scene: Scene) -> None:
+    """The second invocation ends a process by itself, as a function does that runs a program."""
+    scene.event()
+    scene.closes(kills=1)
+    scene.closes(ended=True)
+    assert [told(record) for record in scene.records[:2]] == [(0, 1), (0, 0)]
+    first, second = scene.output.lines
+    assert (first.get("OutOfMemory"), first["environmentKills"]) == (None, 1)
+    assert not {"OutOfMemory", "environmentKills"} & set(second)
+
+
+def test_a_kill_in_the_init_phase_is_not_the_first_invocations(scene: Scene) -> None:
     scene.kills.new = 1
     scene.event()
-    assert scene.records[0].kernel_kills == 0
+    scene.closes(ended=True)
+    assert told(scene.records[0]) == (0, 1)
+
+
+def test_who_was_killed_at_once_by_the_next_event_is_told_with_the_next(scene: Scene) -> None:
+    """The count is read when the event has come already."""
+    scene.event()
+    scene.closes(kills=1, gone=True)
+    scene.closes(ended=True)
+    assert [told(record) for record in scene.records[:2]] == [(0, 0), (1, 0)]
+
+
+def test_where_nothing_counts_that_is_not_none_killed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scene.kills, "more", lambda: None)
+    scene.event()
+    scene.closes(ended=True)
+    scene.closes()
+    assert [told(record) for record in scene.records[:2]] == [(None, 0), (None, 0)]
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_without_telemetry_a_kill_is_that_of_the_largest_if_it_is_an_extension_that_has_ended(
+    scene: Scene, has_ended: bool
+) -> None:
+    scene.surroundings.extensions, scene.surroundings.held_kib = {"agent": 100 * MIB}, 100 * MIB
+    scene.surroundings.ended = {"agent"} if has_ended else set()
+    scene.event()
+    dead(scene)
+    (line,) = scene.output.lines
+    assert line["ending"]["holder"]["extension"] == "agent"
+    assert (line.get("OutOfMemory"), line.get("environmentKills")) == ((None, 1) if has_ended else (1, None))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from([-1, 0, 4])), min_size=1, max_size=8))
+def test_each_kill_is_told_once_with_the_invocation_that_was_closed_then(closes: list[tuple[int, bool, int]]) -> None:
+    with pytest.MonkeyPatch.context() as context:
+        scene = Scene(context)
+        scene.event()
+        for kills, ended, born in closes:
+            scene.closes(kills, ended, born)
+    for record, (kills, ended, born) in zip(scene.records, closes, strict=False):
+        assert told(record) == ((kills, 0) if ended or born else (0, kills))
+
+
+def test_a_peak_that_telemetry_raises_when_its_window_is_closed_raises_the_mark(scene: Scene) -> None:
+    """Max Memory Used has risen by more than was seen: a child that was not read, most likely."""
+    scene.event()
+    scene.closes(unread_mib=100)
+    scene.world.touch(1)
+    scene.event()
+    first, second = scene.records[:2]
+    scene.publisher._history.mark_mib = 90
+    first.max_memory_used_mib = 150
+    for record in (first, second):
+        scene.publisher.print_one(record)
+    lines = scene.output.lines[-2:]
+    assert round(lines[0]["PeakRSS"] - START_KIB / MIB) == 60
+    assert [line["highWaterMark"] for line in lines] == [lines[0]["PeakRSS"]] * 2
+    assert scene.publisher._history.high_water_mark == first.high_water_mark
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 30)), min_size=1, max_size=6))
+def test_a_mark_is_never_below_its_own_peak_nor_below_the_mark_before(invocations: list[tuple[int, int]]) -> None:
+    """Of each: MiB that it touches, and by how many MiB the mark rises."""
+    with pytest.MonkeyPatch.context() as context:
+        scene = Scene(context, reports=True)
+        scene.event()
+        mark = 40
+        for touched, rises in invocations:
+            scene.world.touch(touched)
+            scene.closes(unread_mib=100)
+            mark += rises
+            scene.records[-2].max_memory_used_mib = mark
+        scene.publisher.print_rest()
+    lines = scene.output.lines
+    assert len(lines) == len(invocations) + 1
+    marks = [line["highWaterMark"] for line in lines if "highWaterMark" in line]
+    assert marks == sorted(marks)
+    assert all(line["highWaterMark"] >= line["PeakRSS"] for line in lines if "PeakRSS" in line)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import pytest
@@ -24,10 +24,11 @@ from truemem.oom_kills import OomKills
 from truemem.overlap import Request
 from truemem.processes import FUNCTION, Process
 from truemem.procfs import Procfs
+from truemem.record import InvocationRecord
 from truemem.recorder import Recorder
 from truemem.segments import RESOLUTION_NS, Segment
 from truemem.surroundings import Surroundings
-from truemem.window import current
+from truemem.window import Window, current
 
 PATIENCE_S = 30
 
@@ -280,6 +281,41 @@ def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
         running.api.shut_down()
     (line,) = lines(capfd)
     assert line.get("outOfMemory", {}).get("signals") == signals
+
+
+@pytest.mark.parametrize(
+    ("segments", "told"),
+    [
+        ([(1, True, 0, 0)], (1, 0)),
+        ([(1, False, 0, 0), (0, True, 0, 20)], (1, 0)),
+        ([(1, False, 0, 0), (0, False, 3, 20)], (1, 0)),
+        ([(1, False, 0, 0), (0, False, 0, 400)], (0, 0)),
+        ([(1, False, 0, 0), (0, False, 0, 501)], (0, 1)),
+        ([(1, False, 0, 0), (0, False, 0, 501), (0, True, 0, 20)], (0, 1)),
+        ([(None, True, 0, 0)], (0, 0)),
+    ],
+    ids=[
+        *("it has ended", "it ends in the next segment", "one may have come and gone", "it may still end"),
+        *("nobody has", "and who ends later was not it", "nothing counts"),
+    ],
+)
+def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(
+    monkeypatch: pytest.MonkeyPatch, segments: list[tuple[int | None, bool, int, int]], told: tuple[int, int]
+) -> None:
+    """Of each segment: kills that were counted, whether a process ended, pids given out, ms after the one before."""
+    running = Running(None)
+    sidecar, now_ns = running.sidecar, time.monotonic_ns()
+    request = Request(InvocationRecord("a", 1, 0), 0)
+    sidecar._requests._running["a"] = request
+    for killed, ended, born, after_ms in segments:
+        now_ns += after_ms * 1_000_000
+        monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic_ns=lambda now_ns=now_ns: now_ns))
+        monkeypatch.setattr(sidecar._kills, "more", lambda killed=killed: killed)
+        window = Window(0, 0, True)
+        window.someone_ended, window.born = ended, born
+        sidecar._place_kills(window)
+    assert (request.kills, request.environment_kills) == told
+    running.api.close()
 
 
 def test_a_function_that_has_ended_leaves_its_last_level_until_shutdown_comes() -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.cgroup import EnvironmentLevel, Level
 from truemem.config import Config
@@ -24,7 +24,7 @@ LIMIT = 512
 
 
 def ended(
-    level_mib: float = 100, reason: str = "failure", kills: int = 0, mark: float | None = None, **said: Any
+    level_mib: float = 100, reason: str = "failure", kills: int | None = 0, mark: float | None = None, **said: Any
 ) -> InvocationRecord:
     """An invocation at the end of which everybody held `level_mib`, for which SHUTDOWN gave `reason` ("": none)."""
     record = InvocationRecord("r", 1, 0)
@@ -49,13 +49,14 @@ NAMED: dict[str, Any] = {"status": "error", "error_type": "Runtime.OutOfMemory"}
         (ended(**KILLED, level_mib=496), 0, []),
         (ended(**KILLED), 0, []),
         (ended(**KILLED, kills=1), 0, ["kernel"]),
-        (ended(**KILLED, mark=512), 300, ["mark-at-limit"]),
+        (ended(**KILLED, mark=512), 300, []),
+        (ended(**KILLED, mark=512, kills=1), 300, ["kernel", "mark-at-limit"]),
         (ended(**KILLED, mark=512), 512, []),
         (ended(**KILLED, level_mib=900, mark=490), 0, []),
         (ended(**KILLED, level_mib=900, mark=497), 0, ["exit-at-limit"]),
         (ended(reason="timeout", status="timeout", level_mib=510), 0, ["timeout-at-limit"]),
         (ended(reason="timeout", status="timeout", level_mib=200), 0, []),
-        (ended(reason="timeout", status="timeout", level_mib=200, mark=512), 200, ["mark-at-limit"]),
+        (ended(reason="timeout", status="timeout", level_mib=200, mark=512), 200, []),
         (ended(reason="timeout", level_mib=510), 0, ["timeout-at-limit"]),
         (ended(reason="failure", level_mib=510), 0, ["exit-at-limit"]),
         (ended(reason="failure", level_mib=510, status="error", error_type="Function.ResponseSizeTooLarge"), 0, []),
@@ -65,15 +66,112 @@ NAMED: dict[str, Any] = {"status": "error", "error_type": "Runtime.OutOfMemory"}
     ],
     ids=[
         *("the platform names it", "everything fires", "killed at the limit", "killed below it", "a plain crash"),
-        *("the kernel counts a kill", "the mark rose to the size", "the mark was there before"),
+        *("the kernel counts a kill", "page cache raised the mark", "the kill raised it", "the mark was there before"),
         *("shared memory counted twice, says the mark", "the mark was close to it"),
-        *("a timeout at the limit", "a timeout", "a timeout with the mark at the size"),
+        *("a timeout at the limit", "a timeout", "a timeout of who has read files"),
         *("a timeout, no telemetry", "killed, no telemetry", "an error of the response"),
         *("page cache fills the mark", "a child was killed", "an error that it lives on with"),
     ],
 )  # fmt: skip
 def test_the_verdict(record: InvocationRecord, mark_before: float, fired: list[str]) -> None:
     assert signals(record, LIMIT, mark_before) == fired
+
+
+def growing(record: InvocationRecord, mib_per_s: float, unseen_ms: int) -> InvocationRecord:
+    """The same, and its end, told by the platform, came so long after its last sample."""
+    assert record.ending is not None
+    record.ending.growth_kib_per_s = mib_per_s * 1024
+    record.window = Window(0, 0, True)
+    record.window.flight.see(1_000_000_000, 50 * 1024)
+    record.done_ns = 1_000_000_000 + unseen_ms * 1_000_000
+    return record
+
+
+TIMED_OUT: dict[str, Any] = {"reason": "timeout", "status": "timeout"}
+
+
+@pytest.mark.parametrize(
+    ("said", "kills", "unseen_ms", "fired"),
+    [
+        (KILLED, None, 500, ["mark-at-limit"]),
+        (KILLED, 0, 500, []),
+        (KILLED, None, 490, []),
+        (TIMED_OUT, None, 500, ["mark-at-limit"]),
+        (TIMED_OUT, 0, 500, ["mark-at-limit"]),
+        (TIMED_OUT, 0, 490, []),
+    ],
+    ids=[
+        *("it can have got there", "but the kernel killed nobody", "it cannot have got there"),
+        *("a timeout", "where nobody need be killed", "that came before"),
+    ],
+)
+def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
+    said: dict[str, Any], kills: int | None, unseen_ms: int, fired: list[str]
+) -> None:
+    record = growing(ended(level_mib=100, kills=kills, mark=512, **said), mib_per_s=794, unseen_ms=unseen_ms)
+    assert signals(record, LIMIT, 100) == fired
+
+
+@pytest.mark.parametrize(
+    ("holder", "kills", "of_others", "fired", "told"),
+    [
+        ({"extension": "agent", "rss": 400}, 1, 0, [], 1),
+        ({"extension": "agent", "rss": 400}, 0, 1, [], 1),
+        ({"extension": "agent", "rss": 400}, 2, 0, ["kernel"], 1),
+        ({"process": "python3.13", "pid": 7, "rss": 400}, 1, 0, ["exit-at-limit", "mark-at-limit"], 1),
+        ({"extension": "agent", "rss": 400}, 0, 0, ["exit-at-limit", "mark-at-limit"], None),
+    ],
+    ids=["it was the hog", "and all live", "and took one with it", "the function was the hog", "who ended by itself"],
+)
+def test_an_extension_that_the_kernel_killed_is_the_environments(
+    holder: dict[str, object], kills: int, of_others: int, fired: list[str], told: int | None
+) -> None:
+    record = ended(status="failure", error_type="Extension.Crash", level_mib=510, mark=512, kills=kills)
+    assert record.ending is not None
+    record.ending.holder, record.environment_kills = holder, of_others
+    assert signals(record, LIMIT, 100) == fired
+    assert properties(record, LIMIT, "1").get("environmentKills") == told
+
+
+@settings(max_examples=2000)
+@given(
+    level=st.floats(0, 0.969),
+    mark=st.none() | st.sampled_from([0.3, 0.97, 0.99, 1.0]),
+    mark_before=st.sampled_from([0.0, 0.5, 1.0]),
+    kills=st.sampled_from([None, 0]),
+    of_others=st.integers(0, 2),
+    error_type=st.sampled_from([None, "Runtime.ExitError", "Extension.Crash", "Sandbox.Timedout", "Function.X"]),
+    status=st.sampled_from([None, "success", "error", "failure", "timeout"]),
+    reason=st.sampled_from(["", "failure", "timeout"]),
+    growth=st.none() | st.floats(-1000, 1000),
+    unseen_ms=st.none() | st.integers(-10, 2000),
+)
+def test_a_low_level_is_no_verdict_unless_the_platform_or_the_kernel_says_so(
+    level: float,
+    mark: float | None,
+    mark_before: float,
+    kills: int | None,
+    of_others: int,
+    error_type: str | None,
+    status: str | None,
+    reason: str,
+    growth: float | None,
+    unseen_ms: int | None,
+) -> None:
+    """Nor unless it grew to the limit unseen."""
+    marked = None if mark is None else mark * LIMIT
+    record = ended(level * LIMIT, reason, kills, marked, status=status, error_type=error_type)
+    record.environment_kills = of_others
+    reached = level * LIMIT
+    if record.ending is not None and growth is not None and unseen_ms is not None:
+        growing(record, growth, unseen_ms)
+        reached += max(0, growth * unseen_ms / 1000)
+    fired = signals(record, LIMIT, mark_before * LIMIT)
+    assert fired == [] or (fired == ["mark-at-limit"] and reached > 0.969 * LIMIT)
+    record.error_type = "Runtime.OutOfMemory"
+    assert signals(record, LIMIT, mark_before * LIMIT)[0] == "Runtime.OutOfMemory"
+    record.error_type, record.kernel_kills = None, 1
+    assert "kernel" in signals(record, LIMIT, mark_before * LIMIT)
 
 
 def test_without_a_known_size_only_the_platform_and_the_kernel_can_tell() -> None:

@@ -69,6 +69,8 @@ class Record:
     """Resident set at the close, by other extension."""
 
     out_of_memory: bool = False
+    environment_kills: int = 0
+    """OOM kills by the kernel in this invocation that are not the function's."""
     recovered: bool = False
     """Printed by a later process of the same environment: the one that measured it was killed."""
     report_missing: bool = False
@@ -152,6 +154,7 @@ def record_of(line: Mapping[str, Any]) -> Record:
         sidecar_holds=_number(holders, "truemem"),
         extensions_hold=_numbers(_object(holders, "extensions")),
         out_of_memory=bool(_number(line, "OutOfMemory")) or isinstance(line.get("outOfMemory"), dict),
+        environment_kills=_whole(line, "environmentKills") or 0,
         recovered=bool(line.get("recovered")),
         report_missing=bool(line.get("reportMissing")),
         members=line,
