@@ -13,7 +13,8 @@ import click
 
 from ..ending import unheard_by_children
 from ..local.errors import BadInput
-from ..terminal import Count, Finite, output, progress
+from ..outside import quoted
+from ..terminal import Count, Finite, output, progress, tell
 
 if TYPE_CHECKING:  # duckdb, scipy, boto3 and rich are for the report itself, not for every `truemem --help`
     from .store import Loaded
@@ -63,7 +64,7 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
     try:
         return _report(files, options)
     except BadInput as error:
-        click.echo(f"truemem report: {error}", err=True)
+        tell("truemem report", error)
         return 2
 
 
@@ -142,7 +143,7 @@ def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: flo
         told = (
             f"{html} has the {len(shown):,} most urgent of {len(environments):,} environments, as many as a page holds"
         )
-        click.echo(f"truemem report: {told}. --environment chooses others", err=True)
+        tell("truemem report", f"{told}. --environment chooses others")
 
 
 def _foremost(environments: Sequence[Environment], room: int) -> set[tuple[str, str]]:
@@ -175,7 +176,10 @@ def _fetched(log_group: str, since: float | None, source: Literal["insights", "f
     path = folder / "cloudwatch.log"
     now_ms = time.time() * 1000
     begin = now_ms - 3 * 3_600_000 if since is None else since
-    with progress("CloudWatch", int(now_ms - begin)) as fetched, path.open("w", encoding="utf-8") as file:
+    with (
+        progress("CloudWatch", int(now_ms - begin)) as fetched,
+        path.open("w", encoding="utf-8", errors="replace") as file,
+    ):
         fetch(log_group, int(begin), int(now_ms), file, source=source, fetched=fetched)
     return path
 
@@ -202,5 +206,11 @@ def _check_by(made: Report) -> None:
 
 def _check_name(by: str | None) -> None:
     """Of --by: in the path that it becomes, a quotation mark ends a name, and * is any."""
-    if by is not None and ('"' in by or {"", "*"} & set(by.split("."))):
+    if by is None:
+        return
+    try:
+        quoted(by)
+    except ValueError:
+        raise BadInput(f"--by {by} is not in UTF-8. Try --by model_id") from None
+    if '"' in by or {"", "*"} & set(by.split(".")):
         raise BadInput(f"--by {by} is no name of a member. Try --by model_id, or --by a.b for a member of a member")
