@@ -202,6 +202,7 @@ TOKENS = [
     *("{}", '{"a":1,"a":2}', '{"extensions":{"x":1e400,"y":true}}', '{"Timestamp":9e99}', '{"Timestamp":true}'),
     *("[" * 150 + "]" * 150, "[" * 300 + "]" * 300, '{"a":' * 3000, "[1,2,3]", '"a b c"'),
     *('{"inUse":1e300,"held":1}'),
+    *('{"inUse":1' + "0" * 400 + ',"held":1,"mapped":1}', "1" + "0" * 39),
     '{"requestId":"a b c","invocation":[1,"x"],"startMs":[0,true,1e400],"raced":[0,[],{}]}',
 ]  # fmt: skip
 PLAIN: dict[str, Any] = json.loads(line("a", 1, heap={"inUse": 1.0, "held": 2.0, "mapped": 3.0}, processes=1))
@@ -296,15 +297,23 @@ def test_any_file_is_a_log_or_bad_input(folder: Path, data: bytes) -> None:
 
 @settings(max_examples=20)
 @given(
-    lines=st.lists(hostile_lines() | TEXT, min_size=1, max_size=5), form=st.sampled_from([[], ["--csv"], ["--json"]])
+    names=st.lists(TEXT, min_size=4, max_size=4),
+    lines=st.lists(hostile_lines() | TEXT, min_size=1, max_size=5),
+    form=st.sampled_from([[], ["--csv"], ["--json"]]),
 )
-def test_the_report_prints_any_log(folder: Path, lines: list[str], form: list[str]) -> None:
+def test_the_report_prints_any_log(folder: Path, names: list[str], lines: list[str], form: list[str]) -> None:
     path = folder / "fleet.log"
-    path.write_text("\n".join([line("a", 1), *lines]), encoding="utf-8", errors="surrogatepass")
-    ran = CliRunner().invoke(cli, ["report", str(path), "--by", "FunctionName", *form], standalone_mode=False)
+    function, version, environment, holder = (name.encode(errors="replace").decode() for name in names)
+    holders = {"function": 1.0, "truemem": 1.0, "extensions": {holder: 1.0}}
+    members: dict[str, Any] = {"FunctionName": function, "functionVersion": version, "environmentId": environment}
+    own = [line("a", number, holders=holders, **members) for number in (1, 2)]
+    path.write_text("\n".join([*own, *lines]), encoding="utf-8", errors="surrogatepass")
+    arguments = ["report", str(path), "--by", "FunctionName", *form]
+    ran = CliRunner(env={"COLUMNS": "4000"}).invoke(cli, arguments, standalone_mode=False)
 
     assert ran.exception is None, ran.exception
     assert all(is_seen(each) for each in ran.output.replace("\r\n", "") if each != "\n")
+    assert form or all(squeezed(visible(name)) in squeezed(ran.output) for name in (function, version))
 
 
 ATOMS = [

@@ -127,6 +127,13 @@ def test_depth_in_one_line_spoils_no_other(depth: int, truemem: Command, tmp_pat
         assert truemem("page", file, "--output", tmp_path / "page.html").code == 0
 
 
+@pytest.mark.parametrize("said", ["\r", "10 %\r20 %\r\r", "\r\r\n", "a\rb", "\x01\x02", "\x85\u2028", '"', "\\"])
+def test_a_progress_bar_spoils_no_line(said: str, truemem: Command, tmp_path: Path) -> None:
+    for number, lines in enumerate(([line("a", 1), line("a", 2), said], [line("a", 1), said, line("a", 2)])):
+        file = log(tmp_path, lines, f"{number}.log")
+        assert truemem("report", file, "--json").document["lines"] == 2
+
+
 @pytest.mark.parametrize("name", ["it's", "a [b] c*", 'a"b', "a;b--", "ü", "a,b"])
 def test_the_temporary_folder_may_have_any_name(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
@@ -186,6 +193,15 @@ def test_a_pipe_with_a_name_is_waited_for(truemem: Command, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("command", ["report", "page", "doctor"])
-def test_a_folder_and_a_device_are_told(command: str, truemem: Command, tmp_path: Path) -> None:
-    for path in (tmp_path, Path("/dev/null")):
-        assert truemem(command, path).code in (1, 2)
+def test_a_folder_is_told_and_so_is_a_device(command: str, truemem: Command, tmp_path: Path) -> None:
+    assert "is a folder" in truemem(command, tmp_path).err
+    assert "it is no text" in truemem(command, "/dev/zero").err
+    assert truemem(command, "/dev/null").code in (1, 2)
+
+
+@pytest.mark.parametrize("option", ["--by", "--environment"])
+def test_an_option_that_is_not_in_utf_8_is_told(option: str, truemem: Command, tmp_path: Path) -> None:
+    ran = truemem("report", log(tmp_path, [line("a", 1)]), option, "\udcff\x1b")
+
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert f"{option} \\udcff\\x1b is not in UTF-8" in ran.err

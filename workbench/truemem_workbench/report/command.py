@@ -81,6 +81,8 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
         raise BadInput("--json with --csv: standard output takes one of them. Leave one out")
     if str(options["html"]) == "-":
         raise BadInput("--html -: a page is a file, and standard output has the report. Try --html page.html")
+    for name in ("by", "environment"):
+        _check_text(name, options[name])
     _check_name(options["by"])
     remote = _log_group(files, options)
     since = None if options["since"] is None else since_ms(options["since"], time.time() * 1000)
@@ -204,13 +206,15 @@ def _check_by(made: Report) -> None:
         )
 
 
+def _check_text(name: str, value: str | None) -> None:
+    """Raises BadInput for what DuckDB cannot take."""
+    try:
+        quoted(value or "")
+    except ValueError:
+        raise BadInput(f"--{name} {value} is not in UTF-8") from None
+
+
 def _check_name(by: str | None) -> None:
     """Of --by: in the path that it becomes, a quotation mark ends a name, and * is any."""
-    if by is None:
-        return
-    try:
-        quoted(by)
-    except ValueError:
-        raise BadInput(f"--by {by} is not in UTF-8. Try --by model_id") from None
-    if '"' in by or {"", "*"} & set(by.split(".")):
+    if by is not None and ('"' in by or {"", "*"} & set(by.split("."))):
         raise BadInput(f"--by {by} is no name of a member. Try --by model_id, or --by a.b for a member of a member")

@@ -166,11 +166,12 @@ _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 def read_of(files: Sequence[Path], compressed: bool) -> str:
-    """A table function: one row a line. What is no UTF-8, or longer than LONGEST, is left out."""
+    """A table function: one row a line. What is no UTF-8, or longer than LONGEST, is left out. Not strict:
+    with a carriage return in a line, as progress bars print them, DuckDB would refuse all the files."""
     names = ", ".join(quoted(str(file)) for file in files)
     return (
         f"read_csv([{names}], columns={{'line': 'VARCHAR'}}, delim='\x01', quote='', escape='', header=false,"
-        f" auto_detect=false, ignore_errors=true, null_padding=false, max_line_size={LONGEST},"
+        f" auto_detect=false, ignore_errors=true, strict_mode=false, null_padding=false, max_line_size={LONGEST},"
         f" compression='{'gzip' if compressed else 'none'}')"
     )
 

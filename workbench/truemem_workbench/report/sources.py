@@ -63,12 +63,11 @@ def on_disk(file: Path, folder: Path) -> Path:
 
 
 def _is_pipe(file: Path) -> bool:
-    """Or a device: what can be read only once."""
+    """What can be read only once."""
     try:
-        mode = file.stat().st_mode
+        return stat.S_ISFIFO(file.stat().st_mode)
     except OSError:
         return False  # told where it is opened
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def size_of(path: Path) -> int:
