@@ -24,7 +24,7 @@ SCREEN = {
     "bidi": "/\u202eexe.fdp\u2066",
     "line": "/a\nreport | all is well\r\x0b\x0c\x85\u2028b",
 }
-"""Paths of requests that somebody has sent to the function."""
+"""Paths of requests, as a caller may send them."""
 
 
 def unseen(text: str) -> set[str]:
