@@ -8,13 +8,13 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from truemem_workbench.check import github, junit, picture, terminal
 from truemem_workbench.check.curve import curve
 from truemem_workbench.check.growth import Finding
 from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
+from truemem_workbench.terminal import console
 
 from .conftest import LEAK, LEVEL, run_of
 
@@ -41,7 +41,7 @@ def kept() -> Result:
 def shown(result: Result, encoding: str = "utf-8", width: int = 110) -> list[str]:
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
-    terminal.show(result, Console(file=file, width=width))
+    terminal.show(result, console(file=file, width=width))
     file.flush()
     return [line.rstrip() for line in raw.getvalue().decode(encoding).splitlines()]
 
@@ -147,7 +147,7 @@ def test_junit_has_no_character_that_xml_has_not(tmp_path: Path) -> None:
     finding = Finding("max-peak", "", "", "broken", "\x1b[31m<&>\ud800")
     junit.write(Result(run_of(LEVEL), [finding]), tmp_path / "report.xml")
     (failure,) = ET.parse(tmp_path / "report.xml").getroot().iter("failure")
-    assert failure.get("message") == "?[31m<&>?"
+    assert failure.get("message") == "\\x1b[31m<&>\\ud800"
 
 
 # --- for GitHub -------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_an_annotation_points_to_the_handler(broken: Result) -> None:
 def test_nothing_in_a_message_ends_its_command() -> None:
     finding = Finding("max-peak", "", "", "broken", "one\ntwo\r100%")
     (command,) = github.errors(Result(run_of(LEVEL), [finding], Path("a,b:c.py")))
-    assert command == "::error file=a%2Cb%3Ac.py,title=truemem%3A max-peak::one%0Atwo%0D100%25"
+    assert command == "::error file=a%2Cb%3Ac.py,title=truemem%3A max-peak::one\\ntwo\\r100%25"
 
 
 def test_what_was_kept_is_not_annotated(kept: Result) -> None:

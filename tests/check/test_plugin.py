@@ -245,3 +245,24 @@ def test_projects_that_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
     assert done.stdout.split() == ["truemem_workbench", "truemem_workbench.pytest_plugin"]
+
+
+def test_what_a_function_says_is_no_command_to_the_terminal_of_pytest(project: pytest.Pytester) -> None:
+    done = run(
+        project,
+        r"""
+        import pytest
+
+        @pytest.mark.memory("steady.py:handler", invocations=5, event={"fail": True, "say": "\x1b]52;c;eA==\x07[bold]"})
+        def test_memory():
+            pass
+
+        @pytest.mark.memory("no\x1b[2J.py:handler")
+        def test_refused():
+            pass
+        """,
+    )
+    done.assert_outcomes(failed=2)
+    assert "\\x1b]52;c;eA==\\x07[bold]" in done.stdout.str()
+    assert "no\\x1b[2J.py" in done.stdout.str()
+    assert "\x1b" not in done.stdout.str()

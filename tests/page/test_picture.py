@@ -64,3 +64,11 @@ def test_nothing_known_is_an_empty_panel(tmp_path: Path) -> None:
     )
     page.draw(page.gather(parsed([line(0, **missing)])), tmp_path / "memory.png")
     assert pixels(tmp_path / "memory.png", PEAK).size > 0  # the legend
+
+
+def test_names_are_text_and_no_mathematics(tmp_path: Path) -> None:
+    names = ["a$\\frac$", "$x$\x1b[2J\ud800", "{{script}}\n\n"]
+    lines = (line(row, str(len(name)), FunctionName=name) for name in names for row in range(3))
+    page.draw(page.gather(parsed(lines)), tmp_path / "memory.png")
+
+    assert matplotlib.image.imread(tmp_path / "memory.png").shape[1] == 1080

@@ -30,7 +30,8 @@ def spread(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     requests = ids.split()
     common = {name: value for name, value in document.items() if name not in OF_THE_LAST}
     own = {name: value for name, value in document.items() if name not in ("aggregate", "raced")}
-    raced = aggregate.get("raced")
+    told = aggregate.get("raced")
+    raced = {place for place in told if isinstance(place, int)} if isinstance(told, list) else set()
     made: list[Mapping[str, Any]] = []
     for place, request in enumerate(requests):
         one = dict(own if place == len(requests) - 1 else common)
@@ -39,7 +40,7 @@ def spread(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
             _put(one, name, document.get(name), place)
         for name in COLUMNS:
             _put(one, name, aggregate.get(name), place)
-        if isinstance(raced, list) and place in raced:
+        if place in raced:
             one["raced"] = True
         _begin(one, aggregate.get("startMs"), place)
         made.append(one)

@@ -21,6 +21,7 @@ from .metrics import metrics
 from .page.command import page
 from .report.command import report
 from .sidecar import NAME, in_exact_mode, sidecar
+from .terminal import tell
 
 LONGEST_GAP_S = 86_400
 
@@ -218,12 +219,12 @@ def _run() -> int:
     try:
         code = cli.main(prog_name="truemem", standalone_mode=False)
     except BadInput as error:
-        click.echo(f"truemem local run: {error}", err=True)
+        tell("truemem local run", error)
         return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "truemem"
         message = error.format_message().rstrip(".")
-        click.echo(f"{command}: {message}{'' if message.endswith('?') else '.'} Try {command} --help", err=True)
+        tell(command, f"{message}{'' if message.endswith('?') else '.'} Try {command} --help")
         return error.exit_code
     return code if isinstance(code, int) else 0
 

@@ -13,7 +13,9 @@ from typing import Any
 import click
 
 from .local.errors import BadInput
+from .outside import visible
 from .symptoms import Finding, of_log, read
+from .terminal import tell
 
 MARKS = {"ok": "✓", "note": "!", "problem": "✗"}
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
@@ -39,15 +41,16 @@ def doctor(target: str, since: str, as_json: bool) -> int:
         there = target == "-" or Path(target).exists()
         found = list(_of_file(Path(target)) if there else _of_function(target, begin, now))
     except BadInput as error:
-        click.echo(f"truemem doctor: {error}", err=True)
+        tell("truemem doctor", error)
         return 2
     for finding in found:
         if as_json:
             click.echo(json.dumps(asdict(finding)))
         else:
-            click.echo(f"{click.style(MARKS[finding.grade], fg=STYLES[finding.grade].split()[-1])} {finding.text}")
+            mark = click.style(MARKS[finding.grade], fg=STYLES[finding.grade].split()[-1])
+            click.echo(f"{mark} {visible(finding.text)}")
             if finding.mend:
-                click.echo(f"  → {finding.mend}")
+                click.echo(f"  → {visible(finding.mend)}")
     return int(any(finding.grade == "problem" for finding in found))
 
 

@@ -17,6 +17,8 @@ from types import FrameType
 import click
 
 from .local.console import ENDING, Ended
+from .outside import visible
+from .terminal import tell
 
 UNUSABLE = 2
 PATIENCE_S = 10
@@ -90,9 +92,10 @@ def _code(error: BaseException) -> int:
     if isinstance(error, OSError):
         _flush()
         where = f": {error.filename}" if error.filename else ". Look at where its output goes, and at TMPDIR"
-        click.echo(f"truemem: {error.strerror or error}{where}", err=True)
+        tell("truemem", f"{error.strerror or error}{where}")
         return UNUSABLE
-    traceback.print_exception(error)
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        click.echo(visible(line), err=True)
     click.echo("truemem: that was an error of its own, not of what you typed; the lines above tell where", err=True)
     return UNUSABLE
 

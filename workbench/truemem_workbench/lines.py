@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from .aggregate import spread
 from .drift import Point
-from .records import Record, record_of
+from .records import Record, figure, record_of
 from .report.sources import events, is_line, parsed_event
 
 
@@ -85,13 +84,12 @@ def parse_event(event: str) -> list[Line]:
 
 def _line(document: Mapping[str, Any]) -> Line:
     metadata = document.get("_aws")
-    time_ms = metadata.get("Timestamp") if isinstance(metadata, dict) else None
     return Line(
         **vars(record_of(document)),
         function=_text(document.get("FunctionName")),
         function_version=_text(document.get("functionVersion")),
         tenant_id=_text(document.get("tenantId")),
-        time_ms=float(time_ms) if isinstance(time_ms, int | float) and abs(time_ms) < sys.float_info.max else None,
+        time_ms=figure(metadata.get("Timestamp")) if isinstance(metadata, dict) else None,
         may_repeat="_aws" not in document,
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .local.errors import BadInput
+from .terminal import tell
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,11 +68,11 @@ def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
         now = time.time()
         moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
     except BadInput as error:
-        click.echo(f"truemem metrics: {error}", err=True)
+        tell("truemem metrics", error)
         return 2
     if not moments:
         nothing = f"CloudWatch has no metric of {function} in the namespace {namespace} since then"
-        click.echo(f"truemem metrics: {nothing}. Try --since 7d, or truemem doctor {function}", err=True)
+        tell("truemem metrics", f"{nothing}. Try --since 7d, or truemem doctor {function}")
         return 2
     if as_json:
         for moment in moments:

@@ -154,5 +154,6 @@ def _folders(item: pytest.Item) -> list[Path]:
 def _refuse(why: str) -> NoReturn:
     """The test cannot be run: one line, without the exception that it comes from."""
     from truemem_workbench.check.marker import in_words_of_the_marker
+    from truemem_workbench.outside import visible
 
-    raise pytest.fail.Exception(f"truemem: {in_words_of_the_marker(why)}", pytrace=False) from None
+    raise pytest.fail.Exception(f"truemem: {visible(in_words_of_the_marker(why))}", pytrace=False) from None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from .aggregate import spread
+from .outside import loads
 
+LARGEST = 3.4e38
+"""No figure is above: that of 32 bits, in which `truemem report` and the page keep them."""
 WIDE_MIB = 1.0
 """What a peak may be inexact by and still be a figure: 63 pages a thread before Linux 6.2, of both ends."""
 
@@ -114,7 +116,7 @@ def parse_line(text: str) -> Record | None:
 
 def _document(text: str) -> Mapping[str, Any] | None:
     try:
-        line = json.loads(text)
+        line = loads(text)
     except ValueError:
         return None
     # `PeakRSS` is absent when nothing could be measured; `schema` is on every line of ours
@@ -167,8 +169,12 @@ def parse_lines(lines: Iterable[str]) -> list[Record]:
 
 
 def _number(line: Mapping[str, Any], name: str) -> float | None:
-    value = line.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    return figure(line.get(name))
+
+
+def figure(value: object) -> float | None:
+    """A JSON value as a number; None if it is none, or so large that it is no figure."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         return None
     return float(value)
 

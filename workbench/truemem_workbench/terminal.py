@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .outside import visible
+
 if TYPE_CHECKING:  # rich is for the work itself, not for every `truemem --help`
     from rich.console import Console
+    from rich.text import Text
 
 Count = Callable[[int], None]
 """Hears of an amount that is done."""
 WIDTH = 140
 """Of a file or a pipe, which have none: all columns."""
+LONGEST = 2000
+"""Characters of a message."""
 
 
 class Finite(click.FloatRange):
@@ -30,11 +35,27 @@ class Finite(click.FloatRange):
         return number
 
 
-def output() -> Console:
-    """Standard output, as wide as the terminal."""
+def tell(command: str, problem: object) -> None:
+    """Say on stderr, in one line, what is wrong."""
+    text = str(problem)
+    click.echo(f"{command}: {visible(text[:LONGEST])}{'...' if len(text) > LONGEST else ''}", err=True)
+
+
+def console(**settings: Any) -> Console:
+    """rich's, for text from outside: strings are printed as they are, in tables too. Styles need a Text."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
+    class Plain(Console):
+        def render_str(self, text: str, **how: Any) -> Text:
+            plain = {"emoji": False, "markup": False, "highlight": False}
+            return super().render_str(visible(text), **{**how, **plain})
+
+    return Plain(highlight=False, **settings)
+
+
+def output() -> Console:
+    """Standard output, as wide as the terminal."""
+    return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
 
 
 @contextmanager

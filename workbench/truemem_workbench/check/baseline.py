@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truemem_workbench.local import BadInput
+from truemem_workbench.outside import loads, read_text
 
 if TYPE_CHECKING:
     from .measurement import Measurement
@@ -71,7 +72,7 @@ def read(path: Path, spec: str) -> Baseline:
         raise BadInput(f"no baseline of {spec} in {path}. {mend}")
     try:
         return Baseline(_size(entry["peak"]), _size(entry["current"]), dict(entry.get("about", {})))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise BadInput(f"the baseline of {spec} in {path} has no peak and current, in MiB. {mend}") from None
 
 
@@ -102,7 +103,7 @@ def _size(value: Any) -> float:
 
 def _functions(path: Path, mend: str) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text())
+        document = loads(read_text(path), lenient=True)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}. {mend}") from None
     except ValueError:

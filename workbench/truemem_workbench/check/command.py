@@ -13,6 +13,7 @@ import click
 
 from truemem_workbench.local import BadInput
 from truemem_workbench.local.console import Ended, raise_on_signals, read_event
+from truemem_workbench.terminal import console, tell
 
 from .baseline import Growth
 from .drive import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan, Progress
@@ -89,7 +90,7 @@ def check(context: click.Context, /, **given: Any) -> None:
     try:
         code = _check(**given)
     except BadInput as problem:
-        click.echo(f"truemem check: {problem}", err=True)
+        tell("truemem check", problem)
         code = 2
     except Ended as ended:
         code = 128 + ended.number
@@ -202,13 +203,12 @@ def _variable(given: str) -> tuple[str, str]:
 @contextmanager
 def _progress() -> Iterator[Progress]:
     """A bar on stderr if that is a terminal, gone at the end."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    stderr = console(stderr=True)
+    with Bar(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
 
         def progress(doing: str, done: int, of: int) -> None:

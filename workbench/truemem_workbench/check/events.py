@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from truemem_workbench.local import BadInput
+from truemem_workbench.outside import loads, read_text
 
 
 def read_events(path: Path) -> list[object]:
     """A JSON array of events, JSON lines with one event each, or one event on its own. Raises BadInput."""
     try:
-        text = path.read_text()
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise BadInput(f"cannot read events from {path}: {why}. Try --events PATH/events.jsonl") from None
     try:
-        whole = json.loads(text)
+        whole = loads(text)
     except ValueError:
         return _lines(path, text)
     events = whole if isinstance(whole, list) else [whole]
@@ -31,7 +31,7 @@ def _lines(path: Path, text: str) -> list[object]:
         if not line.strip():
             continue
         try:
-            events.append(json.loads(line))
+            events.append(loads(line))
         except ValueError as error:
             raise BadInput(
                 f"{path} line {number} is not JSON ({error}). Try one event a line, or a JSON array of events"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from truemem_workbench.outside import markdown, visible
+
 from .result import Result
 
 MARKS = {"kept": "✅ kept", "broken": "❌ broken", "unknown": "⚠️ unknown"}
@@ -22,15 +24,15 @@ def errors(result: Result) -> list[str]:
 
 def summary(result: Result) -> str:
     rows = [
-        f"| {finding.name} | {_cell(finding.allowed)} | {_cell(finding.measured)} | {MARKS[finding.outcome]} |"
+        f"| {finding.name} | {markdown(finding.allowed)} | {markdown(finding.measured)} | {MARKS[finding.outcome]} |"
         for finding in result.findings
     ]
     parts = [
-        f"### {_cell(result.headline)}",
+        f"### {markdown(result.headline)}",
         "\n".join(["| limit | allowed | measured | |", "|---|---|---|---|", *rows]),
         _block(result.curves()),
-        "\n".join(f"- {_cell(sentence)}" for sentence in [*result.sentences(), *result.notices()]),
-        _block([f"    {line}" for line in result.log()]),  # indented so far, no line of it ends the block
+        "\n".join(f"- {markdown(sentence)}" for sentence in [*result.sentences(), *result.notices()]),
+        _block([f"    {visible(line)}" for line in result.log()]),  # indented so far, no line of it ends the block
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -47,12 +49,8 @@ def _block(lines: list[str]) -> str:
 
 def _data(value: str) -> str:
     """As in actions/toolkit, packages/core/src/command.ts."""
-    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(value).replace("%", "%25")
 
 
 def _property(value: str) -> str:
     return _data(value).replace(":", "%3A").replace(",", "%2C")
-
-
-def _cell(value: str) -> str:
-    return value.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

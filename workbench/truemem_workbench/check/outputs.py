@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from truemem_workbench.local import BadInput
+from truemem_workbench.terminal import console, tell
 
 from . import baseline as baselines
 from .limits import Limits
@@ -62,11 +63,9 @@ class Outputs:
         if self.as_json:
             click.echo(json.dumps(result.document(), indent=2))
             return
-        from rich.console import Console
-
         from .terminal import show
 
-        show(result, Console(highlight=False))
+        show(result, console())
 
 
 def _try(path: Path, mend: str) -> None:
@@ -86,7 +85,7 @@ def _written(writer: Callable[[], None]) -> bool:
     try:
         writer()
     except (BadInput, OSError) as problem:
-        click.echo(f"truemem check: {problem}", err=True)
+        tell("truemem check", problem)
         return False
     return True
 
@@ -120,7 +119,7 @@ def _note(result: Result, spec: str, path: Path) -> None:
     now = baselines.Baseline.of(result.measurement)
     if result.exit_code == KEPT and now is not None:
         baselines.write(path, spec, now)
-        click.echo(f"truemem check: the baseline of {spec} is in {path}", err=True)
+        tell("truemem check", f"the baseline of {spec} is in {path}")
         return
     why = "a limit was broken" if result.exit_code == BROKEN else "it could not be measured"
-    click.echo(f"truemem check: the baseline of {spec} was not written to {path}: {why}", err=True)
+    tell("truemem check", f"the baseline of {spec} was not written to {path}: {why}")

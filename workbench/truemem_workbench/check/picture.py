@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from truemem_workbench.demo.picture import CURRENT, MARK, PEAK, QUIET
 from truemem_workbench.local import BadInput
+from truemem_workbench.outside import visible
 
 from .limits import Limits
 from .result import Result
@@ -20,7 +21,7 @@ LIMIT_SHOWN = 0.5
 def draw(result: Result, limits: Limits, path: Path) -> None:
     """Peak and current of every invocation, the warm-up shaded, and the limits that are near. Raises BadInput."""
     measured = result.measurement
-    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10}):
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
         figure = Figure(figsize=(10, 4.5), dpi=120, facecolor="white", layout="constrained")
         axes = figure.subplots()
         shown = [each for each in measured.seen if each.line.closed_by != "shutdown"]
@@ -34,7 +35,7 @@ def draw(result: Result, limits: Limits, path: Path) -> None:
                 axes.axhline(limit, color=MARK, linewidth=1.2, linestyle="--", label=f"{label} allowed: {limit:g}")
         if measured.warm_up:
             axes.axvspan(0.5, measured.warm_up + 0.5, color=QUIET, alpha=0.12, linewidth=0, label="warm-up")
-        axes.set_title(f"{result.headline}\n{measured.verdict.sentence()}", loc="left", fontsize=10, wrap=True)
+        axes.set_title(f"{visible(result.headline)}\n{measured.verdict.sentence()}", loc="left", fontsize=10, wrap=True)
         axes.set_xlabel("invocation", color=QUIET, loc="left")
         axes.set_ylabel("MiB", color=QUIET)
         axes.set_ylim(bottom=0)

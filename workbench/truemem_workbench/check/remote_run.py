@@ -13,6 +13,7 @@ import botocore.exceptions
 
 from truemem_workbench.lines import Line, parse_event
 from truemem_workbench.local import BadInput
+from truemem_workbench.outside import loads
 from truemem_workbench.report.aws import client, log_group_of
 
 from .drive import Plan, Progress, drive
@@ -174,7 +175,7 @@ def _pages(client: CloudWatchLogsClient, log_group: str, since: float) -> Iterat
 
 def _parsed(body: bytes) -> object:
     try:
-        parsed: object = json.loads(body)
+        parsed: object = loads(body, lenient=True)
     except ValueError:
         return None
     return parsed

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from truemem_workbench.outside import visible
+
 from .curve import curve
 from .growth import Finding
 from .measurement import Measurement
@@ -72,7 +74,7 @@ class Result:
         widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
         table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (titles, *rows)]
         parts = [[self.headline], table, self.curves(), [*self.sentences(), *self.notices()], self.log()]
-        return "\n\n".join("\n".join(part) for part in parts if part)
+        return "\n\n".join("\n".join(map(visible, part)) for part in parts if part)
 
     def notices(self) -> list[str]:
         """What lessens the measurement's worth."""

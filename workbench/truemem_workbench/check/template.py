@@ -13,6 +13,7 @@ import yaml
 from truemem_workbench.local import BadInput, Function
 from truemem_workbench.local.function import WRAPPER
 from truemem_workbench.local.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
+from truemem_workbench.outside import read_text
 
 from .target import Target, line_of, name_from
 
@@ -29,12 +30,42 @@ EXACT = "/opt/truemem/exact"
 """Exact mode, as a deployed function asks for it; here it is the default."""
 WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
 
+MOST_DEPTH, MOST_NODES = 60, 100_000
+"""Of a template, what its aliases stand for included; each 64 characters of a text are one more."""
+MOST_TEXT = 65_536
+"""Characters that an Fn::Sub may become. All variables together have 4,096."""
+
 _PART = re.compile(r"\$\{([^}]*)\}")
 """Of a text for Fn::Sub; `${!Name}` is `${Name}` itself."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with CloudFormation's short forms, each as the long one: `!Ref X` is {"Ref": "X"}."""
+    """YAML with CloudFormation's short forms, each as the long one: `!Ref X` is {"Ref": "X"}. Bounded: an alias counts
+    for all that it stands for, because merges and messages spread it out."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = self._count = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        begun = self._count
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise yaml.YAMLError(f"it is nested deeper than {MOST_DEPTH}")
+        is_alias = self.check_event(yaml.AliasEvent)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and id(node) not in self._sizes:
+            raise yaml.YAMLError("an alias stands for what it is in")
+        self._count += self._sizes[id(node)] if is_alias else 1
+        if isinstance(node, yaml.ScalarNode) and not is_alias:
+            self._count += len(node.value) // 64
+        if self._count > MOST_NODES:
+            raise yaml.YAMLError(f"it has more than {MOST_NODES:,} values, with what its aliases stand for")
+        if not is_alias:
+            self._sizes[id(node)] = self._count - begun
+        return node
 
 
 def _short_form(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
@@ -49,7 +80,15 @@ def _short_form(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]
     return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
 
 
+def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
+    """One that can be printed."""
+    value: int = loader.construct_yaml_int(node)
+    str(value)
+    return value
+
+
 _Loader.add_multi_constructor("!", _short_form)
+_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 
 
 def from_template(path: Path, logical_id: str) -> Target:
@@ -75,7 +114,7 @@ def from_template(path: Path, logical_id: str) -> Target:
         if not isinstance(value, dict):
             return value
         if value.keys() == {"Ref"}:
-            return defaults.get(value["Ref"], UNKNOWN)
+            return defaults.get(_name(value["Ref"]), UNKNOWN)
         return _substituted(value["Fn::Sub"], literal, defaults) if value.keys() == {"Fn::Sub"} else UNKNOWN
 
     properties = {name: literal(value) for name, value in {**shared, **own}.items() if name != "Environment"}
@@ -162,7 +201,10 @@ def _substituted(given: Any, literal: Callable[[Any], Any], defaults: Mapping[st
     names = [name for name in _PART.findall(text) if not name.startswith("!")]
     if any(values.get(name, UNKNOWN) is UNKNOWN for name in names):
         return UNKNOWN
-    return _PART.sub(lambda part: f"${{{part[1][1:]}}}" if part[1].startswith("!") else _text(values[part[1]]), text)
+    texts = {name: _text(values[name]) for name in names}
+    if len(text) + sum(len(texts[name]) for name in names) > MOST_TEXT:
+        raise BadInput(f"a text of Fn::Sub becomes longer than {MOST_TEXT:,} characters. Lambda has 4096 in all")
+    return _PART.sub(lambda part: f"${{{part[1][1:]}}}" if part[1].startswith("!") else texts[part[1]], text)
 
 
 def _without_layers(layers: Sequence[Any], where: str) -> list[str]:
@@ -195,19 +237,28 @@ def _other_python(runtime: object, function: Function) -> list[str]:
     ]
 
 
+_UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
+"""PyYAML raises all of them: `!!int ""`, `!!timestamp x`, the 99th of a month, endless digits."""
+
+
 def _read(path: Path) -> Mapping[str, Any]:
     """Raises BadInput."""
     try:
-        return _mapping(yaml.load(path.read_text(), _Loader))
+        return _mapping(yaml.load(read_text(path), _Loader))
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}. Try PATH/template.yaml:LOGICAL_ID") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         first = str(error).partition("\n")[0]
         raise BadInput(f"{path} is not YAML ({first}). Try sam validate --template {path}") from None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    """A key that is no text (`1:`, `yes:`) is not one of ours."""
+    return {name: each for name, each in value.items() if isinstance(name, str)} if isinstance(value, dict) else {}
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _list(value: object) -> list[Any]:

@@ -1,8 +1,10 @@
-"""Text of somebody else's, made fit for a terminal."""
+"""A function's messages and log lines, cut to what is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from truemem_workbench.outside import visible
 
 LAST_LINES = 10
 """Of a log, that are shown."""
@@ -11,15 +13,9 @@ LONGEST = 500
 
 
 def printable(text: str) -> str:
-    """With what a terminal would take for a command (ESC and its like) in words, `\\x1b`, and plain spaces."""
-    shown = "".join(_printable(each) for each in text[:LONGEST])
+    """On one line, and not too long."""
+    shown = visible(" ".join(text[:LONGEST].splitlines()))
     return shown if len(text) <= LONGEST else f"{shown}..."
-
-
-def _printable(character: str) -> str:
-    if character.isspace():
-        return " "
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def end_of_log(texts: Iterable[str]) -> list[str]:

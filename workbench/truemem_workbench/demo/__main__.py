@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
+from truemem_workbench import terminal
 from truemem_workbench.demo.picture import draw
 from truemem_workbench.demo.repairs import Level, chosen, effects, largest, level
 from truemem_workbench.demo.run import Outcome, Progress, as_json, run, save_lines
@@ -22,6 +23,8 @@ from truemem_workbench.demo.table import table
 from truemem_workbench.demo.verdict import headline, verdict
 from truemem_workbench.demo.workload import describe, working_day
 from truemem_workbench.local import BadInput
+from truemem_workbench.outside import visible
+from truemem_workbench.terminal import tell
 
 METHODS = {
     "vmhwm": "kept by the kernel (vmhwm)",
@@ -34,7 +37,7 @@ class Refused(click.ClickException):
     """One line: what was asked, what is there, what to type."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"truemem demo: {self.message}", err=True)
+        tell("truemem demo", self.message)
 
 
 @click.command(context_settings={"max_content_width": 100})
@@ -130,29 +133,38 @@ def main(
 def _print(
     outcome: Outcome, *, workload: str, settings: str, files: list[Path], after: Mapping[str, Level] | None
 ) -> None:
-    console = Console(highlight=False)
-    console.print(f"\n[bold]The ONNX sample under the local Lambda[/bold]: {settings}.")
+    console = terminal.console()
+    console.print()
+    console.print(Text.assemble(("The ONNX sample under the local Lambda", "bold"), f": {settings}."))
     console.print(f"The calls: {workload}.")
     console.print(table(outcome.rows, bars=console.width >= 110 and console.encoding.startswith("utf")))
     console.print(
         "MiB. Peak and current: resident set of the function's processes. Max Memory Used: the whole environment's,"
-        " page cache and sidecar included. In brackets: bounds of an uncertain peak.\n"
+        " page cache and sidecar included. In brackets: bounds of an uncertain peak."
     )
+    console.print()
     for sentence in verdict(outcome.rows):
-        console.print(f"[bold]-[/bold] {sentence}")
+        console.print(_point(sentence))
     before = level(outcome.rows)
     if before and after:
-        console.print("\nThe same calls with one repair each, MiB at the end:")
+        console.print()
+        console.print("The same calls with one repair each, MiB at the end:")
         console.print(effects(before, after))
         for sentence in largest(before, after):
-            console.print(f"[bold]-[/bold] {sentence}")
+            console.print(_point(sentence))
     elif after is None:
-        console.print("\nWhat each repair is worth: make demo ARGS=--repairs")
+        console.print()
+        console.print("What each repair is worth: make demo ARGS=--repairs")
     for notice in outcome.notices:
-        console.print(f"[dim]On this machine: {notice}[/dim]")
-    console.print(f"\n{len(outcome.rows)} invocations in {outcome.seconds:.0f} s. Written:")
+        console.print(f"On this machine: {notice}", style="dim")
+    console.print()
+    console.print(f"{len(outcome.rows)} invocations in {outcome.seconds:.0f} s. Written:")
     for path in files:
         console.print(f"  {path}", soft_wrap=True)
+
+
+def _point(sentence: str) -> Text:
+    return Text.assemble(("-", "bold"), f" {visible(sentence)}")
 
 
 def _settings(memory: int, variables: Mapping[str, str]) -> str:
@@ -175,7 +187,7 @@ def _subtitle(outcome: Outcome, memory: int, variables: Mapping[str, str]) -> st
 def _progress(*, shown: bool) -> Iterator[Progress]:
     """A progress bar on stderr, gone at the end."""
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bar:
+    with Bar(*columns, console=terminal.console(stderr=True), transient=True, disable=not shown) as bar:
         task = bar.add_task("starting", total=None)
 
         def progress(doing: str, done: int, of: int) -> None:

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from truemem_workbench.demo.verdict import Row, headline
+from truemem_workbench.outside import visible
 
 # Okabe and Ito's palette: told apart by colour-blind readers, and by their lightness in grey
 MARK, PEAK, CURRENT, QUIET = "#D55E00", "#0072B2", "#111111", "#6b6b6b"
@@ -25,7 +26,7 @@ LIMIT_SHOWN = 0.7
 
 def draw(rows: Sequence[Row], path: Path, *, memory_mib: int, subtitle: str) -> None:
     """Write the picture as PNG: 1600 x 800 pixels, as wide as a README shows twice over. Raises OSError."""
-    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10}):
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
         figure = Figure(figsize=(10, 5), dpi=160, facecolor="white")
         axes = figure.add_axes((0.05, 0.115, 0.715, 0.685))
         _lines(axes, rows)
@@ -92,7 +93,7 @@ def _spike(axes: Axes, rows: Sequence[Row]) -> None:
         return
     right = top.number > rows[len(rows) // 2].number
     axes.annotate(
-        f"one batch of {top.call.batch:,} rows:\n{top.peak:,.0f} MiB, {top.error or 'for a moment'}",
+        f"one batch of {top.call.batch:,} rows:\n{top.peak:,.0f} MiB, {visible(top.error or 'for a moment')}",
         (top.number, top.peak or 0),
         xytext=(-14 if right else 14, -16),
         textcoords="offset points",

@@ -20,7 +20,7 @@ DOUBT = 0.5
 def table(rows: Sequence[Row], *, bars: bool) -> Table:
     """One line for each row, in 80 columns; with `bars` in 110."""
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for name in ("#", "model", "rows", "peak", "current", "Max Memory\nUsed"):
+    for name in ("#", "model", "rows", "peak", "current", Text("Max Memory\nUsed")):
         grid.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     grid.add_column("method", no_wrap=True, vertical="bottom")
     if bars:

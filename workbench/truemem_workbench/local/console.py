@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import re
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from types import FrameType
 
 import click
 
+from ..outside import loads, read_text, visible
 from .errors import BadInput
 from .function import Function
 from .journal import LogLine
@@ -45,16 +47,16 @@ class Console:
         self._failure: OSError | None = None
 
     def notice(self, text: str) -> None:
-        self._print({"notice": text}, click.style(f"note: {text}", fg="yellow"), error=True)
+        self._print({"notice": text}, click.style(f"note: {visible(text)}", fg="yellow"), error=True)
 
     def log(self, line: LogLine) -> None:
         source = line.source.removeprefix("extension:")
-        shown = click.style(f"{source:>9} | ", fg=SOURCES.get(line.source, "magenta"))
+        shown = click.style(f"{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
         with contextlib.suppress(OSError):  # of this thread's: nothing of the environment may depend on who reads
-            self._print({"log": dataclasses.asdict(line)}, shown + line.text.replace("\r", "\n" + " " * 12))
+            self._print({"log": dataclasses.asdict(line)}, shown + _indented(line.text))
 
     def response(self, invocation: Invocation) -> None:
-        text = invocation.raw.decode(errors="replace")
+        text = _indented(invocation.raw.decode(errors="replace"))
         mark = click.style("   failed | " if invocation.function_error else " response | ", bold=True)
         body = {
             "requestId": invocation.request_id,
@@ -65,14 +67,14 @@ class Console:
 
     def step(self, text: str) -> None:
         """Of a scenario."""
-        self._print({"step": text}, click.style(" scenario | ", fg="yellow") + text)
+        self._print({"step": text}, click.style(" scenario | ", fg="yellow") + visible(text))
 
     def ended(self, name: str, why: str | None) -> None:
         """`why` a scenario did not play out as told, or None."""
         text = f"{name}: {why or 'played out as told'}"
         self._print(
             {"scenario": {"name": name, "asTold": why is None, **({"why": why} if why else {})}},
-            click.style(" scenario | ", fg="red" if why else "green") + text,
+            click.style(" scenario | ", fg="red" if why else "green") + visible(text),
         )
 
     def serving(self, local: LocalLambda, name: str) -> None:
@@ -110,6 +112,11 @@ class Console:
                 self._failure = failure
                 self._unheard.set()
                 raise
+
+
+def _indented(text: str) -> str:
+    """Its lines below each other: Python's runtime client writes several in one, with carriage returns between."""
+    return ("\n" + " " * 12).join(map(visible, re.split("\r\n|[\r\n]", text)))
 
 
 def run(
@@ -228,13 +235,12 @@ def read_event(given: str) -> object:
     elif given.startswith("@"):
         source = given[1:]
         try:
-            text = Path(source).read_text()
-        except OSError as error:
-            raise BadInput(
-                f"cannot read the event from {source}: {error.strerror}. Try --event @PATH/event.json"
-            ) from None
+            text = read_text(Path(source))
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise BadInput(f"cannot read the event from {source}: {why}. Try --event @PATH/event.json") from None
     try:
-        event: object = json.loads(text)
+        event: object = loads(text)
     except ValueError as error:
         shown = text if len(text) <= 40 else text[:40] + "..."
         raise BadInput(

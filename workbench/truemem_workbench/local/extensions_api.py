@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from aiohttp import web
 
+from ..outside import loads
 from . import errors
 from .extension_state import Action
 from .http import accepted, read, reply
@@ -84,7 +84,7 @@ class ExtensionsApi:
 def _events(body: bytes) -> list[str]:
     """The events of a register request. Raises ApiError."""
     try:
-        parsed: Any = json.loads(body)
+        parsed: Any = loads(body)
     except ValueError as error:
         raise errors.invalid_request_format(str(error)) from None
     wanted = parsed.get("events") or [] if isinstance(parsed, dict) else None

@@ -144,7 +144,7 @@ class _Module:
 def _module(path: Path, shown: str) -> _Module:
     try:
         tree = ast.parse(path.read_bytes(), filename=shown)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f" line {error.lineno}" if isinstance(error, SyntaxError) else ""
         raise BadInput(f"{shown}{line}: {error.args[0]}. Python cannot parse it: fix that first") from None
     except OSError as error:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import json
 import re
 from urllib.parse import unquote
 
 from aiohttp import web
 
+from ..outside import loads
 from .errors import ApiError, BadInput, Failed
 from .http import read, reply
 from .invocation import Pending
@@ -39,7 +39,7 @@ class InvokeApi:
         except ApiError as error:
             return fault(error.status, "RequestTooLargeException", error.message)
         try:
-            json.loads(payload or b"{}")
+            loads(payload or b"{}")
             context = _client_context(request)
             tenant = request.headers.get("X-Amz-Tenant-Id")
             self._environment.settings.check_tenant(tenant)

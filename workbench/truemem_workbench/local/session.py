@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from ..outside import loads
 from .environment import Environment
 from .errors import Failed
 from .events import Event, Report
@@ -131,7 +132,7 @@ class LocalLambda:
         except Failed as failed:
             raise Stopped(failed.failure.message) from None
         try:
-            parsed = json.loads(answer.payload)
+            parsed = loads(answer.payload, lenient=True)
         except ValueError:
             parsed = None
         return Invocation(pending.request_id, parsed, answer.payload, answer.function_error, 200, pending.arn)

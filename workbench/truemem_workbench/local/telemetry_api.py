@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ import aiohttp
 import jsonschema
 from aiohttp import web
 
+from ..outside import loads
 from . import errors, events
 from .errors import ApiError
 from .extensions_api import IDENTIFIER, MAX_BODY
@@ -125,7 +125,7 @@ class TelemetryApi:
 def parse(body: bytes, schema: dict[str, Any] = SCHEMA) -> dict[str, Any]:
     """A valid subscription. Raises ApiError 400 with every fault, joined as AWS joins them."""
     try:
-        wanted: Any = json.loads(body)
+        wanted: Any = loads(body)
     except ValueError as error:
         raise errors.validation_error(f"the body is not JSON: {error}") from None
     faults = [_explain(error) for error in jsonschema.Draft202012Validator(schema).iter_errors(wanted)]

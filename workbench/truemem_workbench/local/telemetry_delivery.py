@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from ..outside import loads
 from . import events
 from .events import Event
 
@@ -158,7 +159,7 @@ class Subscriber:
         if not self._parse_json or not isinstance(record, str):
             return event
         try:
-            parsed = json.loads(record)
+            parsed = loads(record)
         except ValueError:
             parsed = None
         if not isinstance(parsed, dict):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..local.errors import BadInput
+from ..outside import visible
+from ..terminal import tell
 from . import draw, gather, write
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def page(files: tuple[Path, ...], output: Path, png: Path | None, only: tuple[st
     try:
         _page(files, output, png, only)
     except BadInput as error:
-        click.echo(f"truemem page: {error}", err=True)
+        tell("truemem page", error)
         return 2
     return 0
 
@@ -64,4 +66,4 @@ def _made(path: Path, make: Callable[[Sequence[Environment], Path], None], envir
         make(environments, path)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error
-    click.echo(path)
+    click.echo(visible(str(path)))

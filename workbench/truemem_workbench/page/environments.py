@@ -11,6 +11,7 @@ from enum import IntEnum
 from ..drift import Point, Verdict, judge
 from ..heap import Heap, explained, hoarding_in
 from ..lines import Line
+from ..records import figure
 
 NAN = math.nan
 
@@ -79,7 +80,7 @@ class Environment:
     def add(self, line: Line) -> None:
         heap = line.members.get("heap")
         heap = heap if isinstance(heap, dict) else {}
-        in_use = _figure(heap.get("inUse"))
+        in_use = figure(heap.get("inUse"))
         last = self.columns["number"][-1] if self else 0
         flags = _flags(line)
         row: dict[str, float | None] = {
@@ -90,8 +91,8 @@ class Environment:
             "upper": line.peak_upper,
             "current": None if flags & Flag.ENDED else line.current_rss,
             "mark": line.max_memory_used,
-            "inUse": None if in_use is None else in_use + (_figure(heap.get("mapped")) or 0),
-            "held": _figure(heap.get("held")),
+            "inUse": None if in_use is None else in_use + (figure(heap.get("mapped")) or 0),
+            "held": figure(heap.get("held")),
             "duration": line.duration_ms,
             "flags": flags,
             "outcome": self._word(_outcome(line)),
@@ -224,7 +225,3 @@ def _outcome(line: Line) -> str:
     if line.status in (None, "success"):
         return ""
     return f"{line.status}, {line.error_type}" if line.error_type else str(line.status)
-
-
-def _figure(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

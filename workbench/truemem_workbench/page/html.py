@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import json
 import math
 import re
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..outside import script_json
 from .environments import Environment, most
 
 ASSETS = Path(__file__).with_name("assets")
@@ -45,7 +45,7 @@ def page(environments: Sequence[Environment], left_out: int = 0) -> str:
     parts = {
         "policy": f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
         "style": style,
-        "about": _json(_about(shown, left_out=left_out + len(environments) - len(shown))),
+        "about": script_json(_about(shown, left_out=left_out + len(environments) - len(shown))),
         "columns": base64.b64encode(gzip.compress(_columns(shown), 6, mtime=0)).decode(),
         "script": script,
     }
@@ -137,11 +137,6 @@ def _odd_ids(environments: Sequence[Environment]) -> dict[int, str]:
 def packed(request_id: str) -> bytes | None:
     """16 bytes; None where it is not a UUID as Lambda writes them."""
     return bytes.fromhex(request_id.replace("-", "")) if UUID.fullmatch(request_id) else None
-
-
-def _json(value: Any) -> str:
-    """For a <script> of type application/json: what comes from a log cannot end it."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def _hash(text: str) -> str:

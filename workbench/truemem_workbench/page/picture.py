@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from ..demo.picture import CURRENT, MARK, PEAK, QUIET
+from ..outside import visible
 from .environments import Environment, Flag
 
 Floats = NDArray[np.float64]
@@ -38,11 +39,13 @@ def draw(environments: Sequence[Environment], path: Path) -> None:
     """Write the PNG of the first few, which `gather` has put in order. Raises OSError."""
     shown = [environment for environment in environments if len(environment)][:PANELS]
     height = HEAD + PANEL_HEIGHT * max(1, len(shown))
-    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10}):
+    with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
         figure = Figure(figsize=(WIDTH, height), dpi=DPI, facecolor="white")
         functions = {environment.function for environment in environments}
         title = functions.pop() if len(functions) == 1 else f"{len(functions)} functions"
-        figure.text(0.03, 1 - 0.3 / height, f"{title}: memory, MiB", fontsize=15, fontweight="bold", va="center")
+        figure.text(
+            0.03, 1 - 0.3 / height, visible(f"{title}: memory, MiB"), fontsize=15, fontweight="bold", va="center"
+        )
         _legend(figure, 1 - 0.64 / height)
         left_out = len(environments) - len(shown)
         if left_out > 0:
@@ -87,7 +90,7 @@ def _words(figure: Figure, environment: Environment, y: float, height: float) ->
     bad = died or verdict.name == "growing"
     figure.text(0.03, y, said, fontsize=11.5, fontweight="bold", color=DEAD if bad else CURRENT, va="center")
     stream = environment.id.rpartition("]")[2][:8]
-    label = f"{environment.function} {stream}, {len(environment):,} invocations"
+    label = visible(f"{environment.function} {stream}, {len(environment):,} invocations")
     figure.text(0.97, y, label, fontsize=9, color=QUIET, ha="right", va="center")
     sentence = environment.sentence.removeprefix(f"{verdict.name.capitalize()}: ")
     sentence = textwrap.shorten(sentence[:1].upper() + sentence[1:], 2 * LINE, placeholder=" …")

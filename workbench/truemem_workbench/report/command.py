@@ -13,7 +13,8 @@ import click
 
 from ..ending import unheard_by_children
 from ..local.errors import BadInput
-from ..terminal import Count, Finite, output, progress
+from ..outside import quoted
+from ..terminal import Count, Finite, output, progress, tell
 
 if TYPE_CHECKING:  # duckdb, scipy, boto3 and rich are for the report itself, not for every `truemem --help`
     from .store import Loaded
@@ -63,7 +64,7 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
     try:
         return _report(files, options)
     except BadInput as error:
-        click.echo(f"truemem report: {error}", err=True)
+        tell("truemem report", error)
         return 2
 
 
@@ -80,6 +81,8 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
         raise BadInput("--json with --csv: standard output takes one of them. Leave one out")
     if str(options["html"]) == "-":
         raise BadInput("--html -: a page is a file, and standard output has the report. Try --html page.html")
+    for name in ("by", "environment"):
+        _check_text(name, options[name])
     _check_name(options["by"])
     remote = _log_group(files, options)
     since = None if options["since"] is None else since_ms(options["since"], time.time() * 1000)
@@ -142,7 +145,7 @@ def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: flo
         told = (
             f"{html} has the {len(shown):,} most urgent of {len(environments):,} environments, as many as a page holds"
         )
-        click.echo(f"truemem report: {told}. --environment chooses others", err=True)
+        tell("truemem report", f"{told}. --environment chooses others")
 
 
 def _foremost(environments: Sequence[Environment], room: int) -> set[tuple[str, str]]:
@@ -175,7 +178,10 @@ def _fetched(log_group: str, since: float | None, source: Literal["insights", "f
     path = folder / "cloudwatch.log"
     now_ms = time.time() * 1000
     begin = now_ms - 3 * 3_600_000 if since is None else since
-    with progress("CloudWatch", int(now_ms - begin)) as fetched, path.open("w", encoding="utf-8") as file:
+    with (
+        progress("CloudWatch", int(now_ms - begin)) as fetched,
+        path.open("w", encoding="utf-8", errors="replace") as file,
+    ):
         fetch(log_group, int(begin), int(now_ms), file, source=source, fetched=fetched)
     return path
 
@@ -198,6 +204,14 @@ def _check_by(made: Report) -> None:
             f"--by {made.by}: no JSON line has it together with a request id (function_request_id, requestId,"
             " request_id or aws_request_id). Try a name from your own log lines, or tenantId"
         )
+
+
+def _check_text(name: str, value: str | None) -> None:
+    """Raises BadInput for what DuckDB cannot take."""
+    try:
+        quoted(value or "")
+    except ValueError:
+        raise BadInput(f"--{name} {value} is not in UTF-8") from None
 
 
 def _check_name(by: str | None) -> None:

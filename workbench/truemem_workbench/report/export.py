@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from ..outside import cell
 from .compare import Comparison
 from .summary import Environment, Report
 
@@ -52,7 +53,7 @@ def to_csv(report: Report, file: TextIO) -> None:
     """One row an environment, the most urgent first; sizes in MiB, absent figures empty."""
     writer = csv.writer(file)
     writer.writerow(CSV_COLUMNS)
-    writer.writerows(map(_row, report.environments))
+    writer.writerows(map(cell, _row(each)) for each in report.environments)
 
 
 def _row(each: Environment) -> tuple[Any, ...]:

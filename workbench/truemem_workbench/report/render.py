@@ -23,7 +23,7 @@ STYLES = {"growing": "bold red", "warming": "yellow", "spiky": "cyan", "stable":
 
 
 def show(report: Report, console: Console, *, headroom: float = HEADROOM, comparison: Comparison | None = None) -> None:
-    """All of it."""
+    """All of it. `console`: of `truemem_workbench.terminal`, which prints strings as they are."""
     console.print(_heading(report))
     narrow = console.width < WIDE
     console.print(_functions(report.functions, narrow))
@@ -35,7 +35,7 @@ def show(report: Report, console: Console, *, headroom: float = HEADROOM, compar
     console.print(_environments(report.environments, narrow))
     compared = [comparison.sentence()] if comparison is not None else []
     for sentence in (*compared, *sentences(report, headroom)):
-        console.print(f"- {sentence}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"- {sentence}", soft_wrap=True)
 
 
 def _heading(report: Report) -> str:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..outside import quoted
+
 LONGEST = 4 << 20
 """Bytes of the longest line that is read: CloudWatch's longest event is 1 MiB."""
 
@@ -164,11 +166,12 @@ _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 def read_of(files: Sequence[Path], compressed: bool) -> str:
-    """A table function: one row a line. What is no UTF-8, or longer than LONGEST, is left out."""
-    names = ", ".join(f"'{file}'" for file in files)
+    """A table function: one row a line. What is no UTF-8, or longer than LONGEST, is left out. Not strict:
+    with a carriage return in a line, as progress bars print them, DuckDB would refuse all the files."""
+    names = ", ".join(quoted(str(file)) for file in files)
     return (
         f"read_csv([{names}], columns={{'line': 'VARCHAR'}}, delim='\x01', quote='', escape='', header=false,"
-        f" auto_detect=false, ignore_errors=true, null_padding=false, max_line_size={LONGEST},"
+        f" auto_detect=false, ignore_errors=true, strict_mode=false, null_padding=false, max_line_size={LONGEST},"
         f" compression='{'gzip' if compressed else 'none'}')"
     )
 
@@ -203,10 +206,10 @@ def told_in(source: str, name: str) -> str:
     The sidecar's own lines are among them. The request id stands in the JSON, or, in Lambda's text format, before it.
     """
     parts = name.split(".")
-    path = _quoted("$" + "".join(f'."{part}"' for part in parts))
-    inner = _quoted("$.message" + "".join(f'."{part}"' for part in parts))
+    path = quoted("$" + "".join(f'."{part}"' for part in parts))
+    inner = quoted("$.message" + "".join(f'."{part}"' for part in parts))
     spellings = {json.dumps(parts[-1], ensure_ascii=ascii_only) for ascii_only in (True, False)}
-    wanted = " OR ".join(f"contains(line, {_quoted(spelling)})" for spelling in sorted(spellings))
+    wanted = " OR ".join(f"contains(line, {quoted(spelling)})" for spelling in sorted(spellings))
     ids = ", ".join(f"d ->> '$.{key}'" for key in _REQUEST_KEYS)
     return f"""
     SELECT try_cast(request AS UUID) AS request, told FROM (
@@ -218,7 +221,3 @@ def told_in(source: str, name: str) -> str:
         FROM (SELECT line, TRY(CAST({_TEXT} AS JSON)) AS d FROM {source} WHERE {wanted})
     )
     """
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -10,9 +10,11 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import json
 import re
 import shutil
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from ..local.errors import BadInput
+from ..outside import chunks, loads
 
 Kind = Literal["lines", "spread", "csv", "json", "wrapped"]
 """`lines`: an event each. `spread`: JSON over many lines. `csv`, `json`: one document. `wrapped`: JSON objects, one a
@@ -38,19 +41,33 @@ TEXT_KEYS = ("@message", "message", "text")
 CSV_COLUMNS = ("@message", "message")
 _OPENS = re.compile(r"\{\s*$", re.MULTILINE)
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None)
-"""`NaN` and `Infinity` are no JSON, and no figure."""
 
 
 def on_disk(file: Path, folder: Path) -> Path:
-    """The file; or for `-` standard input, as one in `folder`: it may be more than memory holds, and its kind is told
-    before it is read."""
-    if str(file) != "-":
+    """The file; or what comes through a pipe, or for `-` through standard input, as a file in `folder`: it may be
+    more than memory holds, and its kind is told before it is read. Raises BadInput if a pipe cannot be read."""
+    if str(file) == "-":
+        path = folder / "standard-input"
+        with path.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        return path
+    if not _is_pipe(file):
         return file
-    path = folder / "standard-input"
-    with path.open("wb") as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
+    path = folder / f"pipe-{len(list(folder.iterdir()))}"
+    try:
+        with path.open("wb") as copy:
+            copy.writelines(chunks(file))
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}") from error
     return path
+
+
+def _is_pipe(file: Path) -> bool:
+    """What can be read only once."""
+    try:
+        return stat.S_ISFIFO(file.stat().st_mode)
+    except OSError:
+        return False  # told where it is opened
 
 
 def size_of(path: Path) -> int:
@@ -86,7 +103,7 @@ def kind_of(path: Path) -> Kind:
     if len(_NO_TEXT.findall(head)) > BINARY * len(head):
         raise BadInput(f"{path} is no log: it is no text. Try the log itself, or its .gz")
     first = head.partition("\n")[0].strip()
-    if any(cell in CSV_COLUMNS for cell in next(csv.reader([first.replace("\0", "")]), [])):
+    if _is_header(first):
         return "csv"
     document = _parsed(first)
     if isinstance(document, dict):
@@ -96,6 +113,14 @@ def kind_of(path: Path) -> Kind:
     if isinstance(document, list) or first == "[" or (first == "{" and _whole(path)):
         return "json"
     return "spread" if _OPENS.search(head) else "lines"
+
+
+def _is_header(first: str) -> bool:
+    """Of the console's CSV."""
+    try:
+        return any(cell in CSV_COLUMNS for cell in next(csv.reader([first.replace("\0", "")]), []))
+    except csv.Error:
+        return False
 
 
 def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
@@ -111,7 +136,7 @@ def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator
                     told = raw.tell()
                 yield event
             read(raw.tell() - told)
-    except (OSError, EOFError, ValueError, RecursionError, zlib.error, csv.Error) as error:
+    except (OSError, EOFError, ValueError, zlib.error, csv.Error) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
@@ -124,7 +149,7 @@ def _events(kind: Kind, file: IO[str]) -> Iterator[str]:
         case "csv":
             yield from _csv_events(file)
         case "json":
-            yield from _texts(json.load(file))
+            yield from _texts(loads(file.read(), lenient=True))
         case "wrapped":
             for line in file:
                 yield from _texts(_parsed(line))
@@ -182,10 +207,14 @@ def _decoded(raw: IO[bytes]) -> IO[str]:
 
 def _csv_events(file: Iterable[str]) -> Iterator[str]:
     csv.field_size_limit(1 << 24)
-    reader = csv.DictReader(line.replace("\0", "") for line in file)
-    column = next(name for name in CSV_COLUMNS if name in (reader.fieldnames or ()))
-    for row in reader:
-        yield " ".join((row[column] or "").splitlines())
+    lines = itertools.dropwhile(lambda line: not line.strip("\ufeff \r\n\t"), file)
+    rows = csv.reader(line.replace("\0", "") for line in lines)
+    names = next(rows, [])
+    place = next((names.index(name) for name in CSV_COLUMNS if name in names), None)
+    if place is None:
+        raise csv.Error(f"it has no column {' or '.join(CSV_COLUMNS)}")
+    for row in rows:
+        yield " ".join(row[place].splitlines()) if place < len(row) else ""
 
 
 def _texts(document: Any) -> Iterator[str]:
@@ -229,14 +258,14 @@ def _whole(path: Path) -> bool:
     """Is the file, which begins with `{` on a line of its own, one JSON document, and not one after the other?"""
     try:
         with path.open("rb") as raw, _decoded(raw) as file:
-            document = json.load(file)
-    except (ValueError, RecursionError):
+            document = loads(file.read())
+    except ValueError:
         return False
     return isinstance(document, dict)
 
 
 def _parsed(text: str) -> Any:
     try:
-        return _DECODER.decode(text)
-    except (ValueError, RecursionError):
+        return loads(text, lenient=True)
+    except ValueError:
         return None

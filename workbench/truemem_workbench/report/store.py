@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from ..local.errors import BadInput
+from ..outside import quoted
 from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, spread, told_in
 from .sources import Kind, as_it_is, events, gzipped, kind_of
 
@@ -46,11 +47,13 @@ class Store:
     """The lines of one report. A context manager: its folder is gone at the end."""
 
     def __init__(self, *, memory_mib: int = MEMORY_MIB, batch: int = BATCH) -> None:
+        """Raises BadInput if its folder cannot be in TMPDIR."""
+        _check_temporary_folder()
         self._batch = batch
         self._folder = Path(tempfile.mkdtemp(prefix="truemem-report-"))
         self._db = duckdb.connect(str(self._folder / "lines.duckdb"))
         self._db.execute(f"SET memory_limit='{memory_mib}MiB'")
-        self._db.execute(f"SET temp_directory='{self._folder / 'spill'}'")
+        self._db.execute(f"SET temp_directory={quoted(str(self._folder / 'spill'))}")
         self._db.execute(f"SET threads={os.cpu_count() or 1}")
         self._db.execute("SET preserve_insertion_order=false")
         self._db.execute("SET enable_progress_bar=false")
@@ -140,6 +143,19 @@ class Store:
             with here.open("w", encoding="utf-8", errors="replace") as file:
                 file.writelines(f"{event}\n" for event in events(path))
         return here
+
+
+def _check_temporary_folder() -> None:
+    """DuckDB takes `?` and `\\` in a database's path for something else, and needs UTF-8. Raises BadInput."""
+    folder = tempfile.gettempdir()
+    try:
+        quoted(folder)
+    except ValueError:
+        usable = False
+    else:
+        usable = not set("?\\") & set(folder)
+    if not usable:
+        raise BadInput(f"DuckDB cannot use the temporary folder {folder}. Try TMPDIR=/tmp")
 
 
 class _Group(NamedTuple):

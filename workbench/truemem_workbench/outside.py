@@ -1,0 +1,163 @@
+"""Text from outside: what a function, its log, a template or a caller wrote. All of it may be hostile.
+
+One function for each edge. On the way out: `visible` for terminals (rich's tables too: `terminal.console`), annotations
+and XML, `cell` for CSV, `script_json` for HTML, `quoted` for SQL, `markdown` for GitHub's summary. On the way in:
+`loads` for JSON, `chunks` and `read_text` for files that a person names.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import select
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+MOST_DEPTH = 200
+"""Objects and lists within each other that are read. Python's own reader ends at about 1,000."""
+MOST_BYTES = 64 << 20
+"""Of a file that is read into memory whole."""
+WRITER_S = 10.0
+"""How long a pipe with a name may have no writer."""
+LOOK_S = 0.05
+CHUNK = 1 << 16
+
+# Control characters, invisible ones, those that change the direction of text, and what UTF-8 or XML does not have.
+# Not the joiners U+200C and U+200D: emoji and several scripts are written with them.
+_UNSEEN = re.compile(
+    "[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff"
+    "\U000e0000-\U000e007f]"
+)
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001  # the wide forms count in Japanese Excel
+_MARKDOWN = re.compile(r"[\\`*\[\]<>|&]")
+
+
+def visible(text: str) -> str:
+    """On one line, with escapes for what a terminal would obey or not show (`\\x1b`, `\\n`, `\\u202e`).
+
+    A tab becomes a space. From U+007F on the escapes are JSON's: a line of JSON stays the same document.
+    """
+    return _UNSEEN.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    if character == "\t":
+        return " "
+    return json.dumps(character)[1:-1] if character >= "\x7f" else character.encode("unicode_escape").decode()
+
+
+def cell(value: object) -> object:
+    """Of CSV: text that a spreadsheet would take for a formula has `'` before it. Numbers stay numbers."""
+    if not isinstance(value, str):
+        return value
+    shown = visible(value)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
+
+
+def script_json(value: Any) -> str:
+    """JSON for a <script> of type application/json, in ASCII: nothing in it can end the element. Raises ValueError for
+    not-a-number and infinity."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def quoted(text: str) -> str:
+    """A text in DuckDB's SQL. Raises ValueError for what no SQL can have: half a surrogate pair, or a zero."""
+    text.encode()
+    if "\0" in text:
+        raise ValueError("a zero character")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def markdown(text: str) -> str:
+    """In a line or a table's cell of GitHub's Markdown: no link, no picture, no element."""
+    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", visible(text))
+
+
+def loads(text: str | bytes, *, lenient: bool = False) -> Any:
+    """A JSON document. `lenient`: `NaN` and `Infinity`, which are no JSON, become None.
+
+    Raises ValueError, and nothing else: also for what is nested deeper than MOST_DEPTH, or has endless digits.
+    """
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text), "surrogatepass")
+    try:
+        value = (_LENIENT if lenient else _STRICT).decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if text.count("[") + text.count("{") > MOST_DEPTH and _is_deep(value):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def _no_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_STRICT = json.JSONDecoder(parse_constant=_no_json)
+_LENIENT = json.JSONDecoder(parse_constant=lambda _: None)
+_TOO_DEEP = f"nested deeper than {MOST_DEPTH}"
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MOST_DEPTH + 1):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        level = inner
+    return bool(level)
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file or a pipe. Raises OSError: after WRITER_S also for a named pipe to which nothing writes."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait here
+    try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            yield from _piped(descriptor, named=os.path.lexists(os.path.realpath(path)))
+            return
+        os.set_blocking(descriptor, True)
+        while data := os.read(descriptor, CHUNK):
+            yield data
+    finally:
+        os.close(descriptor)
+
+
+def _piped(descriptor: int, *, named: bool) -> Iterator[bytes]:
+    """To the end. While a writer is there it may take its time, as with standard input."""
+    written = not named  # the shell's own pipes have had their writer
+    deadline = time.monotonic() + WRITER_S
+    while True:
+        try:
+            data = os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            written = True
+            select.select([descriptor], [], [])
+            continue
+        if data:
+            written = True
+            yield data
+        elif written:
+            return
+        elif time.monotonic() > deadline:
+            raise OSError(errno.ETIMEDOUT, f"it is a pipe, and in {WRITER_S:g} s no program has written to it")
+        else:
+            time.sleep(LOOK_S)
+
+
+def read_text(path: Path) -> str:
+    """A whole file, in UTF-8. Raises OSError, also if it is larger than MOST_BYTES, and UnicodeDecodeError."""
+    data = bytearray()
+    for chunk in chunks(path):
+        data += chunk
+        if len(data) > MOST_BYTES:
+            raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES >> 20} MiB")
+    return data.decode().replace("\r\n", "\n").replace("\r", "\n")
