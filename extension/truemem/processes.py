@@ -178,6 +178,7 @@ class ProcessTable:
         if before > 0 and 0 < self._last_pid - before <= FEW:
             # Pids are given out in order: these are all that can be new, and threads.
             made = range(before + 1, self._last_pid + 1)
+            self._unrelated.difference_update(made)  # each has been another process's pid before
             present = {pid for pid in made if self._proc.leads(pid)} | self._waiting
         else:
             present = set(self._proc.pids())

@@ -40,7 +40,7 @@ class Agent:
         if os.path.exists(path):  # noqa: PTH110
             os.unlink(path)  # noqa: PTH108
         self.socket.bind(path)
-        self.socket.settimeout(300)  # the test has been killed: end, too
+        self.socket.settimeout(60)  # the test has been killed: end, too
 
     def say(self, more: str = "") -> None:
         """A step is done: name, pid, highest level since the last exec or fork."""

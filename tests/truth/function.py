@@ -42,8 +42,9 @@ class Function:
         self.members: list[Member] = []
         self.truth = 0
         """KiB: the most that all processes have held together since `open`."""
-        numbers = [str(secrets.randbelow(250)) for _ in range(3)]
-        address = f"127.{'.'.join(numbers)}:9"  # nothing listens there: it is only this function's own
+        numbers = ".".join(str(secrets.randbelow(250)) for _ in range(3))
+        self._api = socket.create_server((f"127.{numbers}", 0))  # none of them talks to it, and no other has this one
+        address = f"127.{numbers}:{self._api.getsockname()[1]}"
         proc = Procfs()
         self.table = ProcessTable(proc, address, last_pid=proc.last_pid())
         self.recorder = Recorder(self.table, proc)
@@ -63,6 +64,7 @@ class Function:
                 continue
         self._runtime.kill()
         self._runtime.wait()
+        self._api.close()
         self._socket.close()
 
     def living(self) -> list[Member]:

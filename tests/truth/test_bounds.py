@@ -44,9 +44,11 @@ class Life(RuleBasedStateMachine):
         self.function = Function(Path(self.folder.name))
 
     def teardown(self) -> None:
-        check(self.function)
-        self.function.stop()
-        self.folder.cleanup()
+        try:
+            check(self.function)
+        finally:
+            self.function.stop()
+            self.folder.cleanup()
 
     @rule(which=st.integers(0, MOST), mib=SIZES)
     def alloc(self, which: int, mib: int) -> None:

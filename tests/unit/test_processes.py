@@ -75,6 +75,17 @@ def test_only_our_own_environment_on_a_shared_machine(tmp_path: Path) -> None:
     assert not processes.adopt_elsewhere()
 
 
+def test_a_pid_that_has_been_another_processs_before_is_looked_at_anew(tmp_path: Path) -> None:
+    processes = table("shared-machine", tmp_path)  # 70 is unrelated
+    (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 69\n")
+    processes.scan()
+    (tmp_path / "70/environ").write_bytes((tmp_path / "50/environ").read_bytes())
+    (tmp_path / "70/status").write_text("Name:\tpython3\nTgid:\t70\n")
+    (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 70\n")
+    processes.scan()
+    assert [process.pid for process in processes.function()] == [50, 70]
+
+
 def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path) -> None:
     processes = table("proxy", tmp_path)
     assert processes.function() == []
