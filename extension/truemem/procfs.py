@@ -259,11 +259,12 @@ class ProcessFiles:
         return self.parsed_stat(self.read("stat"))
 
     def parsed_stat(self, text: bytes) -> Stat:
-        """A `stat` of this process that was read. Where the main thread has ended it has no level: read now. Raises
-        Gone."""
+        """A `stat` of this process that was read. Where the main thread has ended it says nothing of memory: another
+        thread's is read now. Raises Gone."""
         stat = parse_stat(text)
         if stat.state == ZOMBIE and stat.threads > 1:
             stat.rss = self.rss()
+            stat.mm = parse_stat(ProcessFiles(self._folder + self._thread, keep=False).read("stat")).mm
         return stat
 
     def rss(self) -> int:

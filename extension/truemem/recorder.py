@@ -138,7 +138,8 @@ class Recorder:
     def rest(self, cut: Cut, most_ns: int) -> None:
         """Read the other processes, for so long at most. Those that could not be read last time come first."""
         if cut.left:
-            cut.left.sort(key=lambda process: not self._track(process).stale)
+            skipped = {pid for pid, track in self._tracks.items() if track.stale}
+            cut.left.sort(key=lambda process: process.pid not in skipped)
             self._read(cut, len(cut.left), most_ns, at_rest=False)
 
     def _read(self, cut: Cut, most: int, most_ns: int, at_rest: bool) -> None:

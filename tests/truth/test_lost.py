@@ -55,6 +55,16 @@ def test_after_an_exec_that_nothing_has_seen_there_is_no_upper_bound(function: F
     assert (found.method, found.upper) == (SAMPLED, 0)
 
 
+def test_an_exec_shows_although_the_main_thread_has_ended_since(function: Function) -> None:
+    (runtime,) = function.members
+    function.step(runtime, "alloc", "100")
+    function.step(runtime, "exec")
+    function.step(runtime, "leave_main")
+    _, found, _ = function.close()
+    assert found is not None
+    assert (found.method, found.upper) == (SAMPLED, 0)
+
+
 def test_the_invocation_after_a_lost_watermark_is_exact_again(function: Function) -> None:
     (runtime,) = function.members
     function.step(runtime, "exec")

@@ -1,0 +1,164 @@
+"""Do many processes hold an invocation up? A function with up to 2,000 idle children, with the sidecar and without.
+
+Runs what `make layer` has made, under the local Lambda, by turns. Writes results/many.md.
+
+Exit codes: 0 every promise held, 1 one was broken, 2 it could not be measured.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from truemem_workbench.local import BadInput, Function, LocalLambda, Settings
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.accuracy import percentile
+from benchmarks.added import spans
+from benchmarks.contenders import EXACT_MODE, EXECUTABLE
+from benchmarks.exact import Side
+from benchmarks.publish import machine, markdown, shown
+
+RESULTS = Path(__file__).with_name("results") / "many.md"
+FUNCTION = Path(__file__).with_name("functions") / "many.py"
+
+CHILDREN = (0, 64, 200, 1000, 2000)
+TURNS = 10
+BLOCK = 5
+WARM_UP = 5
+PAUSE_S = 0.05
+"""Between two invocations: the sidecar's work after the answer is done by then."""
+MAY_ADD_MS = 0.5
+"""The promise, whatever the number: 0.3 ms, and what the clock and another process on the same cores add."""
+MODES = {"without": None, "default": {}, "exact": EXACT_MODE}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row. Times in ms, median."""
+
+    children: int
+    mode: str
+    invocations: int
+    added_to_response: float
+    """To the time from the event to the response: the difference to the function without the sidecar."""
+    added_after: float
+    """To the time from the response to the end of the invocation, in which the sidecar asks for the next event."""
+    cpu_ms: float
+    """Of the sidecar, for one invocation."""
+    promise_kept: bool
+
+
+def environment(mode: str) -> LocalLambda:
+    """One side."""
+    variables = MODES[mode]
+    settings = Settings(
+        memory_mib=1769,
+        memory_limit="off",
+        timeout_s=300,
+        extensions=[] if variables is None else [EXECUTABLE],
+        environment=variables or {},
+    )
+    return LocalLambda(Function.from_handler(f"{FUNCTION}:handler"), settings)
+
+
+def measure(children: int, turns: int, advance: Callable[[], None]) -> list[Result]:
+    """All sides, by turns."""
+    event = {"children": children}
+    with ExitStack() as stack:
+        made = {mode: Side(stack.enter_context(environment(mode))) for mode in MODES}
+        for side in made.values():
+            side.run(event, WARM_UP, PAUSE_S)
+        cpu = dict.fromkeys(made, 0)
+        asked: dict[str, list[str]] = {mode: [] for mode in made}
+        for _ in range(turns):
+            for mode, side in made.items():
+                if mode == "without":
+                    asked[mode] += side.run(event, BLOCK, PAUSE_S)
+                    continue
+                side.turn(event, BLOCK, PAUSE_S)
+                asked[mode] += (side.blocks or [])[-1]
+                cpu[mode] = side.cpu_ns
+            advance()
+        known = {mode: spans(side.local) for mode, side in made.items()}
+    medians = {
+        mode: (
+            percentile([known[mode][each][0] for each in asked[mode]], 50),
+            percentile([known[mode][each][1] + known[mode][each][2] for each in asked[mode]], 50),
+        )
+        for mode in made
+    }
+    results = []
+    for mode in ("default", "exact"):
+        response, after = (medians[mode][at] - medians["without"][at] for at in (0, 1))
+        cpu_ms = cpu[mode] / 1e6 / len(asked[mode])
+        kept = max(response, after) <= MAY_ADD_MS
+        results.append(
+            Result(children, mode, len(asked[mode]), round(response, 3), round(after, 3), round(cpu_ms, 3), kept)
+        )
+    return results
+
+
+def rows(results: Sequence[Result]) -> list[list[str]]:
+    """The table's cells."""
+    return [
+        [
+            f"{each.children:,}",
+            each.mode,
+            f"{each.added_to_response:+.2f}",
+            f"{each.added_after:+.2f}",
+            f"{each.cpu_ms:.2f}",
+            "" if each.promise_kept else "**broken promise**",
+        ]
+        for each in results
+    ]
+
+
+HEADINGS = ("children", "mode", "response, ms", "after it, ms", "CPU of the sidecar, ms", "")
+
+
+@click.command()
+@click.option("--turns", default=TURNS, show_default=True, type=click.IntRange(1), help="Of five invocations a side.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def main(turns: int, as_json: bool) -> None:
+    """Do many processes hold an invocation up?"""
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    results: list[Result] = []
+    try:
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task("many processes", total=len(CHILDREN) * turns)
+            for children in CHILDREN:
+                results += measure(children, turns, lambda: progress.advance(task))
+    except (BadInput, RuntimeError) as error:
+        raise click.ClickException(str(error)) from None
+    RESULTS.write_text(
+        f"""# Many processes
+
+What the sidecar adds to an invocation of a function with so many idle children, to the response and to the time
+after it, against the same function without the sidecar, by turns. Medians of {turns * BLOCK} invocations a side.
+Promise: at most {MAY_ADD_MS} ms, whatever the number.
+Made by `python benchmarks/many.py` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.
+
+{markdown(HEADINGS, rows(results), 2)}
+"""
+    )
+    if as_json:
+        click.echo(json.dumps([asdict(result) for result in results]))
+    else:
+        Console().print(shown("Many processes", HEADINGS, rows(results)))
+    if not all(result.promise_kept for result in results):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
