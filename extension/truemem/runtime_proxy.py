@@ -174,6 +174,7 @@ class RuntimeProxy:
                 break
             if not size:
                 end.closed = True
+                self._did(pair.talk.ended if end is pair.api else pair.talk.finished)
                 self._finish(end.other)
                 break
             self._hand_on(end, self._buffer[:size])
