@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo faults fuzz fleet test lint types pytest layer executable bench models probe gate lock clean
+.PHONY: help setup demo faults fuzz clocks fleet test lint types pytest layer executable bench models probe gate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,14 @@ faults: layer ## Break things, see what is lost, and write docs/reliability.md: 
 
 fuzz: $(READY) ## Fuzz parsers, listener and API client for as long as you let it
 	@$(BIN)/pytest tests/fuzz --hypothesis-profile=long --timeout=0 $(ARGS)
+
+CLOCKED := $(addprefix tests/report/test_,aws.py cloudwatch.py doctor.py metrics.py report.py robust.py) tests/check/test_remote.py \
+	tests/unit/test_cutter.py tests/unit/test_managed.py tests/unit/test_telemetry.py
+MOMENTS := minute hour midnight month year leap-day after-leap-day leap-second kiritimati st-johns summer-time-ends
+clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year's, ...: 12 minutes
+	@failed=; for moment in $(MOMENTS); do for before in 1 2; do \
+		$(BIN)/python -m pytest -q -p tests.clocks --clock $$moment --before $$before $(CLOCKED) $(ARGS) || failed="$$failed $$moment/$$before"; \
+	done; done; test -z "$$failed" || { echo "failed at:$$failed"; exit 1; }
 
 fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4 minutes
 	@$(BIN)/python benchmarks/report.py --full --runs 1

@@ -2,8 +2,8 @@
 
 A window opens before the first byte of an event is handed on to the runtime, and closes before its request for the next
 event is handed on to the Runtime API ("Using the Lambda runtime API", developer guide: next, response, error). In
-between lies the invocation and nothing else. What cannot be understood ends the understanding: the bytes pass on, and
-memory is measured the default way.
+between lies the invocation and nothing else. An answer that turns out to be no whole event opens nothing: the runtime
+asks again. What cannot be understood ends the understanding: the bytes pass on, and memory is measured the default way.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ PIPELINED = 64
 class Invocation:
     """One event on its way through the runtime."""
 
-    __slots__ = ("answer", "elsewhere", "failed", "request_id", "size", "talk")
+    __slots__ = ("answer", "elsewhere", "event", "failed", "request_id", "size", "talk", "unsure")
 
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
         """The connection that it was delivered on."""
         self.request_id = ""
+        self.event: Head | None = None
+        """Of the answer that it came in, once the head is whole."""
         self.size: int | None = None
         """Of the event, in bytes."""
         self.answer: Head | None = None
@@ -42,6 +44,13 @@ class Invocation:
         """The runtime answers it on another connection, so it may ask for the next event on yet another one."""
         self.failed = False
         """It answered with an error: the handler raised."""
+        self.unsure = False
+        """It is not known that the window opened with the event that the runtime has taken."""
+
+    @property
+    def whole(self) -> bool:
+        """Has all of the event passed? Who answers it has taken it as whole."""
+        return self.answer is not None or (self.event is not None and self.event.complete)
 
 
 class Moment:
@@ -72,6 +81,8 @@ class ExactMode:
         """Requests for an event that have no answer yet."""
         self.failures = 0
         """Measurements that failed: counted, and the bytes passed on."""
+        self._asked = False
+        """Has the runtime asked for an event? The first time ends the init phase."""
 
     @property
     def engaged(self) -> bool:
@@ -80,21 +91,44 @@ class ExactMode:
 
     def asks(self, talk: Talk) -> None:
         """A request for the next event is about to be handed on. It ends the invocation that this connection has
-        delivered; else those that were answered on another connection than the one that has delivered them."""
+        delivered; else those that were answered on another connection than the one that has delivered them. One that
+        was not answered has not ended: its event was not taken."""
         self.asking += 1
+        self._forget_unanswered(talk)
         ended = [invocation for invocation in self.running if invocation.talk is talk]
         ended = ended or [each for each in self.running if each.elsewhere and each.answer and each.answer.complete]
-        if ended or not self.running:
+        if ended or not self._asked:
             self.running = [invocation for invocation in self.running if invocation not in ended]
             self._measure(None, ended)
+        self._asked = True
 
     def begins(self, talk: Talk) -> Invocation:
         """The first bytes of an event are about to be handed on."""
         self.asking -= 1
         invocation = Invocation(talk)
         self.running = [*self.running[1 - MOST :], invocation]
-        self._measure(invocation, [])
+        invocation.unsure = not self._measure(invocation, [])
         return invocation
+
+    def delivers(self, invocation: Invocation, head: Head) -> None:
+        """The head of its answer is about to be handed on. The Runtime API gives an event again to a worker that asks
+        meanwhile: of those that are not answered the first that is whole counts."""
+        invocation.event = head
+        invocation.request_id = head.headers.get(REQUEST_ID, b"").decode("latin-1")
+        length = head.headers.get(b"content-length", b"")
+        invocation.size = int(length) if length.isdigit() else None
+        if head.status != 200 or not invocation.request_id:
+            self.forget(invocation)
+            return
+        for each in self.running:
+            if each.request_id == invocation.request_id and each is not invocation and each.answer is None:
+                each.unsure |= each.elsewhere  # the same worker, perhaps, on another connection
+                self.forget(invocation if each.whole else each)
+
+    def interim(self, invocation: Invocation) -> None:
+        """It was an interim answer (1xx): the event is still to come."""
+        self.asking += 1
+        self.forget(invocation)
 
     def answers(self, talk: Talk, request_id: str, head: Head, failed: bool) -> None:
         """The runtime answers an invocation."""
@@ -103,17 +137,9 @@ class ExactMode:
                 invocation.answer, invocation.failed = head, failed
                 invocation.elsewhere |= invocation.talk is not talk
 
-    def twice(self, invocation: Invocation) -> bool:
-        """Has its event been delivered already? The Runtime API gives it again to a worker that asks meanwhile."""
-        return any(
-            each.request_id == invocation.request_id and each is not invocation and each.answer is None
-            for each in self.running
-        )
-
     def forget(self, invocation: Invocation) -> None:
         """It was no event after all, or one that another worker has got already."""
-        if invocation in self.running:
-            self.running.remove(invocation)
+        self.running = [each for each in self.running if each is not invocation]
         for moment in self.moments:
             moment.look |= moment.begun is invocation
 
@@ -121,22 +147,58 @@ class ExactMode:
         """A connection is gone: the runtime may answer on another one. Or it is `lost`, not understood any more: then
         the end of what it had delivered may never be seen."""
         self.asking -= talk.asking
-        for invocation in self.running:
-            invocation.elsewhere |= invocation.talk is talk
+        self.cut_off(talk)
         if lost:
+            self._forget_unanswered(talk)
             self.running = [invocation for invocation in self.running if invocation.talk is not talk]
 
-    def _measure(self, begun: Invocation | None, ended: list[Invocation]) -> None:
+    def cut_off(self, talk: Talk) -> None:
+        """No more answers come on this connection."""
+        self._forget_unanswered(talk, even_whole=False)
+        self.moves(talk)
+
+    def moves(self, talk: Talk) -> None:
+        """The runtime answers and asks on another connection from now on."""
+        for invocation in self.running:
+            invocation.elsewhere |= invocation.talk is talk
+
+    def due(self, limit: int) -> bool:
+        """Is there a moment to work out? Not while its event still passes: that may be cut off. Of an event that has
+        not passed when `limit` moments wait, no more will come."""
+        return bool(self.moments) and (len(self.moments) >= limit or not self._passes(self.moments[0]))
+
+    def take(self, limit: int) -> Moment | None:
+        """The oldest moment if it is due."""
+        if not self.due(limit):
+            return None
+        moment = self.moments[0]
+        if moment.begun is not None and self._passes(moment):
+            self.forget(moment.begun)
+        return self.moments.pop(0)
+
+    def _passes(self, moment: Moment) -> bool:
+        begun = moment.begun
+        return begun is not None and not begun.whole and begun in self.running
+
+    def _forget_unanswered(self, talk: Talk, even_whole: bool = True) -> None:
+        for invocation in self.running:
+            if invocation.talk is talk and invocation.answer is None and (even_whole or not invocation.whole):
+                self.forget(invocation)
+
+    def _measure(self, begun: Invocation | None, ended: list[Invocation]) -> bool:
+        """False where that fails."""
         if self.cut is None:
-            return
+            return True
         try:
             self.moments.append(Moment(self.cut(), begun, ended))
         except Exception:  # whatever fails in measuring, the bytes pass
             self.failures += 1
+            return False
+        return True
 
 
 class Talk:
-    """One connection of the runtime. Its two methods are called before the bytes are handed on, and never raise."""
+    """One connection of the runtime. Its methods are called before what they tell of is handed on, and never raise."""
 
     def __init__(self, exact: ExactMode) -> None:
         self._exact = exact
@@ -180,14 +242,27 @@ class Talk:
                 self._responses.give_up()
                 break
             if head.status < 200:
+                if self._event is not None:
+                    self._exact.interim(self._event)
+                    self._event = None
                 continue
             if self._waiting[0] == _NEXT:
                 self._delivered(head)
             self._waiting.pop(0)
-        if self._responses.lost:
+        beginning = self._responses.beginning
+        if self._responses.lost or (beginning and not self._waiting):  # or more than was asked for
             self._give_up(lost=True)
-        elif self._waiting[:1] == [_NEXT] and self._event is None and self._responses.beginning:
+        elif beginning and self._waiting[0] == _NEXT and self._event is None:
             self._event = self._exact.begins(self)
+
+    def ended(self) -> None:
+        """The Runtime API has closed the connection: nothing more comes."""
+        self._responses.end()
+        self._exact.cut_off(self)
+
+    def finished(self) -> None:
+        """The runtime sends no more."""
+        self._exact.moves(self)
 
     def closed(self) -> None:
         """The connection is gone."""
@@ -200,13 +275,8 @@ class Talk:
             self._give_up(lost=True)
 
     def _delivered(self, head: Head) -> None:
-        event = self._event or self._exact.begins(self)
-        self._event = None
-        event.request_id = head.headers.get(REQUEST_ID, b"").decode("latin-1")
-        length = head.headers.get(b"content-length", b"")
-        event.size = int(length) if length.isdigit() else None
-        if head.status != 200 or not event.request_id or self._exact.twice(event):
-            self._exact.forget(event)
+        event, self._event = self._event or self._exact.begins(self), None
+        self._exact.delivers(event, head)
 
     def _give_up(self, lost: bool) -> None:
         self._exact.left(self, lost)

@@ -74,6 +74,11 @@ class Framing:
             self.give_up()
         return heads
 
+    def end(self) -> None:
+        """The sender has closed: where no length was given, that ends the body (RFC 9112, 6.3)."""
+        if self._state == _UNTIL_CLOSE:
+            self._end()
+
     def give_up(self) -> None:
         """From now on nothing is read."""
         self._state = _LOST
@@ -126,12 +131,15 @@ class Framing:
 
     def _begin(self, text: bytes) -> Head:
         start_line, *lines = text[:-4].split(b"\r\n")
-        headers = {}
+        headers: dict[bytes, bytes] = {}
         for line in lines:
             name, colon, value = line.partition(b":")
             if not colon or name[:1] in (b" ", b"\t"):
                 raise ValueError("not a header")
-            headers[name.strip().lower()] = value.strip()
+            name, value = name.strip().lower(), value.strip()
+            if name == b"content-length" and headers.get(name, value) != value:
+                raise ValueError("two lengths")
+            headers[name] = value
         head = self.head = Head(start_line, headers)
         self._state, self._left = self._body_of(head)
         if self._state == _HEAD:
@@ -147,7 +155,7 @@ class Framing:
         """The state after the head, and the length of its body."""
         if not self._requests:
             status = head.status
-            if not status:
+            if not status or status == 101:  # what follows 101 is not HTTP any more
                 raise ValueError("no status line")
             if status < 200 or status in (204, 304):
                 return _HEAD, 0

@@ -7,6 +7,13 @@ HEAD_LIMIT = 16 * 1024
 
 SIZE_LIMIT = 64
 """Longest line before a chunk, in bytes."""
+TRAILER_LIMIT = 1024
+"""Longest trailer after the last chunk, in bytes."""
+
+_INTERIM = (b"100", b"102", b"103")
+"""Another response follows."""
+_EMPTY = (b"204", b"304")
+"""These have no body, whatever their head says (RFC 9112, 6.3)."""
 
 _CHUNKED = -1
 _UNTIL_CLOSE = -2
@@ -80,10 +87,13 @@ class Reader:
         Raises Malformed for anything that can never become a message with a body of at most `body_limit` bytes.
         """
         head = self._head
-        if head is None:
-            head = self._head = self._take_head(at_end)
+        while head is None:
+            head = self._take_head(at_end)
             if head is None:
                 return None
+            if _code(head.start_line) in _INTERIM:
+                head = None
+        self._head = head
         length, held = self._length, len(self._data)
         if length == _CHUNKED:
             body = self._take_chunks()
@@ -129,6 +139,8 @@ class Reader:
         return Message(start_line, headers)
 
     def _framing(self, start_line: bytes, headers: dict[bytes, bytes]) -> int:
+        if _code(start_line) in _EMPTY:
+            return 0
         coding = headers.get(b"transfer-encoding")
         if coding is not None:
             if coding.lower() != b"chunked":
@@ -156,6 +168,13 @@ class Reader:
                     return None
                 size = _chunk_size(data[at:line_end])
                 self._check(len(self._body) + size)
+                if size == 0:
+                    end = self._trailer_end(line_end)
+                    if end < 0:
+                        return None
+                    at = end
+                    body, self._body = bytes(self._body), bytearray()
+                    return body
                 end = line_end + 2 + size
                 if len(data) < end + 2:
                     return None
@@ -163,11 +182,24 @@ class Reader:
                     raise Malformed("a chunk longer than its size")
                 self._body += data[line_end + 2 : end]
                 at = end + 2
-                if size == 0:  # trailers are not used by any of these APIs: the last chunk's CRLF is the end
-                    body, self._body = bytes(self._body), bytearray()
-                    return body
         finally:
             del data[:at]
+
+    def _trailer_end(self, at: int) -> int:
+        """Where the trailer ends that begins with the line end at `at`; -1 while it is not whole."""
+        end = self._data.find(b"\r\n\r\n", at, at + TRAILER_LIMIT)
+        if end < 0:
+            if len(self._data) - at >= TRAILER_LIMIT:
+                raise Malformed("no end of the trailer")
+            return -1
+        if any(b":" not in line for line in self._data[at:end].split(b"\r\n")[1:]):
+            raise Malformed("a chunk longer than its size")
+        return end + 4
+
+
+def _code(start_line: bytes) -> bytes:
+    """Of a response, nothing for a request."""
+    return start_line[9:12] if start_line.startswith(b"HTTP/1.") else b""
 
 
 def _chunk_size(line: bytearray) -> int:

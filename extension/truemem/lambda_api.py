@@ -187,7 +187,8 @@ class LambdaApi:
             note(message.body)
         connection.recv(len(piece))
         if message is None:
-            self._until = self._until or time.monotonic() + REST_S
+            if self._reader.begun:  # not by an interim answer
+                self._until = self._until or time.monotonic() + REST_S
             if time.monotonic() >= self._until:  # byte by byte
                 raise OSError("the rest of the answer does not come")
         elif not piece:
@@ -253,7 +254,8 @@ class LambdaApi:
         except http1.Malformed as error:
             self.close()
             raise ApiError(f"{what}: {error}") from None
-        if answer.headers.get(b"connection", b"").lower() == b"close":
+        connection = answer.headers.get(b"connection", b"").lower()
+        if connection == b"close" or (answer.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive"):
             self.close()
         if answered != status:
             raise ApiError(f"{what}: status {answered}, {answer.body[:200]!r}", answered, answer.body)
@@ -278,7 +280,8 @@ class LambdaApi:
                 elif until:
                     connection.settimeout(None)
                 return message
-            until = until or time.monotonic() + REST_S
+            if reader.begun:
+                until = until or time.monotonic() + REST_S
 
 
 def _timestamp(control: list[tuple[int, int, bytes]]) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from . import minijson, sampler
+from . import sampler
 from .cutter import DYING_NS, Cutter
 from .history import History
 from .inbox import Inbox
@@ -18,11 +18,11 @@ from .listener import Listener
 from .log import log
 from .notice import notice
 from .out_of_memory import DEATHS, ending_of
-from .overlap import Request, Requests
+from .overlap import RUNNING, Request, Requests
 from .publisher import Publisher
 from .running_clock import RunningClock
 from .segments import RESOLUTION_NS, Segments
-from .telemetry import REPORT, START
+from .telemetry import REPORT, START, members, remaining_ms
 from .waiting import Waiting
 from .window import current
 
@@ -189,12 +189,7 @@ class Managed:
         return time.time_ns()
 
     def _note_moments(self) -> None:
-        moments = self._proxy.exact.moments if self._proxy is not None else []
-        while moments and self._proxy is not None:
-            moment = moments[0]
-            if moment.begun is not None and not moment.begun.request_id and moment.begun in self._proxy.exact.running:
-                return  # the head of its event is not whole
-            del moments[0]
+        while self._proxy is not None and (moment := self._proxy.exact.take(RUNNING)) is not None:
             if moment.begun is not None and not moment.look:
                 self._requests.began(moment.begun, moment.cut)
             for invocation in moment.ended:
@@ -227,14 +222,17 @@ class Managed:
             return
         if b'"SHUTDOWN"' in body:
             self._over = True
-            event = minijson.loads(body)
-            self._on_shutdown(str(event.get("shutdownReason", "")), float(event.get("deadlineMs", 0)))
+            event = members(body)
+            if event is None:
+                self._publisher.lose()
+            event = event or {}
+            self._on_shutdown(str(event.get("shutdownReason", "")), remaining_ms(event, time.time_ns() // MS))
 
-    def _on_shutdown(self, reason: str, deadline_ms: float) -> None:
+    def _on_shutdown(self, reason: str, remaining: float) -> None:
         if self._listener is None:
             return
         self._did(self._cut)
-        self._did(lambda: self._hear_last(deadline_ms))
+        self._did(lambda: self._hear_last(remaining))
         self._did(self._cut)
         rest = self._requests.rest(time.time_ns())
         if reason.lower() == "failure":
@@ -243,12 +241,12 @@ class Managed:
         self._did(lambda: self._print(rest))
         self._publisher.print_rest()
 
-    def _hear_last(self, deadline_ms: float) -> None:
-        """The last reports, if they come."""
-        remaining_ms = max(0.0, deadline_ms - time.time_ns() // MS) / 2
+    def _hear_last(self, remaining: float) -> None:
+        """The last reports, if they come: the platform gives us so many ms."""
+        half_ms = max(0.0, remaining) / 2
         now = time.monotonic_ns()
-        until = now + round(min(SHUTDOWN_MS, remaining_ms) * MS)
-        last_until = now + round(min(LAST_REPORT_MS, remaining_ms) * MS)
+        until = now + round(min(SHUTDOWN_MS, half_ms) * MS)
+        last_until = now + round(min(LAST_REPORT_MS, half_ms) * MS)
         while now < (last_until if self._requests.running() else until):
             self._wait(0 if self._inbox else (last_until if self._requests.running() else until) - now)
             if self._inbox:

@@ -47,7 +47,7 @@ class Request:
     def settle(self) -> None:
         """Take the times at which its event and the request after it have passed, if both have."""
         passage = self.passage
-        if passage is None or not passage.end_ns:
+        if passage is None or not passage.end_ns or passage.invocation.unsure:
             return
         self.start_ns, self.end_ns, self.resolution_ns = passage.start_ns, passage.end_ns, 0
         record, invocation = self.record, passage.invocation

@@ -14,6 +14,7 @@ import sys
 import time
 
 from .exact import ExactMode, Talk
+from .log import log
 from .proxy_door import parsed
 
 TYPE_CHECKING = False
@@ -87,7 +88,7 @@ class RuntimeProxy:
         self.runtime_pid = 0
         """The process that the wrapper has become: the runtime. 0 until it is known."""
         self.problem = ""
-        """Why a connection of the runtime could not be served, or ""."""
+        """Why a connection of the runtime could not be served the last time, or "". The log has the first one."""
 
     def show_runtime(self, table: ProcessTable) -> bool:
         """Tell the table which process the runtime is: the one that the wrapper has become, or that is connected to us.
@@ -131,7 +132,8 @@ class RuntimeProxy:
             else:
                 return False
         except Exception as error:  # OSError: one side is gone. Anything else is a bug: this connection is lost
-            self.problem = self.problem if isinstance(error, OSError) else f"the runtime's connection: {error!r}"
+            if not isinstance(error, OSError):
+                self._complain(f"the runtime's connection: {error!r}")
             if end is not None:
                 self._pass_rest(end.pair)
                 self._drop(end.pair)
@@ -174,6 +176,7 @@ class RuntimeProxy:
                 break
             if not size:
                 end.closed = True
+                self._did(pair.talk.ended if end is pair.api else pair.talk.finished)
                 self._finish(end.other)
                 break
             self._hand_on(end, self._buffer[:size])
@@ -214,6 +217,12 @@ class RuntimeProxy:
             end.socket.shutdown(_socket.SHUT_WR)
 
     def _accept(self) -> None:
+        try:
+            self._accept_one()
+        finally:
+            self._keep_spare()
+
+    def _accept_one(self) -> None:
         self._deaf_until = 0.0
         try:
             descriptor, _ = self._door.listening._accept()  # type: ignore[attr-defined]  # the C half of accept()
@@ -222,9 +231,9 @@ class RuntimeProxy:
         except OSError as error:
             if self._spare:
                 self._use_spare()
-                self._accept()
+                self._accept_one()
             else:
-                self.problem = f"the runtime's connection cannot be accepted: {error.strerror}"
+                self._complain(f"the runtime's connection cannot be accepted: {error.strerror}")
                 self._deaf_until = time.monotonic() + DEAF_SECONDS
             return
         runtime = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, 0, descriptor)
@@ -237,9 +246,8 @@ class RuntimeProxy:
                     self._connect(runtime)
                     return
                 except OSError as error:
-                    self.problem = f"no connection to the Runtime API: {error.strerror}"
+                    self._complain(f"no connection to the Runtime API: {error.strerror}")
             _break_off(runtime)
-            self._keep_spare()
 
     def _connect(self, runtime: _socket.socket) -> None:
         """Raises OSError."""
@@ -260,10 +268,16 @@ class RuntimeProxy:
         pair = _Pair(_End(runtime), _End(api), Talk(self.exact))
         self._ends[runtime.fileno()] = pair.runtime
         self._ends[api.fileno()] = pair.api
-        self._keep_spare()
+
+    def _complain(self, problem: str) -> None:
+        """In the log, but not each time: it may come a hundred times a second."""
+        if not self.problem:
+            log("warn", problem)
+        self.problem = problem
 
     def _keep_spare(self) -> None:
-        """Whatever uses up all descriptors: the runtime's next connections shall still be served."""
+        """Whatever uses up all descriptors: the runtime's next connections shall still be served. At once where one is
+        closed: any other part may take it."""
         try:
             while len(self._spare) < SPARE:
                 self._spare.append(posix.dup(self._door.listening.fileno()))
@@ -292,12 +306,14 @@ class RuntimeProxy:
         for end in pair.runtime, pair.api:
             self._ends.pop(end.socket.fileno(), None)
             _break_off(end.socket)
+        self._keep_spare()
         self._did(pair.talk.closed)
 
     def _close(self, pair: _Pair) -> None:
         for end in pair.runtime, pair.api:
             self._ends.pop(end.socket.fileno(), None)
             end.socket.close()
+        self._keep_spare()
         self._did(pair.talk.closed)
 
     def _read_letter(self) -> None:

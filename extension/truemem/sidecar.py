@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from . import minijson, telemetry
+from . import telemetry
 from .closing import Closing
 from .config import Config
 from .inbox import Inbox
@@ -18,7 +18,7 @@ from .log import log
 from .notice import notice
 from .processes import ProcessTable
 from .publisher import Publisher
-from .race import NEVER
+from .race import NEVER, Boundary
 from .record import NEXT_REQUEST, InvocationRecord
 from .recorder import Recorder
 from .running_clock import RunningClock
@@ -29,7 +29,7 @@ from .waiting import Waiting
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from .exact import ExactMode, Invocation
     from .history import History
@@ -49,6 +49,8 @@ WORK_OUT_NS = 2 * MS
 """What was measured in exact mode is worked out so much later: the runtime's next event may come at once."""
 PASSING_NS = 5 * MS
 """While the runtime's bytes keep passing, the rest of the work waits for so long at most."""
+AHEAD = 2
+"""One event is on its way at a time: another moment after its first bytes says that it was cut off."""
 UNKNOWN = 16
 """Invocations that may have ended before the sidecar was told of them."""
 
@@ -157,7 +159,7 @@ class Sidecar:
 
     @property
     def _moments(self) -> bool:
-        return self._exact is not None and bool(self._exact.moments)
+        return self._exact is not None and self._exact.due(AHEAD)
 
     def _timeout_ns(self) -> int:
         if self._inbox or self._due:
@@ -204,11 +206,7 @@ class Sidecar:
 
     def _work_out(self) -> None:
         """Close the windows that were measured while bytes passed."""
-        while self._exact is not None and self._exact.moments:
-            moment = self._exact.moments[0]
-            if moment.begun is not None and not moment.begun.request_id and moment.begun in self._exact.running:
-                return  # the head of its event is not whole
-            del self._exact.moments[0]
+        while self._exact is not None and (moment := self._exact.take(AHEAD)) is not None:
             if not self._exact.moments:  # else they may have been read for the next one, and reset
                 self._ticks.rest(moment.cut, time.monotonic_ns())
             if moment.look:
@@ -235,6 +233,8 @@ class Sidecar:
         record.request_bytes = invocation.size
         record.response_bytes = invocation.answer.body_bytes if invocation.answer is not None else None
         record.handler_failed = invocation.failed
+        if invocation.unsure:
+            window.opening = window.end = Boundary()
         self._closing.close(record, window, NEXT_REQUEST)
         self._due = True
 
@@ -313,7 +313,9 @@ class Sidecar:
             self._journal.begin(self._history.invocations + 1, time.time_ns() // MS, body)
 
     def _on_invoke(self, event: Event, closed: Window | None) -> None:
-        request_id = str(minijson.loads(event.body).get("requestId", ""))
+        request_id = self._members(event.body).get("requestId")
+        if not isinstance(request_id, str):
+            request_id = ""
         last = self._publisher.current()
         if last is not None and closed is not None:
             self._closing.close(last, closed, "next-invoke")
@@ -336,6 +338,13 @@ class Sidecar:
         self._due = True
         self._ticks.begin(event.now_ns, exact=closed is None)
 
+    def _members(self, body: bytes) -> dict[str, Any]:
+        """Of an event: none, which is counted, where it is not understood. It has come all the same."""
+        members = telemetry.members(body)
+        if members is None:
+            self._publisher.lose()
+        return members or {}
+
     def _first(self, record: InvocationRecord) -> None:
         """The cold start, or the first after a reset: one line of what this environment allows."""
         record.cold_start = self._history.invocations == 1
@@ -354,7 +363,7 @@ class Sidecar:
         self._over = True
         reason = "unknown"
         try:
-            event = minijson.loads(body)
+            event = self._members(body)
             reason = str(event.get("shutdownReason", "")).lower()
             died = "" if reason in ENDINGS else "timeout" if reason == "timeout" else "failure"
             last = self._publisher.current()
@@ -364,7 +373,7 @@ class Sidecar:
                 self._closing.close_unmeasured(last)
             elif closed is not None and died and not self._invocations:
                 self._closing.died_in_init(closed, died)
-            self._hear_last(float(event.get("deadlineMs", 0)) - time.time_ns() // MS)
+            self._hear_last(telemetry.remaining_ms(event, time.time_ns() // MS))
         finally:
             self._publisher.print_rest()
             if reason in ENDINGS:
@@ -420,7 +429,8 @@ class Sidecar:
     def _tick(self, now: int, spent_before: int) -> None:
         self._handle_event()
         self._work_out()
-        self._ticks.look(now, exact=self._is_engaged())
+        if self._exact is None or not self._exact.moments:  # else what it saw could be the next invocation's
+            self._ticks.look(now, exact=self._is_engaged())
         self._publisher.flush(time.time_ns() // MS)
         done = time.monotonic_ns()
         if self._invocations:

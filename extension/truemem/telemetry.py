@@ -48,15 +48,34 @@ class Event:
     def metric(self, name: str) -> float | None:
         """A member of `metrics` that is a number, and not infinite, else None."""
         metrics = self.record.get("metrics")
-        value = metrics.get(name) if isinstance(metrics, dict) else None
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e15:
-            return None
-        return value
+        return number(metrics.get(name)) if isinstance(metrics, dict) else None
 
     @property
     def request_id(self) -> str | None:
         """Which invocation it is about."""
         return self.text("requestId")
+
+
+def members(body: bytes) -> dict[str, Any] | None:
+    """Of an event of the Extensions API, which is a JSON object; None where it is none."""
+    try:
+        event = loads(body)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def remaining_ms(event: dict[str, Any], now_ms: int) -> float:
+    """Until its deadline; infinite where it names none."""
+    deadline_ms = number(event.get("deadlineMs"))
+    return deadline_ms - now_ms if deadline_ms is not None else float("inf")
+
+
+def number(value: object) -> float | None:
+    """The value if it is a number, and not infinite, else None."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e15:
+        return None
+    return value
 
 
 def parse_batch(body: bytes) -> tuple[list[Event], int]:

@@ -63,6 +63,7 @@ class Platform:
         *,
         registers: Sequence[Answer] = (),
         subscribed: Answer = SUBSCRIBED,
+        shutdown: bytes = b"",
         sidecar: Path = SIDECAR,
         variables: Mapping[bytes, bytes] | None = None,
         stderr: int = subprocess.PIPE,
@@ -70,6 +71,7 @@ class Platform:
         self._events = list(events)
         self._registers = [*registers, REGISTERED]
         self._subscribed = subscribed
+        self._shutdown = shutdown
         self._ending = threading.Event()
         self.asked = threading.Semaphore(0)
         """Released at each request for the next event."""
@@ -174,7 +176,7 @@ class Platform:
         for line in Path(f"/proc/{self.sidecar.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 self.peak_kib = int(line.split()[1])
-        return Answer(shutdown())
+        return Answer(self._shutdown or shutdown())
 
 
 def _request(connection: socket.socket) -> bytes:

@@ -87,10 +87,64 @@ def test_an_api_that_refuses_is_asked_ever_more_slowly() -> None:
         assert [record["requestId"] for record in platform.end()] == ["before", "after"]
 
 
+NEVER = [b"1e999", b"-1e999", b"NaN", b"9" * 400, b"-1", b"1.5", b'"soon"', b'"1795000000000"', b"0", b"null", b"[]"]
+"""Deadlines that cannot be."""
+
+
 def test_deadlines_that_cannot_be_change_nothing() -> None:
-    never = [b"1e999", b"-1e999", b"NaN", b"9" * 400, b"-1", b'"soon"', b"0", b"null"]
-    events = [b'{"eventType":"INVOKE","requestId":"x","deadlineMs":%s}' % deadline for deadline in never]
+    events = [b'{"eventType":"INVOKE","requestId":"x","deadlineMs":%s}' % deadline for deadline in NEVER]
     serve([Answer(response(200, event)) for event in events], subscribed=Answer(response(202, b"")))
+
+
+@pytest.mark.parametrize("managed", [False, True])
+@pytest.mark.parametrize("deadline", [*NEVER, b""], ids=lambda deadline: deadline[:20].decode() or "none")
+def test_nor_do_those_of_the_shutdown(deadline: bytes, managed: bool) -> None:
+    """It is the last event: what is lost with it is lost for good."""
+    member = b',"deadlineMs":%s' % deadline if deadline else b""
+    ends = response(200, b'{"eventType":"SHUTDOWN","shutdownReason":"spindown"%s}' % member)
+    variables = {b"AWS_LAMBDA_INITIALIZATION_TYPE": b"lambda-managed-instances"} if managed else {}
+    events = [] if managed else [Answer(invoke("one"))]
+    with Platform(events, shutdown=ends, variables=variables) as platform:
+        platform.wait_for_nexts(len(events) + 1)
+        records = platform.end()
+        assert [record["requestId"] for record in records] == ["one"] * len(events)
+        assert "ERROR" not in platform.told()
+
+
+def chunked(body: bytes, trailer: bytes) -> bytes:
+    return b"Transfer-Encoding: chunked\r\n\r\n%x;a=b\r\n%s\r\n0;c\r\n%s\r\n" % (len(body), body, trailer)
+
+
+BODY = b'{"eventType":"INVOKE","requestId":"odd"}'
+UNDERSTOOD = {
+    "a trailer": Answer(b"HTTP/1.1 200 OK\r\n" + chunked(BODY, b"A: b\r\nC:\r\n")),
+    "a trailer, byte by byte": Answer(b"HTTP/1.1 200 OK\r\n" + chunked(BODY, b"A: b\r\n"), piece=1),
+    "an interim answer": Answer(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + response(200, BODY)),
+    "HTTP/1.0": Answer(response(200, BODY).replace(b"/1.1", b"/1.0"), "close"),
+    "HTTP/1.0, to the end of the connection": Answer(b"HTTP/1.0 200 OK\r\n\r\n" + BODY, "close"),
+}
+
+
+@pytest.mark.parametrize("name", UNDERSTOOD)
+def test_what_http_allows_costs_nothing(name: str) -> None:
+    with Platform([UNDERSTOOD[name], Answer(invoke("after"))]) as platform:
+        platform.wait_for_nexts(3)
+        records = platform.end()
+    assert [(record["requestId"], record.get("dropped")) for record in records] == [("odd", None), ("after", None)]
+
+
+COST = ["closed in the middle of a head", "403", "500", "empty", "another event", "not HTTP", "not JSON", "an array"]
+
+
+def test_each_answer_that_is_no_event_is_counted_and_costs_that_event_alone() -> None:
+    events = [Answer(invoke("before"))]
+    for name in COST:
+        events += [FAULTS[name], Answer(invoke(name))]
+    with Platform(events) as platform:
+        platform.wait_for_nexts(len(events) + 1)
+        records = platform.end()
+    assert [record["requestId"] for record in records if record["requestId"] in COST] == COST
+    assert sum(record.get("dropped", 0) for record in records) == len(COST)
 
 
 WEIRD = {

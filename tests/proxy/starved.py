@@ -1,7 +1,8 @@
-"""A process of its own with a proxy and no descriptors left: python -m tests.proxy.starved ADDRESS [frees]
+"""A process of its own with a proxy and no descriptors left: python -m tests.proxy.starved ADDRESS [frees|takes]
 
 It prints its port when all descriptors are taken, and serves until its input ends. With `frees` it gives some back,
-once a connection could not be accepted: as a part of the sidecar would that knows nothing of the proxy.
+once a connection could not be accepted: as a part of the sidecar would that knows nothing of the proxy. With `takes`
+such a part takes every descriptor that is free after each turn.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.proxy.running import FOREVER_S, fill_descriptors
 LIMIT = 64
 
 
-def main(address: str, frees: bool) -> None:
+def main(address: str, frees: bool, takes: bool) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
     door = Door(address)
     proxy = RuntimeProxy(door, address, ExactMode())
@@ -31,6 +32,8 @@ def main(address: str, frees: bool) -> None:
     print(door.port, flush=True)
     while True:
         proxy.serve_until(0, FOREVER_S)
+        if takes:
+            fill_descriptors()
         if readable(0):
             return
 
@@ -53,4 +56,4 @@ def free(proxy: RuntimeProxy, taken: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], "frees" in sys.argv[2:])
+    main(sys.argv[1], "frees" in sys.argv[2:], "takes" in sys.argv[2:])

@@ -32,6 +32,7 @@ from tests.proxy.running import (
     listen,
     port_of,
     read,
+    reset,
     wait_for,
 )
 
@@ -215,6 +216,44 @@ def test_without_descriptors_a_connection_a_call_goes_on_for_ever(api: socket.so
     with starved(api) as port:
         for _ in range(200):
             talk_over(port, api, invocations=1)
+
+
+@pytest.mark.parametrize("breaks", [False, True], ids=["closes", "breaks off"])
+def test_what_a_connection_frees_is_kept_for_the_next_one(api: socket.socket, breaks: bool) -> None:
+    """Though another part of the sidecar takes every descriptor that it can have."""
+    with starved(api, "takes") as port:
+        for _ in range(3 * SPARE):
+            with connect(port) as runtime, accept(api) as server:
+                invoke(runtime, server)
+                if breaks:
+                    reset(runtime)
+                    with contextlib.suppress(ConnectionResetError):
+                        assert server.recv(1) == b""
+
+
+def test_nor_do_connections_that_the_api_refuses_use_them_up(api: socket.socket) -> None:
+    address, port_of_api = address_of(api), port_of(api)
+    with starved(api, "takes") as port:
+        api.close()
+        for _ in range(3 * SPARE):
+            with contextlib.suppress(ConnectionError), connect(port) as runtime:
+                assert runtime.recv(1) == b""
+        with socket.create_server(("127.0.0.1", port_of_api)) as back:
+            back.settimeout(PATIENCE_S)
+            assert address_of(back) == address
+            talk_over(port, back)
+
+
+def test_why_a_connection_is_not_served_is_logged_once(api: socket.socket, capfd: pytest.CaptureFixture[str]) -> None:
+    with Turns(address_of(api)) as turns:
+        with letter_to(address_of(api), turns.port) as letters:
+            letters.send(b"255.255.255.255:9")
+        turns.turn()
+        for _ in range(3):
+            with connect(turns.port) as runtime:
+                turns.turn_until(lambda: ended(runtime))
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("truemem WARN no connection to the Runtime API: ")
 
 
 def test_a_connection_beyond_the_spare_ones_is_served_when_another_one_ends(api: socket.socket) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.metrics import Moment, bar, period_s
+from truemem_workbench.metrics import Moment, bar, fetch, period_s
 from truemem_workbench.report.moments import since_ms
 
 from tests.report.conftest import Command
@@ -96,3 +97,21 @@ def test_the_bar_shows_the_peak_and_the_mark() -> None:
     moment = Moment("", 1, None, peak_max=50.0, current_max=None, mark_max=100.0, out_of_memory=None)
 
     assert bar(moment, 100.0) == "██████████         │"
+
+
+def test_the_hour_in_which_summer_time_ends_has_each_minute_once(
+    aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """boto3 gives local times, which are ambiguous then."""
+    at = datetime(2026, 11, 1, 3, 40, tzinfo=UTC)
+    monkeypatch.setenv("TZ", "America/St_Johns")
+    time.tzset()
+    try:
+        for name in ("PeakRSS", "CurrentRSS"):
+            datum = {"MetricName": name, "Dimensions": [{"Name": "FunctionName", "Value": "late"}], "Timestamp": at}
+            aws("cloudwatch").put_metric_data(Namespace="truemem", MetricData=[{**datum, "Value": 90.0}])
+        (moment,) = fetch("late", "truemem", at.timestamp() - HOUR, at.timestamp() + HOUR)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert (moment.time, moment.peak_max, moment.current_max) == ("2026-11-01T03:40Z", 90, 90)

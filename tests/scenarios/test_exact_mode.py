@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
+from truemem_workbench.local import Function
 
 from tests.scenarios.environment import Environment
 from tests.scenarios.workload import Judgement
 
 HERE = Path(__file__).parent
 PROXY = HERE / "extensions" / "proxy.py"
+CLIENTS = HERE / "clients"
 
 
 def free_port() -> int:
@@ -129,6 +132,29 @@ def test_another_vendors_proxy_in_front_of_ours(tmp_path: Path) -> None:
     for record, answer in zip(records, answers, strict=True):
         assert record.mode is None
         assert Judgement(record, answer, 512).honest
+
+
+@pytest.mark.parametrize(
+    ("client", "spoils", "mode"),
+    [
+        ("patient", "refused anonymous cut-off short", "exact"),
+        ("patient-per-call", "refused anonymous cut-off", "exact"),
+        # On a new connection it may as well be another worker, which has got the first one's event once more.
+        ("patient-per-call", "short", None),
+    ],
+)
+def test_wrong_answers_before_the_event_belong_to_no_invocation(client: str, spoils: str, mode: str | None) -> None:
+    """The runtime asks again; what it has held meanwhile, more than its handler holds, is nobody's peak."""
+    command = (sys.executable, str(CLIENTS / "chained.py"), sys.executable, str(CLIENTS / "shapes.py"), client)
+    function = Function(command, CLIENTS, client, None, (CLIENTS,))
+    vendor = {"PROXY_PORT": str(free_port()), "PROXY_SPOILS": spoils}
+    with Environment(function, extensions=[PROXY], environment=vendor) as environment:
+        answers = [environment.invoke(mib=mib, ms=20) for mib in (5, 30, 1)]
+        records = environment.records()
+    for record, answer in zip(records, answers, strict=True):
+        judged = Judgement(record, answer, 512)
+        assert record.mode == mode, environment.log()
+        assert judged.exact if mode else judged.honest, judged
 
 
 def test_a_sidecar_that_stands_still_loses_nothing_and_changes_nothing() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.exact import PIPELINED, ExactMode, Moment, Talk
 from truemem.overlap import RUNNING
+from truemem.sidecar import AHEAD
 
 INVOCATION = "/2018-06-01/runtime/invocation"
 RUNTIME, API = True, False
@@ -658,6 +659,147 @@ def test_connections_that_are_lost_at_any_moment(data: st.DataObject) -> None:
     assert sorted(line.begun) == sorted(line.ended) == ids
     assert all(line.begun[one] < line.ended[one] for one in ids)
     assert line.is_idle(asking=1)
+
+
+# Wrong answers before the right one
+
+DEADLINES = [None, "", "1795000000000", "-1", "1e400", "nan", "9" * 5000, "1.5", "soon", "\t"]
+
+
+def shaped(request_id: str, body: bytes, draw: Draw) -> tuple[bytes, bytes, bool]:
+    """What may come before it, a right event in any shape that HTTP has, and whether it ends with the connection."""
+    headers = [f"Lambda-Runtime-Aws-Request-Id: {request_id}"]
+    deadline = draw(st.sampled_from(DEADLINES))
+    headers += [f"Lambda-Runtime-Deadline-Ms: {deadline}"] if deadline is not None else []
+    shape = draw(st.sampled_from(["length", "chunked", "close"]))
+    version = "1.0" if shape == "close" else draw(st.sampled_from(["1.0", "1.1"]))
+    payload = body
+    if shape == "length":
+        headers.append(f"content-length: {len(body)}")
+    elif shape == "chunked":
+        headers.append("Transfer-Encoding: chunked")
+        payload = chunks(body, draw(st.integers(1, 9)))
+        if draw(st.booleans()):
+            payload = payload.replace(b"\r\n", b';name="a b"\r\n', 1)
+        if draw(st.booleans()):
+            payload = payload[:-2] + b"Checksum: abc\r\nOther: \r\n\r\n"
+    hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+    interim = draw(st.sampled_from(["", "", "HTTP/1.1 100 Continue\r\n\r\n", hints]))
+    head = "\r\n".join([f"HTTP/{version} 200 OK", *draw(st.permutations(headers)), "", ""])
+    return interim.encode(), head.encode() + payload, shape == "close"
+
+
+WRONG = ["refused", "no id", "interim", "cut off", "too long", "too short", "broken", "noise", "rejected"]
+
+
+def wrong(request_id: str, kind: str, draw: Draw) -> tuple[bytes, bool]:
+    """An answer that is no event, or not all of one; and whether the client cannot go on with the connection."""
+    interim, whole, until_close = shaped(request_id, draw(st.binary(min_size=1, max_size=40)), draw)
+    named = {"Lambda_Runtime_Aws_Request_Id": request_id}
+    match kind:
+        case "refused":
+            status = draw(st.sampled_from([201, 202, 204, 301, 304, 403, 410, 429, 500, 503]))
+            if status in (204, 304):
+                return f"HTTP/1.1 {status} X\r\nLambda-Runtime-Aws-Request-Id: {request_id}\r\n\r\n".encode(), False
+            return response(status, b"{}", **(named if draw(st.booleans()) else {})), False
+        case "no id":
+            return response(200, draw(BODY)), False
+        case "interim":
+            return b"HTTP/1.1 100 Continue\r\n\r\n", True
+        case "cut off" if not until_close:
+            return interim + whole[: draw(st.integers(0, len(whole) - 1))], True
+        case "rejected":  # a deadline that the client cannot read, perhaps
+            return interim + whole, until_close
+        case "too long":
+            return response(200, b"{}", **named).replace(b"Length: 2", b"Length: 7"), True
+        case "too short":
+            return response(200, b"{}", **named).replace(b"Length: 2", b"Length: 1"), True
+        case "broken":
+            heads = [b"HTTP/1.1 101 Switching\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", b"\r\n\r\n"]
+            heads.append(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n")
+            return draw(st.sampled_from(heads)) + whole, True
+    return draw(st.binary(max_size=40)).replace(b"\n", b"") + b"\r\n", True
+
+
+@dataclass
+class Windows:
+    """The loop, which works out moments when there is time: between two of them lies one window."""
+
+    exact: ExactMode
+    opened: Moment | None = None
+    ended: dict[str, tuple[Moment, Moment, bool]] = field(default_factory=dict)
+    """By request id: the moments at which the window of an invocation opened and closed, and whether that is sure."""
+
+    def work_out(self) -> None:
+        while (moment := self.exact.take(AHEAD)) is not None:
+            if moment.look:
+                continue
+            for invocation in moment.ended:
+                assert invocation.request_id not in self.ended
+                assert self.opened is not None
+                self.ended[invocation.request_id] = self.opened, moment, not invocation.unsure
+            self.opened = moment
+
+
+@given(st.data())
+def test_a_window_never_opens_before_the_right_event(data: st.DataObject) -> None:
+    """Whatever came in its place before, on whichever connection, and however cut."""
+    draw = data.draw
+    line = Line()
+    windows = Windows(line.exact)
+    connection = 0
+    told: dict[str, tuple[int, int]] = {}
+
+    def passes(side: bool, message: bytes) -> tuple[int, int]:
+        pieces = cut_up(draw, [Step(connection, side, message)], bytewise=False)
+        numbers = []
+        for step in pieces:
+            numbers.append(line.passes(*step[:3]))
+            if draw(st.booleans()):
+                windows.work_out()
+        return (numbers[0], numbers[-1]) if numbers else (line.handed_on, line.handed_on)
+
+    def breaks(leaves_open: bool) -> None:
+        nonlocal connection
+        if draw(st.booleans()):
+            line.talks[connection].ended()  # the API's side first, and in order
+        if not leaves_open:
+            line.closes(connection)
+        connection += 1
+
+    for number in range(draw(st.integers(1, 3))):
+        request_id = f"id-{number}"
+        while draw(st.booleans()):
+            passes(RUNTIME, next_())
+            kind = draw(st.sampled_from(WRONG))
+            answered, over = wrong(draw(st.sampled_from([request_id, request_id, "id-0", "id-7"])), kind, draw)
+            passes(API, answered)
+            if over or draw(st.booleans()):
+                # Who has a whole event on one connection, and asks on another one, is two workers.
+                breaks(leaves_open=kind != "rejected" and draw(st.booleans()))
+        passes(RUNTIME, next_())
+        interim, right, until_close = shaped(request_id, draw(BODY), draw)
+        passes(API, interim)
+        told[request_id] = passes(API, right)
+        if until_close:
+            line.talks[connection].ended()
+            line.closes(connection)
+            connection += 1
+        passes(RUNTIME, answer(request_id, draw(BODY), draw(KIND), draw(CHUNK)))
+        passes(API, ACCEPTED)
+        if draw(st.booleans()):
+            line.closes(connection)
+            connection += 1
+    passes(RUNTIME, next_())
+    assert line.exact.failures == 0
+    windows.work_out()
+    for request_id, (opened, closed, sure) in windows.ended.items():
+        if sure:
+            first, last = told[request_id]
+            assert opened.begun is not None
+            assert opened.begun.request_id == request_id
+            assert first <= opened.cut <= last < closed.cut
+    assert set(windows.ended) == set(told)
 
 
 # Anything at all

@@ -165,3 +165,39 @@ def test_a_slow_sender_does_not_make_a_message_dear(head: bytes, piece: bytes) -
         reader.feed(piece)
         assert reader.take() is None
     assert reader.held < 300_000
+
+
+# What HTTP allows, and these APIs do not use
+
+WHOLE = {
+    "a trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\nC:\r\n\r\n",
+    "a trailer after an extension": b"HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n"
+    b"5;a\r\nhello\r\n0;b=c\r\nA: b\r\n\r\n",
+    "an interim answer before it": b"HTTP/1.1 100 Continue\r\n\r\n" + ANSWER,
+    "several": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.0 102 X\r\n\r\n" + CHUNKED,
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_it_is_understood_however_it_is_cut(name: str) -> None:
+    data = WHOLE[name]
+    for end in range(len(data)):
+        assert reading(data[:end]).take() is None
+    reader = Reader(LIMIT)
+    messages = []
+    for at in range(2 * len(data)):
+        reader.feed((data + data)[at : at + 1])
+        if message := reader.take():
+            messages.append((message.status, message.body))
+            assert not reader.begun
+    assert messages == [(200, b"hello")] * 2
+
+
+def test_an_answer_without_a_body_needs_no_length() -> None:
+    assert whole(b"HTTP/1.1 204 No Content\r\n\r\n").body == b""
+
+
+@pytest.mark.parametrize("trailer", [b"no header\r\n\r\n", b"a: b" + b"x" * 2000])
+def test_what_is_no_trailer_is_malformed(trailer: bytes) -> None:
+    with pytest.raises(Malformed):
+        reading(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer).take()

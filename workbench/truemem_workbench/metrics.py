@@ -100,9 +100,10 @@ def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[M
         ):
             for series in page["MetricDataResults"]:
                 for moment, value in zip(series["Timestamps"], series["Values"], strict=True):
-                    values.setdefault(moment, {})[series["Id"]] = value
+                    # As UTC: boto3 gives local times, of which no two are equal in the hour in which summer time ends.
+                    values.setdefault(moment.astimezone(UTC), {})[series["Id"]] = value
     return [
-        Moment(f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}", **{name: found.get(name) for name in SERIES})
+        Moment(f"{moment:%Y-%m-%dT%H:%MZ}", **{name: found.get(name) for name in SERIES})
         for moment, found in sorted(values.items())
         if any(found.values())
     ]
