@@ -100,7 +100,7 @@ class Recorder:
         """That of the window that was closed last, until it is settled."""
         self._threads = 0
         """Of the function's processes beside their main ones, when the window opened."""
-        self._adopted: int | None = None
+        self._adopted = table.adopted_faults()
         """Faults of all orphans that processes above the function had waited for, as last read."""
         self._first = True
         """The init phase: a runtime is started by exec(), and its memory counts from there."""
@@ -289,7 +289,7 @@ class Recorder:
         unseen = family.unseen(closed)
         if unseen and any(ignores_children(process) for process in self._table.function()[:FEW]):
             closed.someone_ended = closed.several = closed.lost = True  # what ends is waited for by no process
-        if self._adopted is not None and not closed.several and not closed.someone_ended:
+        if not closed.several and not closed.someone_ended:
             return
         before, self._adopted = self._adopted, self._table.adopted_faults()
         known = before is not None and self._adopted is not None

@@ -57,6 +57,8 @@ class Function:
         self.close()
 
     def stop(self) -> None:
+        for process in self.table.function():
+            self.table.forget(process)
         for member in reversed(self.members):
             try:
                 os.kill(member.pid, signal.SIGKILL)

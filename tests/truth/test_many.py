@@ -10,6 +10,9 @@ from truemem.procfs import Gone, ProcessFiles, Procfs
 from truemem.recorder import TICK_NS, Recorder
 from truemem.window import SAMPLED, peak
 
+PROC = Procfs()
+"""One for all tests: it keeps a descriptor."""
+
 US = 1_000
 READING_NS = 10 * US
 """A read of one file: four of them, and a reset, are 47 us, as was measured."""
@@ -58,7 +61,7 @@ class Scene:
         """Pids, in the order of the readings."""
         self.processes = [Process(pid, 1, 1, FUNCTION, Files(self, pid)) for pid in range(1, count + 1)]
         table: Any = self
-        self.recorder = Recorder(table, Procfs(), clock=lambda: self.now_ns)
+        self.recorder = Recorder(table, PROC, clock=lambda: self.now_ns)
 
     def function(self) -> list[Process]:
         return list(self.processes)

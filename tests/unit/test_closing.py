@@ -27,6 +27,9 @@ from truemem.window import Window
 
 from tests.unit.test_race import START_KIB, Table, World
 
+PROC = Procfs()
+"""One for all tests: it keeps a descriptor."""
+
 MIB = 1024
 SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}
 
@@ -118,7 +121,7 @@ class Scene:
         self.world = Quiet()
         self.table = Family(self.world)
         self.kills, self.output, self.surroundings = Kills(), Output(), Surroundings()
-        self.recorder = Recorder(self.table, Procfs(), clock=lambda: self.world.now_ns)  # type: ignore[arg-type]
+        self.recorder = Recorder(self.table, PROC, clock=lambda: self.world.now_ns)  # type: ignore[arg-type]
         monkeypatch.setattr(publisher, "Output", lambda **_: self.output)
         history = History()
         self.publisher = Publisher(Config(SIZED), reports, history, Journal(journal), lambda: 0)

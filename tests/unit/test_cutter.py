@@ -18,6 +18,9 @@ from truemem.procfs import Procfs
 from truemem.recorder import Recorder
 from truemem.window import current
 
+PROC = Procfs()
+"""One for all tests: it keeps a descriptor."""
+
 STEP_NS = 10_000_000
 
 
@@ -53,6 +56,7 @@ class Function:
         return list(self._known)
 
     def forget(self, process: Process) -> bool:
+        process.files.close()
         known = process in self._known
         self._known = [each for each in self._known if each is not process]
         return known
@@ -76,7 +80,7 @@ def cutter(function: Any, monkeypatch: pytest.MonkeyPatch) -> Cutter:
     """Of that function. Each look at the clock takes STEP_NS."""
     clock = itertools.count(time.time_ns(), STEP_NS)
     monkeypatch.setattr(cutter_module, "time", SimpleNamespace(time_ns=lambda: next(clock)))
-    return Cutter(function, Recorder(function, Procfs()))
+    return Cutter(function, Recorder(function, PROC))
 
 
 def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(function: Function, cutter: Cutter) -> None:

@@ -18,6 +18,9 @@ from truemem.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Look, keep
 from truemem.recorder import Recorder
 from truemem.window import VMHWM, Window, peak
 
+PROC = Procfs()
+"""One for all tests: it keeps a descriptor."""
+
 US = 1_000
 MS = 1_000_000
 START_KIB = 50_000
@@ -127,7 +130,7 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
     data: st.DataObject, first: list[int], second: list[int], told: str, sidecar_first: bool
 ) -> None:
     world = World(data.draw)
-    recorder = Recorder(Table(world), Procfs(), clock=lambda: world.now_ns)  # type: ignore[arg-type]
+    recorder = Recorder(Table(world), PROC, clock=lambda: world.now_ns)  # type: ignore[arg-type]
 
     def looks() -> None:
         for _ in range(data.draw(st.integers(0, 3))):
@@ -167,7 +170,7 @@ def test_measured_while_the_runtime_waits_every_figure_is_exact(
 ) -> None:
     """In exact mode: nothing runs between a request for the next event and that event."""
     world = World(data.draw)
-    recorder = Recorder(Table(world), Procfs(), clock=lambda: world.now_ns)  # type: ignore[arg-type]
+    recorder = Recorder(Table(world), PROC, clock=lambda: world.now_ns)  # type: ignore[arg-type]
     recorder.close(recorder.cut(), NEVER)
     for plan in first, second:
         before = world.rss

@@ -23,6 +23,9 @@ from truemem.segments import KEPT, RESOLUTION_NS, VMHWM_SEGMENTS, WIDTHS, Segmen
 from truemem.segments import zone as cut_zone
 from truemem.window import SAMPLED, Window
 
+PROC = Procfs()
+"""One for all tests: it keeps a descriptor."""
+
 US = 1_000
 MS = 1_000_000
 MiB = 1024
@@ -134,7 +137,7 @@ def test_whatever_comes_between_the_bounds_hold(
     for module in (recorder_module, cutter_module):
         vars(module)["time"] = Clock(machine)
     table: Any = Table(machine, 2)
-    cutter = Cutter(table, Recorder(table, Procfs()))
+    cutter = Cutter(table, Recorder(table, PROC))
     segments = Segments()
     segments.add(cutter.cut())
     machine.now_ns += 3 * MS
