@@ -7,6 +7,7 @@ seen, with what a child of fork() has from its parent at once. Sizes in KiB.
 
 from __future__ import annotations
 
+from .kernel import FAULT_KIB
 from .procfs import PAGE_KIB
 
 TYPE_CHECKING = False
@@ -66,9 +67,12 @@ class Family:
             window.lost |= adopted is None
             window.orphans = bool(adopted)
             faults += adopted or 0
-        grown = (faults + sum(faults for faults, _ in self.before_exec)) * fault_kib
-        each = min(limit_kib or UNKNOWN, max(window.watermarks, default=0) + window.ended + grown)
-        window.unseen += sum(max(0, each - seen) for _, seen in self.before_exec)
+        grown = faults + sum(faults for faults, _ in self.before_exec)
+        # What fork() hands on is anonymous: a page a fault, without huge pages. What it maps of files it does not.
+        handed_on = grown * (fault_kib if fault_kib > FAULT_KIB else PAGE_KIB)
+        each = min(limit_kib or UNKNOWN, max(window.watermarks, default=0) + window.ended + handed_on)
+        for own, seen in self.before_exec:
+            window.unseen += max(0, min(limit_kib or UNKNOWN, each + own * fault_kib) - seen)
         if not faults:
             return 0
         window.lost |= window.born < 0

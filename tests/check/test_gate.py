@@ -163,9 +163,12 @@ def test_a_place_that_was_tried_is_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_bootstrap_can_be_checked(invoke_check: Check) -> None:
-    done = invoke_check(BOOTSTRAP, "--warm-up", 0, "--invocations", 130, "--max-peak", 128, "--json")
+    # Curl is started anew for each call: how large the interval is depends on what else is started on the machine.
+    done = invoke_check(BOOTSTRAP, "--warm-up", 0, "--invocations", 130, "--max-peak", 10_000, "--json")
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["records"] == 130
+    checked = json.loads(done.stdout)
+    assert checked["records"] == 130
+    assert 1 < checked["peak"] < 128
 
 
 def test_ended_from_outside_it_leaves_no_process() -> None:

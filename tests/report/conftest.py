@@ -31,7 +31,10 @@ Command = Callable[..., Ran]
 
 
 @pytest.fixture
-def truemem() -> Command:
+def truemem(monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command, with its output in a pipe; pytest's own processes say how wide a terminal is."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
     def run(*arguments: str | Path, stdin: str | bytes | None = None) -> Ran:
         result = CliRunner().invoke(cli, [str(each) for each in arguments], input=stdin, standalone_mode=False)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
