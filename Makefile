@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo faults fuzz clocks fleet test lint types pytest layer executable bench models probe gate lock clean
+.PHONY: help setup demo faults fuzz clocks fleet test nightly lint types pytest layer executable bench models probe gate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,10 @@ setup: $(READY) ## Make .venv from the lock file
 demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict, a picture
 	@$(BIN)/python -m truemem_workbench.demo $(ARGS)
 
-test: lint types layer pytest executable ## Lint, types, tests; the scenarios also against the layer's executable
+test: lint types layer pytest ## Lint, types, tests: what CI runs
+
+nightly: layer executable faults ## What takes long: builds from nothing, the scenarios against the executable, faults
+	@$(BIN)/pytest -m nightly tests
 
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -36,8 +39,8 @@ types: $(READY)
 # On both cores what is about values; alone what runs real environments, whose races and budgets it would disturb.
 ALONE := tests/local tests/scenarios tests/faults
 pytest: $(READY)
-	@$(BIN)/pytest -n 2 $(filter-out $(ALONE) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(ARGS)
-	@$(BIN)/pytest $(ALONE) $(ARGS)
+	@$(BIN)/pytest -m "not nightly" -n 2 $(filter-out $(ALONE) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(ARGS)
+	@$(BIN)/pytest -m "not nightly" $(ALONE) $(ARGS)
 
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
 	@$(BIN)/python -m layer $(ARGS)

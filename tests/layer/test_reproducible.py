@@ -13,6 +13,7 @@ from layer.pins import ARCHITECTURES, PYTHON
 from tests.layer.built import ROOT
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_a_second_build_from_nothing_in_another_place_gives_the_same_zips(dist: Path, tmp_path: Path) -> None:
     """From nothing but the download: compiler unpacked anew, its cache empty, CPython configured and compiled."""

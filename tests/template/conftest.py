@@ -19,6 +19,13 @@ REGION = "eu-central-1"
 EVERYTHING = {"Drive": "true", "Probe": "true", "Tracing": "true", "LogFormat": "JSON", "LogLevel": "WARN"}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`sam build` loads the packages of both architectures."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "build" in item.fixturenames:
+            item.add_marker(pytest.mark.nightly)
+
+
 @pytest.fixture(scope="session")
 def template() -> application.Template:
     """template.yaml."""
