@@ -55,7 +55,7 @@ def test_a_child_that_was_killed_while_its_function_lives() -> None:
 
 
 def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not() -> None:
-    with Environment(memory_mib=128, timeout_s=4, memory_limit="watch") as environment:
+    with Environment(memory_mib=128, timeout_s=8, memory_limit="watch") as environment:  # time to touch it all
         environment.invoke(mib=3)
         resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
         environment.attempt(mib=127 - resting, ms=60_000)
@@ -71,7 +71,7 @@ def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not()
 
 def test_a_timeout_that_only_shutdown_tells_of() -> None:
     """Without telemetry, as under AWS's emulator."""
-    with Environment(memory_mib=128, timeout_s=2, memory_limit="watch", telemetry=202) as environment:
+    with Environment(memory_mib=128, timeout_s=8, memory_limit="watch", telemetry=202) as environment:
         environment.invoke(mib=3)
         resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
         environment.attempt(mib=127 - resting, ms=60_000)
@@ -82,7 +82,7 @@ def test_a_timeout_that_only_shutdown_tells_of() -> None:
 
 def test_what_processes_share_does_not_make_a_timeout_memorys_doing() -> None:
     often = {"TRUEMEM_CPU_BUDGET": "20"}  # what 128 MiB buy is a look each second
-    with Environment(FUNCTIONS / "family.py", memory_mib=128, timeout_s=1.5, environment=often) as environment:
+    with Environment(FUNCTIONS / "family.py", memory_mib=128, timeout_s=6, environment=often) as environment:
         for event in ({}, {"mib": 30, "children": 5}, {"mib": 5, "children": 5, "until": 125.5}):
             environment.attempt(**event)
         _, shared, full = environment.records()
