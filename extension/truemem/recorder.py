@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from .cut import Cut, Reading
 from .family import UNKNOWN, Family
 from .kernel import fault_kib, probe, watermark_slack_kib
 from .processes import NO_LIMIT_NS
@@ -37,44 +38,6 @@ if TYPE_CHECKING:
 
     from .processes import Process, ProcessTable
     from .procfs import ProcessFiles
-
-
-class Reading:
-    """One process at a cut: the texts of its files, in the order in which they were read."""
-
-    __slots__ = ("after", "again", "before", "end_ns", "process", "reset", "status")
-
-    def __init__(self, process: Process, before: bytes, status: bytes, after: bytes, reset: bool) -> None:
-        self.process = process
-        self.before = before
-        """`stat`, before the others."""
-        self.status = status
-        self.after = after
-        """`stat`, after the reset."""
-        self.reset = reset
-        """Was there one? It is not needed where the level is at its watermark, and would open a gap between the two."""
-        self.again: int | None = None
-        """RSS once more, after all others were read: at one moment between the two all levels were there together."""
-        self.end_ns = 0
-        """Epoch ns, after the reset."""
-
-
-class Cut:
-    """What was read when the watermarks were reset."""
-
-    __slots__ = ("done_ns", "ended", "last_pid", "left", "readings", "split")
-
-    def __init__(self, processes: list[Process], last_pid: int) -> None:
-        self.readings: list[Reading] = []
-        self.ended: list[Process] = []
-        self.left = processes
-        """Not read yet."""
-        self.done_ns = 0
-        """Epoch ns after the last reset that the answer waited for."""
-        self.last_pid = last_pid
-        """The pid given out last, before the readings; below 0 where that is not known."""
-        self.split = False
-        """Some were read later than that, or not at all."""
 
 
 class Recorder:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from .cut import Cut
     from .exact import ExactMode, Invocation
     from .history import History
     from .journal import Journal
     from .oom_kills import OomKills
-    from .recorder import Cut
     from .runtime_proxy import RuntimeProxy
     from .window import Window
 

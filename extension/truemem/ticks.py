@@ -11,8 +11,9 @@ from .flight import Drawn
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .config import Config
+    from .cut import Cut
     from .publisher import Publisher
-    from .recorder import Cut, Recorder
+    from .recorder import Recorder
     from .surroundings import Surroundings
 
 LATE_NS = 5 * sampler.MS
