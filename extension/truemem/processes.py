@@ -6,9 +6,9 @@ By the first of these that tells:
 3. An extension runs a program or a script of the extensions folder. What has the same parent and API as we have and was
    there before we registered is one as well, wherever its program lies: the runtime is started later than that.
 4. The runtime is what the wrapper names, and what is connected to our proxy.
-5. The runtime has the same API address, and variables that Lambda gives to no extension. LAMBDA_TASK_ROOT is not among
-   them: base images set it for all.
-6. Where none of these is found: what has the same parent as we have, and the same API. This is a guess.
+5. The runtime has the same API address, and _HANDLER, which Lambda gives to no extension. LAMBDA_TASK_ROOT says
+   nothing: base images set it for all.
+6. Where none of these is found: what has the same parent as we have, or AWS_EXECUTION_ENV, and the same API: a guess.
 7. At last, a runtime with another API address, if it is an extension's proxy that answers there.
 Never by name.
 """
@@ -31,8 +31,10 @@ OTHER = ""
 GUESS = "function?"
 OTHER_API = "function, of another API address"
 
-HINTS = (b"_HANDLER=", b"AWS_EXECUTION_ENV=")
-"""Variables of the runtime that Lambda gives to no extension (developer guide, "Extensions API")."""
+HANDLER = b"\0_HANDLER="
+"""Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API"),"""
+RUNTIME = b"\0AWS_EXECUTION_ENV="
+"""and another one, which images may set for every process: it makes a guess, no more."""
 
 KEPT_PROCESSES = 64
 """Processes whose descriptors stay open: 4 each, of the 1,024 that an environment has."""
@@ -254,7 +256,7 @@ class ProcessTable:
                 del self._other_api[pid]
                 self._confirm(self._add(pid, stat, FUNCTION))
         for process in self.function():
-            process.guessed = False
+            self._accept(process)
         return bool(self.function())
 
     def runtime_address(self) -> str:
@@ -328,9 +330,9 @@ class ProcessTable:
         is_sibling = stat.parent == self._starter > 0
         if is_sibling and pid <= self._before:
             return EXTENSION + stat.name if address == self.api_address else OTHER
-        is_hinted = any(b"\0" + hint in variables for hint in HINTS)
+        is_hinted = HANDLER in variables or RUNTIME in variables
         if address in (self.api_address, self.proxy_address) and address:
-            return FUNCTION if is_hinted else GUESS if is_sibling else OTHER
+            return FUNCTION if HANDLER in variables else GUESS if is_sibling or is_hinted else OTHER
         if address and (is_hinted or is_sibling):
             self._other_api[pid] = stat, address, is_hinted
             return OTHER_API
@@ -394,16 +396,23 @@ class ProcessTable:
         roots = [self._root(guess) for guess in guesses]
         root = self._root(process)
         for guess, its_root in zip(guesses, roots, strict=True):
-            guess.guessed = False
-            if its_root is not root:
+            if its_root is root:
+                self._accept(guess)
+            else:
                 self.forget(guess)
                 self._unrelated.add(guess.pid)
+        self._accept(process)
+
+    def _accept(self, process: Process) -> None:
+        """It is the function's: if memory runs out, it is to end before an extension."""
+        process.guessed = False
+        parent = self._known.get(process.parent)
+        # What is a child of one of them has inherited it.
+        if self._oom_score is not None and (parent is None or parent.owner != FUNCTION):
+            self._oom_score.raise_for(process.pid)
 
     def _add(self, pid: int, stat: Stat, owner: str) -> Process:
         files = self._proc.process(pid, keep=len(self._known) < KEPT_PROCESSES)
-        # What is a child of one of them has inherited it.
-        if owner == FUNCTION and self._oom_score is not None and stat.parent not in self._known:
-            self._oom_score.raise_for(pid)
         self._known[pid] = process = Process(pid, stat.start_time, stat.parent, owner, files)
         return process
 

@@ -75,6 +75,28 @@ def test_only_our_own_environment_on_a_shared_machine(tmp_path: Path) -> None:
     assert not processes.adopt_elsewhere()
 
 
+def test_a_variable_that_an_image_sets_for_all_makes_a_guess_and_no_more(tmp_path: Path) -> None:
+    proc = Procfs(str(unpack("lambda", tmp_path)))
+    late = tmp_path / "15"  # an extension that was started after us, and has become a program elsewhere
+    late.mkdir()
+    (late / "stat").write_text((tmp_path / "12/stat").read_text().replace("12 (", "15 ("))
+    (late / "environ").write_text(f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0AWS_EXECUTION_ENV=AWS_Lambda_python3.13\0")
+    scores = [tmp_path / f"{pid}/oom_score_adj" for pid in (12, 15)]
+    for score in scores:
+        score.write_text("0\n")
+    for pid in "12", "31":
+        (tmp_path / pid).rename(tmp_path / f"later {pid}")
+    processes = ProcessTable(proc, ADDRESS, oom_score=OomScore(proc, 100))
+    processes.scan()
+    assert [process.pid for process in processes.function()] == [15]
+    assert not processes.is_settled()
+    for pid in "12", "31":
+        (tmp_path / f"later {pid}").rename(tmp_path / pid)
+    processes.scan()
+    assert [process.pid for process in processes.function()] == [12, 31]
+    assert [score.read_text().strip() for score in scores] == ["100", "0"]
+
+
 def test_a_pid_that_has_been_another_processs_before_is_looked_at_anew(tmp_path: Path) -> None:
     processes = table("shared-machine", tmp_path)  # 70 is unrelated
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 69\n")
