@@ -62,8 +62,8 @@ probe: layer ## Ask Lambda what its environment allows (an AWS account is needed
 faults: layer ## Break things, see what is lost, and write docs/reliability.md: 20 minutes
 	@$(BIN)/python -m faults $(ARGS)
 
-fuzz: $(READY) ## Fuzz parsers, listener and API client for as long as you let it
-	@$(BIN)/pytest tests/fuzz --hypothesis-profile=long --timeout=0 $(ARGS)
+fuzz: $(READY) ## Fuzz parsers, listener, API client and processes for as long as you let it
+	@$(BIN)/pytest tests/fuzz tests/truth --hypothesis-profile=long --timeout=0 $(ARGS)
 
 CLOCKED := $(addprefix tests/report/test_,aws.py cloudwatch.py doctor.py metrics.py report.py robust.py) tests/check/test_remote.py \
 	tests/unit/test_cutter.py tests/unit/test_managed.py tests/unit/test_telemetry.py
