@@ -108,7 +108,7 @@ class Closing:
         """OOM kills that the kernel has counted in the window: the function's, if one of its processes ended in it, or
         one that was not known can have come and gone. Read here, when `next` is asked for already."""
         killed = self._killed()
-        if killed and not window.someone_ended and window.born == 0:
+        if killed and not window.someone_ended and window.births == 0:
             record.kernel_kills = 0
             self._blame_others(record, killed, lived=bool(window.closing))
         else:

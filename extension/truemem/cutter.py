@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from .flight import DYING_NS
 from .kernel import fault_kib
 from .procfs import Gone
 from .race import NEVER
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 MOST = 1 << 16
 """All processes, however many: nothing waits for a cut but the next one."""
-
-DYING_NS = 500_000_000
-"""Workers of an environment that dies end one after the other. After one has ended, the others are no picture of what
-the function held, for so long."""
 
 
 class Cutter:

@@ -76,7 +76,6 @@ class Family:
         if not faults:
             return 0
         window.lost |= window.born < 0
-        window.births = unseen
         window.unread = min(faults * fault_kib, limit_kib or UNKNOWN) + unseen * each
         window.unread_estimate = min(faults * PAGE_KIB, limit_kib or UNKNOWN)
         return window.unread

@@ -5,6 +5,10 @@ Dense where it is young, thinner the longer ago: the last moments tell most.
 
 from __future__ import annotations
 
+DYING_NS = 500_000_000
+"""Processes of an environment that dies end one after the other. After one has ended, the others are no picture of what
+the function held, for so long."""
+
 KEPT = 64
 """Samples kept as they are; as many older ones are thinned."""
 

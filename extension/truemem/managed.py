@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 
 from . import sampler
-from .cutter import DYING_NS, Cutter
+from .cutter import Cutter
+from .flight import DYING_NS
 from .history import History
 from .inbox import Inbox
 from .journal import Journal
@@ -284,7 +285,7 @@ class Managed:
         if killed:
             self._unplaced += killed
             self._unplaced_at = now
-        of_function = window.someone_ended or window.born != 0
+        of_function = window.someone_ended or window.births != 0
         if self._unplaced and (of_function or now - self._unplaced_at > DYING_NS or self._over):
             self._requests.killed(self._unplaced, of_function)
             self._unplaced = 0

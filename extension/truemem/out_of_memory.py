@@ -109,7 +109,7 @@ def ending_of(
     elif holder is not None and holder[2]:
         name, pid, largest_kib = holder
         who = {**({"process": name} if name else {}), "pid": pid, "rss": round(largest_kib / 1024, 2)}
-    function_kib = current(window) or window.baseline
+    function_kib = (window.last if window.dying else 0) or current(window) or window.baseline
     level_kib = function_kib + others_kib if function_kib else None
     if level_kib is not None and window.together:
         level_kib = min(level_kib, window.together)

@@ -159,9 +159,12 @@ class ProcessTable:
         except Gone:
             return None
 
-    def forget(self, process: Process) -> bool:
-        """The process has ended; False where that was known."""
+    def forget(self, process: Process, zombie: bool = False) -> bool:
+        """The process has ended; False where that was known. `zombie`: nothing has waited for it yet, so that it is
+        still there, and not to be found anew."""
         process.files.close()
+        if zombie:
+            self._unrelated.add(process.pid)
         return self._known.pop(process.pid, None) is not None
 
     def changed(self) -> bool:

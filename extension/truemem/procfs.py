@@ -269,7 +269,10 @@ class ProcessFiles:
 
     def rss(self) -> int:
         """Resident set in KiB: the cheapest reading there is. Raises Gone."""
-        return parse_statm(self.read("statm"))
+        rss = parse_statm(self.read("statm"))
+        if not rss:
+            raise Gone("statm: no memory any more")
+        return rss
 
     def reset_watermark(self) -> None:
         """Set VmHWM back to the present RSS: `5` to clear_refs (Linux 4.0), no page is walked. Raises OSError."""

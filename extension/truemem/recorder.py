@@ -10,6 +10,7 @@ import time
 
 from .cut import Cut, Reading
 from .family import UNKNOWN, Family
+from .flight import DYING_NS
 from .kernel import fault_kib, probe, watermark_slack_kib
 from .processes import NO_LIMIT_NS
 from .procfs import ESRCH, ZOMBIE, Gone, Procfs, Stat, Status, has_fallen, parse_status
@@ -21,7 +22,7 @@ from .window import Window
 STILL_KIB = 64
 """Two levels that differ by less are one."""
 
-AT_ONCE = 6
+AT_ONCE = 12
 """Processes that are read while the answer waits: 0.3 ms. The others are read later."""
 SETTLE_NS = 20_000_000
 """CPU time of looking for new processes when a window is closed: what is not found leaves no upper bound."""
@@ -78,6 +79,12 @@ class Recorder:
         """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.lost = 0
         """Readings that failed although the process lives."""
+        self.is_whole = False
+        """Was the last sample a picture of all that the function held?"""
+        self._whole_ns = 0
+        """When the last one that was: epoch ns."""
+        self._ended_ns = -DYING_NS
+        """When a process was last seen to have ended: epoch ns."""
         self._turn = 0
         """Where there are too many processes for one tick, the next one goes on from here."""
 
@@ -137,6 +144,7 @@ class Recorder:
         closed, family = self.window, self._family
         for process in cut.ended:
             self._end(process)
+        closed.dying = self._is_dying(self._clock())
         boundary, self._boundary = self._boundary, Boundary()
         boundary.prove(min(not_before_ns, cut.done_ns) if cut.split else not_before_ns)
         boundary.fault_kib = self._fault_kib
@@ -156,24 +164,18 @@ class Recorder:
             if track.lost:
                 boundary.lost_ns = reading.end_ns
             closed.watermarks.append(track.highest)
-            closed.closing.append(status.with_hwm(0 if track.stale else track.watermark))
+            closed.closing.append(status.with_hwm(status.rss if track.stale else track.watermark))
             boundary.looks.append(track.looks)
             rss += status.rss
             together += min(status.rss, after.rss, status.rss if reading.again is None else reading.again)
             watermark += status.hwm
             threads += status.threads - 1
             earlier += status.threads - 1 if track.found_ns and not self._is_new(process) else 0
-            if status.rss >= largest:
+            if status.rss >= largest and not closed.dying:
                 largest, self.holder = status.rss, (after.name, process.pid, status.rss)
             family.reaped += before.child_faults - track.child_faults
             tracks[process.pid] = Track(process.parent, after, after.rss if reading.reset else status.hwm)
-        for process in cut.left:  # its watermark goes on, and says nothing of where one window ends
-            boundary.lost_ns = NEVER
-            track = tracks[process.pid] = self._track(process)
-            track.stale = True
-            if track.look is not None:
-                closed.closing.append(_level(track.rss))
-                rss += track.rss
+        rss += self._pass_over(cut, closed, boundary, tracks)
         for track in self._tracks.values():
             self._leave(track)
         family.threads, self._threads = max(0, threads - self._threads - earlier), UNKNOWN if cut.left else threads
@@ -188,6 +190,19 @@ class Recorder:
         self._closed_family, self._family = family, Family()
         self._open(cut, arrived_ns, Window(rss - closed.dip, watermark, not self.refused, boundary), rss)
         return closed
+
+    def _pass_over(self, cut: Cut, closed: Window, boundary: Boundary, tracks: dict[int, Track]) -> int:
+        """Processes that were not read: their watermarks go on, and say nothing of where one window ends. KiB, as read
+        last."""
+        rss = 0
+        for process in cut.left:
+            boundary.lost_ns = NEVER
+            track = tracks[process.pid] = self._track(process)
+            track.stale = True
+            if track.look is not None:
+                closed.closing.append(_level(track.rss))
+                rss += track.rss
+        return rss
 
     def _open(self, cut: Cut, arrived_ns: int | None, window: Window, rss: int) -> None:
         self.window = window
@@ -228,11 +243,13 @@ class Recorder:
                 continue
             try:
                 stat, status = process.files.stat(), process.files.status()
-                self._reset(process.files)
-            except Gone:  # it came and went unseen: most likely in the window that is closed
-                closed.someone_ended = True
-                family.ended(0, _final_faults(process), has_parent=False)
-                self._table.forget(process)
+            except Gone:  # it came and went unseen: in the open window, and if it is older than that, perhaps before it
+                final = _final_faults(process)
+                windows = [(self.window, self._family), (closed, family)]
+                for window, its in windows[:1] if self._is_new(process) else windows:
+                    window.someone_ended = True
+                    its.ended(0, final, has_parent=False)
+                self._table.forget(process, zombie=final is not None)
                 continue
             # Born before or after the cut: an upper bound for both windows.
             closed.unseen += status.hwm
@@ -243,6 +260,7 @@ class Recorder:
             parent = self._tracks.get(process.parent)
             track = self._track(process)
             track.rss = status.rss
+            track.stale = not self._is_new(process)
             if not track.has_mm_of(parent, stat):
                 family.before_exec.append((stat.faults, status.hwm))
         closed.lost |= self._table.unfinished
@@ -250,6 +268,7 @@ class Recorder:
 
     def _count_unread(self, closed: Window, family: Family) -> None:
         unseen = family.unseen(closed)
+        closed.births = unseen if closed.born >= 0 else -1
         if unseen and any(ignores_children(process) for process in self._table.function()[:FEW]):
             closed.someone_ended = closed.several = closed.lost = True  # what ends is waited for by no process
         if not closed.several and not closed.someone_ended:
@@ -302,9 +321,6 @@ class Recorder:
             except Gone as gone:
                 self.lost += gone.errno != 0
                 self._end(process)
-        if levels:
-            pid = max(levels, key=levels.__getitem__)
-            self.holder = self._name(pid), pid, levels[pid]
         total = sum(levels.values())
         together = self._together(processes, levels) if len(levels) > 1 else total
         if self._turn:  # the others have what they had
@@ -312,11 +328,21 @@ class Recorder:
         moved = abs(total - self.last_sample)
         self.last_sample = total
         self.window.sampled = max(self.window.sampled, together)
-        self.window.last = total or self.window.last  # a function that has ended leaves its last level
-        ended_ns = self._note()
-        if total:
-            self.window.flight.see(ended_ns, total)
+        now_ns = self._note()
+        # A function that has ended leaves its last level, and one that is dying the one before that. Some functions end
+        # processes all the time.
+        self.is_whole = bool(levels) and not (self._is_dying(now_ns) and now_ns - self._whole_ns < DYING_NS)
+        if self.is_whole:
+            self._whole_ns = now_ns
+            self.window.last = total
+            self.window.flight.see(now_ns, total)
+            pid = max(levels, key=levels.__getitem__)
+            self.holder = self._name(pid), pid, levels[pid]
         return moved
+
+    def _is_dying(self, now_ns: int) -> bool:
+        """Has a process of the function ended just now?"""
+        return 0 <= now_ns - self._ended_ns < DYING_NS
 
     def _together(self, processes: list[Process], levels: dict[int, int]) -> int:
         """What processes held at one moment: the levels were read one after the other, so each is read once more. The
@@ -421,12 +447,13 @@ class Recorder:
 
     def _end(self, process: Process, boundary: Boundary | None = None) -> None:
         final = _final_faults(process)
-        if not self._table.forget(process):
+        if not self._table.forget(process, zombie=final is not None):
             return  # two cuts have seen it
         track = self._track(process)
+        self._ended_ns = self._clock()
         self.window.someone_ended = True
-        self.window.ended += track.watermark
-        (boundary or self._boundary).unread.append((self._clock(), track.highest))
+        self.window.ended += max(track.watermark, track.known)
+        (boundary or self._boundary).unread.append((self._clock(), max(track.highest, track.known)))
         del self._tracks[process.pid]
         self._leave(track)
         if track.found_ns and not track.looks:
@@ -455,7 +482,7 @@ def _final_faults(process: Process) -> int | None:
         stat = process.files.stat()
     except Gone:
         return None
-    return stat.faults if stat.state == ZOMBIE else None
+    return stat.faults if stat.state == ZOMBIE and stat.threads <= 1 else None
 
 
 def _level(kib: int) -> Status:

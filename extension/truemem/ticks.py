@@ -70,7 +70,7 @@ class Ticks:
         self._moved_kib = recorder.sample(late, reset=not exact)
         if now_ns - self._began >= sampler.DENSE_AGE_NS:  # a short invocation's end will say it
             self._surroundings.look()
-        if recorder.last_sample and recorder.window.several:
+        if recorder.is_whole and recorder.window.several:
             pid = recorder.holder[1] if recorder.holder is not None else 0
             recorder.window.together = self._surroundings.together_kib(pid, recorder.last_sample, self._limit_kib)
         if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent, now_ns):

@@ -26,6 +26,7 @@ class Window:
         "child_peak",
         "closing",
         "dip",
+        "dying",
         "end",
         "ended",
         "first_pid",
@@ -85,13 +86,16 @@ class Window:
         """The pid given out last when the window opened,"""
         self.born = -1
         """and how many were given out in it, to processes and threads; -1 where that is not known."""
-        self.births = 0
-        """How many of those may have been processes that were not seen."""
+        self.births = -1
+        """How many of those may have been processes that were not seen; -1 where that is not known."""
         self.orphans = False
         """What was not read may have been a daemon, for which the function did not wait."""
         self.lost = False
         """There is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all
         processes could be read."""
+        self.dying = False
+        """One of the processes had ended just before the window did: `last` is from before that, and `closing` may be
+        what was left."""
         self.dip = 0
         """The levels in `closing` were read one after the other: together they were lower by so much, at most."""
         self.child_most = 0
@@ -161,7 +165,8 @@ def peak(window: Window) -> Peak | None:
     if window.unread:  # what raised the mark, and was not read, was most likely a child
         likely = max(likely, window.baseline + window.risen)
     if lost:
-        return Peak(lower, lower, 0, SAMPLED, not window.end.exact and seen - lower > KERNEL_SLACK_KIB)
+        raced = not window.end.exact and seen - lower > KERNEL_SLACK_KIB
+        return Peak(max(lower, current(window)), lower, 0, SAMPLED, raced)
     estimate = min(max(likely, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
     by_race = upper - own > KERNEL_SLACK_KIB or seen - lower > KERNEL_SLACK_KIB

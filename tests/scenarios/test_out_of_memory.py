@@ -58,7 +58,7 @@ def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not()
     with Environment(memory_mib=128, timeout_s=8, memory_limit="watch") as environment:  # time to touch it all
         environment.invoke(mib=3)
         resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
-        environment.attempt(mib=127 - resting, ms=60_000)
+        environment.attempt(mib=126 - resting, ms=60_000)
         environment.attempt(mib=20, ms=60_000)
         _, full, modest = environment.records()
     assert full.status == modest.status == "timeout"
@@ -74,7 +74,7 @@ def test_a_timeout_that_only_shutdown_tells_of() -> None:
     with Environment(memory_mib=128, timeout_s=8, memory_limit="watch", telemetry=202) as environment:
         environment.invoke(mib=3)
         resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
-        environment.attempt(mib=127 - resting, ms=60_000)
+        environment.attempt(mib=126 - resting, ms=60_000)
         before, full = environment.records()
     assert (before.status, full.status) == (None, "timeout")
     assert full.outOfMemory["signals"] == ["timeout-at-limit"]

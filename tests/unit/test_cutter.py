@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from truemem import cutter as cutter_module
-from truemem.cutter import DYING_NS, Cutter
+from truemem.cutter import Cutter
+from truemem.flight import DYING_NS
 from truemem.processes import FUNCTION, Process
 from truemem.procfs import Procfs
 from truemem.recorder import Recorder
@@ -55,7 +56,7 @@ class Function:
     def function(self) -> list[Process]:
         return list(self._known)
 
-    def forget(self, process: Process) -> bool:
+    def forget(self, process: Process, zombie: bool = False) -> bool:
         process.files.close()
         known = process in self._known
         self._known = [each for each in self._known if each is not process]

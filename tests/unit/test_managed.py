@@ -312,7 +312,7 @@ def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(
         monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic_ns=lambda now_ns=now_ns: now_ns))
         monkeypatch.setattr(sidecar._kills, "more", lambda killed=killed: killed)
         window = Window(0, 0, True)
-        window.someone_ended, window.born = ended, born
+        window.someone_ended, window.born, window.births = ended, born, born
         sidecar._place_kills(window)
     assert (request.kills, request.environment_kills) == told
     running.api.close()
