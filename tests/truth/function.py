@@ -143,7 +143,11 @@ class Function:
     def _read(member: Member, label: str) -> int:
         """KiB, from any thread that has the memory."""
         for status in Path(f"/proc/{member.pid}/task").glob("*/status"):
-            for line in status.read_text().splitlines():
+            try:
+                text = status.read_text()
+            except OSError:  # a thread that has just ended: exec() ends all others
+                continue
+            for line in text.splitlines():
                 if line.startswith(label):
                     return int(line.split()[1])
         return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from truemem.window import SAMPLED, VMHWM
 
-from .function import Function
+from .function import Function, Member
 
 MIB = 1024
 """KiB."""
@@ -146,3 +146,42 @@ def test_processes_that_no_look_had_time_for_leave_no_upper_bound(function: Func
     window = function.recorder.close(cut, 1 << 62)
     assert not window.end.exact
     assert len(window.closing) == 4
+
+
+def known_child(function: Function) -> tuple[Member, Member]:
+    """The runtime, and a child that holds 60 MiB when the invocation begins."""
+    (runtime,) = function.members
+    function.step(runtime, "fork")
+    child = function.members[1]
+    function.step(child, "alloc", "60")
+    function.recorder.find()
+    function.close()
+    return runtime, child
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_known_child_that_ends_before_it_is_read_counts_with_what_it_held(function: Function, waits: bool) -> None:
+    runtime, child = known_child(function)
+    function.step(runtime, "alloc", "60")
+    function.step(child, "end")
+    if waits:
+        function.wait_for(child)
+    _, found, truth = function.close()
+    assert found is not None
+    assert truth > 120 * MIB
+    assert found.estimate > truth - MIB
+    assert not found.upper or found.upper > truth - MIB
+
+
+def test_a_zombie_is_counted_once_however_often_all_processes_are_looked_for(function: Function) -> None:
+    _, child = known_child(function)
+    function.step(child, "end")
+    function.close()
+    for _ in range(3):
+        function.table.scan()
+        function.table.scan()  # nothing is new: /proc is listed
+        window, found, truth = function.close()
+        assert not window.someone_ended
+        assert found is not None
+        assert (found.method, found.raced) == (VMHWM, False)
+        assert abs(found.estimate - truth) < MIB
