@@ -188,7 +188,9 @@ class Publisher:
             record.settle()
         if record.peak is not None:  # telemetry may have raised it since the window was closed
             record.high_water_mark = max(record.high_water_mark, record.peak.estimate)
-            self._history.high_water_mark = max(self._history.high_water_mark, record.peak.estimate)
+            if record.peak.estimate > self._history.high_water_mark:
+                self._history.high_water_mark = record.peak.estimate
+                self._journal.remember(self._history.text())
         record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
 
     def _line(self, record: InvocationRecord) -> str:

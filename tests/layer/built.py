@@ -53,6 +53,6 @@ def measured(environment: Environment, count: int = 3) -> list[Record]:
     assert [record.requestId for record in records] == [made.request_id for made in environment.invocations], log
     for record, answer in zip(records, answers, strict=True):
         assert record.PeakRSS is not None, log
-        assert record.peakLower - 0.5 <= answer["truth"] / 1024
+        assert record.peakLower - 0.5 <= answer["truth"] / 1024, (record, answer)
         assert record.peakUpper is None or answer["truth"] / 1024 <= record.peakUpper + 0.5
     return records
