@@ -37,6 +37,9 @@ def script(folder: Path, text: str, name: str = "truemem") -> Path:
     return path
 
 
+RUNTIME_MIB = 2
+
+
 def in_an_empty_root(layer: Layer, root: Path) -> str:
     """The command that runs the executable where there is nothing else: `root` is made, with /opt and /proc."""
     (root / "proc").mkdir(parents=True)
@@ -53,6 +56,7 @@ def measured(environment: Environment, count: int = 3) -> list[Record]:
     assert [record.requestId for record in records] == [made.request_id for made in environment.invocations], log
     for record, answer in zip(records, answers, strict=True):
         assert record.PeakRSS is not None, log
-        assert record.peakLower - 0.5 <= answer["truth"] / 1024, (record, answer)
+        # What the runtime takes for its own first responses the function does not count.
+        assert record.peakLower - RUNTIME_MIB <= answer["truth"] / 1024, (record, answer)
         assert record.peakUpper is None or answer["truth"] / 1024 <= record.peakUpper + 0.5
     return records
