@@ -116,7 +116,7 @@ def parse_line(text: str) -> Record | None:
 
 def _document(text: str) -> Mapping[str, Any] | None:
     try:
-        line = loads(text)
+        line = loads(text, lenient=True)
     except ValueError:
         return None
     # `PeakRSS` is absent when nothing could be measured; `schema` is on every line of ours
