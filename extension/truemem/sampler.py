@@ -36,7 +36,9 @@ BURST_NS = 2 * MS
 SAVED_NS = 20 * MS
 """The same for looks at children: they are worth more, as nothing else tells their peak."""
 REST_NS = 1 * MS
-"""CPU time of reading the other ones of many processes, after the answer."""
+"""CPU time of reading the other ones of many processes, after the answer,"""
+MOST_REST_NS = 2 * MS
+"""and the most, however much is saved: in exact mode the runtime's bytes wait meanwhile."""
 
 
 class Budget:
@@ -65,7 +67,7 @@ class Budget:
     def rest_ns(self, now_ns: int) -> int:
         """CPU time for processes that were not read when a window closed: what is there, and REST_NS in any case."""
         self._accrue(now_ns)
-        return max(REST_NS, round(self._saved + self._allowance))
+        return min(max(REST_NS, round(self._saved + self._allowance)), MOST_REST_NS)
 
     def sparing(self, now_ns: int) -> int:
         """How many times as seldom children are to be looked at, the less is saved: 1, 2 or 4; 0 for not at all."""
