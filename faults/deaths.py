@@ -29,7 +29,7 @@ PATIENCE_S = 60
 SHORT_S = 2.0
 """The timeout of what sleeps."""
 
-FUNCTION_DIED, EXTENSION_DIED, NOBODY = "the function's", "an extension", "nobody"
+FUNCTION_DIED, EXTENSION_DIED, NOT_KILLED = "the function's", "an extension", "no process"
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Death:
     code: str
     """Of the handler, with the names of functions/deaths.py."""
     out_of_memory: bool = False
-    killed: str = NOBODY
-    """By the kernel: FUNCTION_DIED, EXTENSION_DIED or NOBODY."""
+    killed: str = NOT_KILLED
+    """By the kernel: FUNCTION_DIED, EXTENSION_DIED or NOT_KILLED."""
     at_limit: bool = False
     """It may be either killed by the kernel there, or end by itself: both are right."""
     timeout: bool = False
@@ -152,7 +152,7 @@ def judge(death: Death, died: Died) -> list[str]:
         wrong.append(f"it says {', '.join(signals) or 'nothing'}")
     if bool(record.get("OutOfMemory")) is not bool(signals):
         wrong.append("the metric and its signals differ")
-    if not death.at_limit and bool(kills) is (death.killed == NOBODY):
+    if not death.at_limit and bool(kills) is (death.killed == NOT_KILLED):
         wrong.append(f"{counted(kills, 'kill')} by the kernel: that was another death")
     of_function = bool(kills) and death.killed != EXTENSION_DIED
     if ("kernel" in signals) is not of_function:

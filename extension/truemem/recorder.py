@@ -273,9 +273,9 @@ class Recorder:
             closed.someone_ended = closed.several = closed.lost = True  # what ends is waited for by no process
         if not closed.several and not closed.someone_ended:
             return
-        before, self._adopted = self._adopted, self._table.adopted_faults()
-        known = before is not None and self._adopted is not None
-        adopted = max(0, self._adopted - before) if known else None  # type: ignore[operator]
+        before, now = self._adopted, self._table.adopted_faults()
+        self._adopted = now
+        adopted = None if before is None or now is None else max(0, now - before)
         unread = family.bound(closed, adopted, self._fault_kib, self._limit_kib)
         if unread:
             closed.end.unread.append((self._clock(), unread))

@@ -45,7 +45,7 @@ class Track:
         self.known = known
         """The process has held so much since its watermark was reset last: the watermark cannot be below that."""
         self.lost = False
-        """It was: by exec(), or somebody else has reset it. What it had noted is lost."""
+        """It is: the process has called exec(), or the watermark was reset by another one than us. The peak is lost."""
         self.faults: int | None = None
         """Of a process that was found within the window and does not have its parent's address space: page faults until
         it was seen in its own. Before exec() it can have held what they made resident, and what it has inherited."""

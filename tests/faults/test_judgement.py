@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from faults import stalls
 from faults.calls import OF_A_JOURNAL_THAT_IS_THERE, under
-from faults.deaths import DEATHS, EXTENSION_DIED, NOBODY, Death, Died, judge
+from faults.deaths import DEATHS, EXTENSION_DIED, NOT_KILLED, Death, Died, judge
 from faults.environment import Environment, tally
 from faults.exact_mode import held, same
 from faults.kills import UNNOTED, UNREAD, Count, kills
@@ -122,7 +122,7 @@ def test_a_record_of_a_death_that_is_wrong_is_found(
 
 @given(st.sampled_from(DEATHS), st.integers(0, 2))
 def test_the_right_record_is_right_and_its_contrary_is_not(death: Death, more: int) -> None:
-    kills = 0 if death.killed == NOBODY else 1 + more
+    kills = 0 if death.killed == NOT_KILLED else 1 + more
     right: dict[str, Any] = {"requestId": "a"}
     if death.killed == EXTENSION_DIED:
         right["environmentKills"] = kills

@@ -244,14 +244,19 @@ def test_nor_do_connections_that_the_api_refuses_use_them_up(api: socket.socket)
             talk_over(port, back)
 
 
+def connect_in_vain(api: socket.socket, turns: Turns) -> None:
+    """Three times, where the kernel refuses at once to connect to the address that the wrapper has named."""
+    with letter_to(address_of(api), turns.port) as letters:
+        letters.send(b"255.255.255.255:9")
+    turns.turn()
+    for _ in range(3):
+        with connect(turns.port) as runtime:
+            turns.turn_until(lambda: ended(runtime))
+
+
 def test_why_a_connection_is_not_served_is_logged_once(api: socket.socket, capfd: pytest.CaptureFixture[str]) -> None:
     with Turns(address_of(api)) as turns:
-        with letter_to(address_of(api), turns.port) as letters:
-            letters.send(b"255.255.255.255:9")
-        turns.turn()
-        for _ in range(3):
-            with connect(turns.port) as runtime:
-                turns.turn_until(lambda: ended(runtime))
+        connect_in_vain(api, turns)
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("truemem WARN no connection to the Runtime API: ")
 
@@ -289,12 +294,7 @@ def test_a_connection_that_could_not_be_accepted_is_served_as_soon_as_it_can_be(
 def test_an_api_that_cannot_be_reached_does_not_use_up_the_spare_ones(api: socket.socket) -> None:
     """Not even one that the kernel refuses to connect to at once."""
     with Turns(address_of(api)) as turns:
-        with letter_to(address_of(api), turns.port) as letters:
-            letters.send(b"255.255.255.255:9")
-        turns.turn()
-        for _ in range(3):
-            with connect(turns.port) as runtime:
-                turns.turn_until(lambda: ended(runtime))
+        connect_in_vain(api, turns)
         assert len(turns.proxy._spare) == SPARE
 
 

@@ -144,7 +144,7 @@ def test_another_vendors_proxy_in_front_of_ours(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_answers_before_the_event_belong_to_no_invocation(client: str, spoils: str, mode: str | None) -> None:
-    """The runtime asks again; what it has held meanwhile, more than its handler holds, is nobody's peak."""
+    """The runtime asks again; what it has held meanwhile, more than its handler holds, belongs to no invocation."""
     command = (sys.executable, str(CLIENTS / "chained.py"), sys.executable, str(CLIENTS / "shapes.py"), client)
     function = Function(command, CLIENTS, client, None, (CLIENTS,))
     vendor = {"PROXY_PORT": str(free_port()), "PROXY_SPOILS": spoils}

@@ -259,7 +259,7 @@ def told(record: InvocationRecord) -> tuple[int | None, int]:
 @pytest.mark.parametrize(
     ("ended", "born", "of_function", "of_others"),
     [(True, 0, 1, 0), (False, 3, 1, 0), (False, -1, 1, 0), (False, 0, 0, 1)],
-    ids=["one has ended", "one may have come and gone", "how many came is not known", "all live, and nobody has come"],
+    ids=["one has ended", "one may have come and gone", "how many came is not known", "all live, and none has come"],
 )
 def test_a_kill_is_the_functions_if_one_of_its_processes_can_have_been_the_victim(
     scene: Scene, ended: bool, born: int, of_function: int, of_others: int

@@ -296,7 +296,7 @@ def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
     ],
     ids=[
         *("it has ended", "it ends in the next segment", "one may have come and gone", "it may still end"),
-        *("nobody has", "and who ends later was not it", "nothing counts"),
+        *("none has", "and who ends later was not it", "nothing counts"),
     ],
 )
 def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(

@@ -101,8 +101,8 @@ TIMED_OUT: dict[str, Any] = {"reason": "timeout", "status": "timeout"}
         (TIMED_OUT, 0, 490, []),
     ],
     ids=[
-        *("it can have got there", "but the kernel killed nobody", "it cannot have got there"),
-        *("a timeout", "where nobody need be killed", "that came before"),
+        *("it can have got there", "but the kernel killed none", "it cannot have got there"),
+        *("a timeout", "where no process need be killed", "that came before"),
     ],
 )
 def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
