@@ -37,8 +37,9 @@ BLOCK = 5
 WARM_UP = 5
 PAUSE_S = 0.05
 """Between two invocations: the sidecar's work after the answer is done by then."""
-MAY_ADD_MS = 0.5
-"""The promise, whatever the number: 0.3 ms, and what the clock and another process on the same cores add."""
+MAY_ADD_MS = {"default": (0.5, 5.0), "exact": (3.0, 7.0)}
+"""The promise, whatever the number: to the response, and after it. Twelve processes are read before the answer goes on
+(0.3 ms; twice in exact mode), the others for 2 ms at most, and the platform allows 1,024."""
 MODES = {"without": None, "default": {}, "exact": EXACT_MODE}
 
 
@@ -101,7 +102,7 @@ def measure(children: int, turns: int, advance: Callable[[], None]) -> list[Resu
     for mode in ("default", "exact"):
         response, after = (medians[mode][at] - medians["without"][at] for at in (0, 1))
         cpu_ms = cpu[mode] / 1e6 / len(asked[mode])
-        kept = max(response, after) <= MAY_ADD_MS
+        kept = response <= MAY_ADD_MS[mode][0] and after <= MAY_ADD_MS[mode][1]
         results.append(
             Result(children, mode, len(asked[mode]), round(response, 3), round(after, 3), round(cpu_ms, 3), kept)
         )
@@ -121,6 +122,11 @@ def rows(results: Sequence[Result]) -> list[list[str]]:
         ]
         for each in results
     ]
+
+
+def promises() -> str:
+    """In words."""
+    return "; ".join(f"in {mode} mode at most {first} and {then} ms" for mode, (first, then) in MAY_ADD_MS.items())
 
 
 HEADINGS = ("children", "mode", "response, ms", "after it, ms", "CPU of the sidecar, ms", "")
@@ -146,7 +152,7 @@ def main(turns: int, as_json: bool) -> None:
 
 What the sidecar adds to an invocation of a function with so many idle children, to the response and to the time
 after it, against the same function without the sidecar, by turns. Medians of {turns * BLOCK} invocations a side.
-Promise: at most {MAY_ADD_MS} ms, whatever the number.
+Promise, whatever the number: {promises()}.
 Made by `python benchmarks/many.py` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.
 
 {markdown(HEADINGS, rows(results), 2)}

@@ -43,3 +43,11 @@ class Cut:
         """The pid given out last, before the readings; below 0 where that is not known."""
         self.split = False
         """Some were read later than that, or not at all."""
+
+    def read_later(self, later: Cut) -> None:
+        """What this one has left out was read for the next one: by then it has not been reset since."""
+        left = {process.pid for process in self.left}
+        self.readings += [reading for reading in later.readings if reading.process.pid in left]
+        self.ended += [process for process in later.ended if process.pid in left]
+        left -= {reading.process.pid for reading in later.readings} | {process.pid for process in later.ended}
+        self.left = [process for process in self.left if process.pid in left]

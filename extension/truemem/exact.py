@@ -89,6 +89,11 @@ class ExactMode:
         """Does the runtime talk through us, as far as we understand it?"""
         return bool(self.asking or self.running)
 
+    @property
+    def answered(self) -> bool:
+        """Have the responses of all invocations that run passed, to their last byte?"""
+        return bool(self.running) and all(each.answer is not None and each.answer.complete for each in self.running)
+
     def asks(self, talk: Talk) -> None:
         """A request for the next event is about to be handed on. It ends the invocation that this connection has
         delivered; else those that were answered on another connection than the one that has delivered them. One that

@@ -39,6 +39,10 @@ RUNTIME = b"\0AWS_EXECUTION_ENV="
 KEPT_PROCESSES = 64
 """Processes whose descriptors stay open: 4 each, of the 1,024 that an environment has."""
 
+MOST = 1024
+"""Processes and threads that Lambda allows in one environment (developer guide, "Lambda quotas"). More are
+not looked at: no upper bound."""
+
 YOUNG_SECONDS = 2
 """A process may exec: one that is unrelated is looked at again while it is younger than this,"""
 AGAIN_SECONDS = 0.01
@@ -150,6 +154,10 @@ class ProcessTable:
         """Has the last scan left out some new processes?"""
         return bool(self._waiting)
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self._known) >= MOST
+
     def adopted_faults(self) -> int | None:
         """Page faults of all children that the processes above the function have waited for, orphans among them
         (credentials(7), "init"); None where one of them cannot be read."""
@@ -170,7 +178,7 @@ class ProcessTable:
     def changed(self) -> bool:
         """Is there anything new since the last scan? One read of /proc/loadavg."""
         last = self._proc.last_pid()
-        if last < 0 or last != self._last_pid or self._waiting:
+        if last < 0 or last != self._last_pid or (self._waiting and not self._is_full):
             return True
         return bool(self._young) and time.monotonic() - self._scanned_at > AGAIN_SECONDS
 
@@ -195,6 +203,9 @@ class ProcessTable:
         self._waiting = present - young - known
         self._young = young - known
         for pid in [*sorted(self._waiting), *sorted(self._young)]:
+            if self._is_full:
+                self._young.clear()
+                return
             self._waiting.discard(pid)
             self._young.discard(pid)
             try:

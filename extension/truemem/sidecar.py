@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from .cut import Cut
-    from .exact import ExactMode, Invocation
+    from .exact import ExactMode, Invocation, Moment
     from .history import History
     from .journal import Journal
     from .oom_kills import OomKills
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 
-HANDLE_NS = 1 * MS
-"""In exact mode INVOKE is handled so much later: a short invocation's response may come at once, and passes first."""
-WORK_OUT_NS = 2 * MS
-"""What was measured in exact mode is worked out so much later: the runtime's next event may come at once."""
+CALM_NS = 2 * MS
+"""In exact mode all other work waits until no bytes have passed for so long: after an event a short invocation's
+response may come at once, and after that the next event."""
 PASSING_NS = 5 * MS
-"""While the runtime's bytes keep passing, the rest of the work waits for so long at most."""
+"""While bytes keep passing, it waits for so long at most."""
+AWAY_NS = 5 * MS
+"""Who wakes up so late was frozen, while the runtime waited for an event: it is on its way."""
 AHEAD = 2
 """One event is on its way at a time: another moment after its first bytes says that it was cut off."""
 UNKNOWN = 16
@@ -122,9 +123,9 @@ class Sidecar:
         self._ticks = Ticks(config, recorder, self._publisher, surroundings, now)
         self._event: Event | None = None
         """In exact mode: INVOKE, until there is time for it."""
-        self._work_out_at = now
-        self._other_at = now
-        """When something else than passing bytes was done."""
+        self._turned_ns = now
+        self._passed_ns = self._passing_ns = now - CALM_NS
+        """When the last of the runtime's bytes passed, and the first of those that come without a pause."""
         self._ask_at = now
         """When to ask for the next event, if that has failed."""
         self._spent = 0
@@ -143,42 +144,52 @@ class Sidecar:
     def _turn(self) -> None:
         """Wait for the next of the runtime's bytes, event, telemetry, tick. The bytes first, then the event."""
         spent, self._spent = self._spent or time.process_time_ns(), 0
-        descriptors = self._waiting.wait(self._timeout_ns())
+        timeout_ns = self._timeout_ns()
+        descriptors = self._waiting.wait(timeout_ns)
         passed = False
         if self._proxy is not None:
             for descriptor in descriptors:
                 passed |= self._proxy.serve(descriptor)
         now = time.monotonic_ns()
-        if self._moments and passed:
-            self._work_out_at = now + WORK_OUT_NS
+        away = now - self._turned_ns > timeout_ns + AWAY_NS
+        if passed or (away and self._exact is not None and self._exact.asking):
+            if now - self._passed_ns >= CALM_NS:
+                self._passing_ns = now
+            self._passed_ns = now
+        self._turned_ns = now
         if self._api.fileno() in descriptors or time.monotonic() >= self._api.overdue_at:
             self._on_event()
-        elif not passed or now - self._other_at > PASSING_NS:
-            self._other_at = now
+        elif not self._calm_in_ns(now):
+            self._passing_ns = now
             self._did(lambda: self._do_one_thing(descriptors, now, spent))
 
     @property
     def _moments(self) -> bool:
         return self._exact is not None and self._exact.due(AHEAD)
 
-    def _timeout_ns(self) -> int:
-        if self._inbox or self._due:
+    def _calm_in_ns(self, now: int) -> int:
+        """When there is time for other work than the runtime's bytes: ns, 0 for now. Once a response has passed there
+        is: it is the one thing that others wait for."""
+        if self._exact is None or self._exact.answered:
             return 0
+        return max(0, min(self._passed_ns + CALM_NS, self._passing_ns + PASSING_NS) - now)
+
+    def _timeout_ns(self) -> int:
+        now = time.monotonic_ns()
+        calm_in_ns = self._calm_in_ns(now)
+        if self._inbox or self._due or self._event is not None or self._moments:
+            return calm_in_ns
         wake_at = self._ticks.next_ns
-        if self._event is not None:
-            wake_at = min(wake_at, self._event.now_ns + HANDLE_NS)
-        if self._moments:
-            wake_at = min(wake_at, self._work_out_at)
         if not self._api.waiting:
             wake_at = min(wake_at, self._ask_at)
-        return wake_at - time.monotonic_ns()
+        return max(calm_in_ns, wake_at - now)
 
     def _do_one_thing(self, descriptors: list[int], now: int, spent_before: int) -> None:
         if not self._api.waiting and now >= self._ask_at:
             self._ask_next()
-        if self._event is not None and now >= self._event.now_ns + HANDLE_NS:
+        if self._event is not None:
             self._handle_event()
-        elif self._moments and now >= self._work_out_at:
+        elif self._moments:
             self._work_out()
         elif now >= self._ticks.next_ns:
             self._tick(now, spent_before)
@@ -206,9 +217,17 @@ class Sidecar:
 
     def _work_out(self) -> None:
         """Close the windows that were measured while bytes passed."""
+        moments: list[Moment] = []
         while self._exact is not None and (moment := self._exact.take(AHEAD)) is not None:
-            if not self._exact.moments:  # else they may have been read for the next one, and reset
-                self._ticks.rest(moment.cut, time.monotonic_ns())
+            moments.append(moment)
+        if not moments:
+            return
+        # Processes that no answer has waited for are read once, now: for all cuts that left them out.
+        if not self._exact or not self._exact.moments:  # else they may have been read for the next one, and reset
+            self._ticks.rest(moments[-1].cut, time.monotonic_ns())
+        for before, after in zip(moments[-2::-1], moments[:0:-1], strict=True):
+            before.cut.read_later(after.cut)
+        for moment in moments:
             if moment.look:
                 self._recorder.absorb(moment.cut)
                 continue

@@ -125,3 +125,29 @@ def test_processes_that_the_cpu_budget_does_not_allow_leave_no_upper_bound() -> 
     assert found is not None
     assert (found.method, found.upper) == (SAMPLED, 0)
     assert found.lower <= 1000 * 2048
+
+
+def test_where_two_windows_end_before_there_is_time_the_others_are_read_once_for_both() -> None:
+    scene = Scene(64)
+    scene.recorder.close(scene.recorder.cut(most=64), NEVER)
+    closing, opening = scene.recorder.cut(at_rest=True), scene.recorder.cut(at_rest=True)
+    scene.read.clear()
+    scene.recorder.rest(opening, NEVER)
+    closing.read_later(opening)
+    assert max(scene.read.count(pid) for pid in scene.read) == 3  # stat, status, stat
+    assert not closing.left
+    for cut in closing, opening:
+        assert sorted(reading.process.pid for reading in cut.readings) == list(range(1, 65))
+        found = peak(scene.recorder.close(cut, NEVER))
+        assert found is not None
+        assert found.lower <= 64 * 2048 <= found.upper
+
+
+def test_a_process_that_has_ended_when_it_was_to_be_read_later_has_ended_for_both() -> None:
+    scene = Scene(20)
+    closing, opening = scene.recorder.cut(), scene.recorder.cut()
+    scene.processes[19].files = Ended(scene, 20)
+    scene.recorder.rest(opening, NEVER)
+    closing.read_later(opening)
+    assert [process.pid for process in closing.ended] == [20]
+    assert not closing.left

@@ -175,6 +175,21 @@ def test_the_size_of_a_response_is_known_when_all_of_it_has_passed() -> None:
     assert invocation.answer.body_bytes == 30
 
 
+def test_an_invocation_is_answered_with_the_last_byte_of_its_response_until_the_next_one_is_asked_for() -> None:
+    line = Line()
+    line.passes(0, RUNTIME, next_())
+    line.passes(0, API, event("a"))
+    assert not line.exact.answered
+    whole = answer("a", b"y" * 30)
+    line.passes(0, RUNTIME, whole[:-1])
+    assert not line.exact.answered
+    line.passes(0, RUNTIME, whole[-1:])
+    assert line.exact.answered
+    line.passes(0, API, ACCEPTED)
+    line.passes(0, RUNTIME, next_())
+    assert not line.exact.answered
+
+
 NOT_AN_EVENT = {
     "an error of the API": response(500, b'{"errorType":"InternalServerError"}'),
     "a refusal": response(403, b"{}"),
