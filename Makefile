@@ -32,6 +32,7 @@ nightly: layer executable faults ## What takes long: builds from nothing, the sc
 
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 types: $(READY)
 	@$(BIN)/mypy

@@ -18,7 +18,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from truemem.drift import GROWING, NOISE, SMALL_KIB, median, noise_of
+from truemem.records.drift import GROWING, NOISE, SMALL_KIB, median, noise_of
 from truemem_workbench.drift import Point, Verdict, judge
 from truemem_workbench.levels import medians, usual_edges
 

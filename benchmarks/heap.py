@@ -82,7 +82,7 @@ def middle(measure: Callable[[], float], times: int) -> float:
 def sidecar(folder: Path) -> dict[str, float]:
     """µs of the sidecar's look for a page, if it is there and if not."""
     sys.path.insert(0, str(ROOT / "extension"))
-    from truemem.heap import HeapPages
+    from truemem.linux.heap_page import HeapPages
 
     from layer.python.truemem_heap import Page
 

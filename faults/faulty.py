@@ -250,7 +250,7 @@ class Socket(_socket.socket):
 _socket.socket = Socket  # type: ignore[misc, assignment]
 
 from truemem.__main__ import main  # noqa: E402
-from truemem.recorder import Recorder  # noqa: E402
+from truemem.measure.recorder import Recorder  # noqa: E402
 
 Recorder.cut = failing("cut", Recorder.cut)  # type: ignore[method-assign]
 

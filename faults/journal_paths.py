@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from truemem.journal import path_in
+from truemem.support.private_file import path_in
 
 from faults.environment import Environment, tally
 from faults.result import NotHere, Row, counted
@@ -77,7 +77,7 @@ def garbage(path: Path) -> Iterator[None]:
 @contextmanager
 def garbage_of_its_size(path: Path) -> Iterator[None]:
     """Ours, with what might be read as a journal."""
-    from truemem.journal import SIZE
+    from truemem.records.journal import SIZE
 
     line = b'W[1,{"PeakRSS":1e999},{"requestId":[],"invocation":"x"}]\n'
     text = b'[null,{},-1]\n7 7 7 {"requestId":\n' + line * SIZE

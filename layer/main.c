@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     if (install_quick_import() < 0)
         PyErr_Clear(); /* slower, and no more */
     int check = argc > 1 && strcmp(argv[1], "--check") == 0;
-    PyObject *module = PyImport_ImportModule(check ? "truemem.check" : "truemem.__main__");
+    PyObject *module = PyImport_ImportModule(check ? "truemem.lifecycle.self_check" : "truemem.__main__");
     PyObject *path = module ? PyUnicode_DecodeFSDefault(argc > 0 ? argv[0] : "") : NULL;
     PyObject *result = path ? PyObject_CallMethod(module, "main", "O", path) : NULL;
     if (result == NULL)

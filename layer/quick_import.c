@@ -25,7 +25,9 @@ static const struct _frozen *ours(const char *name)
 static int execute(const struct _frozen *entry, PyObject *module)
 {
     PyObject *names = PyModule_GetDict(module);
-    PyObject *its_package = PyUnicode_FromString(package);
+    const char *child = strrchr(entry->name, '.');
+    size_t length = entry->is_package || child == NULL ? strlen(entry->name) : (size_t)(child - entry->name);
+    PyObject *its_package = PyUnicode_FromStringAndSize(entry->name, length);
     PyObject *path = entry->is_package ? PyList_New(0) : NULL;
     PyObject *code = PyMarshal_ReadObjectFromString((const char *)entry->code, entry->size);
     int failed = its_package == NULL || code == NULL || (entry->is_package && path == NULL) ||
@@ -51,7 +53,9 @@ static PyObject *find_and_load(PyObject *self, PyObject *arguments)
         return PyObject_CallObject(original, arguments);
     }
     const char *child = strrchr(text, '.');
-    PyObject *parent = child != NULL ? PyImport_ImportModule(package) : NULL;
+    PyObject *above = child != NULL ? PyUnicode_FromStringAndSize(text, child - text) : NULL;
+    PyObject *parent = above != NULL ? PyImport_Import(above) : NULL;
+    Py_XDECREF(above);
     if (child != NULL && parent == NULL)
         return NULL;
     PyObject *module = PyImport_AddModuleRef(text);

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 from truemem.config import Config
-from truemem.history import History
-from truemem.journal import Journal
-from truemem.procfs import Status
-from truemem.publisher import Publisher
-from truemem.race import Boundary, Look
-from truemem.record import InvocationRecord
-from truemem.window import Window, peak
+from truemem.linux.procfs import Status
+from truemem.measure.race import Boundary, Look
+from truemem.measure.window import Window, peak
+from truemem.records.environment_state import EnvironmentState
+from truemem.records.journal import Journal
+from truemem.records.publisher import Publisher
+from truemem.records.record import InvocationRecord
 
 MIB = 1024
 BEGUN_MS = 1_700_000_000_000
@@ -42,7 +42,7 @@ def printed(
     capfd: pytest.CaptureFixture[str], records: Iterable[InvocationRecord], environ: dict[bytes, bytes]
 ) -> list[str]:
     """The lines, in their order, when the environment has ended."""
-    publisher = Publisher(Config(ENVIRON | environ), True, History(), Journal(""), lambda: 0)
+    publisher = Publisher(Config(ENVIRON | environ), True, EnvironmentState(), Journal(""), lambda: 0)
     for each in records:
         publisher.print_one(each)
     publisher.print_rest()

@@ -12,13 +12,13 @@ import select
 import sys
 import time
 
-from . import switch
-from .lambda_api import ApiError, LambdaApi
-from .proxy_door import Door, open_door
+from .platform.extensions_api import ApiError, ExtensionsApi
+from .platform.proxy_sockets import Door, open_door
+from .support import switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .runtime_proxy import RuntimeProxy
+    from .platform.runtime_proxy import RuntimeProxy
 
 PASSING_S = 0.01
 """Where nothing is measured any more: the wait before `next` is asked for again, or given up."""
@@ -32,7 +32,7 @@ def main(path: str) -> None:
     if not address.rpartition(":")[2].isdigit():
         _say("AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension")
         sys.exit(1)
-    api = LambdaApi(address)
+    api = ExtensionsApi(address)
     measuring = _enabled()
     door = open_door(address) if measuring else None  # the runtime may come as soon as we have registered
     managed = posix.environ.get(b"AWS_LAMBDA_INITIALIZATION_TYPE") == b"lambda-managed-instances"
@@ -42,7 +42,7 @@ def main(path: str) -> None:
     if measuring:
         try:
             proxy = _proxy(door, address)
-            from .startup import start
+            from .lifecycle.startup import start
 
             start(api, address, folder, name, managed, loadavg, proxy)
             return
@@ -54,8 +54,8 @@ def main(path: str) -> None:
 def _proxy(door: Door | None, address: str) -> RuntimeProxy | None:
     if door is None:
         return None
-    from .exact import ExactMode
-    from .runtime_proxy import RuntimeProxy
+    from .platform.exact_mode import ExactMode
+    from .platform.runtime_proxy import RuntimeProxy
 
     return RuntimeProxy(door, address, ExactMode())
 
@@ -87,7 +87,7 @@ def _enabled() -> bool:
         return True  # Config says so in the log
 
 
-def _registered(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool:
+def _registered(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -> bool:
     """Register, whatever it takes. Exits 1 if the platform refuses: its init waits for us, so that to stay would only
     make it fail late. No answer, or a fault of the platform's own, may pass: the limit for init is the only one."""
     pause = 0.0
@@ -105,12 +105,13 @@ def _registered(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bo
             pause = min(1.0, pause * 2 + 0.01)
 
 
-def _register(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool:
+def _register(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -> bool:
     """Register; True on Managed Instances, where the platform grants SHUTDOWN only. Raises ApiError."""
     api.send_register(name, '["INVOKE","SHUTDOWN"]' if measuring and not managed else '["SHUTDOWN"]')
     if measuring:
         try:
-            from . import runtime_proxy, startup  # noqa: F401 - while the request is on its way: most of the imports
+            from .lifecycle import startup  # noqa: F401 - while the request is on its way: most of the imports
+            from .platform import runtime_proxy  # noqa: F401 - while the request is on its way: most of the imports
         except Exception as error:
             _say(f"{error!r}")
     try:
@@ -124,7 +125,7 @@ def _register(api: LambdaApi, name: str, measuring: bool, managed: bool) -> bool
     return managed
 
 
-def _sit_out(api: LambdaApi, proxy: RuntimeProxy | None) -> None:
+def _sit_out(api: ExtensionsApi, proxy: RuntimeProxy | None) -> None:
     """Answer for the extension, pass the runtime's bytes, and do nothing else, until SHUTDOWN."""
     ask_at = 0.0
     while True:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import switch
-from .record import MEMBERS
+from .line_schema import MEMBERS
+from .support import switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

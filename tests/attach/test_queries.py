@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem.record import MEMBERS
+from truemem.line_schema import MEMBERS
 
 from tests.attach.captured import RUNS, VENDOR, live, stored
 from tests.attach.insights import SYSTEM_FIELDS, LogEvent, Row, discovered, names, run

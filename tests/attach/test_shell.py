@@ -15,7 +15,7 @@ import pytest
 import requests
 from moto.server import ThreadedMotoServer
 from mypy_boto3_lambda import LambdaClient
-from truemem.record import METRICS
+from truemem.line_schema import METRICS
 
 from tests.attach import tools
 from tests.attach.captured import stored

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from truemem.drift import GROWING, INSUFFICIENT, Drift
+from truemem.records.drift import GROWING, INSUFFICIENT, Drift
 from truemem_workbench.drift import Point, judge
 
 from tests.drift.synthetic import Series

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem import drift as small
-from truemem.drift import BLOCK, GROWING, INSUFFICIENT, LEVELS, Drift
+from truemem.records import drift as small
+from truemem.records.drift import BLOCK, GROWING, INSUFFICIENT, LEVELS, Drift
 from truemem_workbench.drift import MINIMUM, PATTERNS, Point, Verdict, judge
 from truemem_workbench.lines import points as curve_of
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from truemem.drift import GROWING
+from truemem.records.drift import GROWING
 from truemem_workbench.drift import Point, judge
 
 from tests.drift import recorded

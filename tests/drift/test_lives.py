@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from numpy.random import Generator
-from truemem.drift import GROWING_FROM
+from truemem.records.drift import GROWING_FROM
 from truemem_workbench.drift import MINIMUM, SHORT, Point, judge
 
 from tests.drift.synthetic import MIB, Floats

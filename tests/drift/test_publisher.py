@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from truemem.config import Config
-from truemem.history import History
-from truemem.journal import Journal
-from truemem.procfs import Status
-from truemem.publisher import Publisher
-from truemem.race import Boundary
-from truemem.record import InvocationRecord
-from truemem.window import Window, peak
+from truemem.linux.procfs import Status
+from truemem.measure.race import Boundary
+from truemem.measure.window import Window, peak
+from truemem.records.environment_state import EnvironmentState
+from truemem.records.journal import Journal
+from truemem.records.publisher import Publisher
+from truemem.records.record import InvocationRecord
 
 CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"})
 MIB = 1024
@@ -24,7 +24,7 @@ class Printed:
 
     def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
         self._capfd = capfd
-        self.history = History()
+        self.history = EnvironmentState()
         self._publisher = Publisher(CONFIG, True, self.history, Journal(""), lambda: 0)
         self._count = 0
 

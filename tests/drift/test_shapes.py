@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from truemem.drift import FLOOR_KIB, GROWING, GROWING_FROM, shape, without_steps
+from truemem.records.drift import FLOOR_KIB, GROWING, GROWING_FROM, shape, without_steps
 from truemem_workbench.drift import Point, judge
 
 from tests.drift.judged import sidecar, workbench

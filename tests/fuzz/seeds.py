@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from truemem.journal import CURVE, PAGE
+from truemem.records.journal import CURVE
+from truemem.support.private_file import PAGE
 
 from tests.golden import ARCHIVE
 

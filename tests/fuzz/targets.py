@@ -8,13 +8,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from truemem import cgroup, framing, http1, minijson, oom_kills, procfs, recovery, switch, telemetry
 from truemem.config import NAMES, Config
-from truemem.exact import PIPELINED, ExactMode, Talk
-from truemem.history import History
-from truemem.journal import SIZE, Journal
-from truemem.ledger import Ledger
-from truemem.record import InvocationRecord
+from truemem.linux import cgroup, oom_kills, procfs
+from truemem.platform import http1, http_framing, telemetry_events
+from truemem.platform.exact_mode import PIPELINED, ExactMode, Talk
+from truemem.records import recovery
+from truemem.records.environment_state import EnvironmentState
+from truemem.records.journal import SIZE, Journal
+from truemem.records.pending_records import PendingRecords
+from truemem.records.record import InvocationRecord
+from truemem.support import minijson, switch
 
 LIMIT = 5000
 SETTINGS = [f"TRUEMEM_{name}".encode() for name in NAMES]
@@ -43,16 +46,16 @@ def http(data: bytes) -> None:
 
 def telemetry_batch(data: bytes) -> None:
     with suppress(ValueError):
-        events, bad = telemetry.parse_batch(data)
+        events, bad = telemetry_events.parse_batch(data)
         assert bad >= 0
-        ledger = Ledger()
+        ledger = PendingRecords()
         record = InvocationRecord("one", 1, 0)
         ledger.open(record)
         for event in events:
             event.record["requestId"] = "one"
             ledger.join(event)
-            assert len(event.text("instanceId") or "") <= telemetry.TEXT_LIMIT
-        assert len(record.error_type or "") <= telemetry.TEXT_LIMIT
+            assert len(event.text("instanceId") or "") <= telemetry_events.TEXT_LIMIT
+        assert len(record.error_type or "") <= telemetry_events.TEXT_LIMIT
 
 
 def json(data: bytes) -> None:
@@ -78,19 +81,19 @@ def passing(data: bytes) -> None:
     """What passes between runtime and Runtime API, in pieces as the first byte says: the same is read as of the whole.
     Nothing is raised, and no more is kept than the beginning of a head."""
     for requests in True, False:
-        whole, cut = framing.Framing(requests), framing.Framing(requests)
+        whole, cut = http_framing.Framing(requests), http_framing.Framing(requests)
         heads = whole.feed(memoryview(data)[1:])
         assert _told(_feed(cut, data)) == _told(heads)
         assert (cut.lost, cut.beginning) == (whole.lost, whole.beginning)
-        assert len(cut._pending) <= framing.HEAD_LIMIT + 4
+        assert len(cut._pending) <= http_framing.HEAD_LIMIT + 4
 
 
-def _feed(into: framing.Framing, data: bytes) -> list[framing.Head]:
+def _feed(into: http_framing.Framing, data: bytes) -> list[http_framing.Head]:
     step = data[0] + 1 if data else 1
     return [head for start in range(1, len(data), step) for head in into.feed(memoryview(data)[start : start + step])]
 
 
-def _told(heads: list[framing.Head]) -> list[tuple[bytes, dict[bytes, bytes], int]]:
+def _told(heads: list[http_framing.Head]) -> list[tuple[bytes, dict[bytes, bytes], int]]:
     return [(head.start_line, head.headers, head.body_bytes) for head in heads]
 
 
@@ -139,7 +142,7 @@ def journal(data: bytes) -> None:
         path.chmod(0o600)
         read = Journal(str(path))
         assert read.problem == ""
-        history = History()
+        history = EnvironmentState()
         if read.history:
             history.take_over(read.history)
         for _, line in recovery.lines(read, history, Config({}), kills=1):

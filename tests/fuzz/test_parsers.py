@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.cgroup import Level
-from truemem.oom_score import OomScore
-from truemem.processes import ProcessTable
-from truemem.procfs import Procfs
-from truemem.record import InvocationRecord
-from truemem.recorder import Recorder
-from truemem.surroundings import Surroundings
+from truemem.linux.cgroup import MemorySource
+from truemem.linux.oom_score import OomScore
+from truemem.linux.process_table import ProcessTable
+from truemem.linux.procfs import Procfs
+from truemem.measure.environment_memory import EnvironmentMemory
+from truemem.measure.recorder import Recorder
 
 from tests.fuzz.seeds import seeds
 from tests.fuzz.targets import TARGETS
@@ -68,5 +67,5 @@ def test_a_proc_that_says_anything_is_read_to_its_end(tree: str, data: st.DataOb
         recorder.sample(late=True)
         table.adopt_elsewhere()
         table.runtime_address()
-        Surroundings(table, Level(proc, str(root / "sys/fs/cgroup"))).describe(InvocationRecord("one", 1, 0))
+        EnvironmentMemory(table, MemorySource(proc, str(root / "sys/fs/cgroup"))).read()
         os.closerange(first, first + 200)  # the sidecar keeps them for as long as it lives

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
-from truemem.emf import line
-from truemem.heap import SLOT, Heap, HeapPages, parse
-from truemem.journal import PAGE
-from truemem.record import InvocationRecord
+from truemem.linux.heap_page import SLOT, Heap, HeapPages, parse
+from truemem.records.emf import line
+from truemem.records.record import InvocationRecord
+from truemem.support.private_file import PAGE
 
 from layer.python import truemem_heap
 from layer.python.truemem_heap import Page, Probe

@@ -79,7 +79,8 @@ def check(layer: Layer) -> tuple[str, set[str]]:
 def test_every_module_of_ours_is_in_it_and_can_be_imported(native: Layer) -> None:
     head, modules = check(native)
     assert re.fullmatch(rf"truemem [0-9.]+, CPython {re.escape(PYTHON)}, x86_64", head)
-    ours = {"truemem"} | {f"truemem.{path.stem}" for path in SIDECAR.glob("*.py") if path.stem != "__init__"}
+    paths = [path.relative_to(SIDECAR.parent).with_suffix("") for path in SIDECAR.rglob("*.py")]
+    ours = {".".join(path.parts).removesuffix(".__init__") for path in paths}
     assert {name for name in modules if name.startswith("truemem")} == ours
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from truemem.exact import ExactMode
-from truemem.proxy_door import NAME, Door
-from truemem.runtime_proxy import RuntimeProxy
+from truemem.platform.exact_mode import ExactMode
+from truemem.platform.proxy_sockets import NAME, Door
+from truemem.platform.runtime_proxy import RuntimeProxy
 
 PATIENCE_S = 30
 """Longest wait for anything, on a machine that does other things as well."""

@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 
-from truemem.exact import ExactMode
-from truemem.proxy_door import Door
-from truemem.runtime_proxy import RuntimeProxy
+from truemem.platform.exact_mode import ExactMode
+from truemem.platform.proxy_sockets import Door
+from truemem.platform.runtime_proxy import RuntimeProxy
 
 from tests.proxy.running import FOREVER_S, fill_descriptors
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from truemem.runtime_proxy import PIECE
+from truemem.platform.runtime_proxy import PIECE
 
 from tests.proxy.running import ACCEPTED, NEXT, Proxy, Turns, accept, address_of, answer, connect, event, listen, reset
 from tests.proxy.scripts import (

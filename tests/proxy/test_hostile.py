@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem.exact import ExactMode, Talk
-from truemem.runtime_proxy import SPARE
+from truemem.platform.exact_mode import ExactMode, Talk
+from truemem.platform.runtime_proxy import SPARE
 
 from tests.proxy.running import (
     ACCEPTED,
@@ -177,7 +177,7 @@ def test_a_kernel_that_cannot_wait_stops_no_byte(api: socket.socket, monkeypatch
         def poll(self, *_: float) -> list[tuple[int, int]]:
             raise OSError(12, "no memory")
 
-    monkeypatch.setattr("truemem.runtime_proxy.select.poll", NoMemory)
+    monkeypatch.setattr("truemem.platform.runtime_proxy.select.poll", NoMemory)
     with Proxy(address_of(api)) as proxy:
         talk_over(proxy.port, api)
         proxy.wait_until_idle()

@@ -9,7 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from truemem.journal import CURVE, PAGE
+from truemem.records.journal import CURVE
+from truemem.support.private_file import PAGE
 
 from tests.scenarios.environment import Environment, Record
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from truemem import emf
 from truemem.config import Config
-from truemem.record import MEMBERS, METRICS
+from truemem.line_schema import MEMBERS, METRICS, UNITS
 
 from deploy import application
 from layer.__main__ import EXECUTABLES
@@ -178,7 +177,7 @@ def test_alarms_watch_what_the_sidecar_emits(parts: Parts) -> None:
                     assert dimension["Name"] == "FunctionName"
                     seen.add(metric["MetricName"])
     assert seen == {"PeakRSS", "CurrentRSS"} <= set(METRICS)
-    assert not seen & set(emf.UNITS)  # so they are Megabytes, in which the expressions divide by the memory size
+    assert not seen & set(UNITS)  # so they are Megabytes, in which the expressions divide by the memory size
 
 
 def test_out_of_memory_is_the_sidecars_own_verdict(parts: Parts, truth: Stack) -> None:

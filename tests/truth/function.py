@@ -10,10 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from truemem.processes import ProcessTable
-from truemem.procfs import Procfs
-from truemem.recorder import Recorder
-from truemem.window import Peak, Window, peak
+from truemem.linux.process_table import ProcessTable
+from truemem.linux.procfs import Procfs
+from truemem.measure.recorder import Recorder
+from truemem.measure.window import Peak, Window, peak
 
 AGENT = str(Path(__file__).with_name("agent.py"))
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
-from truemem.kernel import watermark_slack_kib
-from truemem.window import VMHWM
+from truemem.linux.kernel import watermark_slack_kib
+from truemem.measure.window import VMHWM
 
 from .function import Function, Member
 

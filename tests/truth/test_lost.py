@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from truemem.window import SAMPLED, VMHWM
+from truemem.measure.window import SAMPLED, VMHWM
 
 from .function import Function, Member
 

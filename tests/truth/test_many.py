@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from truemem.processes import FUNCTION, Process
-from truemem.procfs import Gone, ProcessFiles, Procfs
-from truemem.recorder import TICK_NS, Recorder
-from truemem.window import SAMPLED, peak
+from truemem.linux.process_table import FUNCTION, Process
+from truemem.linux.procfs import Gone, ProcessFiles, Procfs
+from truemem.measure.recorder import TICK_NS, Recorder
+from truemem.measure.window import SAMPLED, peak
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""

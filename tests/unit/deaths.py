@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from truemem.out_of_memory import EXTENSION_CRASH, Ending
-from truemem.record import InvocationRecord
-from truemem.window import Window
+from truemem.measure.window import Window
+from truemem.records.out_of_memory import EXTENSION_CRASH, DeathReport
+from truemem.records.record import InvocationRecord
 
 from faults.deaths import DEATHS, Died, die
 from faults.subject import source
@@ -45,7 +45,9 @@ class Seen(NamedTuple):
         if self.reason is not None:
             level_kib = None if self.level_mib is None else round(self.level_mib * 1024)
             growth = None if self.mib_per_s is None else self.mib_per_s * 1024
-            record.ending = Ending(self.reason, level_kib, growth, {"extension": "agent"} if self.extension else {})
+            record.ending = DeathReport(
+                self.reason, level_kib, growth, {"extension": "agent"} if self.extension else {}
+            )
         record.window = Window(0, 0, True)
         if self.unseen_ms is not None:
             record.window.flight.see(LAST_NS, 1)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from truemem.aggregate import Aggregate
-from truemem.out_of_memory import KERNEL, Ending
-from truemem.record import MEMBERS, InvocationRecord
+from truemem.line_schema import MEMBERS
+from truemem.records.batch_line import BatchLine
+from truemem.records.out_of_memory import KERNEL, DeathReport
+from truemem.records.record import InvocationRecord
 from truemem_workbench.aggregate import OF_THE_LAST, spread
 
 from tests.emf_check import VALUES, valid_emf
@@ -91,7 +92,7 @@ ASKS_FOR_ATTENTION: dict[str, Callable[[InvocationRecord], None]] = {
     "an error": lambda made: setattr(made, "status", "error"),
     "a timeout": lambda made: setattr(made, "status", "timeout"),
     "out of memory": _killed,
-    "a death": lambda made: setattr(made, "ending", Ending("failure", 1, 0.0, {})),
+    "a death": lambda made: setattr(made, "ending", DeathReport("failure", 1, 0.0, {})),
     "the last": lambda made: setattr(made, "closed_by", "shutdown"),
     "never seen": lambda made: setattr(made, "peak", None),
     "a request id of two words": lambda made: setattr(made, "request_id", "a b"),
@@ -125,7 +126,7 @@ def test_one_alone_has_the_line_that_it_always_has(capfd: Capture) -> None:
 
 
 def test_none_waits_for_longer_than_it_may() -> None:
-    aggregate = Aggregate(10)
+    aggregate = BatchLine(10)
     first = record(1, 90)
     assert not aggregate.overdue(first.time_ms)
     aggregate.add(first)

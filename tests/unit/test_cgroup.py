@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from truemem.cgroup import EnvironmentLevel, Level, parse_membership
-from truemem.procfs import Procfs
+from truemem.linux.cgroup import MemorySource, MemoryUsage, parse_membership
+from truemem.linux.procfs import Procfs
 
 from tests.golden import unpack
 
 
-def read(tree: str, folder: Path) -> EnvironmentLevel | None:
+def read(tree: str, folder: Path) -> MemoryUsage | None:
     root = unpack(tree, folder)
-    return Level(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup")).read()
+    return MemorySource(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup")).read()
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_garbage_for_a_peak_leaves_the_level(tmp_path: Path, garbage: str) -> No
     root = unpack("cgroup2", tmp_path)
     (peak,) = root.rglob("memory.peak")
     peak.write_text(garbage)
-    level = Level(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup")).read()
+    level = MemorySource(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup")).read()
     assert level is not None
     assert (level.used, level.peak) == (102400, None)
 
@@ -53,6 +53,6 @@ def test_membership_of_both_hierarchies() -> None:
 
 
 def test_this_machine_has_a_level() -> None:
-    level = Level(Procfs()).read()
+    level = MemorySource(Procfs()).read()
     assert level is not None
     assert level.used > 0

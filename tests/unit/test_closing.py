@@ -10,20 +10,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem import log as log_module
-from truemem import publisher, recovery
-from truemem.closing import Closing
 from truemem.config import Config
-from truemem.history import History
-from truemem.journal import Journal
-from truemem.processes import Process
-from truemem.procfs import Gone, Procfs
-from truemem.publisher import Publisher
-from truemem.race import NEVER
-from truemem.record import InvocationRecord
-from truemem.recorder import Recorder
-from truemem.running_clock import RunningClock
-from truemem.window import Window
+from truemem.lifecycle.window_closer import WindowCloser
+from truemem.linux.heap_page import Heap
+from truemem.linux.process_table import Process
+from truemem.linux.procfs import Gone, Procfs
+from truemem.measure.environment_memory import HeldMemory
+from truemem.measure.race import NEVER
+from truemem.measure.recorder import Recorder
+from truemem.measure.window import Window
+from truemem.records import publisher, recovery
+from truemem.records.environment_state import EnvironmentState
+from truemem.records.journal import Journal
+from truemem.records.publisher import Publisher
+from truemem.records.record import InvocationRecord
+from truemem.support import log as log_module
+from truemem.support.running_clock import RunningClock
 
 from tests.unit.test_race import START_KIB, Table, World
 
@@ -99,8 +101,11 @@ class Surroundings:
 
     def look(self) -> None: ...
 
-    def describe(self, record: InvocationRecord) -> None:
-        record.children_kib = self.children_kib
+    def read(self) -> HeldMemory:
+        return HeldMemory(None, 0, {})
+
+    def noted_by_probe(self, request_id: str, since_ms: int) -> Heap | None:
+        return None if self.children_kib is None else Heap(0, 0, 0, [], 1, "none", self.children_kib)
 
 
 class Kills:
@@ -122,11 +127,11 @@ class Scene:
         self.table = Family(self.world)
         self.kills, self.output, self.surroundings = Kills(), Output(), Surroundings()
         self.recorder = Recorder(self.table, PROC, clock=lambda: self.world.now_ns)  # type: ignore[arg-type]
-        monkeypatch.setattr(publisher, "Output", lambda **_: self.output)
-        history = History()
+        monkeypatch.setattr(publisher, "StdoutWriter", lambda **_: self.output)
+        history = EnvironmentState()
         self.publisher = Publisher(Config(SIZED), reports, history, Journal(journal), lambda: 0)
         parts: list[Any] = [self.recorder, self.publisher, self.surroundings, RunningClock(), history, self.kills]
-        self.closing = Closing(*parts)
+        self.closing = WindowCloser(*parts)
         self.records: list[InvocationRecord] = []
 
     def event(
@@ -209,7 +214,7 @@ def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(
     scene.recorder.window.flight.see(scene.world.now_ns, 77 * MIB)
     dead(scene)
     assert scene.output.lines == []
-    ((_, text),) = recovery.lines(Journal(path), History(), Config(SIZED), 0)
+    ((_, text),) = recovery.lines(Journal(path), EnvironmentState(), Config(SIZED), 0)
     line = json.loads(text)
     assert (line["requestId"], line["OutOfMemory"], line["recovered"]) == ("1", 1, True)
     assert line["outOfMemory"]["signals"][0] == "kernel"

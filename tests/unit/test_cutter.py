@@ -11,13 +11,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from truemem import cutter as cutter_module
-from truemem.cutter import Cutter
-from truemem.flight import DYING_NS
-from truemem.processes import FUNCTION, Process
-from truemem.procfs import Procfs
-from truemem.recorder import Recorder
-from truemem.window import current
+from truemem.linux.process_table import FUNCTION, Process
+from truemem.linux.procfs import Procfs
+from truemem.measure import segment_recorder as cutter_module
+from truemem.measure.memory_curve import DYING_NS
+from truemem.measure.recorder import Recorder
+from truemem.measure.segment_recorder import SegmentRecorder
+from truemem.measure.window import current
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -77,14 +77,16 @@ def function() -> Iterator[Function]:
 
 
 @pytest.fixture
-def cutter(function: Any, monkeypatch: pytest.MonkeyPatch) -> Cutter:
+def cutter(function: Any, monkeypatch: pytest.MonkeyPatch) -> SegmentRecorder:
     """Of that function. Each look at the clock takes STEP_NS."""
     clock = itertools.count(time.time_ns(), STEP_NS)
     monkeypatch.setattr(cutter_module, "time", SimpleNamespace(time_ns=lambda: next(clock)))
-    return Cutter(function, Recorder(function, PROC))
+    return SegmentRecorder(function, Recorder(function, PROC))
 
 
-def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(function: Function, cutter: Cutter) -> None:
+def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(
+    function: Function, cutter: SegmentRecorder
+) -> None:
     workers = [function.grow() for _ in range(2)]
     both = cutter.cut().window
     assert both is not None
@@ -101,7 +103,7 @@ def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(function: 
     assert cutter.holder[1] in workers
 
 
-def test_who_lives_on_is_the_picture_again(function: Function, cutter: Cutter) -> None:
+def test_who_lives_on_is_the_picture_again(function: Function, cutter: SegmentRecorder) -> None:
     worker, _ = function.grow(), function.grow()
     both = cutter.cut().window
     function.end(worker)
@@ -112,7 +114,9 @@ def test_who_lives_on_is_the_picture_again(function: Function, cutter: Cutter) -
     assert cutter.whole is made.window
 
 
-def test_where_processes_end_all_the_time_the_picture_is_no_older_than_that(function: Function, cutter: Cutter) -> None:
+def test_where_processes_end_all_the_time_the_picture_is_no_older_than_that(
+    function: Function, cutter: SegmentRecorder
+) -> None:
     function.grow()
     for _ in range(DYING_NS // STEP_NS):
         worker = function.grow()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from truemem.out_of_memory import PLATFORM, signals
+from truemem.records.out_of_memory import PLATFORM, signals
 
 from faults.deaths import DEATHS, EXTENSION_DIED
 from tests.unit.deaths import LIMIT, Seen, seen

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from truemem.config import WRAPPER, Config
-from truemem.record import MEMBERS
+from truemem.line_schema import MEMBERS
 
 from tests.attach.captured import stored
 from tests.attach.insights_syntax import parse

@@ -6,13 +6,14 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.cgroup import EnvironmentLevel
 from truemem.config import Config
-from truemem.emf import line, rfc3339
-from truemem.procfs import Status
-from truemem.race import Boundary, Look
-from truemem.record import MEMBERS, InvocationRecord
-from truemem.window import Window, peak
+from truemem.line_schema import MEMBERS
+from truemem.linux.cgroup import MemoryUsage
+from truemem.linux.procfs import Status
+from truemem.measure.race import Boundary, Look
+from truemem.measure.window import Window, peak
+from truemem.records.emf import line, rfc3339
+from truemem.records.record import InvocationRecord
 
 from tests.emf_check import valid_emf
 
@@ -34,7 +35,7 @@ def full() -> InvocationRecord:
     record.cold_start, record.init_peak, record.high_water_mark = True, peak(window), 9_100_000
     record.environment_id = "2026/11/21/[$LATEST]82561ce053dd47d190e0c8f5e063e62e"
     record.sidecar, record.extensions = 6_000, {"cloudwatch_lambda_agent": 20_000}
-    record.environment = EnvironmentLevel("cgroup1", 6_000_000, 9_200_000)
+    record.environment = MemoryUsage("cgroup1", 6_000_000, 9_200_000)
     record.status, record.error_type, record.duration_ms = "error", "Runtime.ExitError", 123456.789
     record.max_memory_used_mib, record.report_came, record.dropped = 9876, True, 3
     return record

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.exact import PIPELINED, ExactMode, Moment, Talk
-from truemem.overlap import RUNNING
-from truemem.sidecar import AHEAD
+from truemem.lifecycle.on_demand import AHEAD
+from truemem.platform.exact_mode import PIPELINED, ExactMode, Moment, Talk
+from truemem.records.request_overlap import RUNNING
 
 INVOCATION = "/2018-06-01/runtime/invocation"
 RUNTIME, API = True, False

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
-from truemem.flight import KEPT, LAST, RATE_NS, SHOWN, Drawn, Flight
-from truemem.ticks import Ticks
+from truemem.lifecycle.sampler_loop import SamplerLoop
+from truemem.measure.memory_curve import KEPT, LAST, RATE_NS, SHOWN, CurveCheckpoint, MemoryCurve
 
 MS = 1_000_000
 
 
-def flight(*samples: tuple[float, float]) -> Flight:
+def flight(*samples: tuple[float, float]) -> MemoryCurve:
     """Samples of (ms, MiB)."""
-    made = Flight()
+    made = MemoryCurve()
     for ms, mib in samples:
         made.see(round(ms * MS), round(mib * 1024))
     return made
@@ -51,7 +51,7 @@ def test_growth_of_a_burst_is_that_of_the_last_100_ms() -> None:
 def test_whatever_is_seen_the_tail_is_short_ordered_and_ends_with_the_last(
     steps: list[tuple[int, int]], after_ms: int
 ) -> None:
-    made = Flight()
+    made = MemoryCurve()
     now = 0
     for step, level in steps:
         now += step
@@ -79,7 +79,7 @@ def test_the_whole_climb_is_shown_even_if_the_end_came_later(count: int) -> None
 
 
 def test_a_long_invocation_is_shown_from_far_back_to_the_end() -> None:
-    made = Flight()
+    made = MemoryCurve()
     for second in range(900 * 4):
         made.see(second * 250 * MS, second)
     tail = made.tail(0, 900 * 1000 * MS)
@@ -100,7 +100,7 @@ def test_growth_looks_no_further_back_than_it_says() -> None:
 
 
 def test_the_curve_is_drawn_at_the_first_sample_and_then_when_it_has_moved() -> None:
-    drawn = Drawn(limit_kib=1024 * 1024)
+    drawn = CurveCheckpoint(limit_kib=1024 * 1024)
     drawn.begin()
     assert [drawn.due(level * 1024, urgent=False) for level in (100, 110, 163, 165, 220, 240)] == [
         *(True, False, False, True, False, True),
@@ -110,7 +110,7 @@ def test_the_curve_is_drawn_at_the_first_sample_and_then_when_it_has_moved() -> 
 
 def test_the_curve_is_drawn_each_second_if_it_does_not_move() -> None:
     """Else it would end with the last burst, however long ago that was."""
-    drawn = Drawn(limit_kib=1024 * 1024)
+    drawn = CurveCheckpoint(limit_kib=1024 * 1024)
     drawn.begin()
     assert [drawn.due(102_400, urgent=False, at_ns=ms * MS) for ms in (0, 500, 999, 1000, 1500, 2001)] == [
         *(True, False, False, True, False, True),
@@ -131,7 +131,7 @@ def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
         def sample(self, late: bool, reset: bool) -> int:
             raise ValueError
 
-    ticks = Ticks(Config({}), Recorder(), None, None, 0)  # type: ignore[arg-type]
+    ticks = SamplerLoop(Config({}), Recorder(), None, None, 0)  # type: ignore[arg-type]
     with pytest.raises(ValueError):
         ticks.look(5 * MS, exact=False)
     assert ticks.next_ns > 100 * MS

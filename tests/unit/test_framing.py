@@ -13,7 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import HttpRequestParser, HttpResponseParser, RawRequestMessage
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from truemem.framing import HEAD_LIMIT, LINE_LIMIT, Framing, Head
+from truemem.platform.http_framing import HEAD_LIMIT, LINE_LIMIT, Framing, Head
 
 REQUESTS, RESPONSES = True, False
 

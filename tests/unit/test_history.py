@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from truemem.config import Config
-from truemem.history import SNAP_START, History
-from truemem.journal import Journal
-from truemem.publisher import Publisher
-from truemem.record import InvocationRecord
-from truemem.telemetry import INIT_START, RESTORE_START, Event
+from truemem.platform.telemetry_events import INIT_START, RESTORE_START, Event
+from truemem.records.environment_state import SNAP_START, EnvironmentState
+from truemem.records.journal import Journal
+from truemem.records.publisher import Publisher
+from truemem.records.record import InvocationRecord
 
 SNAPSHOT, RESTORED = "2026/11/22/[1]snapshot", "2026/11/22/[1]restored"
 
@@ -21,7 +21,7 @@ INIT = told(INIT_START, initializationType=SNAP_START, phase=SNAP_START, instanc
 RESTORE = told(RESTORE_START, instanceId=RESTORED)
 
 
-def hear(history: History, *events: Event) -> Publisher:
+def hear(history: EnvironmentState, *events: Event) -> Publisher:
     publisher = Publisher(Config({}), True, history, Journal(""), lambda: 0)
     for event in events:
         publisher.join(event)
@@ -33,7 +33,7 @@ def test_copies_of_a_snapshot_that_nobody_names_name_themselves() -> None:
     shared = "of the snapshot"
     made = []
     for _ in range(2):
-        history = History()
+        history = EnvironmentState()
         history.environment_id = shared
         history.begin(SNAP_START)
         made.append(history.environment_id)
@@ -43,14 +43,14 @@ def test_copies_of_a_snapshot_that_nobody_names_name_themselves() -> None:
 
 @pytest.mark.parametrize("before", [(INIT, INIT, RESTORE), (INIT, RESTORE)], ids=["told again", "told once"])
 def test_a_restored_environment_has_the_name_of_its_restore(before: tuple[Event, ...]) -> None:
-    history = History()
+    history = EnvironmentState()
     hear(history, *before)
     history.begin(SNAP_START)
     assert (history.environment_id, history.restored) == (RESTORED, True)
 
 
 def test_its_first_event_may_come_before_its_name() -> None:
-    history = History()
+    history = EnvironmentState()
     publisher = hear(history, INIT)
     history.begin(SNAP_START)
     assert history.environment_id != SNAPSHOT
@@ -60,12 +60,12 @@ def test_its_first_event_may_come_before_its_name() -> None:
 
 
 def test_after_a_reset_a_restored_environment_goes_on() -> None:
-    before = History("boot")
+    before = EnvironmentState("boot")
     hear(before, INIT, RESTORE)
     before.begin(SNAP_START)
     before.invocations, before.high_water_mark = 3, 4096
 
-    after = History("boot")
+    after = EnvironmentState("boot")
     assert after.take_over(before.text().encode())
     publisher = hear(after)
     publisher.open(InvocationRecord("r-4", 4, 0))
@@ -81,7 +81,7 @@ AGAIN = told(INIT_START, initializationType="on-demand", phase="invoke")
 @pytest.mark.parametrize("heard_with", [1, 2, 3])
 def test_an_init_that_was_done_again_is_that_of_the_first_invocation_after_it(heard_with: int) -> None:
     """However late its telemetry comes. Without a journal nobody else says so."""
-    publisher = hear(History())
+    publisher = hear(EnvironmentState())
     records = [InvocationRecord(f"r-{number}", number, 0) for number in (1, 2, 3)]
     records[0].cold_start = True
     for record in records[:heard_with]:
@@ -92,7 +92,7 @@ def test_an_init_that_was_done_again_is_that_of_the_first_invocation_after_it(he
 
 def test_an_init_that_was_done_again_is_none_of_those_that_follow() -> None:
     """Its own invocation is printed, or has its mark from the journal."""
-    publisher = hear(History())
+    publisher = hear(EnvironmentState())
     record = InvocationRecord("r-4", 4, 0)
     publisher.open(record)
     publisher.join(AGAIN)
@@ -100,14 +100,14 @@ def test_an_init_that_was_done_again_is_none_of_those_that_follow() -> None:
 
 
 def test_an_init_that_was_done_again_may_be_heard_of_before_its_invocation() -> None:
-    history = History()
+    history = EnvironmentState()
     hear(history, AGAIN)
     assert history.went_on
 
 
 @pytest.mark.parametrize("initialization_type", ["", "on-demand", "provisioned-concurrency"])
 def test_elsewhere_an_environment_is_what_it_was_from_its_init(initialization_type: str) -> None:
-    history = History()
+    history = EnvironmentState()
     before = history.environment_id
     history.begin(initialization_type)
     assert (history.environment_id, history.restored) == (before, False)

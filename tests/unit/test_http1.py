@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.http1 import HEAD_LIMIT, Malformed, Message, Reader
+from truemem.platform.http1 import HEAD_LIMIT, Malformed, Message, Reader
 
 LIMIT = 1000
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nLambda-Extension-Identifier: abc\r\n\r\nhello"

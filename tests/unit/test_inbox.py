@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from truemem.inbox import DELIVERIES, Inbox
-from truemem.listener import Listener
+from truemem.platform.telemetry_inbox import DELIVERIES, TelemetryInbox
+from truemem.platform.telemetry_server import TelemetryServer
 
 
 class Ear:
@@ -21,8 +21,8 @@ class Ear:
         return [self.bodies.pop(0)] if self.bodies else []
 
 
-def inbox(ear: Ear | None, lost: list[int]) -> Inbox:
-    return Inbox(cast(Listener, ear), lost.append)
+def inbox(ear: Ear | None, lost: list[int]) -> TelemetryInbox:
+    return TelemetryInbox(cast(TelemetryServer, ear), lost.append)
 
 
 def test_deliveries_are_read_in_their_order_and_what_is_none_is_counted() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem.journal import CURVE, PAGE, SIZE, SLOTS, Journal, path_in
+from truemem.records.journal import CURVE, SIZE, SLOTS, Journal
+from truemem.support.private_file import PAGE, path_in
 
 EVENT = b'{"eventType":"INVOKE","requestId":"r-1"}'
 
@@ -22,7 +23,7 @@ def path(tmp_path: Path) -> str:
 
 def killed(path: str, *lines: str) -> Journal:
     """What the next process finds after one that did `lines` and was killed."""
-    program = f"from truemem.journal import Journal\nj = Journal({path!r})\n" + "\n".join(lines)
+    program = f"from truemem.records.journal import Journal\nj = Journal({path!r})\n" + "\n".join(lines)
     program += "\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     subprocess.run([sys.executable, "-c", program], check=False, timeout=30)
     return Journal(path)
@@ -129,7 +130,7 @@ def test_without_a_file_there_is_no_journal_and_a_reason(path: str, kind: str) -
 
 
 def test_another_process_that_lives_has_it(path: str) -> None:
-    program = f"""from truemem.journal import Journal
+    program = f"""from truemem.records.journal import Journal
 journal = Journal({path!r})
 journal.remember("mine")
 print("ready", flush=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from truemem.kernel import FAULT_KIB, HUGE_FAULT_KIB, fault_kib, probe
-from truemem.procfs import Procfs
+from truemem.linux.kernel import FAULT_KIB, HUGE_FAULT_KIB, fault_kib, probe
+from truemem.linux.procfs import Procfs
 
 
 @pytest.mark.parametrize(

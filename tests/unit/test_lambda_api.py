@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from truemem import lambda_api
-from truemem.lambda_api import LONGEST_PAUSE, ApiError, LambdaApi
+from truemem.platform import extensions_api
+from truemem.platform.extensions_api import LONGEST_PAUSE, ApiError, ExtensionsApi
 
 REGISTERED = b"HTTP/1.1 200 OK\r\nLambda-Extension-Identifier: 8476a536\r\nContent-Length: 2\r\n\r\n{}"
 EVENT = b'{"eventType":"INVOKE"}'
@@ -87,14 +87,14 @@ def server(*answers: bytes | None) -> Iterator[Script]:
     assert not thread.is_alive(), "not every answer was asked for"
 
 
-def registered(script: Script) -> LambdaApi:
-    api = LambdaApi(script.address)
+def registered(script: Script) -> ExtensionsApi:
+    api = ExtensionsApi(script.address)
     api.send_register("truemem", '["INVOKE","SHUTDOWN"]')
     api.finish_register()
     return api
 
 
-def received(api: LambdaApi) -> bytes:
+def received(api: ExtensionsApi) -> bytes:
     """The next event, waited for as the loop does. Raises ApiError."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
@@ -142,7 +142,7 @@ def test_an_event_in_chunks_and_then_a_closed_connection() -> None:
 )
 def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
     with server(answer) as script:
-        api = LambdaApi(script.address)
+        api = ExtensionsApi(script.address)
         api.send_register("truemem", "[]")
         with pytest.raises(ApiError) as refused:
             api.finish_register()
@@ -163,7 +163,7 @@ def test_an_error_has_status_and_body() -> None:
 
 def test_how_long_telemetry_is_buffered_is_asked_for() -> None:
     with server(REGISTERED, SUBSCRIBED) as script:
-        registered(script).subscribe(4242, "/secret", lambda_api.MANAGED_SCHEMA, lambda_api.MANAGED_TIMEOUT_MS)
+        registered(script).subscribe(4242, "/secret", extensions_api.MANAGED_SCHEMA, extensions_api.MANAGED_TIMEOUT_MS)
     assert b'"schemaVersion":"2025-01-29"' in script.requests[1]
     assert b'"timeoutMs":250}' in script.requests[1]
 
@@ -182,7 +182,7 @@ def test_a_connection_lost_while_waiting_is_made_anew() -> None:
 @pytest.mark.parametrize("sent", [INVOKE[:20], INVOKE[:-5]], ids=["head", "body"])
 def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The function would have to wait with us."""
-    monkeypatch.setattr(lambda_api, "REST_S", 0.05)
+    monkeypatch.setattr(extensions_api, "REST_S", 0.05)
     with server(REGISTERED, sent, INVOKE) as script:
         api = registered(script)
         api.send_next()
@@ -195,7 +195,7 @@ def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes, monkeypatch:
 
 
 def test_nor_is_one_waited_for_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lambda_api, "REST_S", 0.05)
+    monkeypatch.setattr(extensions_api, "REST_S", 0.05)
     with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
         api = registered(script)
         api.send_next()
@@ -248,7 +248,7 @@ def test_who_notes_an_event_does_so_once_and_before_it_is_taken_out_of_the_socke
 
 
 def test_a_subscription_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lambda_api, "REST_S", 0.05)
+    monkeypatch.setattr(extensions_api, "REST_S", 0.05)
     with server(REGISTERED, b"", INVOKE) as script:
         api = registered(script)
         with pytest.raises(ApiError, match="timed out"):
@@ -258,7 +258,7 @@ def test_a_subscription_that_nobody_answers_is_given_up(monkeypatch: pytest.Monk
 
 
 def test_the_next_event_may_come_whenever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lambda_api, "REST_S", 0.05)
+    monkeypatch.setattr(extensions_api, "REST_S", 0.05)
     with server(REGISTERED, SUBSCRIBED, Late(INVOKE)) as script:
         api = registered(script)
         api.subscribe(4242, "/secret")
@@ -325,7 +325,9 @@ def test_so_it_is_where_it_cannot_even_be_asked_for_and_asking_never_waits(monke
     with server(REGISTERED) as script:
         api = registered(script)
     api.close()
-    monkeypatch.setattr("truemem.lambda_api.time.sleep", lambda _: pytest.fail("the runtime's bytes wait as well"))
+    monkeypatch.setattr(
+        "truemem.platform.extensions_api.time.sleep", lambda _: pytest.fail("the runtime's bytes wait as well")
+    )
     pauses: list[float] = []
     for _ in range(12):
         with pytest.raises(ApiError):
@@ -350,12 +352,12 @@ def test_nobody_there() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ApiError, match="refused"):
-        LambdaApi(f"127.0.0.1:{port}").send_register("truemem", "[]")
+        ExtensionsApi(f"127.0.0.1:{port}").send_register("truemem", "[]")
 
 
 def test_an_ipv6_address() -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listening:
-        LambdaApi(f"[::1]:{listening.getsockname()[1]}").send_register("truemem", "[]")
+        ExtensionsApi(f"[::1]:{listening.getsockname()[1]}").send_register("truemem", "[]")
         connection, _ = listening.accept()
         with connection:
             assert connection.recv(100).startswith(b"POST /2020-01-01/extension/register")

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 from truemem.config import Config
-from truemem.history import History
-from truemem.journal import Journal
-from truemem.ledger import CHANCE_MS, START_MS, WAITING, Ledger
-from truemem.procfs import Status
-from truemem.publisher import Publisher
-from truemem.race import Boundary
-from truemem.record import InvocationRecord
-from truemem.telemetry import REPORT, RUNTIME_DONE, START, Event
-from truemem.window import Window
+from truemem.linux.procfs import Status
+from truemem.measure.race import Boundary
+from truemem.measure.window import Window
+from truemem.platform.telemetry_events import REPORT, RUNTIME_DONE, START, Event
+from truemem.records.environment_state import EnvironmentState
+from truemem.records.journal import Journal
+from truemem.records.pending_records import CHANCE_MS, START_MS, WAITING, PendingRecords
+from truemem.records.publisher import Publisher
+from truemem.records.record import InvocationRecord
 
 
-def opened(ledger: Ledger, request_id: str) -> InvocationRecord:
+def opened(ledger: PendingRecords, request_id: str) -> InvocationRecord:
     record = InvocationRecord(request_id, 1, 0)
     ledger.open(record)
     return record
@@ -28,7 +28,7 @@ def event(kind: str, request_id: str, **record: Any) -> Event:
     return Event(kind, {"requestId": request_id, **record})
 
 
-def due(ledger: Ledger, running_ms: float = 0) -> list[str]:
+def due(ledger: PendingRecords, running_ms: float = 0) -> list[str]:
     """Request ids of what can be printed now."""
     taken = []
     while record := ledger.due(running_ms):
@@ -37,7 +37,7 @@ def due(ledger: Ledger, running_ms: float = 0) -> list[str]:
 
 
 def test_a_record_waits_for_its_report() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first = opened(ledger, "1")
     first.closed = True
     opened(ledger, "2")
@@ -48,7 +48,7 @@ def test_a_record_waits_for_its_report() -> None:
 
 
 def test_a_report_before_the_close_is_kept() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     record = opened(ledger, "1")
     ledger.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
     assert due(ledger) == []
@@ -57,7 +57,7 @@ def test_a_report_before_the_close_is_kept() -> None:
 
 
 def test_a_missing_report_is_waited_for_until_the_next_invocation_ends() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first = opened(ledger, "1")
     first.closed = True
     second = opened(ledger, "2")
@@ -68,7 +68,7 @@ def test_a_missing_report_is_waited_for_until_the_next_invocation_ends() -> None
 
 
 def test_short_invocations_give_telemetry_its_chance() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     for number in range(WAITING):
         opened(ledger, str(number)).closed = True
     assert due(ledger, CHANCE_MS - 1) == []
@@ -77,14 +77,14 @@ def test_short_invocations_give_telemetry_its_chance() -> None:
 
 
 def test_without_telemetry_nothing_is_waited_for() -> None:
-    ledger = Ledger(reports=False)
+    ledger = PendingRecords(reports=False)
     opened(ledger, "1").closed = True
     assert due(ledger) == ["1"]
     assert ledger.complete()
 
 
 def test_records_leave_in_order_even_if_reports_do_not_come_so() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first, second = opened(ledger, "1"), opened(ledger, "2")
     first.closed = second.closed = True
     ledger.join(event(REPORT, "2"))
@@ -95,7 +95,7 @@ LEVEL_KIB = 90 * 1024
 MS = 1_000_000
 
 
-def follow(ledger: Ledger, raced: bool = True) -> tuple[InvocationRecord, InvocationRecord]:
+def follow(ledger: PendingRecords, raced: bool = True) -> tuple[InvocationRecord, InvocationRecord]:
     """Two invocations. The first is closed at 1000 ms of running time, and has its report. Its watermark was seen at
     8 ms (epoch): it is its own where that is proven to lie before the second one's event."""
     first, second = opened(ledger, "1"), opened(ledger, "2")
@@ -120,7 +120,7 @@ def lower(record: InvocationRecord) -> int:
 
 
 def test_what_nothing_has_proven_waits_for_the_start_of_the_next_and_all_that_follow_it_wait_too() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first, second = follow(ledger)
     second.closed, second.closed_at_ms = True, 1000
     ledger.join(event(REPORT, "2"))
@@ -131,14 +131,14 @@ def test_what_nothing_has_proven_waits_for_the_start_of_the_next_and_all_that_fo
 
 
 def test_what_needs_no_proof_does_not_wait() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     follow(ledger, raced=False)
     assert due(ledger, 1000) == ["1"]
 
 
 @pytest.mark.parametrize(("started_ms", "raced"), [(7, True), (8, False), (9, False)])
 def test_when_the_next_has_started_is_proof_and_ends_the_wait_in_any_case(started_ms: int, raced: bool) -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first, second = follow(ledger)
     assert due(ledger, 1000) == []
     ledger.join(Event(START, {"requestId": "2"}, started_ms * MS))
@@ -150,14 +150,14 @@ def test_when_the_next_has_started_is_proof_and_ends_the_wait_in_any_case(starte
 
 
 def test_a_start_without_a_time_ends_the_wait() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     follow(ledger)
     ledger.join(event(START, "2"))
     assert due(ledger, 1000) == ["1"]
 
 
 def test_when_the_runtime_was_done_is_proof_as_well() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first, _ = follow(ledger)
     ledger.join(Event(RUNTIME_DONE, {"requestId": "1"}, 8 * MS))
     assert due(ledger, 1000) == ["1"]
@@ -167,7 +167,7 @@ def test_when_the_runtime_was_done_is_proof_as_well() -> None:
 
 
 def test_before_its_report_has_come_no_proof_makes_it_due() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first, _ = follow(ledger)
     first.report_came = False
     ledger.join(Event(START, {"requestId": "2"}, 9 * MS))
@@ -177,7 +177,7 @@ def test_before_its_report_has_come_no_proof_makes_it_due() -> None:
 
 
 def test_without_telemetry_no_start_is_waited_for() -> None:
-    ledger = Ledger(reports=False)
+    ledger = PendingRecords(reports=False)
     first, _ = follow(ledger)
     assert due(ledger, 1000) == ["1"]
     assert first.peak is not None
@@ -185,7 +185,7 @@ def test_without_telemetry_no_start_is_waited_for() -> None:
 
 
 def test_at_the_end_all_that_is_known_by_then_counts() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first, second = follow(ledger)
     first.done_ns = 9 * MS
     assert ledger.rest() == [first, second]
@@ -193,7 +193,7 @@ def test_at_the_end_all_that_is_known_by_then_counts() -> None:
 
 
 def test_the_last_invocation_is_there_until_it_is_printed() -> None:
-    ledger = Ledger(reports=False)
+    ledger = PendingRecords(reports=False)
     assert ledger.last() is None
     record = opened(ledger, "1")
     assert ledger.last() is ledger.current() is record
@@ -204,7 +204,7 @@ def test_the_last_invocation_is_there_until_it_is_printed() -> None:
 
 
 def test_shutdown_takes_everything() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     opened(ledger, "1").closed = True
     opened(ledger, "2")
     assert not ledger.complete()
@@ -213,7 +213,7 @@ def test_shutdown_takes_everything() -> None:
 
 
 def test_a_stranger_changes_nothing() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     record = opened(ledger, "1")
     assert not ledger.join(event(REPORT, "of the environment before"))
     assert not record.report_came
@@ -221,7 +221,7 @@ def test_a_stranger_changes_nothing() -> None:
 
 def test_a_retry_in_the_same_environment_has_the_same_request_id_and_words_of_its_own() -> None:
     """The report of the first attempt comes with the second, and so may the end of the second."""
-    ledger = Ledger()
+    ledger = PendingRecords()
     first = opened(ledger, "1")
     ledger.join(Event(RUNTIME_DONE, {"requestId": "1", "status": "error", "errorType": "Runtime.Unknown"}, 7))
     first.closed = True
@@ -240,7 +240,7 @@ def test_a_retry_in_the_same_environment_has_the_same_request_id_and_words_of_it
 
 
 def test_the_start_of_a_retry_is_no_proof_of_when_the_first_attempt_began() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     first = opened(ledger, "1")
     first.opening = Boundary()
     ledger.join(Event(START, {"requestId": "1"}, 5 * MS))
@@ -253,7 +253,7 @@ def test_the_start_of_a_retry_is_no_proof_of_when_the_first_attempt_began() -> N
 
 
 def test_the_reports_duration_replaces_the_runtimes() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     record = opened(ledger, "1")
     ledger.join(event(START, "1", tenantId="blue"))
     ledger.join(event(REPORT, "1", status="timeout", metrics={"durationMs": 30}))
@@ -262,7 +262,7 @@ def test_the_reports_duration_replaces_the_runtimes() -> None:
 
 
 def test_more_than_twice_as_many_as_may_wait_are_a_crowd() -> None:
-    ledger = Ledger()
+    ledger = PendingRecords()
     for number in range(2 * WAITING):
         ledger.open(InvocationRecord(f"{number}", number, 0))
     assert not ledger.crowded()
@@ -271,7 +271,7 @@ def test_more_than_twice_as_many_as_may_wait_are_a_crowd() -> None:
 
 
 def test_events_that_leave_no_time_to_print_do_not_pile_up(capfd: pytest.CaptureFixture[str]) -> None:
-    publisher = Publisher(Config({}), True, History(), Journal(""), lambda: 0)
+    publisher = Publisher(Config({}), True, EnvironmentState(), Journal(""), lambda: 0)
     for number in range(500):
         record = InvocationRecord(f"{number}", number, 0)
         publisher.open(record)

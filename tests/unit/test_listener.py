@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import requests
-from truemem.http1 import HEAD_LIMIT
-from truemem.listener import BODY_LIMIT, CONNECTIONS, PIPELINED, Listener
-from truemem.telemetry import PARTS, TEXT_LIMIT
+from truemem.platform.http1 import HEAD_LIMIT
+from truemem.platform.telemetry_events import PARTS, TEXT_LIMIT
+from truemem.platform.telemetry_server import BODY_LIMIT, CONNECTIONS, PIPELINED, TelemetryServer
 
 
-def pump(listener: Listener, wait_s: float = 0.2) -> list[bytes]:
+def pump(listener: TelemetryServer, wait_s: float = 0.2) -> list[bytes]:
     """Let the listener do whatever is to do now."""
     bodies = []
     while ready := select.select(listener.descriptors(), [], [], wait_s)[0]:
@@ -25,7 +25,7 @@ def pump(listener: Listener, wait_s: float = 0.2) -> list[bytes]:
     return bodies
 
 
-def connect(listener: Listener) -> socket.socket:
+def connect(listener: TelemetryServer) -> socket.socket:
     return socket.create_connection(("127.0.0.1", listener.port), timeout=5)
 
 
@@ -33,7 +33,7 @@ def post(body: bytes, path: str = "/") -> bytes:
     return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
 
 
-def deliver(listener: Listener, peer: socket.socket, body: bytes = b"[1]") -> None:
+def deliver(listener: TelemetryServer, peer: socket.socket, body: bytes = b"[1]") -> None:
     """As the platform does."""
     peer.sendall(post(body, listener.path))
     assert pump(listener) == [body]
@@ -54,7 +54,7 @@ def closed(peer: socket.socket) -> bool:
 
 
 def test_a_delivery_is_answered_with_200_and_the_connection_kept() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as peer:
         for body in (b"[1]", b"[2]"):
             peer.sendall(post(body))
@@ -63,7 +63,7 @@ def test_a_delivery_is_answered_with_200_and_the_connection_kept() -> None:
 
 
 def test_pieces_and_pipelined_deliveries() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as peer:
         data = post(b"[1]") + post(b"[22]")
         peer.sendall(data[:10])
@@ -82,7 +82,7 @@ def test_pieces_and_pipelined_deliveries() -> None:
     ids=["garbage", "2 MiB", "endless head"],
 )
 def test_what_is_not_a_delivery_is_refused_and_counted(data: bytes) -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as peer:
         peer.sendall(data)
         assert pump(listener) == []
@@ -92,7 +92,7 @@ def test_what_is_not_a_delivery_is_refused_and_counted(data: bytes) -> None:
 
 
 def test_a_delivery_cut_off_is_counted() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as peer:
         peer.sendall(post(b"[1]")[:-1])
         pump(listener)
@@ -101,7 +101,7 @@ def test_a_delivery_cut_off_is_counted() -> None:
 
 
 def test_a_delivery_cut_off_after_its_head_is_counted() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as peer:
         peer.sendall(post(b"[1]")[:-3])
         pump(listener)
@@ -110,7 +110,7 @@ def test_a_delivery_cut_off_after_its_head_is_counted() -> None:
 
 
 def test_what_is_pushed_out_in_the_middle_of_a_delivery_is_counted() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     peers = []
     for number in range(2 * CONNECTIONS):
         peers.append(connect(listener))
@@ -130,11 +130,11 @@ def test_the_bounds_are_those_of_the_security_page() -> None:
     assert f"{PIPELINED} requests that do not wait" in page
     assert f"{TEXT_LIMIT} characters of any text" in page
     assert f"{PARTS:,} members" in page
-    assert f"{(len(Listener().path) - 1) * 4} random bits" in page
+    assert f"{(len(TelemetryServer().path) - 1) * 4} random bits" in page
 
 
 def test_the_largest_delivery_the_platform_may_send_is_taken() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     body = b"x" * (BODY_LIMIT - 1)
     bodies: list[bytes] = []
     with connect(listener) as peer:
@@ -147,7 +147,7 @@ def test_the_largest_delivery_the_platform_may_send_is_taken() -> None:
 
 
 def test_a_flood_of_connections_is_bounded_and_the_newest_is_served() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     peers = []
     for _ in range(CONNECTIONS * 3):
         peers.append(connect(listener))
@@ -160,14 +160,14 @@ def test_a_flood_of_connections_is_bounded_and_the_newest_is_served() -> None:
 
 
 def test_an_ordinary_client_is_understood() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with pytest.raises(requests.exceptions.ReadTimeout):  # nobody pumps while requests waits
         requests.post(f"http://127.0.0.1:{listener.port}/any/path", json=[1], timeout=0.2)
     assert pump(listener) == [b"[1]"]
 
 
 def test_once_the_platform_has_kept_to_our_path_others_are_refused_and_counted() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as stranger, connect(listener) as platform, connect(listener) as late:
         stranger.sendall(post(b"[0]"))
         assert pump(listener) == [b"[0]"]  # AWS's emulator for Managed Instances drops the path
@@ -181,7 +181,7 @@ def test_once_the_platform_has_kept_to_our_path_others_are_refused_and_counted()
 
 
 def test_a_stranger_is_refused_before_his_body_has_come() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as platform, connect(listener) as stranger:
         deliver(listener, platform)
         stranger.sendall(b"POST / HTTP/1.1\r\nContent-Length: 500000\r\n\r\n")
@@ -190,14 +190,14 @@ def test_a_stranger_is_refused_before_his_body_has_come() -> None:
 
 
 def test_paths_are_not_to_be_guessed() -> None:
-    paths = {Listener().path for _ in range(10)}
+    paths = {TelemetryServer().path for _ in range(10)}
     assert len(paths) == 10
     assert min(map(len, paths)) > 16
 
 
 @pytest.mark.parametrize("how", ["silent", "unfinished", "delivering"])
 def test_a_flood_of_connections_does_not_push_the_platform_out(how: str) -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     flood = []
     with connect(listener) as platform:
         platform.sendall(post(b"[1]", listener.path if how == "delivering" else "/"))
@@ -216,7 +216,7 @@ def test_a_flood_of_connections_does_not_push_the_platform_out(how: str) -> None
 
 
 def test_the_platform_goes_after_everybody_else_who_has_delivered() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as platform:
         pump(listener, 0.05)
         strangers = [connect(listener) for _ in range(CONNECTIONS - 1)]
@@ -233,7 +233,7 @@ def test_the_platform_goes_after_everybody_else_who_has_delivered() -> None:
 
 
 def test_what_strangers_leave_unfinished_is_bounded_as_a_whole() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     peers = [connect(listener) for _ in range(CONNECTIONS)]
     start = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % BODY_LIMIT
     for peer in peers:
@@ -255,7 +255,7 @@ def test_what_strangers_leave_unfinished_is_bounded_as_a_whole() -> None:
 
 
 def test_who_does_not_wait_for_answers_is_refused() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as peer:
         peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 500)
         assert len(pump(listener)) <= PIPELINED
@@ -264,7 +264,7 @@ def test_who_does_not_wait_for_answers_is_refused() -> None:
 
 
 def test_who_does_not_read_his_answers_is_refused() -> None:
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener) as peer:
         pump(listener)
         (connection,) = listener._connections.values()
@@ -281,7 +281,7 @@ def test_who_does_not_read_his_answers_is_refused() -> None:
 
 def test_without_descriptors_for_more_it_does_not_wait_for_connections() -> None:
     """An ear that stays readable would make the sidecar's loop a busy one."""
-    listener = Listener()
+    listener = TelemetryServer()
     with connect(listener):
         (ear,) = listener.descriptors()
         assert select.select([ear], [], [], 5)[0]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from truemem.log import LINES
+from truemem.support.log import LINES
 
 PAGE = 4096
 
@@ -15,7 +15,7 @@ PAGE = 4096
 def run(program: str, stderr: int = subprocess.PIPE) -> bytes:
     """What it says on stderr."""
     done = subprocess.run(
-        [sys.executable, "-c", f"from truemem.log import log, set_level\n{program}"],
+        [sys.executable, "-c", f"from truemem.support.log import log, set_level\n{program}"],
         stderr=stderr,
         check=True,
         timeout=60,

@@ -13,22 +13,22 @@ from types import SimpleNamespace, TracebackType
 from typing import Any
 
 import pytest
-from truemem import log as log_module
-from truemem import managed
-from truemem.cgroup import Level
 from truemem.config import Config
-from truemem.lambda_api import ApiError
-from truemem.listener import Listener
-from truemem.managed import Managed
-from truemem.oom_kills import OomKills
-from truemem.overlap import Request
-from truemem.processes import FUNCTION, Process
-from truemem.procfs import Procfs
-from truemem.record import InvocationRecord
-from truemem.recorder import Recorder
-from truemem.segments import RESOLUTION_NS, Segment
-from truemem.surroundings import Surroundings
-from truemem.window import Window, current
+from truemem.lifecycle import managed_instances
+from truemem.lifecycle.managed_instances import Managed
+from truemem.linux.cgroup import MemorySource
+from truemem.linux.oom_kills import OomKills
+from truemem.linux.process_table import FUNCTION, Process
+from truemem.linux.procfs import Procfs
+from truemem.measure.environment_memory import EnvironmentMemory
+from truemem.measure.recorder import Recorder
+from truemem.measure.segments import RESOLUTION_NS, Segment
+from truemem.measure.window import Window, current
+from truemem.platform.extensions_api import ApiError
+from truemem.platform.telemetry_server import TelemetryServer
+from truemem.records.record import InvocationRecord
+from truemem.records.request_overlap import Request
+from truemem.support import log as log_module
 
 PATIENCE_S = 30
 
@@ -135,18 +135,18 @@ class Table:
 class Running:
     """A sidecar in a thread, and the platform's side of it."""
 
-    def __init__(self, listener: Listener | None, **settings: str) -> None:
+    def __init__(self, listener: TelemetryServer | None, **settings: str) -> None:
         self.api = Api()
         self.listener = listener
         table: Any = Table()
         proc = Procfs()
-        level = Level(proc)
+        level = MemorySource(proc)
         self.recorder = Recorder(table, proc)
         chosen = {f"TRUEMEM_{name}".encode(): value.encode() for name, value in settings.items()}
         config = Config({b"AWS_LAMBDA_FUNCTION_NAME": b"f", b"TRUEMEM_CPU_BUDGET": b"50", **chosen})
         api: Any = self.api
         self.sidecar = Managed(
-            api, listener, "not here", config, table, self.recorder, Surroundings(table, level), OomKills(level)
+            api, listener, "not here", config, table, self.recorder, EnvironmentMemory(table, level), OomKills(level)
         )
         self._thread = threading.Thread(target=self.sidecar.run, daemon=True)
 
@@ -192,7 +192,7 @@ def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def test_a_request_gets_its_line(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(Listener()) as running:
+    with Running(TelemetryServer()) as running:
         running.tell("platform.start", "a")
         running.tell("platform.report", "a", status="success", metrics={"durationMs": 1.5})
         running.api.shut_down()
@@ -202,7 +202,7 @@ def test_a_request_gets_its_line(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(Listener()) as running:
+    with Running(TelemetryServer()) as running:
         running.tell("platform.start", "a")
         running.api.shut_down()
     (line,) = lines(capfd)
@@ -213,8 +213,8 @@ def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest
 def test_a_report_that_comes_after_shutdown_is_waited_for(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(managed, "LAST_REPORT_MS", PATIENCE_S * 1000)
-    with Running(Listener()) as running:
+    monkeypatch.setattr(managed_instances, "LAST_REPORT_MS", PATIENCE_S * 1000)
+    with Running(TelemetryServer()) as running:
         running.tell("platform.start", "a")
         running.api.shut_down(within_ms=10 * PATIENCE_S * 1000)
         wait_until(lambda: not running.api.waiting)  # SHUTDOWN is read
@@ -224,7 +224,7 @@ def test_a_report_that_comes_after_shutdown_is_waited_for(
 
 
 def test_what_waits_for_others_to_share_a_line_is_printed_at_shutdown(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(Listener(), AGGREGATE="300") as running:
+    with Running(TelemetryServer(), AGGREGATE="300") as running:
         for name in ("a", "b", "c"):
             running.tell("platform.start", name)
             running.tell("platform.report", name, status="success", metrics={"durationMs": 1.5})
@@ -236,7 +236,7 @@ def test_what_waits_for_others_to_share_a_line_is_printed_at_shutdown(capfd: pyt
 def test_only_what_lies_within_segments_has_been_seen() -> None:
     """Else a request would be printed before its own last moments are known."""
     asked: list[tuple[int, int]] = []
-    running = Running(Listener())
+    running = Running(TelemetryServer())
     requests, segments = running.sidecar._requests, running.sidecar._segments
     take = requests.ended
 
@@ -259,7 +259,7 @@ def test_only_what_lies_within_segments_has_been_seen() -> None:
 def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: str, signals: list[str] | None
 ) -> None:
-    running = Running(Listener())
+    running = Running(TelemetryServer())
     cut = running.sidecar._cutter.cut
     died = threading.Event()
 
@@ -309,7 +309,7 @@ def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(
     sidecar._requests._running["a"] = request
     for killed, ended, born, after_ms in segments:
         now_ns += after_ms * 1_000_000
-        monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic_ns=lambda now_ns=now_ns: now_ns))
+        monkeypatch.setattr(managed_instances, "time", SimpleNamespace(monotonic_ns=lambda now_ns=now_ns: now_ns))
         monkeypatch.setattr(sidecar._kills, "more", lambda killed=killed: killed)
         window = Window(0, 0, True)
         window.someone_ended, window.born, window.births = ended, born, born
@@ -333,7 +333,7 @@ def test_a_function_that_has_ended_leaves_its_last_level_until_shutdown_comes() 
 
 
 def test_what_cannot_be_understood_is_counted(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(Listener()) as running:
+    with Running(TelemetryServer()) as running:
         for garbage in (b"{", b'{"a":1}', b'[1,{"type":2}]'):
             assert running.deliver(garbage) == 200
         running.tell("platform.start", "a")
@@ -344,7 +344,7 @@ def test_what_cannot_be_understood_is_counted(capfd: pytest.CaptureFixture[str])
 
 
 def test_next_that_fails_is_asked_for_again(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(Listener()) as running:
+    with Running(TelemetryServer()) as running:
         running.api.failing = 1
         running.api.send(b"broken")
         wait_until(lambda: running.api.asked == 2)
@@ -352,8 +352,8 @@ def test_next_that_fails_is_asked_for_again(capfd: pytest.CaptureFixture[str]) -
     assert "event/next: broken" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("listener", [None, Listener])
-def test_next_that_cannot_be_sent_is_tried_again(listener: type[Listener] | None) -> None:
+@pytest.mark.parametrize("listener", [None, TelemetryServer])
+def test_next_that_cannot_be_sent_is_tried_again(listener: type[TelemetryServer] | None) -> None:
     running = Running(listener() if listener else None)
     running.api.refusing = 3
     with running:
@@ -362,7 +362,7 @@ def test_next_that_cannot_be_sent_is_tried_again(listener: type[Listener] | None
 
 
 def test_while_next_is_refused_it_is_asked_for_after_a_pause() -> None:
-    running = Running(Listener())
+    running = Running(TelemetryServer())
     running.api.refusing, running.api.pause_s = 2, 0.3
     with running:
         running.api.shut_down()
@@ -371,7 +371,7 @@ def test_while_next_is_refused_it_is_asked_for_after_a_pause() -> None:
 
 
 def test_in_the_pause_all_else_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
-    running = Running(Listener())
+    running = Running(TelemetryServer())
     running.api.failing = 1
     with running:
         running.api.pause_s = PATIENCE_S
@@ -388,7 +388,7 @@ def test_in_the_pause_all_else_goes_on(capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_an_event_whose_rest_does_not_come_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(Listener()) as running:
+    with Running(TelemetryServer()) as running:
         running.api.overdue_at = 0.0
         wait_until(lambda: running.api.asked == 2)
         running.api.shut_down()
@@ -398,7 +398,7 @@ def test_an_event_whose_rest_does_not_come_is_given_up(capfd: pytest.CaptureFixt
 def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = Running(Listener())
+    running = Running(TelemetryServer())
     failed = threading.Event()
 
     def fail(**_: int) -> None:
@@ -420,7 +420,7 @@ def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(
 
 
 def test_an_event_that_is_no_json_ends_it_all_the_same() -> None:
-    with Running(Listener()) as running:
+    with Running(TelemetryServer()) as running:
         running.api.send(b'"SHUTDOWN"')
 
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 from truemem.config import Config
-from truemem.notice import notice
-from truemem.processes import ProcessTable
-from truemem.procfs import Procfs
+from truemem.lifecycle.capability_notice import notice
+from truemem.linux.process_table import ProcessTable
+from truemem.linux.procfs import Procfs
 
 from tests.golden import unpack
 

@@ -11,18 +11,18 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.cgroup import Level
-from truemem.oom_kills import OomKills, parse
-from truemem.oom_score import OomScore
-from truemem.procfs import Procfs
+from truemem.linux.cgroup import MemorySource
+from truemem.linux.oom_kills import OomKills, parse
+from truemem.linux.oom_score import OomScore
+from truemem.linux.procfs import Procfs
 
 V1 = "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"
 V2 = "low 0\nhigh 0\nmax 31\noom 2\noom_kill {}\noom_group_kill 0\n"
 VMSTAT = "nr_free_pages 5\n" * 600 + "oom_kill {}\nnuma_hit 9\n"
 
 
-def level(folder: Path, source: str) -> Level:
-    made = Level(Procfs("/nowhere"))
+def level(folder: Path, source: str) -> MemorySource:
+    made = MemorySource(Procfs("/nowhere"))
     made.source, made.folder = source, str(folder)
     return made
 
@@ -46,7 +46,7 @@ def test_a_count_that_cannot_be_read_for_once_is_made_up_for(tmp_path: Path, mon
     kills = OomKills(level(tmp_path, "cgroup2"))
     (tmp_path / "memory.events").write_text(V2.format(4))
     with monkeypatch.context() as context:
-        context.setattr("truemem.oom_kills.posix", SimpleNamespace(pread=raising))
+        context.setattr("truemem.linux.oom_kills.posix", SimpleNamespace(pread=raising))
         assert (kills.more(), kills.seen) == (None, 3)
     assert (kills.more(), kills.seen) == (1, 4)
 
@@ -62,7 +62,7 @@ def test_in_whatever_pieces_it_is_read(size: int, text: str) -> None:
         system = SimpleNamespace(
             open=lambda *_: 7, pread=lambda _, most, at: whole[at : at + min(size, most)], O_RDONLY=0, O_CLOEXEC=0
         )
-        context.setattr("truemem.oom_kills.posix", system)
+        context.setattr("truemem.linux.oom_kills.posix", system)
         assert OomKills(level(Path("/nowhere"), "meminfo")).seen == 123
 
 
@@ -113,7 +113,7 @@ def test_a_refusal_is_told_and_not_tried_again(tmp_path: Path, monkeypatch: pyte
         tried.append(text)
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("truemem.oom_score.posix.write", refuse)
+    monkeypatch.setattr("truemem.linux.oom_score.posix.write", refuse)
     score = OomScore(Procfs(str(tmp_path)), 100)
     score.raise_for(7)
     score.raise_for(7)

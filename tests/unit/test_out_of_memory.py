@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem.cgroup import EnvironmentLevel, Level
 from truemem.config import Config
-from truemem.history import History
-from truemem.journal import Journal
-from truemem.out_of_memory import Ending, ending_of, signals
-from truemem.procfs import Procfs, Status
-from truemem.publisher import Publisher
-from truemem.record import InvocationRecord, metrics, properties
-from truemem.surroundings import Surroundings
-from truemem.telemetry import REPORT, Event
-from truemem.window import Window, peak
+from truemem.linux.cgroup import MemorySource, MemoryUsage
+from truemem.linux.procfs import Procfs, Status
+from truemem.measure.environment_memory import EnvironmentMemory
+from truemem.measure.window import Window, peak
+from truemem.platform.telemetry_events import REPORT, Event
+from truemem.records.environment_state import EnvironmentState
+from truemem.records.journal import Journal
+from truemem.records.out_of_memory import DeathReport, ending_of, signals
+from truemem.records.publisher import Publisher
+from truemem.records.record import InvocationRecord, metrics, properties
 
 LIMIT = 512
 
@@ -28,7 +28,7 @@ def ended(
 ) -> InvocationRecord:
     """An invocation at the end of which everybody held `level_mib`, for which SHUTDOWN gave `reason` ("": none)."""
     record = InvocationRecord("r", 1, 0)
-    record.ending = Ending(reason, round(level_mib * 1024), None, {}) if reason else None
+    record.ending = DeathReport(reason, round(level_mib * 1024), None, {}) if reason else None
     record.kernel_kills = kills
     record.max_memory_used_mib = mark
     record.status, record.error_type = said.get("status"), said.get("error_type")
@@ -206,16 +206,16 @@ def test_the_level_of_several_processes_is_the_environments(source: str, used: i
 
     files = [Part(pid=pid, files=Part(status=lambda: Status(0, 0, 0, 40 * 1024, 0, 1))) for pid in (8, 9)]
     table = Part(function=lambda: files)
-    levels = [EnvironmentLevel(source, 300 * 1024, None), None]
+    levels = [MemoryUsage(source, 300 * 1024, None), None]
     level = Part(source=source, read=lambda: levels.pop(0))
-    surroundings = Surroundings(table, level, {})  # type: ignore[arg-type]
+    surroundings = EnvironmentMemory(table, level, {})  # type: ignore[arg-type]
     assert surroundings.together_kib(9, counted_kib=LIMIT * 1024, limit_kib=LIMIT * 1024) == used * 1024
     assert surroundings.together_kib(9, counted_kib=LIMIT * 1024, limit_kib=LIMIT * 1024) == 0
 
 
 @pytest.mark.parametrize(("share", "limit_mib"), [(0.9, LIMIT), (9, 0)])
 def test_it_is_not_asked_far_from_the_limit_nor_without_one(share: float, limit_mib: int) -> None:
-    surroundings = Surroundings(None, Level(Procfs()), {})  # type: ignore[arg-type]
+    surroundings = EnvironmentMemory(None, MemorySource(Procfs()), {})  # type: ignore[arg-type]
     assert surroundings.together_kib(9, round(share * LIMIT * 1024), limit_mib * 1024) == 0
 
 
@@ -230,13 +230,13 @@ CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512"})
 
 def test_a_crash_after_an_out_of_memory_whose_report_never_came_is_a_crash(capfd: pytest.CaptureFixture[str]) -> None:
     """The mark that the second one's report tells of is the first one's."""
-    publisher = Publisher(CONFIG, True, History(), Journal(""), lambda: 0)
+    publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
     first, second = printed(publisher, capfd, ended(**NAMED), ended(**KILLED, mark=512))
     assert (first["OutOfMemory"], second.get("OutOfMemory")) == (1, None)
 
 
 def test_nor_if_the_mark_was_told_by_a_report_that_nobody_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
-    publisher = Publisher(CONFIG, True, History(), Journal(""), lambda: 0)
+    publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
     publisher.join(Event(REPORT, {"requestId": "of the process before", "metrics": {"maxMemoryUsedMB": 512}}))
     (line,) = printed(publisher, capfd, ended(**KILLED, mark=512))
     assert "OutOfMemory" not in line
@@ -253,10 +253,10 @@ def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pyt
     record.window.closing = [Status(500_000, 500_000, 450_000, 40_000, 10_000, 32)] * 40
     record.peak = peak(record.window)
     record.extensions = {f"{name}-{number}": 10_240 + number for number in range(10)}
-    record.environment = EnvironmentLevel("cgroup1", 512 * 1024, 512 * 1024)
+    record.environment = MemoryUsage("cgroup1", 512 * 1024, 512 * 1024)
     record.environment_id = "2026/11/21/[$LATEST]f59b043f4a3458fd9529a7b1006edced"
     record.status, record.sidecar, record.high_water_mark = "error", 5_000, 520_000
-    publisher = Publisher(CONFIG, True, History(), Journal(""), lambda: 0)
+    publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
     publisher.print_one(record)
     text = capfd.readouterr().out
     assert len(text.encode()) <= 2048

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from truemem.output import BACKLOG, Output
+from truemem.records.stdout_writer import BACKLOG, StdoutWriter
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def test_a_line_is_written_at_once(pipe: tuple[int, int]) -> None:
-    Output(pipe[1]).put("a line")
+    StdoutWriter(pipe[1]).put("a line")
     assert os.read(pipe[0], 100) == b"a line\n"
 
 
 def test_a_full_pipe_keeps_lines_in_order_and_drops_the_oldest_whole(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
-    output = Output(writer)
+    output = StdoutWriter(writer)
     count = BACKLOG + 200
     for number in range(count):
         output.put(f"{number:06d} " + "x" * 1000)
@@ -45,13 +45,13 @@ def test_a_full_pipe_keeps_lines_in_order_and_drops_the_oldest_whole(pipe: tuple
 
 def test_a_closed_pipe_is_a_counted_loss(pipe: tuple[int, int]) -> None:
     os.close(pipe[0])
-    output = Output(pipe[1])
+    output = StdoutWriter(pipe[1])
     output.put("nobody reads this")
     assert output.dropped == 1
 
 
 def test_a_lost_line_that_told_of_others_loses_those_again(pipe: tuple[int, int]) -> None:
     os.close(pipe[0])
-    output = Output(pipe[1])
+    output = StdoutWriter(pipe[1])
     output.put("2 before it were lost", tells=2)
     assert output.dropped == 3

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.overlap import EARLY, LONGEST_NS, RUNNING, Request, Requests
-from truemem.telemetry import REPORT, START, Event
+from truemem.platform.telemetry_events import REPORT, START, Event
+from truemem.records.request_overlap import EARLY, LONGEST_NS, RUNNING, Request, Requests
 
 MS = 1_000_000
 NOW = 1_800_000_000_000 * MS

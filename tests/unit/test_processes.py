@@ -13,12 +13,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from truemem.cgroup import Level
-from truemem.oom_score import OomScore
-from truemem.processes import NAME_MAX, ProcessTable
-from truemem.procfs import Procfs
-from truemem.record import InvocationRecord
-from truemem.surroundings import EXTENSIONS, Surroundings
+from truemem.linux.cgroup import MemorySource
+from truemem.linux.oom_score import OomScore
+from truemem.linux.process_table import NAME_MAX, ProcessTable
+from truemem.linux.procfs import Procfs
+from truemem.measure.environment_memory import EXTENSIONS, EnvironmentMemory
 
 from tests.golden import unpack
 
@@ -50,10 +49,9 @@ def test_who_pretends_to_be_a_hundred_extensions_does_not_fill_the_line(tmp_path
         (tmp_path / f"{pid}" / "statm").write_text("100 50 20 1 0 20 0\n")
     processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
     processes.scan()
-    record = InvocationRecord("one", 1, 0)
-    Surroundings(processes, Level(Procfs(str(tmp_path)), str(tmp_path))).describe(record)
-    assert len(record.extensions) == EXTENSIONS
-    assert max(map(len, record.extensions)) <= NAME_MAX
+    held = EnvironmentMemory(processes, MemorySource(Procfs(str(tmp_path)), str(tmp_path))).read()
+    assert len(held.extensions) == EXTENSIONS
+    assert max(map(len, held.extensions)) <= NAME_MAX
 
 
 def test_identity_is_pid_and_start_time(tmp_path: Path) -> None:
@@ -444,7 +442,7 @@ def test_another_environment_that_the_same_process_has_started_is_not_ours(world
 
 
 def test_more_processes_than_lambda_allows_are_not_looked_at(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    monkeypatch.setattr("truemem.processes.MOST", 4)
+    monkeypatch.setattr("truemem.linux.process_table.MOST", 4)
     processes = world.table()
     runtime = world.start(sys.executable, "-c", "import os, time; [os.fork() for _ in range(3)]; time.sleep(600)")
     while len(children(runtime)) < 3:

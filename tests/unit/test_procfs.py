@@ -12,7 +12,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.procfs import (
+from truemem.linux.procfs import (
     Gone,
     Procfs,
     parse_last_pid,

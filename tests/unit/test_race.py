@@ -11,12 +11,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem.kernel import FAULT_KIB
-from truemem.processes import FUNCTION, Process
-from truemem.procfs import FALLEN_KIB, PAGE_KIB, ProcessFiles, Procfs
-from truemem.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Look, keep
-from truemem.recorder import Recorder
-from truemem.window import VMHWM, Window, peak
+from truemem.linux.kernel import FAULT_KIB
+from truemem.linux.process_table import FUNCTION, Process
+from truemem.linux.procfs import FALLEN_KIB, PAGE_KIB, ProcessFiles, Procfs
+from truemem.measure.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Look, keep
+from truemem.measure.recorder import Recorder
+from truemem.measure.window import VMHWM, Window, peak
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""

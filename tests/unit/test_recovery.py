@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.config import Config
-from truemem.history import History
-from truemem.journal import Journal
-from truemem.minijson import dumps
-from truemem.out_of_memory import Ending
-from truemem.publisher import Publisher
-from truemem.record import InvocationRecord, metrics, properties
-from truemem.recovery import curve, lines
-from truemem.window import Window, peak
+from truemem.measure.window import Window, peak
+from truemem.records.environment_state import EnvironmentState
+from truemem.records.journal import Journal
+from truemem.records.out_of_memory import DeathReport
+from truemem.records.publisher import Publisher
+from truemem.records.record import InvocationRecord, metrics, properties
+from truemem.records.recovery import curve, lines
+from truemem.support.minijson import dumps
 
 EVENT = b'{"eventType":"INVOKE","deadlineMs":1,"requestId":"%s"}'
 CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"})
@@ -48,9 +48,9 @@ def left(journal: Journal, *records: InvocationRecord) -> list[int | None]:
     ]
 
 
-def recovered(path: str, kills: int = 0, history: History | None = None) -> list[dict[str, Any]]:
+def recovered(path: str, kills: int = 0, history: EnvironmentState | None = None) -> list[dict[str, Any]]:
     """The lines that the next process prints."""
-    return [json.loads(text) for _, text in lines(Journal(path), history or History(), CONFIG, kills)]
+    return [json.loads(text) for _, text in lines(Journal(path), history or EnvironmentState(), CONFIG, kills)]
 
 
 def test_closed_records_come_in_their_order_and_are_marked(path: str) -> None:
@@ -87,7 +87,7 @@ def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
     journal.begin(3, running.time_ms, EVENT % b"r-3")
     journal.draw(3, curve(running, Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
 
-    history = History()
+    history = EnvironmentState()
     (line,) = recovered(path, kills=1, history=history)
     assert (line["requestId"], line["invocation"], line["recovered"]) == ("r-3", 3, True)
     assert (line["peakLower"], line["method"]) == (100, "sampled")
@@ -177,7 +177,7 @@ def test_a_retry_that_ran_is_not_taken_for_the_attempt_before_it(path: str) -> N
 
 
 def test_numbers_go_on_after_what_was_closed_last(path: str) -> None:
-    history = History()
+    history = EnvironmentState()
     left(Journal(path), record(7))
     recovered(path, history=history)
     assert history.invocations == 7
@@ -223,7 +223,7 @@ def live(path: str, requests: Sequence[str], writes: int, ends: bool = False) ->
             patch.setattr(posix, name, until_killed(getattr(posix, name)))
         patch.setattr(posix, "open", noting(posix.open, opened))
         journal = Journal(path)
-        history = History("boot")
+        history = EnvironmentState("boot")
         history.take_over(journal.history)
         publisher = Publisher(CONFIG, True, history, journal, lambda: 0)
         publisher.recover(0)
@@ -286,7 +286,7 @@ def test_a_recovered_line_is_not_recovered_again(path: str, capfd: pytest.Captur
     left(Journal(path), record(1))
     Journal(path).begin(2, 0, EVENT % b"r-2")
     for _ in range(2):
-        Publisher(CONFIG, True, History(), Journal(path), lambda: 0).recover(0)
+        Publisher(CONFIG, True, EnvironmentState(), Journal(path), lambda: 0).recover(0)
     assert [json.loads(line)["requestId"] for line in capfd.readouterr().out.splitlines()] == ["r-1", "r-2"]
 
 
@@ -317,23 +317,23 @@ def test_whatever_the_function_writes_there_is_passed_over(
 
 
 def test_history_goes_on_and_no_other_boots() -> None:
-    history = History("boot-1")
+    history = EnvironmentState("boot-1")
     history.identify("2026/11/21/[$LATEST]abc")
     history.invocations, history.high_water_mark, history.mark_mib, history.kills = 7, 1024, 94, None
-    after = History("boot-1")
+    after = EnvironmentState("boot-1")
     assert after.take_over(history.text().encode())
     assert (after.environment_id, after.invocations, after.high_water_mark) == ("2026/11/21/[$LATEST]abc", 7, 1024)
     assert after.went_on
-    assert not History("boot-2").take_over(history.text().encode())
+    assert not EnvironmentState("boot-2").take_over(history.text().encode())
 
 
 @given(junk)
 def test_a_history_that_is_not_one_is_not_taken_over(text: Any) -> None:
-    history = History("boot")
+    history = EnvironmentState("boot")
     before = history.text()
     assert not history.take_over(json.dumps(text).encode())
     assert history.text() == before
 
 
 def test_an_ending_of_a_killed_sidecar_has_no_reason() -> None:
-    assert Ending("", 1024, None, {}).document() == {"level": 1.0}
+    assert DeathReport("", 1024, None, {}).document() == {"level": 1.0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from truemem import running_clock
-from truemem.running_clock import RunningClock
+from truemem.support import running_clock
+from truemem.support.running_clock import RunningClock
 
 
 @pytest.mark.parametrize("jump_ms", [0, 3_600_000, -3_600_000], ids=["no freeze", "an hour", "back by an hour"])

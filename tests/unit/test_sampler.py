@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.sampler import (
+from truemem.measure.sampling_schedule import (
     BURST_NS,
     EXACT_NS,
     MS,

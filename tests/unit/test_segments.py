@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem import cutter as cutter_module
-from truemem import recorder as recorder_module
-from truemem.cutter import Cutter
-from truemem.kernel import FAULT_KIB
-from truemem.processes import FUNCTION, Process
-from truemem.procfs import PAGE_KIB, ProcessFiles, Procfs, Stat, Status
-from truemem.recorder import Recorder
-from truemem.segments import KEPT, RESOLUTION_NS, VMHWM_SEGMENTS, WIDTHS, Segment, Segments, Zone
-from truemem.segments import zone as cut_zone
-from truemem.window import SAMPLED, Window
+from truemem.linux.kernel import FAULT_KIB
+from truemem.linux.process_table import FUNCTION, Process
+from truemem.linux.procfs import PAGE_KIB, ProcessFiles, Procfs, Stat, Status
+from truemem.measure import recorder as recorder_module
+from truemem.measure import segment_recorder as cutter_module
+from truemem.measure.recorder import Recorder
+from truemem.measure.segment_recorder import SegmentRecorder
+from truemem.measure.segments import KEPT, RESOLUTION_NS, VMHWM_SEGMENTS, WIDTHS, Segment, Segments, Zone
+from truemem.measure.segments import zone as cut_zone
+from truemem.measure.window import SAMPLED, Window
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -137,7 +137,7 @@ def test_whatever_comes_between_the_bounds_hold(
     for module in (recorder_module, cutter_module):
         vars(module)["time"] = Clock(machine)
     table: Any = Table(machine, 2)
-    cutter = Cutter(table, Recorder(table, PROC))
+    cutter = SegmentRecorder(table, Recorder(table, PROC))
     segments = Segments()
     segments.add(cutter.cut())
     machine.now_ns += 3 * MS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from truemem import switch
+from truemem.support import switch
 
 
 @pytest.mark.parametrize("word", ["true", " On ", "1", "YES"])

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem import minijson
-from truemem.listener import BODY_LIMIT
-from truemem.telemetry import epoch_ns, parse_batch
+from truemem.platform.telemetry_events import epoch_ns, parse_batch
+from truemem.platform.telemetry_server import BODY_LIMIT
+from truemem.support import minijson
 
 REPORT: dict[str, Any] = {
     "time": "2022-10-21T14:05:05.766Z",

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from truemem.lambda_api import LambdaApi
-from truemem.running_clock import RunningClock
-from truemem.runtime_proxy import RuntimeProxy
-from truemem.waiting import FAILURES, Waiting
+from truemem.platform.extensions_api import ExtensionsApi
+from truemem.platform.poller import FAILURES, Poller
+from truemem.platform.runtime_proxy import RuntimeProxy
+from truemem.support.running_clock import RunningClock
 
 MS = 1_000_000
 
@@ -46,15 +46,15 @@ class Proxy:
         return dict(self.wanted)
 
 
-def made(proxy: Proxy | None = None) -> Waiting:
+def made(proxy: Proxy | None = None) -> Poller:
     api = SimpleNamespace(waiting=False, fileno=lambda: -1)
-    return Waiting(cast(LambdaApi, api), None, RunningClock(), cast(RuntimeProxy | None, proxy))
+    return Poller(cast(ExtensionsApi, api), None, RunningClock(), cast(RuntimeProxy | None, proxy))
 
 
 @pytest.mark.parametrize("number", [errno.EINTR, errno.ENOMEM, errno.EIO])
 def test_a_wait_that_fails_is_one_in_which_nothing_came(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     unwilling = Unwilling(FAILURES - 1, number)
-    monkeypatch.setattr("truemem.waiting.select.poll", lambda: unwilling)
+    monkeypatch.setattr("truemem.platform.poller.select.poll", lambda: unwilling)
     wait = made()
     for _ in range(2):
         assert [wait.wait(MS // 2) for _ in range(FAILURES)] == [[]] * FAILURES
@@ -63,7 +63,7 @@ def test_a_wait_that_fails_is_one_in_which_nothing_came(monkeypatch: pytest.Monk
 
 def test_one_that_goes_on_failing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     unwilling = Unwilling(FAILURES, errno.EIO)
-    monkeypatch.setattr("truemem.waiting.select.poll", lambda: unwilling)
+    monkeypatch.setattr("truemem.platform.poller.select.poll", lambda: unwilling)
     wait = made()
     for _ in range(FAILURES - 1):
         assert wait.wait(MS // 2) == []
@@ -97,7 +97,7 @@ def test_beside_them_the_next_event_is_waited_for_while_it_is_asked_for() -> Non
     (ours, theirs), (event, platform) = socket.socketpair(), socket.socketpair()
     with ours, theirs, event, platform:
         api = SimpleNamespace(waiting=True, fileno=event.fileno)
-        wait = Waiting(cast(LambdaApi, api), None, RunningClock(), cast(RuntimeProxy, proxy))
+        wait = Poller(cast(ExtensionsApi, api), None, RunningClock(), cast(RuntimeProxy, proxy))
         proxy.wanted = {ours.fileno(): select.POLLIN}
         platform.send(b"x")
         theirs.send(b"x")
@@ -115,6 +115,6 @@ def test_a_time_that_cannot_be_is_no_error(monkeypatch: pytest.MonkeyPatch, time
             asked.extend(timeout)
             return []
 
-    monkeypatch.setattr("truemem.waiting.select.poll", lambda: Poll(0, 0))
+    monkeypatch.setattr("truemem.platform.poller.select.poll", lambda: Poll(0, 0))
     assert made().wait(timeout_ns) == []
     assert 0 <= asked[0] < 1 << 31  # what poll(2) takes

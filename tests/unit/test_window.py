@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.procfs import Status
-from truemem.race import KERNEL_SLACK_KIB, Boundary, Look
-from truemem.window import Peak, Window, current, peak
+from truemem.linux.procfs import Status
+from truemem.measure.race import KERNEL_SLACK_KIB, Boundary, Look
+from truemem.measure.window import Peak, Window, current, peak
 
 MiB = 1024
 

@@ -1,9 +1,9 @@
 """Is it a leak? The verdict over what one environment has held after each of its invocations.
 
 Values in, a value out. A leak is told from a cache, a collector or a wave of traffic by the shape of the curve, and the
-shapes are those of the sidecar (truemem.drift), which judges while the environment runs. Here there is room for all
-points: the growth is Theil-Sen's over every one of them, and its interval, which takes each for independent, is widened
-by what they remember of one another.
+shapes are those of the sidecar (truemem.records.drift), which judges while the environment runs. Here there is room for
+all points: the growth is Theil-Sen's over every one of them, and its interval, which takes each for independent, is
+widened by what they remember of one another.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from truemem import drift
+from truemem.records import drift
 
 from .levels import edges, medians, usual_edges
 

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from truemem import drift
+from truemem.records import drift
 
 from truemem_workbench.levels import medians, usual_edges
 from truemem_workbench.records import Record

@@ -1,11 +1,11 @@
-"""Many readings as a few levels, each a median: what `truemem.drift.shape` judges. Pure."""
+"""Many readings as a few levels, each a median: what `truemem.records.drift.shape` judges. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from truemem import drift
+from truemem.records import drift
 
 
 def edges(count: int, parts: int) -> list[int]:

@@ -55,17 +55,17 @@ def write_that_does_nothing(descriptor: int, data: bytes) -> int:
 faults = os.environ["FAULT"].split(",")
 fault = faults[0]
 if "telemetry-lost" in faults:
-    from truemem import listener
+    from truemem.platform import telemetry_server
 
     deliveries = itertools.count(1)
-    real_ready = listener.Listener.ready
+    real_ready = telemetry_server.TelemetryServer.ready
 
     def ready_for_a_while(self: Any, descriptor: int) -> list[bytes]:
         """From some delivery on, nothing comes any more."""
         bodies = real_ready(self, descriptor)
         return bodies if next(deliveries) < 60 else []
 
-    listener.Listener.ready = ready_for_a_while  # type: ignore[method-assign]
+    telemetry_server.TelemetryServer.ready = ready_for_a_while  # type: ignore[method-assign]
 if fault in ("eacces", "enoent", "erofs"):
     posix.open = open_without_clear_refs  # type: ignore[assignment]
 elif fault == "vanishing":
@@ -75,7 +75,7 @@ elif fault == "no-proc":
 elif fault == "no-effect":
     posix.write = write_that_does_nothing  # type: ignore[assignment]
 elif fault == "bug":
-    from truemem import recorder
+    from truemem.measure import recorder
 
     def broken(self: object, **_: object) -> Any:
         """A bug of ours, at the worst of places."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from truemem.drift import GROWING_FROM
+from truemem.records.drift import GROWING_FROM
 
 from .measurement import Measurement
 from .peaks import Outcome

@@ -1,0 +1,1 @@
+"""What happens when: start, events, ticks, the end of the environment."""

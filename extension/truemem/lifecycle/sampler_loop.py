@@ -1,0 +1,113 @@
+"""The sampler at work: looks at the function, writes down its curve where it may soon be needed, and says when to look
+next."""
+
+from __future__ import annotations
+
+import time
+
+from ..measure import sampling_schedule
+from ..measure.memory_curve import CurveCheckpoint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..config import Config
+    from ..measure.environment_memory import EnvironmentMemory
+    from ..measure.readings import Readings
+    from ..measure.recorder import Recorder
+    from ..records.publisher import Publisher
+
+LATE_NS = 5 * sampling_schedule.MS
+"""A tick this much behind its time means that the environment was frozen, or starved."""
+
+
+class SamplerLoop:
+    """Of one environment. Times are monotonic ns."""
+
+    def __init__(
+        self, config: Config, recorder: Recorder, publisher: Publisher, surroundings: EnvironmentMemory, now_ns: int
+    ) -> None:
+        self._recorder = recorder
+        self._publisher = publisher
+        self._surroundings = surroundings
+        self._limit_kib = config.memory_mib * 1024
+        self._budget = sampling_schedule.Budget(config.cpu_budget, config.cpu_share, now_ns)
+        self._drawn = CurveCheckpoint(self._limit_kib)
+        self._began = now_ns
+        self._moved_kib = 0
+        self._urgent = False
+        """The invocation may be about to die."""
+        self._sample_ns = now_ns
+        """When all is to be looked at next, not children alone."""
+        self._watched = False
+        self._child_in_ns: int | None = None
+        self.next_ns = now_ns
+        """When the next tick is due."""
+
+    def begin(self, now_ns: int, exact: bool) -> None:
+        """An invocation begins."""
+        self._began = now_ns
+        self._drawn.begin()
+        self.next_ns = self._sample_ns = now_ns + (sampling_schedule.EXACT_NS if exact else sampling_schedule.DENSE_NS)
+
+    def rest(self, cut: Readings, now_ns: int) -> None:
+        """Read the processes that the answer did not wait for, as far as the CPU budget goes."""
+        if not cut.left:
+            return
+        spent = time.process_time_ns()
+        self._recorder.rest(cut, self._budget.rest_ns(now_ns))
+        self._budget.spend(time.process_time_ns() - spent, now_ns, saved=True)
+
+    def look(self, now_ns: int, exact: bool) -> None:
+        """One tick."""
+        recorder = self._recorder
+        self._watched = now_ns < self._sample_ns
+        if self._watched:
+            self.next_ns = self._sample_ns  # should this one fail
+            self._child_in_ns = recorder.watch(self._budget.sparing(now_ns))
+            return
+        late = now_ns - self.next_ns > LATE_NS
+        self.next_ns = now_ns + sampling_schedule.SPARSE_NS  # should this one fail: not at once again
+        self._moved_kib = recorder.sample(late, reset=not exact)
+        if now_ns - self._began >= sampling_schedule.DENSE_AGE_NS:  # a short invocation's end will say it
+            self._surroundings.look()
+        if recorder.is_whole and recorder.window.several:
+            pid = recorder.holder[1] if recorder.holder is not None else 0
+            recorder.window.together = self._surroundings.together_kib(pid, recorder.last_sample, self._limit_kib)
+        if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent, now_ns):
+            self._publisher.draw(recorder, self._surroundings)
+
+    def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:
+        """The tick is done, and has used `cost_ns` of CPU time."""
+        self._budget.spend(cost_ns, done_ns, saved=self._watched)
+        if not self._watched:
+            self._sample_ns = done_ns + self._interval_ns(done_ns, exact)
+        self.next_ns = self._sample_ns
+        sparing = self._budget.sparing(done_ns)
+        if sparing:
+            watch_ns = sparing * sampling_schedule.WATCH_NS
+            if self._child_in_ns is not None:
+                watch_ns = min(watch_ns, self._child_in_ns)
+            self.next_ns = min(self.next_ns, done_ns + watch_ns)
+
+    def _interval_ns(self, done_ns: int, exact: bool) -> int:
+        age_ns = done_ns - self._began
+        interval_ns = sampling_schedule.interval_ns(age_ns, self._moved_kib, self._budget.wait_ns(done_ns), exact)
+        urgent_ns = sampling_schedule.urgent_ns(self._limit_in_ns(), interval_ns)
+        self._urgent = urgent_ns is not None
+        if urgent_ns is not None:
+            interval_ns = min(
+                interval_ns, max(urgent_ns, self._budget.wait_ns(done_ns, sampling_schedule.OVERDRAFT_NS))
+            )
+        return interval_ns
+
+    def _limit_in_ns(self) -> float | None:
+        """When everybody together would be at the limit, if the function grows on as it does."""
+        if not self._limit_kib:
+            return None
+        return self._recorder.window.flight.ns_until(self._limit_kib - self._surroundings.held_kib)
+
+    def plan_init(self, done_ns: int, found: bool) -> None:
+        """The same in the init phase; `found`: is there a runtime yet?"""
+        interval_ns = sampling_schedule.init_interval_ns(done_ns - self._began, found)
+        urgent_ns = sampling_schedule.urgent_ns(self._limit_in_ns(), interval_ns)
+        self.next_ns = self._sample_ns = done_ns + (interval_ns if urgent_ns is None else min(interval_ns, urgent_ns))

@@ -1,0 +1,105 @@
+"""Memory of the whole environment: cgroup v2, then v1, then /proc/meminfo, whichever is there.
+
+On ordinary Lambda expect no cgroup files; meminfo is then what everybody can see, page cache left out.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from .procfs import DIGITS, Gone, Procfs, parse_meminfo
+
+
+class MemoryUsage:
+    """Memory of the environment, in KiB."""
+
+    __slots__ = ("peak", "source", "used")
+
+    def __init__(self, source: str, used: int, peak: int | None) -> None:
+        self.source = source
+        """`cgroup2`, `cgroup1` or `meminfo`."""
+        self.used = used
+        """Now. A cgroup counts page cache, meminfo (MemTotal - MemAvailable) what cannot be reclaimed."""
+        self.peak = peak
+        """Highest since the cgroup was made, None where the kernel keeps none (meminfo; v2 before Linux 5.19)."""
+
+
+def parse_membership(text: bytes) -> tuple[str | None, str | None]:
+    """Paths of the process in the (v2, v1 memory) hierarchies, from /proc/self/cgroup (cgroups(7))."""
+    unified = memory = None
+    for line in text.splitlines():
+        _, _, rest = line.partition(b":")
+        controllers, colon, path = rest.partition(b":")
+        if not colon or b"\0" in path:
+            continue
+        if controllers == b"":
+            unified = path.decode("utf-8", "surrogateescape")
+        elif b"memory" in controllers.split(b","):
+            memory = path.decode("utf-8", "surrogateescape")
+    return unified, memory
+
+
+def parse_bytes(text: bytes) -> int:
+    """A cgroup's figure in KiB, from one number of bytes. Raises Gone for anything else."""
+    digits = text.strip()
+    if not digits.isdigit() or len(digits) > DIGITS:
+        raise Gone(f"not a number of bytes: {digits[:40]!r}")
+    return int(digits) // 1024
+
+
+class MemorySource:
+    """Reads the environment's memory from the best source there is, chosen once."""
+
+    def __init__(self, proc: Procfs, root: str = "/sys/fs/cgroup") -> None:
+        self._proc = proc
+        self.source = "meminfo"
+        self.folder = ""
+        """Of our cgroup's files; "" for meminfo."""
+        self._used = self._peak = _File("")
+        try:
+            unified, memory = parse_membership(proc.text("self/cgroup"))
+        except Gone:
+            return
+        candidates = []
+        if unified is not None:
+            candidates.append(("cgroup2", root, unified, "memory.current", "memory.peak"))
+        if memory is not None:
+            v1 = ("memory.usage_in_bytes", "memory.max_usage_in_bytes")
+            candidates.append(("cgroup1", root + "/memory", memory, *v1))
+        for source, mount, path, used, peak in candidates:
+            # Inside a cgroup namespace the path may not exist below the mount: then the mount is ours.
+            for folder in (mount + path.rstrip("/"), mount):
+                if posix.access(f"{folder}/{used}", posix.R_OK):
+                    self.source, self.folder = source, folder
+                    self._used, self._peak = _File(f"{folder}/{used}"), _File(f"{folder}/{peak}")
+                    return
+
+    def read(self) -> MemoryUsage | None:
+        """The level now, or None when not even meminfo can be read."""
+        try:
+            if self.source != "meminfo":
+                return MemoryUsage(self.source, parse_bytes(self._used.read()), self._read_peak())
+            total, available = parse_meminfo(self._proc.text("meminfo", 4096))
+        except (Gone, OSError):
+            return None
+        return MemoryUsage("meminfo", total - available, None)
+
+    def _read_peak(self) -> int | None:
+        try:
+            return parse_bytes(self._peak.read())
+        except (Gone, OSError):  # not kept here
+            return None
+
+
+class _File:
+    """Read at every window's end: the descriptor is kept."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = -1
+
+    def read(self) -> bytes:
+        """Raises OSError."""
+        if self._descriptor < 0:
+            self._descriptor = posix.open(self._path, posix.O_RDONLY | posix.O_CLOEXEC)
+        return posix.pread(self._descriptor, 64, 0)

@@ -1,0 +1,1 @@
+"""From readings of processes to the peak of one window. Nothing here knows of records or of AWS's events."""

@@ -1,0 +1,115 @@
+"""What the environment holds beside the function, read when a window closes: sidecar, extensions, the whole."""
+
+from __future__ import annotations
+
+import posix
+
+from ..linux.cgroup import MemorySource
+from ..linux.heap_page import HeapPages
+from ..linux.process_table import KEPT_PROCESSES, SIDECAR, ProcessTable
+from ..linux.procfs import Gone
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..linux.cgroup import MemoryUsage
+    from ..linux.heap_page import Heap
+
+AT_LIMIT = 0.97
+"""Share of the limit from which on a level is at it: functions that thrash were seen at 127 of 128 and 192 of 192."""
+
+EXTENSIONS = 10
+"""As many as a function may have: more than that only pretend to be some."""
+
+
+class HeldMemory:
+    """Who held what beside the function when a window closed, in KiB."""
+
+    __slots__ = ("environment", "extensions", "sidecar")
+
+    def __init__(self, environment: MemoryUsage | None, sidecar: int, extensions: dict[str, int]) -> None:
+        self.environment = environment
+        """Of all together."""
+        self.sidecar = sidecar
+        self.extensions = extensions
+        """Each extension by its name."""
+
+
+class EnvironmentMemory:
+    """Reads what a record says about everybody else."""
+
+    def __init__(
+        self, table: ProcessTable, level: MemorySource, environ: Mapping[bytes, bytes] = posix.environ
+    ) -> None:
+        self._table = table
+        self._level = level
+        self._heap_pages = HeapPages(environ)
+        self.source = level.source
+        """Where the environment's own level comes from: `cgroup2`, `cgroup1` or `meminfo`."""
+        self.held_kib = 0
+        """RSS of sidecar and extensions, as last read."""
+        self.extensions: dict[str, int] = {}
+        """RSS of each extension, as last read while it lived."""
+        self.ended: set[str] = set()
+        """Those of them that had ended by then."""
+
+    def read(self) -> HeldMemory:
+        """All there is to know when a window closes."""
+        environment = self._level.read()
+        self.held_kib, sidecar, self.extensions = self._others(forget=True)
+        return HeldMemory(environment, sidecar, dict(self.extensions))
+
+    def look(self) -> None:
+        """Read `held_kib` and `extensions` anew. One that has ended stays as it was: it may be why all are about to."""
+        held, _, levels = self._others(forget=False)
+        alive = {name: rss for name, rss in levels.items() if rss}
+        ended = {name: rss for name, rss in self.extensions.items() if name not in alive}
+        self.extensions, self.ended = {**alive, **ended}, set(ended)
+        self.held_kib = held + sum(ended.values())
+
+    def _others(self, forget: bool) -> tuple[int, int, dict[str, int]]:
+        """RSS of all together, of this sidecar, and of each extension. `forget`: those that cannot be read."""
+        held = sidecar = 0
+        extensions: dict[str, int] = {}
+        for process in self._table.others():
+            try:
+                rss = process.files.rss()
+            except Gone:
+                if forget:
+                    self._table.forget(process)
+                continue
+            held += rss
+            if process.owner == SIDECAR:
+                sidecar = rss
+            else:
+                name = process.owner.partition(":")[2]
+                if name in extensions or len(extensions) < EXTENSIONS:
+                    extensions[name] = extensions.get(name, 0) + rss
+        return held, sidecar, extensions
+
+    def together_kib(self, largest: int, counted_kib: int, limit_kib: int) -> int:
+        """What everybody holds, with memory that processes share counted once; 0 where nobody knows, or where the
+        function's RSS, `counted_kib`, is far enough from the limit with all others'. A cgroup says so. meminfo leaves
+        out what can be reclaimed, and with it the files that are mapped: those of the `largest` process, a pid, stand
+        for all of them."""
+        if not limit_kib or counted_kib + self.held_kib < AT_LIMIT * limit_kib:
+            return 0
+        level = self._level.read()
+        if level is None:
+            return 0
+        if level.source != "meminfo":
+            return level.used
+        mapped = 0
+        for process in self._table.function():
+            if process.pid == largest:
+                try:
+                    mapped = process.files.status().file
+                except Gone:
+                    return 0
+        return level.used + mapped
+
+    def noted_by_probe(self, request_id: str, since_ms: int) -> Heap | None:
+        """What the function itself says of this request, begun at `since_ms` (epoch ms), where it imports the probe."""
+        pids = [process.pid for process in self._table.function()[:KEPT_PROCESSES]]
+        return self._heap_pages.find(pids, request_id, since_ms)

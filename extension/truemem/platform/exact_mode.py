@@ -1,0 +1,306 @@
+"""Exact mode: which of the bytes that pass are the runtime's event, and its request for the next one. Pure.
+
+A window opens before the first byte of an event is handed on to the runtime, and closes before its request for the next
+event is handed on to the Runtime API ("Using the Lambda runtime API", developer guide: next, response, error). In
+between lies the invocation and nothing else. An answer that turns out to be no whole event opens nothing: the runtime
+asks again. What cannot be understood ends the understanding: the bytes pass on, and memory is measured the default way.
+"""
+
+from __future__ import annotations
+
+from .http_framing import Framing, Head
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_INVOCATION = b"/runtime/invocation/"
+_NEXT, _ANSWER, _OTHER = range(3)
+
+REQUEST_ID = b"lambda-runtime-aws-request-id"
+MOST = 4096
+"""Invocations that may run, as far as we know them."""
+PIPELINED = 64
+"""Requests that may wait for their answer on one connection. Runtimes have one."""
+
+
+class Invocation:
+    """One event on its way through the runtime."""
+
+    __slots__ = ("answer", "elsewhere", "event", "failed", "request_id", "size", "talk", "unsure")
+
+    def __init__(self, talk: Talk) -> None:
+        self.talk = talk
+        """The connection that it was delivered on."""
+        self.request_id = ""
+        self.event: Head | None = None
+        """Of the answer that it came in, once the head is whole."""
+        self.size: int | None = None
+        """Of the event, in bytes."""
+        self.answer: Head | None = None
+        """Of the response that the runtime has begun to send."""
+        self.elsewhere = False
+        """The runtime answers it on another connection, so it may ask for the next event on yet another one."""
+        self.failed = False
+        """It answered with an error: the handler raised."""
+        self.unsure = False
+        """It is not known that the window opened with the event that the runtime has taken."""
+
+    @property
+    def whole(self) -> bool:
+        """Has all of the event passed? Who answers it has taken it as whole."""
+        return self.answer is not None or (self.event is not None and self.event.complete)
+
+
+class Moment:
+    """The function was read and reset here: `begun` is the invocation whose window opens, `ended` are those whose
+    window closes. Where it was no event after all, this was a look at the open window, and no more."""
+
+    __slots__ = ("begun", "cut", "ended", "look")
+
+    def __init__(self, cut: Any, begun: Invocation | None, ended: list[Invocation]) -> None:
+        self.cut = cut
+        self.begun = begun
+        self.ended = ended
+        self.look = False
+
+
+class ExactMode:
+    """What passes between one environment's runtime and the Runtime API."""
+
+    def __init__(self, cut: Callable[[], Any] | None = None) -> None:
+        self.cut = cut
+        """Reads and resets the function's watermarks, and says what it has read; None where nothing is measured."""
+        self.moments: list[Moment] = []
+        """What was measured, in its order, for the loop to work out when there is time."""
+        self.running: list[Invocation] = []
+        """Invocations whose event has been handed on and whose runtime has not asked for another. More than one on
+        Managed Instances alone."""
+        self.asking = 0
+        """Requests for an event that have no answer yet."""
+        self.failures = 0
+        """Measurements that failed: counted, and the bytes passed on."""
+        self._asked = False
+        """Has the runtime asked for an event? The first time ends the init phase."""
+
+    @property
+    def engaged(self) -> bool:
+        """Does the runtime talk through us, as far as we understand it?"""
+        return bool(self.asking or self.running)
+
+    @property
+    def answered(self) -> bool:
+        """Have the responses of all invocations that run passed, to their last byte?"""
+        return bool(self.running) and all(each.answer is not None and each.answer.complete for each in self.running)
+
+    def asks(self, talk: Talk) -> None:
+        """A request for the next event is about to be handed on. It ends the invocation that this connection has
+        delivered; else those that were answered on another connection than the one that has delivered them. One that
+        was not answered has not ended: its event was not taken."""
+        self.asking += 1
+        self._forget_unanswered(talk)
+        ended = [invocation for invocation in self.running if invocation.talk is talk]
+        ended = ended or [each for each in self.running if each.elsewhere and each.answer and each.answer.complete]
+        if ended or not self._asked:
+            self.running = [invocation for invocation in self.running if invocation not in ended]
+            self._measure(None, ended)
+        self._asked = True
+
+    def begins(self, talk: Talk) -> Invocation:
+        """The first bytes of an event are about to be handed on."""
+        self.asking -= 1
+        invocation = Invocation(talk)
+        self.running = [*self.running[1 - MOST :], invocation]
+        invocation.unsure = not self._measure(invocation, [])
+        return invocation
+
+    def delivers(self, invocation: Invocation, head: Head) -> None:
+        """The head of its answer is about to be handed on. The Runtime API gives an event again to a worker that asks
+        meanwhile: of those that are not answered the first that is whole counts."""
+        invocation.event = head
+        invocation.request_id = head.headers.get(REQUEST_ID, b"").decode("latin-1")
+        length = head.headers.get(b"content-length", b"")
+        invocation.size = int(length) if length.isdigit() else None
+        if head.status != 200 or not invocation.request_id:
+            self.forget(invocation)
+            return
+        for each in self.running:
+            if each.request_id == invocation.request_id and each is not invocation and each.answer is None:
+                each.unsure |= each.elsewhere  # the same worker, perhaps, on another connection
+                self.forget(invocation if each.whole else each)
+
+    def interim(self, invocation: Invocation) -> None:
+        """It was an interim answer (1xx): the event is still to come."""
+        self.asking += 1
+        self.forget(invocation)
+
+    def answers(self, talk: Talk, request_id: str, head: Head, failed: bool) -> None:
+        """The runtime answers an invocation."""
+        for invocation in self.running:
+            if invocation.request_id == request_id:
+                invocation.answer, invocation.failed = head, failed
+                invocation.elsewhere |= invocation.talk is not talk
+
+    def forget(self, invocation: Invocation) -> None:
+        """It was no event after all, or one that another worker has got already."""
+        self.running = [each for each in self.running if each is not invocation]
+        for moment in self.moments:
+            moment.look |= moment.begun is invocation
+
+    def left(self, talk: Talk, lost: bool) -> None:
+        """A connection is gone: the runtime may answer on another one. Or it is `lost`, not understood any more: then
+        the end of what it had delivered may never be seen."""
+        self.asking -= talk.asking
+        self.cut_off(talk)
+        if lost:
+            self._forget_unanswered(talk)
+            self.running = [invocation for invocation in self.running if invocation.talk is not talk]
+
+    def cut_off(self, talk: Talk) -> None:
+        """No more answers come on this connection."""
+        self._forget_unanswered(talk, even_whole=False)
+        self.moves(talk)
+
+    def moves(self, talk: Talk) -> None:
+        """The runtime answers and asks on another connection from now on."""
+        for invocation in self.running:
+            invocation.elsewhere |= invocation.talk is talk
+
+    def due(self, limit: int) -> bool:
+        """Is there a moment to work out? Not while its event still passes: that may be cut off. Of an event that has
+        not passed when `limit` moments wait, no more will come."""
+        return bool(self.moments) and (len(self.moments) >= limit or not self._passes(self.moments[0]))
+
+    def take(self, limit: int) -> Moment | None:
+        """The oldest moment if it is due."""
+        if not self.due(limit):
+            return None
+        moment = self.moments[0]
+        if moment.begun is not None and self._passes(moment):
+            self.forget(moment.begun)
+        return self.moments.pop(0)
+
+    def _passes(self, moment: Moment) -> bool:
+        begun = moment.begun
+        return begun is not None and not begun.whole and begun in self.running
+
+    def _forget_unanswered(self, talk: Talk, even_whole: bool = True) -> None:
+        for invocation in self.running:
+            if invocation.talk is talk and invocation.answer is None and (even_whole or not invocation.whole):
+                self.forget(invocation)
+
+    def _measure(self, begun: Invocation | None, ended: list[Invocation]) -> bool:
+        """False where that fails."""
+        if self.cut is None:
+            return True
+        try:
+            self.moments.append(Moment(self.cut(), begun, ended))
+        except Exception:  # whatever fails in measuring, the bytes pass
+            self.failures += 1
+            return False
+        return True
+
+
+class Talk:
+    """One connection of the runtime. Its methods are called before what they tell of is handed on, and never raise."""
+
+    def __init__(self, exact: ExactMode) -> None:
+        self._exact = exact
+        self._requests = Framing(requests=True)
+        self._responses = Framing(requests=False)
+        self._waiting: list[int] = []
+        """Kinds of the requests that have no answer yet."""
+        self._event: Invocation | None = None
+        """The event whose head passes."""
+
+    @property
+    def lost(self) -> bool:
+        """Is it not understood any more?"""
+        return self._requests.lost or self._responses.lost
+
+    @property
+    def asking(self) -> int:
+        """Requests for an event without an answer."""
+        return self._waiting.count(_NEXT) - (self._event is not None)
+
+    def sent(self, piece: memoryview) -> None:
+        """Bytes of the runtime."""
+        if self.lost:
+            return
+        for head in self._requests.feed(piece):
+            kind, request_id, failed = _kind(head.start_line)
+            self._waiting.append(kind)
+            if kind == _NEXT:
+                self._exact.asks(self)
+            elif kind == _ANSWER:
+                self._exact.answers(self, request_id, head, failed)
+        if self._requests.lost or len(self._waiting) > PIPELINED:
+            self._give_up(lost=True)
+
+    def received(self, piece: memoryview) -> None:
+        """Bytes of the Runtime API."""
+        if self.lost:
+            return
+        for head in self._responses.feed(piece):
+            if not self._waiting:
+                self._responses.give_up()
+                break
+            if head.status < 200:
+                if self._event is not None:
+                    self._exact.interim(self._event)
+                    self._event = None
+                continue
+            if self._waiting[0] == _NEXT:
+                self._delivered(head)
+            self._waiting.pop(0)
+        beginning = self._responses.beginning
+        if self._responses.lost or (beginning and not self._waiting):  # or more than was asked for
+            self._give_up(lost=True)
+        elif beginning and self._waiting[0] == _NEXT and self._event is None:
+            self._event = self._exact.begins(self)
+
+    def ended(self) -> None:
+        """The Runtime API has closed the connection: nothing more comes."""
+        self._responses.end()
+        self._exact.cut_off(self)
+
+    def finished(self) -> None:
+        """The runtime sends no more."""
+        self._exact.moves(self)
+
+    def closed(self) -> None:
+        """The connection is gone."""
+        if not self.lost:
+            self._give_up(lost=False)
+
+    def lose(self) -> None:
+        """From now on nothing of it is read."""
+        if not self.lost:
+            self._give_up(lost=True)
+
+    def _delivered(self, head: Head) -> None:
+        event, self._event = self._event or self._exact.begins(self), None
+        self._exact.delivers(event, head)
+
+    def _give_up(self, lost: bool) -> None:
+        self._exact.left(self, lost)
+        if self._event is not None:  # its head was not whole: the runtime has not seen it
+            self._exact.forget(self._event)
+        self._requests.give_up()
+        self._responses.give_up()
+
+
+def _kind(start_line: bytes) -> tuple[int, str, bool]:
+    """What a request is; of an answer also the request id, and whether it is an error."""
+    method, _, rest = start_line.partition(b" ")
+    path = rest.partition(b" ")[0]
+    found = path.find(_INVOCATION)
+    if found < 0:
+        return _OTHER, "", False
+    first, _, second = path[found + len(_INVOCATION) :].partition(b"/")
+    if method == b"GET" and first == b"next" and not second:
+        return _NEXT, "", False
+    if method == b"POST" and second in (b"response", b"error"):
+        return _ANSWER, first.decode("latin-1"), second == b"error"
+    return _OTHER, "", False

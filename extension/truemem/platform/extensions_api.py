@@ -1,0 +1,293 @@
+"""The Extensions and Telemetry APIs, from the caller's side: register, subscribe, next.
+
+Sources: "Using the Lambda Extensions API" and "Telemetry API" of the AWS Lambda developer guide. One
+kept connection: the kernel's socket without Python's `socket` module, whose import costs 7 ms of cold
+start (it brings `selectors`, `enum` and `re`).
+"""
+
+from __future__ import annotations
+
+import _socket
+import sys
+import time
+
+from . import http1
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EXTENSION_PATH = "/2020-01-01/extension/"
+TELEMETRY_PATH = "/2022-07-01/telemetry"
+TELEMETRY_SCHEMA = "2022-12-13"
+MANAGED_SCHEMA = "2025-01-29"
+"""The only one that Managed Instances take."""
+
+BUFFERING = '{"maxItems":1000,"maxBytes":262144,"timeoutMs":%d}'
+"""All three are set: AWS's pages contradict each other about the defaults."""
+TIMEOUT_MS = 25
+"""The least allowed."""
+MANAGED_TIMEOUT_MS = 250
+"""On Managed Instances AWS's emulator stands still for good if a delivery is not answered when the next one is due."""
+
+PIECE = 4096
+"""Received at once, in bytes. The C library maps and unmaps each large buffer: 20 µs before `next` is asked for."""
+
+ANSWER_LIMIT = 1 << 20
+"""Longest body accepted from the APIs, in bytes. Events are below 2 KiB: they carry no payload."""
+
+REST_S = 2.0
+"""Seconds for the rest of an answer that has begun, and for the answer to the subscription. Both come at once, or not
+at all: then the function must not wait for them with us."""
+
+LONGEST_PAUSE = 1.0
+"""Seconds between two requests for the next event while they fail."""
+
+SO_TIMESTAMPNS = 35
+"""Ask the kernel when data arrived (socket(7), SO_TIMESTAMP; for TCP since Linux 4.16, x86_64 and arm64)."""
+
+
+class ApiError(Exception):
+    """The API could not be reached, or answered something that is not what was asked for."""
+
+    def __init__(self, what: str, status: int = 0, body: bytes = b"") -> None:
+        super().__init__(what)
+        self.status = status
+        """HTTP status, or 0 when there was no answer."""
+        self.body = body
+
+
+class ExtensionsApi:
+    """One extension's connection to `AWS_LAMBDA_RUNTIME_API` ("host:port", no scheme)."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._host = host.strip("[]")
+        self._port = int(port)
+        self._address = address
+        self._socket: _socket.socket | None = None
+        self._reader = http1.Reader(ANSWER_LIMIT)
+        self._extension = ""
+        self._next = b""
+        """The request for the next event: the one that must not be late."""
+        self._failures = 0
+        """Times in a row that `next` has failed."""
+        self._until = 0.0
+        """When to give up an answer that has begun: monotonic seconds; 0 where none has."""
+        self.waiting = False
+        """True while a `next` is on its way: at most one may be."""
+        self.arrived_ns: int | None = None
+        """When the last answer began to arrive: epoch ns, by the kernel; None where it does not say."""
+
+    def fileno(self) -> int:
+        """The socket's descriptor, readable when an answer has come; -1 when not connected."""
+        return self._socket.fileno() if self._socket is not None else -1
+
+    def send_register(self, name: str, events: str) -> None:
+        """Send the register request and return: what may come later can be imported meanwhile.
+
+        `name` is the full base name of the extension's file, `events` a JSON array of event types.
+        """
+        self._send("POST", EXTENSION_PATH + "register", f'{{"events":{events}}}', f"Lambda-Extension-Name: {name}\r\n")
+
+    def finish_register(self) -> None:
+        """Take the answer to `send_register`. Raises ApiError."""
+        answer = self._expect(200, "register")
+        identifier = answer.headers.get(b"lambda-extension-identifier")
+        if not identifier:
+            raise ApiError("register: no Lambda-Extension-Identifier in the answer", answer.status, answer.body)
+        self._extension = f"Lambda-Extension-Identifier: {identifier.decode('latin-1')}\r\n"
+        self._next = self._request("GET", EXTENSION_PATH + "event/next", "", self._extension)
+
+    def subscribe(self, port: int, path: str, schema: str = TELEMETRY_SCHEMA, timeout_ms: int = TIMEOUT_MS) -> None:
+        """Ask for `platform` telemetry at our listener on `port`, at `path`, `timeout_ms` after the first event of a
+        batch at the latest. Raises ApiError, also for 202 (unsupported)."""
+        destination = f'{{"protocol":"HTTP","URI":"http://sandbox.localdomain:{port}{path}"}}'
+        buffering = BUFFERING % timeout_ms
+        body = (
+            f'{{"schemaVersion":"{schema}","types":["platform"],"buffering":{buffering},"destination":{destination}}}'
+        )
+        self._send("PUT", TELEMETRY_PATH, body, self._extension)
+        self._expect(200, "telemetry", at_once=True)
+
+    def send_next(self) -> None:
+        """Ask for the next event, without waiting: `fileno` becomes readable when it comes, hours later perhaps.
+
+        Raises ApiError; `pause_s` says how long to wait before the next try.
+        """
+        try:
+            self._write("event/next", self._next)
+        except ApiError:
+            self._failures += 1
+            raise
+        self._until = 0.0
+        self.waiting = True
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds to wait before asking again: none at first, ever more while it fails."""
+        return min(LONGEST_PAUSE, 0.005 * 2 ** min(self._failures, 10)) if self._failures > 1 else 0.0
+
+    @property
+    def overdue_at(self) -> float:
+        """Monotonic seconds at which to give up an answer that has begun; infinite where none has."""
+        return self._until or float("inf")
+
+    def receive_event(self, note: Callable[[bytes], None] | None = None) -> bytes:
+        """The body of the event that `send_next` asked for, or nothing while it is not whole. Does not wait. Raises
+        ApiError, also REST_S after an answer has begun that does not end.
+
+        `note` gets it before it is taken out of the socket: who is killed has left it in one place or the other.
+        """
+        try:
+            message = self._receive_now(note)
+            if message is None:
+                return b""
+            body = self._checked(message, 200, "event/next").body
+        except (OSError, http1.Malformed) as error:
+            self._lose_event()
+            raise ApiError(f"event/next: {error}") from None
+        except ApiError:
+            self._lose_event()
+            raise
+        if b'"INVOKE"' in body:
+            body = body.replace(b'"SHUTDOWN"', b'""')  # a caller may name his trace so
+        elif b'"SHUTDOWN"' not in body:
+            self._lose_event()
+            raise ApiError(f"event/next: no event that we asked for: {body[:200]!r}", 200, body)
+        self.waiting = False
+        self._until = 0.0
+        self._failures = 0
+        return body
+
+    def _lose_event(self) -> None:
+        self.waiting = False
+        self._until = 0.0
+        self._failures += 1
+        self.close()
+
+    def _receive_now(self, note: Callable[[bytes], None] | None) -> http1.Message | None:
+        """Raises OSError, Malformed."""
+        connection = self._socket
+        if connection is None:
+            raise OSError("not connected")
+        if not self._until:
+            self.arrived_ns = None
+        try:
+            piece, control, _, _ = connection.recvmsg(PIECE, 64, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            if time.monotonic() >= self.overdue_at:
+                raise OSError("the rest of the answer does not come") from None
+            return None
+        if self.arrived_ns is None:
+            self.arrived_ns = _timestamp(control)
+        self._reader.feed(piece)
+        message = self._reader.take(not piece)
+        if message is not None and note is not None:
+            note(message.body)
+        connection.recv(len(piece))
+        if message is None:
+            if self._reader.begun:  # not by an interim answer
+                self._until = self._until or time.monotonic() + REST_S
+            if time.monotonic() >= self._until:  # byte by byte
+                raise OSError("the rest of the answer does not come")
+        elif not piece:
+            self.close()
+        return message
+
+    def close(self) -> None:
+        """Give up the connection; the next request makes a new one."""
+        if self._socket is not None:
+            try:
+                self._socket.close()
+            except OSError:  # it is closed, whatever it says (close(2))
+                pass
+            self._socket = None
+        self._reader = http1.Reader(ANSWER_LIMIT)
+
+    def _connect(self) -> _socket.socket:
+        family = _socket.AF_INET6 if ":" in self._host else _socket.AF_INET
+        connection = _socket.socket(family, _socket.SOCK_STREAM)
+        try:
+            connection.connect((self._host, self._port))
+        except OSError:
+            connection.close()
+            raise
+        for level, option in (_socket.IPPROTO_TCP, _socket.TCP_NODELAY), (_socket.SOL_SOCKET, SO_TIMESTAMPNS):
+            try:
+                connection.setsockopt(level, option, 1)
+            except OSError:  # a sandbox without it (qemu-user, gVisor): slower, or less well known, and no more
+                continue
+        return connection
+
+    def _request(self, method: str, path: str, body: str, headers: str) -> bytes:
+        content = f"Content-Type: application/json\r\nContent-Length: {len(body.encode())}\r\n" if body else ""
+        return f"{method} {path} HTTP/1.1\r\nHost: {self._address}\r\n{headers}{content}\r\n{body}".encode()
+
+    def _send(self, method: str, path: str, body: str, headers: str) -> None:
+        self._write(path, self._request(method, path, body, headers))
+
+    def _write(self, what: str, request: bytes) -> None:
+        if self._reader.held:  # more than was asked for: what comes next would be taken for another request's answer
+            self.close()
+        try:
+            if self._socket is None:
+                self._socket = self._connect()
+            self._socket.sendall(request)
+        except OSError as error:
+            self.close()
+            raise ApiError(f"{what}: {error}") from None
+
+    def _expect(self, status: int, what: str, at_once: bool = False) -> http1.Message:
+        """Wait for an answer. Raises ApiError."""
+        try:
+            answer = self._receive(what, at_once)
+        except (OSError, http1.Malformed) as error:
+            self.close()
+            raise ApiError(f"{what}: {error}") from None
+        return self._checked(answer, status, what)
+
+    def _checked(self, answer: http1.Message, status: int, what: str) -> http1.Message:
+        """Raises ApiError."""
+        try:
+            answered = answer.status
+        except http1.Malformed as error:
+            self.close()
+            raise ApiError(f"{what}: {error}") from None
+        connection = answer.headers.get(b"connection", b"").lower()
+        if connection == b"close" or (answer.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive"):
+            self.close()
+        if answered != status:
+            raise ApiError(f"{what}: status {answered}, {answer.body[:200]!r}", answered, answer.body)
+        return answer
+
+    def _receive(self, what: str, at_once: bool) -> http1.Message:
+        """Raises ApiError, OSError, Malformed."""
+        connection = self._socket
+        if connection is None:
+            raise ApiError(f"{what}: not connected")
+        reader = self._reader
+        until = time.monotonic() + REST_S if at_once else 0.0
+        while True:
+            if until:
+                connection.settimeout(max(0.001, until - time.monotonic()))
+            piece = connection.recv(PIECE)
+            reader.feed(piece)
+            message = reader.take(not piece)
+            if message is not None:
+                if not piece:
+                    self.close()
+                elif until:
+                    connection.settimeout(None)
+                return message
+            if reader.begun:
+                until = until or time.monotonic() + REST_S
+
+
+def _timestamp(control: list[tuple[int, int, bytes]]) -> int | None:
+    """Epoch ns in the control messages of a recvmsg: a timespec of two 64-bit numbers."""
+    for level, kind, data in control:
+        if level == _socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= 16:
+            seconds, ns = int.from_bytes(data[:8], sys.byteorder), int.from_bytes(data[8:16], sys.byteorder)
+            return seconds * 1_000_000_000 + ns
+    return None

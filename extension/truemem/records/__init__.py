@@ -1,0 +1,1 @@
+"""From what was measured and reported to the printed line."""

@@ -1,0 +1,128 @@
+"""What a killed process left in the journal, as lines. Pure, but for the journal that it comes from.
+
+The file lies in /tmp, where the function can write as well: whatever is not what we would have written is passed over.
+"""
+
+from __future__ import annotations
+
+from ..line_schema import MEMBERS, METRICS
+from ..measure.memory_curve import SHOWN
+from ..measure.window import Window, peak
+from ..support import minijson
+from .emf import document
+from .out_of_memory import DeathReport, ending_of, signals
+from .record import InvocationRecord, metrics, properties
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..config import Config
+    from ..measure.recorder import Recorder
+    from .environment_state import EnvironmentState
+    from .journal import Journal, JournalEntry
+
+
+def lines(journal: Journal, history: EnvironmentState, config: Config, kills: int) -> list[tuple[int | None, str]]:
+    """Each with the slot that has it: the closed records in their order, then the one that ran when the process was
+    killed. `kills`: OOM kills that the kernel has counted since; one of them may have been ours."""
+    known: list[tuple[int, int | None, list[Any], bool]] = []
+    for slot, entry in journal.records:
+        parts = _closed(entry.text)
+        if parts is None:
+            journal.printed(slot)
+        else:
+            known.append((parts[2]["invocation"], slot, parts, entry.may_repeat))
+            history.invocations = max(history.invocations, int(parts[2]["invocation"]))
+    told = {(parts[2]["requestId"], parts[2]["invocation"]) for _, _, parts, _ in known}  # a retry has the id once more
+    running = [record for record in (_running(entry, history) for entry in journal.running) if record is not None]
+    last = max((record.invocation for record in running), default=0)
+    for record in running:
+        if record.invocation == last:
+            record.kernel_kills = kills
+            record.signals = signals(record, config.memory_mib, history.mark_mib)
+        else:
+            record.ending = None  # the next one had come: it was at its end, and lived
+        if (record.request_id, record.invocation) in told:
+            journal.end(record.invocation)  # the kill came between its slot and this; else it would be told once more
+        else:
+            members = properties(record, config.memory_mib, config.function_version)
+            parts = [record.time_ms, metrics(record), members]
+            known.append((record.invocation, journal.keep(record.invocation, minijson.dumps(parts)), parts, False))
+    known.sort(key=lambda one: one[0])
+    made: list[tuple[int | None, str]] = []
+    for _, known_slot, (time_ms, values, members), may_repeat in known:
+        members["recovered"] = True
+        if may_repeat:
+            members["mayRepeat"] = True
+        made.append((known_slot, document(time_ms, values, members, config, again=may_repeat)))
+    return made
+
+
+def _closed(text: bytes) -> list[Any] | None:
+    """Epoch ms, metrics and properties of a closed record."""
+    try:
+        time_ms, values, members = minijson.loads(text)
+        known = values.keys() <= set(METRICS) and members.keys() <= set(MEMBERS) - set(METRICS)
+        numbers = [time_ms, members["invocation"], *values.values()]
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
+    if not known or not isinstance(members.get("requestId"), str) or not all(map(_is_number, numbers)):
+        return None
+    return [int(time_ms), values, members]
+
+
+def _running(entry: JournalEntry, history: EnvironmentState) -> InvocationRecord | None:
+    """The invocation that ran, with what the curve tells."""
+    try:
+        number, time_ms, event = entry.text.split(b" ", 2)
+        request_id = minijson.loads(event)["requestId"]
+        record = InvocationRecord(request_id, int(number), int(time_ms))
+        record.cold_start = record.invocation == 1
+    except (ValueError, TypeError, KeyError):
+        return None
+    if not isinstance(request_id, str):
+        return None
+    record.environment_id = history.environment_id
+    record.closed = True
+    history.invocations = max(history.invocations, record.invocation)
+    try:
+        _draw(record, minijson.loads(entry.curve))
+    except (ValueError, TypeError):
+        pass  # it ran for too short a time to have one
+    return record
+
+
+def _draw(record: InvocationRecord, drawn: Any) -> None:
+    """Raises ValueError or TypeError for what is not a curve."""
+    baseline, sampled, last, level, holder, samples = drawn
+    pairs = [(at_ms, kib) for at_ms, kib in samples]
+    numbers = [baseline, sampled, last, level or 0, *(number for pair in pairs for number in pair)]
+    if not all(map(_is_number, numbers)) or not isinstance(holder, dict) or len(pairs) > SHOWN:
+        raise ValueError
+    window = Window(int(baseline), 0, True)
+    window.sampled, window.last = int(sampled), int(last)
+    for at_ms, kib in pairs:
+        window.flight.see(round(at_ms * 1e6), int(kib))
+    record.window, record.peak = window, peak(window)
+    if level is None and not window.flight.samples:
+        return  # nothing was read
+    named = {name: holder[name] for name in ("process", "extension", "pid", "rss") if name in holder}
+    end_ns = window.flight.last_ns()
+    record.ending = DeathReport("", None if level is None else int(level), window.flight.growth_kib_per_s(), named)
+    record.ending.samples, record.ending.at_ms = window.flight.tail(0, end_ns), round(end_ns / 1e6)
+
+
+def curve(record: InvocationRecord, recorder: Recorder, others_kib: int, extensions: Mapping[str, int]) -> str:
+    """What `_draw` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold. Samples are
+    epoch ms and KiB: the process that reads them does not know when this one ended."""
+    window = recorder.window
+    ending = ending_of("", window, others_kib, recorder.holder, extensions)
+    samples = window.flight.thinned(record.time_ms * 1_000_000, window.flight.last_ns())
+    seen = [window.baseline, window.sampled, window.last, ending.level_kib]
+    return minijson.dumps([*seen, ending.holder, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15

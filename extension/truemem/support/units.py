@@ -1,0 +1,8 @@
+"""Units of the printed line."""
+
+from __future__ import annotations
+
+
+def mib(kib: int) -> float:
+    """MiB with two decimals."""
+    return round(kib / 1024, 2)
