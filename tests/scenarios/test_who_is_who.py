@@ -78,6 +78,7 @@ def test_a_runtime_that_no_variable_tells_of(kind: str, tmp_path: Path) -> None:
             environment.attempt()
         record, last = environment.records()
     assert record.processes == (1 if kind == "without any variable" else 2)
-    assert 28 < record.PeakRSS < 60, record.line
+    assert record.peakLower < 60, record.line
+    assert record.peakUpper > 28, record.line  # on a busy machine the runtime may have run before it was found
     assert last.baselineRSS is None or last.baselineRSS > 10
     assert "no process of the function" not in environment.log()
