@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -24,6 +25,15 @@ def first_cells(page: str) -> set[str]:
     """What stands in code marks in the first column of the page's tables."""
     rows = re.findall(r"^\| (`.*?) \|", (DOCS / page).read_text(), re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+def test_the_figures_that_the_readme_explains_are_those_of_its_line() -> None:
+    readme = (DOCS.parent / "README.md").read_text()
+    (line,) = re.findall(r"^```json\n(.*)\n```$", readme, re.MULTILINE)
+    explained = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", readme, re.MULTILINE))
+
+    assert {name: float(value) for name, value in explained.items()} == json.loads(line)
+    assert set(explained) <= set(MEMBERS)
 
 
 def test_every_member_of_a_line_is_in_the_metrics_reference() -> None:
