@@ -105,8 +105,20 @@ def test_a_link_leads_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", FOR_USERS)
-def test_a_page_names_only_tests_that_there_are(page: str) -> None:
-    named = set(re.findall(r"`(tests/[\w/.]+)`", (DOCS / page).read_text()))
-    assert named
-    assert [path for path in named if not (DOCS.parent / path).is_file()] == []
+PAGES = sorted({*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")} - {DOCS.parent / "CHANGELOG.md"})
+ROOMS = ("lifecycle", "records", "measure", "platform", "linux", "support")
+
+
+def test_pages_name_only_files_that_there_are() -> None:
+    folders = "tests|layer|faults|benchmarks|probe|deploy|extension|workbench|sample_function"
+    named = {path for page in PAGES for path in re.findall(rf"`((?:{folders})/[\w/.-]+)`", page.read_text())}
+    assert len(named) > 30
+    assert [path for path in sorted(named) if not (DOCS.parent / path).exists()] == []
+
+
+def test_every_module_that_the_architecture_names_is_one() -> None:
+    text = (DOCS.parent / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(rf"`((?:{'|'.join(ROOMS)})/\w+)`", text))
+    assert len(named) > 20
+    sidecar = DOCS.parent / "extension" / "truemem"
+    assert [module for module in sorted(named) if not (sidecar / f"{module}.py").is_file()] == []
