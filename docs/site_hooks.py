@@ -33,16 +33,15 @@ def linked(root: Path, pages: list[Path]) -> set[Path]:
     return found
 
 
-def on_files(_files: Files, config: MkDocsConfig) -> Files:
-    """Replace the files of docs/ by those of the site, and tell mkdocs where each of them is."""
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Replace the files of docs/ by those of the site. What is not from docs/ is the theme's, and stays."""
     root = Path(config.config_file_path).resolve().parent
     pages = [*root.glob("*.md"), *(root / "docs").glob("*.md")]
-    return Files(
-        [
-            File.generated(config, str(path.relative_to(root)), abs_src_path=str(path))
-            for path in sorted(linked(root, pages))
-        ]
-    )
+    ours = [
+        File.generated(config, str(path.relative_to(root)), abs_src_path=str(path))
+        for path in sorted(linked(root, pages))
+    ]
+    return Files([*(file for file in files if file.src_dir != config.docs_dir), *ours])
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,10 @@ def test_the_site_is_built_and_no_link_is_broken(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for page in (ROOT / "docs").glob("*.md"):
         assert (tmp_path / "docs" / page.with_suffix(".html").name).is_file()
+    home = (tmp_path / "index.html").read_text()
+    loaded = re.findall(r'<(?:script|link|img)[^>]* (?:src|href)="(?!https?:)([^"?]+)', home)
+    assert {Path(path).suffix for path in loaded} >= {".css", ".js", ".png"}
+    assert [path for path in loaded if not (tmp_path / path).is_file()] == []
     linked_from_docs = ["index.html", "template.yaml", "benchmarks/results/accuracy.html", "sample_function/index.html"]
     assert [path for path in linked_from_docs if not (tmp_path / path).is_file()] == []
 
