@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ..line_schema import METRICS, SCHEMA, UNITS
+from ..line_schema import CLOUDWATCH, METRICS, SCHEMA
 from ..support.minijson import dumps
 from .record import metrics, properties
 
@@ -52,7 +52,7 @@ def document(
                 {
                     "Namespace": config.namespace,
                     "Dimensions": [["FunctionName", *config.dimensions]],
-                    "Metrics": [{"Name": name, "Unit": UNITS.get(name, "Megabytes")} for name in named],
+                    "Metrics": [{"Name": name, "Unit": CLOUDWATCH[METRICS[name]]} for name in named],
                 }
             ],
         }

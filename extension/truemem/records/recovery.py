@@ -5,7 +5,7 @@ The file lies in /tmp, where the function can write as well: whatever is not wha
 
 from __future__ import annotations
 
-from ..line_schema import MEMBERS, METRICS
+from ..line_schema import METRICS, PROPERTIES
 from ..measure.memory_curve import SHOWN
 from ..measure.window import Window, peak
 from ..support import minijson
@@ -64,7 +64,7 @@ def _closed(text: bytes) -> list[Any] | None:
     """Epoch ms, metrics and properties of a closed record."""
     try:
         time_ms, values, members = minijson.loads(text)
-        known = values.keys() <= set(METRICS) and members.keys() <= set(MEMBERS) - set(METRICS)
+        known = values.keys() <= METRICS.keys() and members.keys() <= PROPERTIES.keys()
         numbers = [time_ms, members["invocation"], *values.values()]
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
