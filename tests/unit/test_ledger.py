@@ -13,13 +13,13 @@ from truemem.measure.window import Window
 from truemem.platform.telemetry_events import REPORT, RUNTIME_DONE, START, Event
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
+from truemem.records.pending_record import PendingRecord
 from truemem.records.pending_records import CHANCE_MS, START_MS, WAITING, PendingRecords
 from truemem.records.publisher import Publisher
-from truemem.records.record import InvocationRecord
 
 
-def opened(ledger: PendingRecords, request_id: str) -> InvocationRecord:
-    record = InvocationRecord(request_id, 1, 0)
+def opened(ledger: PendingRecords, request_id: str) -> PendingRecord:
+    record = PendingRecord(request_id, 1, 0)
     ledger.open(record)
     return record
 
@@ -95,7 +95,7 @@ LEVEL_KIB = 90 * 1024
 MS = 1_000_000
 
 
-def follow(ledger: PendingRecords, raced: bool = True) -> tuple[InvocationRecord, InvocationRecord]:
+def follow(ledger: PendingRecords, raced: bool = True) -> tuple[PendingRecord, PendingRecord]:
     """Two invocations. The first is closed at 1000 ms of running time, and has its report. Its watermark was seen at
     8 ms (epoch): it is its own where that is proven to lie before the second one's event."""
     first, second = opened(ledger, "1"), opened(ledger, "2")
@@ -106,14 +106,14 @@ def follow(ledger: PendingRecords, raced: bool = True) -> tuple[InvocationRecord
         window.end.levels = [(5 * MS, LEVEL_KIB // 2), (8 * MS, LEVEL_KIB)]
     second.opening = window.end
     first.closed, first.closed_at_ms = True, 1000
-    first.settle()
+    first.update_peak()
     assert first.peak is not None
     assert first.peak.raced is raced
     ledger.join(event(REPORT, "1"))
     return first, second
 
 
-def lower(record: InvocationRecord) -> int:
+def lower(record: PendingRecord) -> int:
     """KiB."""
     assert record.peak is not None
     return record.peak.lower
@@ -264,16 +264,16 @@ def test_the_reports_duration_replaces_the_runtimes() -> None:
 def test_more_than_twice_as_many_as_may_wait_are_a_crowd() -> None:
     ledger = PendingRecords()
     for number in range(2 * WAITING):
-        ledger.open(InvocationRecord(f"{number}", number, 0))
+        ledger.open(PendingRecord(f"{number}", number, 0))
     assert not ledger.crowded()
-    ledger.open(InvocationRecord("one more", 0, 0))
+    ledger.open(PendingRecord("one more", 0, 0))
     assert ledger.crowded()
 
 
 def test_events_that_leave_no_time_to_print_do_not_pile_up(capfd: pytest.CaptureFixture[str]) -> None:
     publisher = Publisher(Config({}), True, EnvironmentState(), Journal(""), lambda: 0)
     for number in range(500):
-        record = InvocationRecord(f"{number}", number, 0)
+        record = PendingRecord(f"{number}", number, 0)
         publisher.open(record)
         record.closed = True
     printed = [json.loads(line)["requestId"] for line in capfd.readouterr().out.splitlines()]

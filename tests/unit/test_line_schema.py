@@ -7,13 +7,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from truemem.config import Config
 from truemem.line_schema import ANY, CLOUDWATCH, FLAG, MEMBERS, METRICS, PROPERTIES, TEXT
-from truemem.records.emf import line
 from truemem_workbench.line_table import with_tables
 from truemem_workbench.records import Record, record_of
 
-from tests.unit.test_emf import ENVIRON, full
+from tests.unit.test_emf import ENVIRON, full, printed
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -29,7 +27,7 @@ def test_each_metric_has_a_unit_of_cloudwatch() -> None:
 
 
 def test_metrics_stand_after_the_names_and_all_other_members_in_the_schemas_order() -> None:
-    names = list(json.loads(line(full(), Config(ENVIRON))))
+    names = list(json.loads(printed(full(), ENVIRON)))
     first, second, *others = PROPERTIES
     assert names == [name for name in (first, second, *METRICS, *others) if name in names]
     assert len(names) > 25

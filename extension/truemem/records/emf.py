@@ -9,7 +9,6 @@ import time
 
 from ..line_schema import CLOUDWATCH, METRICS, SCHEMA
 from ..support.minijson import dumps
-from .record import metrics, properties
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ def line(record: InvocationRecord, config: Config) -> str:
 
     What the user fixed (dimensions, properties) never replaces what we measured.
     """
-    members = properties(record, config.memory_mib, config.function_version)
-    return document(record.time_ms, metrics(record), members, config)
+    return document(record.time_ms, record.metrics, record.properties, config)
 
 
 def document(

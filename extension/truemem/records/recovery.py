@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from ..line_schema import METRICS, PROPERTIES
 from ..measure.memory_curve import SHOWN
-from ..measure.window import Window, peak
+from ..measure.window import Window
 from ..support import minijson
 from .emf import document
-from .out_of_memory import DeathReport, ending_of, signals
-from .record import InvocationRecord, metrics, properties
+from .out_of_memory import DeathReport, death_report
+from .pending_record import PendingRecord
+from .record import finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..measure.recorder import Recorder
     from .environment_state import EnvironmentState
     from .journal import Journal, JournalEntry
+    from .record import InvocationRecord
 
 
 def lines(journal: Journal, history: EnvironmentState, config: Config, kills: int) -> list[tuple[int | None, str]]:
@@ -35,29 +37,37 @@ def lines(journal: Journal, history: EnvironmentState, config: Config, kills: in
         else:
             known.append((parts[2]["invocation"], slot, parts, entry.may_repeat))
             history.invocations = max(history.invocations, int(parts[2]["invocation"]))
-    told = {(parts[2]["requestId"], parts[2]["invocation"]) for _, _, parts, _ in known}  # a retry has the id once more
-    running = [record for record in (_running(entry, history) for entry in journal.running) if record is not None]
-    last = max((record.invocation for record in running), default=0)
-    for record in running:
-        if record.invocation == last:
-            record.kernel_kills = kills
-            record.signals = signals(record, config.memory_mib, history.mark_mib)
-        else:
-            record.ending = None  # the next one had come: it was at its end, and lived
-        if (record.request_id, record.invocation) in told:
+    printed_ids = {
+        (parts[2]["requestId"], parts[2]["invocation"]) for _, _, parts, _ in known
+    }  # a retry has the id once more
+    running = [found for found in (_running(entry, history) for entry in journal.running) if found is not None]
+    last = max((record.invocation for record, _ in running), default=0)
+    for record, death in running:
+        fired: list[str] = []
+        if record.invocation == last:  # else the next one had come: it was at its end, and lived
+            record.killed(kills)
+            if death is not None:
+                record.died(death)
+            fired = record.signals(config.memory_mib, history.mark_mib)
+        if (record.request_id, record.invocation) in printed_ids:
             journal.end(record.invocation)  # the kill came between its slot and this; else it would be told once more
         else:
-            members = properties(record, config.memory_mib, config.function_version)
-            parts = [record.time_ms, metrics(record), members]
-            known.append((record.invocation, journal.keep(record.invocation, minijson.dumps(parts)), parts, False))
+            made = finished(record, config, history.environment_id, fired)
+            kept = journal.keep(record.invocation, journal_text(made))
+            known.append((record.invocation, kept, [made.time_ms, made.metrics, {**made.properties}], False))
     known.sort(key=lambda one: one[0])
-    made: list[tuple[int | None, str]] = []
+    found: list[tuple[int | None, str]] = []
     for _, known_slot, (time_ms, values, members), may_repeat in known:
         members["recovered"] = True
         if may_repeat:
             members["mayRepeat"] = True
-        made.append((known_slot, document(time_ms, values, members, config, again=may_repeat)))
-    return made
+        found.append((known_slot, document(time_ms, values, members, config, again=may_repeat)))
+    return found
+
+
+def journal_text(record: InvocationRecord) -> str:
+    """A finished record as the journal keeps it."""
+    return minijson.dumps([record.time_ms, record.metrics, record.properties])
 
 
 def _closed(text: bytes) -> list[Any] | None:
@@ -73,55 +83,53 @@ def _closed(text: bytes) -> list[Any] | None:
     return [int(time_ms), values, members]
 
 
-def _running(entry: JournalEntry, history: EnvironmentState) -> InvocationRecord | None:
-    """The invocation that ran, with what the curve tells."""
+def _running(entry: JournalEntry, history: EnvironmentState) -> tuple[PendingRecord, DeathReport | None] | None:
+    """The invocation that ran, with what its curve tells; and how it died, if it did."""
     try:
         number, time_ms, event = entry.text.split(b" ", 2)
         request_id = minijson.loads(event)["requestId"]
-        record = InvocationRecord(request_id, int(number), int(time_ms))
-        record.cold_start = record.invocation == 1
+        record = PendingRecord(request_id, int(number), int(time_ms))
     except (ValueError, TypeError, KeyError):
         return None
     if not isinstance(request_id, str):
         return None
-    record.environment_id = history.environment_id
-    record.closed = True
+    record.follows_init(cold_start=record.invocation == 1, suppressed=False)
     history.invocations = max(history.invocations, record.invocation)
     try:
-        _draw(record, minijson.loads(entry.curve))
-    except (ValueError, TypeError):
-        pass  # it ran for too short a time to have one
-    return record
+        window, death = _seen(minijson.loads(entry.curve))
+    except (ValueError, TypeError):  # it ran for too short a time to have one
+        record.not_measured(0.0)
+        return record, None
+    record.measured(window, "", 0.0)
+    return record, death
 
 
-def _draw(record: InvocationRecord, drawn: Any) -> None:
-    """Raises ValueError or TypeError for what is not a curve."""
-    baseline, sampled, last, level, holder, samples = drawn
+def _seen(drawn: Any) -> tuple[Window, DeathReport | None]:
+    """What a curve tells. Raises ValueError or TypeError for what is none."""
+    baseline, sampled, last, level, largest, samples = drawn
     pairs = [(at_ms, kib) for at_ms, kib in samples]
     numbers = [baseline, sampled, last, level or 0, *(number for pair in pairs for number in pair)]
-    if not all(map(_is_number, numbers)) or not isinstance(holder, dict) or len(pairs) > SHOWN:
+    if not all(map(_is_number, numbers)) or not isinstance(largest, dict) or len(pairs) > SHOWN:
         raise ValueError
     window = Window(int(baseline), 0, True)
     window.sampled, window.last = int(sampled), int(last)
     for at_ms, kib in pairs:
         window.flight.see(round(at_ms * 1e6), int(kib))
-    record.window, record.peak = window, peak(window)
     if level is None and not window.flight.samples:
-        return  # nothing was read
-    named = {name: holder[name] for name in ("process", "extension", "pid", "rss") if name in holder}
-    end_ns = window.flight.last_ns()
-    record.ending = DeathReport("", None if level is None else int(level), window.flight.growth_kib_per_s(), named)
-    record.ending.samples, record.ending.at_ms = window.flight.tail(0, end_ns), round(end_ns / 1e6)
+        return window, None  # nothing was read
+    named = {name: largest[name] for name in ("process", "extension", "pid", "rss") if name in largest}
+    level_kib, growth = None if level is None else int(level), window.flight.growth_kib_per_s()
+    return window, DeathReport("", level_kib, growth, named, at_ms=round(window.flight.last_ns() / 1e6))
 
 
-def curve(record: InvocationRecord, recorder: Recorder, others_kib: int, extensions: Mapping[str, int]) -> str:
-    """What `_draw` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold. Samples are
+def curve(record: PendingRecord, recorder: Recorder, others_kib: int, extensions: Mapping[str, int]) -> str:
+    """What `_seen` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold. Samples are
     epoch ms and KiB: the process that reads them does not know when this one ended."""
     window = recorder.window
-    ending = ending_of("", window, others_kib, recorder.holder, extensions)
+    death = death_report("", window, others_kib, recorder.holder, extensions)
     samples = window.flight.thinned(record.time_ms * 1_000_000, window.flight.last_ns())
-    seen = [window.baseline, window.sampled, window.last, ending.level_kib]
-    return minijson.dumps([*seen, ending.holder, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
+    seen = [window.baseline, window.sampled, window.last, death.level_kib]
+    return minijson.dumps([*seen, death.largest, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
 
 
 def _is_number(value: object) -> bool:
