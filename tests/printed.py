@@ -46,5 +46,5 @@ def printed(
     publisher = Publisher(Config(ENVIRON | environ), True, EnvironmentState(), Journal(""), lambda: 0)
     for each in records:
         publisher.print_one(each)
-    publisher.print_rest()
+    publisher.flush_all()
     return capfd.readouterr().out.splitlines()

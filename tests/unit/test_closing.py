@@ -220,7 +220,7 @@ def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(
     assert line["outOfMemory"]["signals"][0] == "kernel"
     assert line["ending"]["level"] > 0
     assert line["lastSamples"][-1][1] == 77
-    scene.publisher.print_rest()
+    scene.publisher.flush_all()
     assert [line["requestId"] for line in scene.output.lines] == ["1"]
 
 
@@ -361,7 +361,7 @@ def test_a_mark_is_never_below_its_own_peak_nor_below_the_mark_before(invocation
             scene.closes(unread_mib=100)
             mark += rises
             scene.records[-2].max_memory_used_mib = mark
-        scene.publisher.print_rest()
+        scene.publisher.flush_all()
     lines = scene.output.lines
     assert len(lines) == len(invocations) + 1
     marks = [line["highWaterMark"] for line in lines if "highWaterMark" in line]

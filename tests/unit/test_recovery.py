@@ -83,7 +83,7 @@ def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
     running = PendingRecord("r-3", 3, 1_700_000_000_000)
     journal = Journal(path)
     journal.begin(3, running.time_ms, EVENT % b"r-3")
-    journal.draw(3, curve(running, Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(running, Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
 
     history = EnvironmentState()
     (line,) = recovered(path, kills=1, history=history)
@@ -112,7 +112,7 @@ def test_a_burst_long_before_the_kill_is_no_growth_at_its_end(path: str) -> None
     Recorder.window.sampled = Recorder.window.last = 110 * 1024
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.draw(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), Recorder(), 0, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), Recorder(), 0, {}))  # type: ignore[arg-type]
     (line,) = recovered(path)
     assert line["ending"] == {"level": 110, "growthPerSecond": 0, "lastSampleTime": 1_700_000_005_000}
     assert line["lastSamples"][:3] == [[5000, 10], [4950, 60], [4900, 110]]
@@ -126,7 +126,7 @@ def test_of_one_of_which_nothing_was_read_there_are_no_zeros(path: str) -> None:
     Recorder.window.flight.see(1_700_000_000_000 * 1_000_000, 0)
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.draw(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
     (line,) = recovered(path)
     assert not {"PeakRSS", "CurrentRSS", "ending", "lastSamples", "baselineRSS"} & line.keys()
 
@@ -149,7 +149,7 @@ def test_a_sidecar_that_died_with_everybody_at_the_limit_is_a_signal(
 ) -> None:
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.draw(3, curve_at(mib, "r-3"))
+    journal.checkpoint(3, curve_at(mib, "r-3"))
     (line,) = recovered(path)
     assert line.get("outOfMemory") == signals
 
@@ -159,7 +159,7 @@ def test_of_two_invocations_only_the_one_that_ran_has_died(path: str) -> None:
     journal = Journal(path)
     for number in (3, 4):
         journal.begin(number, 1_700_000_000_000, EVENT % b"r-%d" % number)
-        journal.draw(number, curve_at(125, f"r-{number}"))
+        journal.checkpoint(number, curve_at(125, f"r-{number}"))
     first, second = recovered(path, kills=1)
     assert (first["requestId"], first["PeakRSS"]) == ("r-3", 125)
     assert not {"OutOfMemory", "outOfMemory", "ending", "lastSamples"} & first.keys()
@@ -237,7 +237,7 @@ def live(path: str, requests: Sequence[str], writes: int, ends: bool = False) ->
             publisher.open(PendingRecord(request, history.invocations, 1_700_000_000_000))
             publisher.print_due(0.0)
         if ends:
-            publisher.print_rest()
+            publisher.flush_all()
             journal.remove()
     if not ends:
         posix.close(opened[-1])
@@ -308,7 +308,7 @@ def test_whatever_the_function_writes_there_is_passed_over(
     journal.keep(1, noise.decode("latin-1"))
     journal.keep(1, json.dumps([1, {"PeakRSS": second}, {"requestId": first, "invocation": second}]))
     journal.begin(2, 1, EVENT % b"r-2")
-    journal.draw(2, json.dumps(second))
+    journal.checkpoint(2, json.dumps(second))
     journal.begin(3, 1, json.dumps(first).encode())
     told = recovered(path)
     assert "r-2" in [line["requestId"] for line in told]

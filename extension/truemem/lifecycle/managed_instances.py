@@ -240,7 +240,7 @@ class Managed:
             for request in rest:
                 self._did(lambda request=request: self._died(request))  # type: ignore[misc]
         self._did(lambda: self._print(rest))
-        self._publisher.print_rest()
+        self._publisher.flush_all()
 
     def _hear_last(self, remaining: float) -> None:
         """The last reports, if they come: the platform gives us so many ms."""

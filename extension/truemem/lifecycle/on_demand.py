@@ -391,7 +391,7 @@ class Sidecar:
                 self._closing.died_in_init(closed, died)
             self._hear_last(telemetry_events.remaining_ms(event, time.time_ns() // MS))
         finally:
-            self._publisher.print_rest()
+            self._publisher.flush_all()
             if reason in ENDINGS:
                 self._journal.remove()
             else:

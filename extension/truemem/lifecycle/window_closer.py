@@ -66,7 +66,7 @@ class WindowCloser:
         """The environment ends before its first invocation. That has no record: the log tells of it."""
         init = PendingRecord("", 0, 0)
         self._measure(init, window, "shutdown", died)
-        self._publisher.tell_of_init(init)
+        self._publisher.log_init_death(init)
 
     def _measure(self, record: PendingRecord, window: Window, closed_by: str, died: str) -> None:
         record.measured(window, closed_by, self._clock.running_ms)

@@ -58,7 +58,7 @@ class EnvironmentState:
 
     def begin(self, initialization_type: str) -> None:
         """The first event of this process. If it was restored from a snapshot, what it knows it shares with every other
-        copy: nobody tells an extension of a restore, but a snapshot is never taken of an environment that serves."""
+        copy: an extension does not hear of a restore, but a snapshot is never taken of an environment that serves."""
         if initialization_type == SNAP_START and not self.resumed:
             self.restored = True
             if not self.from_platform:

@@ -38,7 +38,7 @@ class PendingRecords:
         """An invocation begins."""
         self._waiting.append(record)
 
-    def crowded(self) -> bool:
+    def over_capacity(self) -> bool:
         """Do more wait than should? Invocations may follow each other so closely that there is no time to print."""
         return len(self._waiting) > 2 * WAITING
 
@@ -50,11 +50,7 @@ class PendingRecords:
         """The oldest invocation that is still here."""
         return self._waiting[0] if self._waiting else None
 
-    def last(self) -> PendingRecord | None:
-        """The last invocation, if it is still here."""
-        return self._waiting[-1] if self._waiting else None
-
-    def find(self, request_id: str | None, kind: str = RUNTIME_DONE) -> PendingRecord | None:
+    def for_request(self, request_id: str | None, kind: str = RUNTIME_DONE) -> PendingRecord | None:
         """The invocation that such an event is about, if it is still here. A retry has the request id of the one before
         it, which may still wait for its report: it is the first that has not had such an event."""
         same = [record for record in self._waiting if record.request_id == request_id]
@@ -66,7 +62,7 @@ class PendingRecords:
 
     def join(self, event: Event) -> bool:
         """Add what the platform says; False where it is about an invocation that does not wait."""
-        record = self.find(event.request_id, event.kind)
+        record = self.for_request(event.request_id, event.kind)
         if record is None:
             return False
         record.reported(event)
@@ -100,7 +96,7 @@ class PendingRecords:
         """True when no record waits for a report."""
         return not self._reports or all(record.report_came for record in self._waiting)
 
-    def rest(self) -> list[PendingRecord]:
+    def take_all(self) -> list[PendingRecord]:
         """Take everything: the environment ends."""
         return [self._take() for _ in range(len(self._waiting))]
 

@@ -58,7 +58,7 @@ class Publisher:
 
     def open(self, record: PendingRecord) -> None:
         """An invocation begins."""
-        if self._pending.crowded():
+        if self._pending.over_capacity():
             self.print_due(0.0)
         self._pending.open(record)
 
@@ -69,7 +69,7 @@ class Publisher:
         record.journaled(self._journal.keep(record.invocation, recovery.journal_text(so_far)))
         self._journal.remember(self._history.text())
 
-    def tell_of_init(self, record: PendingRecord) -> None:
+    def log_init_death(self, record: PendingRecord) -> None:
         """The environment has ended before an invocation that could have a line."""
         signals, death = self._conclude(record), record.death
         assert death is not None
@@ -81,12 +81,12 @@ class Publisher:
             f"limit {self._config.memory_mib or 'unknown'} MiB: {minijson.dumps(members)}",
         )
 
-    def draw(self, recorder: Recorder, surroundings: EnvironmentMemory) -> None:
+    def checkpoint(self, recorder: Recorder, surroundings: EnvironmentMemory) -> None:
         """Put the curve of the invocation that runs into the journal."""
         record = self._pending.current()
         if record is not None:
             others = surroundings.held_kib, surroundings.extensions
-            self._journal.draw(record.invocation, recovery.curve(record, recorder, *others))
+            self._journal.checkpoint(record.invocation, recovery.curve(record, recorder, *others))
 
     def recover(self, kills: int) -> None:
         """Print what an earlier process of the environment has left, `kills` OOM kills ago: marked, and once."""
@@ -98,14 +98,6 @@ class Publisher:
     def current(self) -> PendingRecord | None:
         """The invocation whose window is open, or None."""
         return self._pending.current()
-
-    def last(self) -> PendingRecord | None:
-        """The last invocation, if it has not been printed yet."""
-        return self._pending.last()
-
-    def find(self, request_id: str | None) -> PendingRecord | None:
-        """That invocation, if it has not been printed yet."""
-        return self._pending.find(request_id)
 
     def complete(self) -> bool:
         """True when no record waits for a report."""
@@ -150,11 +142,11 @@ class Publisher:
             self.print_one(record)
         return record is not None
 
-    def print_rest(self) -> None:
-        """Print everything there is: the environment ends."""
-        rest = self._pending.rest()
-        for record in rest:
-            self.print_one(record, last=record is rest[-1])
+    def flush_all(self) -> None:
+        """Print every record: the environment ends."""
+        remaining = self._pending.take_all()
+        for record in remaining:
+            self.print_one(record, last=record is remaining[-1])
         self._print_together()
         self._output.flush(wait_ms=100)
 

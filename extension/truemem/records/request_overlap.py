@@ -18,7 +18,7 @@ RUNNING = 4096
 record."""
 
 EARLY = 64
-"""Reports that came before their start, in an earlier delivery: so many are kept."""
+"""Reports that came before their start, in an earlier delivery: at most this number is kept."""
 
 LONGEST_NS = 1_000_000 * MS
 """A request takes 900 s at most (developer guide, "Lambda quotas"): the report of an older one is lost."""
@@ -128,7 +128,7 @@ class Requests:
         return overdue
 
     def killed(self, count: int, of_function: bool = True) -> None:
-        """The kernel has killed so many processes. Where they were the function's, whose request it was shows in how
+        """The kernel has killed `count` processes. Where they were the function's, whose request it was shows in how
         that ends."""
         for request in [*self._running.values(), *self._ended]:
             if of_function:
