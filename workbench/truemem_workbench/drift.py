@@ -1,10 +1,10 @@
 """Is it a leak? The verdict over what one environment has held after each of its invocations.
 
 Values in, a value out. A leak is told from a cache, a collector or a wave of traffic by the shape of the curve. The
-verdict is `truemem.records.drift.shape`, as in the sidecar, which judges while the environment runs. The sidecar folds its
-levels as they come. Here all points are there, and each level is the median of its part of them: that finds more leaks
-beside larger movements. The growth is Theil-Sen's over every point, and its interval, which takes each for independent, is
-widened by what they remember of one another.
+verdict is `truemem.records.drift.shape`, as in the sidecar, which judges while the environment runs. The sidecar folds
+its levels as they come. Here all points are there, and each level is the median of its part of them: that finds more
+leaks beside larger movements. The growth is Theil-Sen's over every point, and its interval, which takes each for
+independent, is widened by what they remember of one another.
 """
 
 from __future__ import annotations

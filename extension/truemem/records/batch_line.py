@@ -6,12 +6,12 @@ The line is the record of the last of them, but its metrics are arrays, and `agg
 from __future__ import annotations
 
 from ..line_schema import PROPERTIES
-from .emf import VALUES, document, line
+from .emf import VALUES, line
+from .record import InvocationRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..config import Config
-    from .record import InvocationRecord
 
 MS = 1_000
 
@@ -54,7 +54,7 @@ class BatchLine:
             record.metrics.keys() >= {"PeakRSS", "CurrentRSS"}
             and members.get("status") in (None, "success")
             and members.get("closedBy") != "shutdown"
-            and " " not in str(members["requestId"])
+            and " " not in members["requestId"]
             and not (members.keys() & EXTRAORDINARY)
         )
 
@@ -82,7 +82,7 @@ class BatchLine:
                 values.append(members[name])
         if record.slot is not None:
             self.slots.append(record.slot)
-        self._ids.append(str(members["requestId"]))
+        self._ids.append(members["requestId"])
         self._starts.append(record.time_ms - self._first_ms)
         self._drift = members.get("drift") or self._drift
         self._last = record
@@ -114,7 +114,7 @@ class BatchLine:
         members = {**last.properties, **({"drift": self._drift} if self._drift else {})}
         order = list(PROPERTIES)
         members = {name: members[name] for name in sorted(members, key=order.index)}
-        return document(self._first_ms, single, members, config, columns={"aggregate": about, **columns})
+        return line(InvocationRecord(self._first_ms, single, members), config, {"aggregate": about, **columns})
 
 
 def _kind(record: InvocationRecord) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from .pending_record import NEXT_REQUEST
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from ..config import Config
     from ..measure.environment_memory import HeldMemory
@@ -26,7 +27,7 @@ class InvocationRecord:
     __slots__ = ("metrics", "properties", "slot", "time_ms")
 
     def __init__(
-        self, time_ms: int, metrics: dict[str, float], properties: dict[str, object], slot: int | None = None
+        self, time_ms: int, metrics: Mapping[str, float], properties: Mapping[str, Any], slot: int | None = None
     ) -> None:
         put = object.__setattr__
         put(self, "time_ms", time_ms)
@@ -38,7 +39,7 @@ class InvocationRecord:
     """Epoch milliseconds at which the invocation began."""
     metrics: Mapping[str, float]
     """By name, in the unit of its kind."""
-    properties: Mapping[str, object]
+    properties: Mapping[str, Any]
     """The other members by name: free, and queryable in Logs Insights."""
     slot: int | None
     """Where the journal has it until it is printed."""
@@ -46,9 +47,9 @@ class InvocationRecord:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a finished record does not change: {name}")
 
-    def having(self, **properties: object) -> InvocationRecord:
+    def having(self, **properties: Any) -> InvocationRecord:
         """The same with other values of these properties."""
-        return InvocationRecord(self.time_ms, {**self.metrics}, {**self.properties, **properties}, self.slot)
+        return InvocationRecord(self.time_ms, self.metrics, {**self.properties, **properties}, self.slot)
 
 
 def finished(

@@ -9,10 +9,10 @@ from ..line_schema import METRICS, PROPERTIES
 from ..measure.memory_curve import SHOWN
 from ..measure.window import Window
 from ..support import minijson
-from .emf import document
+from .emf import line
 from .out_of_memory import DeathReport, death_report
 from .pending_record import PendingRecord
-from .record import finished
+from .record import InvocationRecord, finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,46 +23,39 @@ if TYPE_CHECKING:
     from ..measure.recorder import Recorder
     from .environment_state import EnvironmentState
     from .journal import Journal, JournalEntry
-    from .record import InvocationRecord
 
 
 def lines(journal: Journal, history: EnvironmentState, config: Config, kills: int) -> list[tuple[int | None, str]]:
     """Each with the slot that has it: the closed records in their order, then the one that ran when the process was
     killed. `kills`: OOM kills that the kernel has counted since; one of them may have been ours."""
-    known: list[tuple[int, int | None, list[Any], bool]] = []
+    left: list[InvocationRecord] = []
     for slot, entry in journal.records:
-        parts = _closed(entry.text)
-        if parts is None:
+        closed = _closed(entry, slot)
+        if closed is None:
             journal.printed(slot)
         else:
-            known.append((parts[2]["invocation"], slot, parts, entry.may_repeat))
-            history.invocations = max(history.invocations, int(parts[2]["invocation"]))
-    printed_ids = {
-        (parts[2]["requestId"], parts[2]["invocation"]) for _, _, parts, _ in known
-    }  # a retry has the id once more
+            left.append(closed)
+            history.invocations = max(history.invocations, int(closed.properties["invocation"]))
+    # a retry has the id once more
+    known_ids = {(record.properties["requestId"], record.properties["invocation"]) for record in left}
     running = [found for found in (_running(entry, history) for entry in journal.running) if found is not None]
-    last = max((record.invocation for record, _ in running), default=0)
-    for record, death in running:
+    last = max((pending.invocation for pending, _ in running), default=0)
+    for pending, death in running:
         fired: list[str] = []
-        if record.invocation == last:  # else the next one had come: it was at its end, and lived
-            record.killed(kills)
+        if pending.invocation == last:  # else the next one had come: it was at its end, and lived
+            pending.killed(kills)
             if death is not None:
-                record.died(death)
-            fired = record.signals(config.memory_mib, history.mark_mib)
-        if (record.request_id, record.invocation) in printed_ids:
-            journal.end(record.invocation)  # the kill came between its slot and this; else it would be told once more
+                pending.died(death)
+            fired = pending.signals(config.memory_mib, history.mark_mib)
+        if (pending.request_id, pending.invocation) in known_ids:
+            journal.end(pending.invocation)  # the kill came between its slot and this; else it would be told once more
         else:
-            made = finished(record, config, history.environment_id, fired)
-            kept = journal.keep(record.invocation, journal_text(made))
-            known.append((record.invocation, kept, [made.time_ms, made.metrics, {**made.properties}], False))
-    known.sort(key=lambda one: one[0])
-    found: list[tuple[int | None, str]] = []
-    for _, known_slot, (time_ms, values, members), may_repeat in known:
-        members["recovered"] = True
-        if may_repeat:
-            members["mayRepeat"] = True
-        found.append((known_slot, document(time_ms, values, members, config, again=may_repeat)))
-    return found
+            record = finished(pending, config, history.environment_id, fired)
+            kept = journal.keep(pending.invocation, journal_text(record))
+            members = {**record.properties, "recovered": True}
+            left.append(InvocationRecord(record.time_ms, record.metrics, members, kept))
+    left.sort(key=lambda record: record.properties["invocation"])
+    return [(record.slot, line(record, config)) for record in left]
 
 
 def journal_text(record: InvocationRecord) -> str:
@@ -70,17 +63,18 @@ def journal_text(record: InvocationRecord) -> str:
     return minijson.dumps([record.time_ms, record.metrics, record.properties])
 
 
-def _closed(text: bytes) -> list[Any] | None:
-    """Epoch ms, metrics and properties of a closed record."""
+def _closed(entry: JournalEntry, slot: int) -> InvocationRecord | None:
+    """A closed record; None for what we have not written."""
     try:
-        time_ms, values, members = minijson.loads(text)
+        time_ms, values, members = minijson.loads(entry.text)
         known = values.keys() <= METRICS.keys() and members.keys() <= PROPERTIES.keys()
         numbers = [time_ms, members["invocation"], *values.values()]
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
     if not known or not isinstance(members.get("requestId"), str) or not all(map(_is_number, numbers)):
         return None
-    return [int(time_ms), values, members]
+    marks = {"recovered": True, **({"mayRepeat": True} if entry.may_repeat else {})}
+    return InvocationRecord(int(time_ms), values, {**members, **marks}, slot)
 
 
 def _running(entry: JournalEntry, history: EnvironmentState) -> tuple[PendingRecord, DeathReport | None] | None:
