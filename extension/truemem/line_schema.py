@@ -51,7 +51,12 @@ class Properties:
     """All other members. The metrics are printed after the second of them; a line of many invocations has `aggregate`
     and its metrics last."""
 
-    _aws = {"Timestamp": EPOCH_MS}
+    _aws = {
+        "Timestamp": EPOCH_MS,
+        "CloudWatchMetrics": [
+            {"Namespace": TEXT, "Dimensions": [[TEXT]], "Metrics": [{"Name": TEXT, "Unit": TEXT}]},
+        ],
+    }
     FunctionName = TEXT
     """EMF's own"""
     requestId = TEXT
