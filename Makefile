@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs faults fuzz clocks fleet test nightly lint types pytest layer executable bench models probe gate lock clean
+.PHONY: help setup demo docs faults fuzz clocks fleet test nightly lint types pytest layer executable bench models probe gate line-table lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year
 
 fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4 minutes
 	@$(BIN)/python benchmarks/report.py --full --runs 1
+
+line-table: $(READY) ## Write the line's members into docs/metrics.md, from line_schema.py
+	@$(BIN)/python -m truemem_workbench.line_table docs/metrics.md
 
 gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
 	@$(BIN)/python benchmarks/gate.py $(ARGS)

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 import pytest
 from truemem.config import Config
 from truemem.linux.procfs import Status
+from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import Boundary, Look
 from truemem.measure.window import Window, peak
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
+from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
-from truemem.records.record import InvocationRecord
 
 MIB = 1024
 BEGUN_MS = 1_700_000_000_000
@@ -23,9 +24,9 @@ ENVIRON = {
 }
 
 
-def record(number: int, held_mib: float, peak_mib: float = 0.0, *, raced: bool = False) -> InvocationRecord:
+def record(number: int, held_mib: float, peak_mib: float = 0.0, *, raced: bool = False) -> PendingRecord:
     """Of an ordinary invocation, the environment's `number`, 100 ms after the one before; it has its report."""
-    made = InvocationRecord(f"00000000-0000-4000-8000-{number:012d}", number, BEGUN_MS + 100 * number)
+    made = PendingRecord(f"00000000-0000-4000-8000-{number:012d}", number, BEGUN_MS + 100 * number)
     held = round(held_mib * MIB)
     opening = Boundary()
     if raced:  # the last look at the invocation before may lie in this one
@@ -34,16 +35,16 @@ def record(number: int, held_mib: float, peak_mib: float = 0.0, *, raced: bool =
     window.closing = [Status(max(held, round(peak_mib * MIB)), held, held, 0, 0, 1)]
     made.closed, made.closed_by, made.peak = True, "next-invoke", peak(window)
     made.status, made.duration_ms, made.max_memory_used_mib, made.report_came = "success", 12.5, 100, True
-    made.sidecar = 5 * MIB
+    made.memory = HeldMemory(None, 5 * MIB, {})
     return made
 
 
 def printed(
-    capfd: pytest.CaptureFixture[str], records: Iterable[InvocationRecord], environ: dict[bytes, bytes]
+    capfd: pytest.CaptureFixture[str], records: Iterable[PendingRecord], environ: dict[bytes, bytes]
 ) -> list[str]:
     """The lines, in their order, when the environment has ended."""
     publisher = Publisher(Config(ENVIRON | environ), True, EnvironmentState(), Journal(""), lambda: 0)
     for each in records:
         publisher.print_one(each)
-    publisher.print_rest()
+    publisher.flush_all()
     return capfd.readouterr().out.splitlines()

@@ -12,8 +12,8 @@ from truemem.measure.race import Boundary
 from truemem.measure.window import Window, peak
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
+from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
-from truemem.records.record import InvocationRecord
 
 CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"})
 MIB = 1024
@@ -31,7 +31,7 @@ class Printed:
     def line(self, held_mib: float, *, raced: bool = False, closed_by: str = "next-invoke") -> dict[str, Any]:
         """Of the next invocation, that leaves so much behind."""
         self._count += 1
-        record = InvocationRecord(f"r-{self._count}", self._count, 1_700_000_000_000 + 100 * self._count)
+        record = PendingRecord(f"r-{self._count}", self._count, 1_700_000_000_000 + 100 * self._count)
         record.window = window = Window(10 * MIB, 0, True)
         held = round(held_mib * MIB)
         window.closing = [Status(hwm=held, rss=held, anon=held, file=0, shmem=0, threads=1)]

@@ -15,8 +15,8 @@ from truemem.platform.exact_mode import PIPELINED, ExactMode, Talk
 from truemem.records import recovery
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import SIZE, Journal
+from truemem.records.pending_record import PendingRecord
 from truemem.records.pending_records import PendingRecords
-from truemem.records.record import InvocationRecord
 from truemem.support import minijson, switch
 
 LIMIT = 5000
@@ -49,7 +49,7 @@ def telemetry_batch(data: bytes) -> None:
         events, bad = telemetry_events.parse_batch(data)
         assert bad >= 0
         ledger = PendingRecords()
-        record = InvocationRecord("one", 1, 0)
+        record = PendingRecord("one", 1, 0)
         ledger.open(record)
         for event in events:
             event.record["requestId"] = "one"
@@ -144,7 +144,7 @@ def journal(data: bytes) -> None:
         assert read.problem == ""
         history = EnvironmentState()
         if read.history:
-            history.take_over(read.history)
+            history.resume_from(read.history)
         for _, line in recovery.lines(read, history, Config({}), kills=1):
             assert len(line) < SIZE
         history.text()

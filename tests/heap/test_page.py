@@ -14,16 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.config import Config
 from truemem.linux.heap_page import SLOT, Heap, HeapPages, parse
-from truemem.records.emf import line
-from truemem.records.record import InvocationRecord
+from truemem.records.pending_record import PendingRecord
 from truemem.support.private_file import PAGE
 
 from layer.python import truemem_heap
 from layer.python.truemem_heap import Page, Probe
 from tests.emf_check import valid_emf
-from tests.unit.test_emf import ENVIRON, full
+from tests.unit.test_emf import ENVIRON, full, printed
 
 NOW = 1_700_000_000_000
 FIGURES = [9_000, 24_000, 7_000, 1_000, 300, 8, 2, 5]
@@ -304,9 +302,9 @@ def test_the_probe_is_python_3_8() -> None:
 
 def test_the_line_has_it_in_mib_and_stays_short() -> None:
     record = full()
-    without = len(line(record, Config(ENVIRON)))
+    without = len(printed(record, ENVIRON))
     record.heap = Heap(62_464, 2**32, 1, [700, 10, 10], 64, "mallinfo2", children_kib=2**20)
-    document = valid_emf(line(record, Config(ENVIRON)))
+    document = valid_emf(printed(record, ENVIRON))
     assert document["heap"] == {"inUse": 61.0, "held": 2**22, "mapped": 0.0, "gc": [700, 10, 10], "threads": 64}
-    assert len(line(record, Config(ENVIRON))) < without + 120
-    assert "heap" not in valid_emf(line(InvocationRecord("1", 1, NOW), Config({})))
+    assert len(printed(record, ENVIRON)) < without + 120
+    assert "heap" not in valid_emf(printed(PendingRecord("1", 1, NOW), {}))

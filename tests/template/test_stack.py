@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from truemem.config import Config
-from truemem.line_schema import MEMBERS, METRICS, UNITS
+from truemem.line_schema import MEMBERS, METRICS, MIB
 
 from deploy import application
 from layer.__main__ import EXECUTABLES
@@ -177,7 +177,9 @@ def test_alarms_watch_what_the_sidecar_emits(parts: Parts) -> None:
                     assert dimension["Name"] == "FunctionName"
                     seen.add(metric["MetricName"])
     assert seen == {"PeakRSS", "CurrentRSS"} <= set(METRICS)
-    assert not seen & set(UNITS)  # so they are Megabytes, in which the expressions divide by the memory size
+    assert {METRICS[name] for name in seen} == {
+        MIB
+    }  # so they are Megabytes, in which the expressions divide by the memory size
 
 
 def test_out_of_memory_is_the_sidecars_own_verdict(parts: Parts, truth: Stack) -> None:

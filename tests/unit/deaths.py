@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from truemem.measure.window import Window
 from truemem.records.out_of_memory import EXTENSION_CRASH, DeathReport
-from truemem.records.record import InvocationRecord
+from truemem.records.pending_record import PendingRecord
 
 from faults.deaths import DEATHS, Died, die
 from faults.subject import source
@@ -36,18 +36,16 @@ class Seen(NamedTuple):
     extension: bool
     """One held more than any process of the function."""
 
-    def record(self) -> InvocationRecord:
+    def record(self) -> PendingRecord:
         """As it is when the verdict is due."""
-        record = InvocationRecord("r", 2, 0)
+        record = PendingRecord("r", 2, 0)
         of_extension = self.kernel_kills if self.error_type == EXTENSION_CRASH else 0
         record.kernel_kills, record.environment_kills = self.kernel_kills - of_extension, of_extension
         record.status, record.error_type, record.max_memory_used_mib = self.status, self.error_type, self.mark_mib
         if self.reason is not None:
             level_kib = None if self.level_mib is None else round(self.level_mib * 1024)
             growth = None if self.mib_per_s is None else self.mib_per_s * 1024
-            record.ending = DeathReport(
-                self.reason, level_kib, growth, {"extension": "agent"} if self.extension else {}
-            )
+            record.death = DeathReport(self.reason, level_kib, growth, {"extension": "agent"} if self.extension else {})
         record.window = Window(0, 0, True)
         if self.unseen_ms is not None:
             record.window.flight.see(LAST_NS, 1)

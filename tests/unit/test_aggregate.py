@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from truemem.config import Config
 from truemem.line_schema import MEMBERS
 from truemem.records.batch_line import BatchLine
-from truemem.records.out_of_memory import KERNEL, DeathReport
-from truemem.records.record import InvocationRecord
+from truemem.records.out_of_memory import DeathReport
+from truemem.records.pending_record import PendingRecord
+from truemem.records.record import finished
 from truemem_workbench.aggregate import OF_THE_LAST, spread
 
 from tests.emf_check import VALUES, valid_emf
@@ -82,17 +84,17 @@ def test_what_is_found_without_taking_it_apart(capfd: Capture) -> None:
     assert list(line["aggregate"])[:3] == ["invocations", "peakMax", "peakRequestId"]
 
 
-def _killed(made: InvocationRecord) -> None:
-    made.signals, made.kernel_kills = [KERNEL], 1
+def _killed(made: PendingRecord) -> None:
+    made.kernel_kills = 1
 
 
-ASKS_FOR_ATTENTION: dict[str, Callable[[InvocationRecord], None]] = {
+ASKS_FOR_ATTENTION: dict[str, Callable[[PendingRecord], None]] = {
     "a cold start": lambda made: setattr(made, "cold_start", True),
     "a reset": lambda made: setattr(made, "suppressed_init", True),
     "an error": lambda made: setattr(made, "status", "error"),
     "a timeout": lambda made: setattr(made, "status", "timeout"),
     "out of memory": _killed,
-    "a death": lambda made: setattr(made, "ending", DeathReport("failure", 1, 0.0, {})),
+    "a death": lambda made: setattr(made, "death", DeathReport("failure", 1, 0.0, {})),
     "the last": lambda made: setattr(made, "closed_by", "shutdown"),
     "never seen": lambda made: setattr(made, "peak", None),
     "a request id of two words": lambda made: setattr(made, "request_id", "a b"),
@@ -127,7 +129,7 @@ def test_one_alone_has_the_line_that_it_always_has(capfd: Capture) -> None:
 
 def test_none_waits_for_longer_than_it_may() -> None:
     aggregate = BatchLine(10)
-    first = record(1, 90)
+    first = finished(record(1, 90), Config({}), "")
     assert not aggregate.overdue(first.time_ms)
     aggregate.add(first)
     assert not aggregate.overdue(first.time_ms + 9_999)
@@ -135,7 +137,7 @@ def test_none_waits_for_longer_than_it_may() -> None:
     assert aggregate.overdue(first.time_ms - 1)  # the clock was set back
     late = record(2, 90)
     late.time_ms = first.time_ms + 10_000
-    assert not aggregate.fits(late)
+    assert not aggregate.fits(finished(late, Config({}), ""))
 
 
 def test_a_verdict_that_came_within_is_told(capfd: Capture) -> None:

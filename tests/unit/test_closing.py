@@ -22,8 +22,8 @@ from truemem.measure.window import Window
 from truemem.records import publisher, recovery
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
+from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
-from truemem.records.record import InvocationRecord
 from truemem.support import log as log_module
 from truemem.support.running_clock import RunningClock
 
@@ -132,7 +132,7 @@ class Scene:
         self.publisher = Publisher(Config(SIZED), reports, history, Journal(journal), lambda: 0)
         parts: list[Any] = [self.recorder, self.publisher, self.surroundings, RunningClock(), history, self.kills]
         self.closing = WindowCloser(*parts)
-        self.records: list[InvocationRecord] = []
+        self.records: list[PendingRecord] = []
 
     def event(
         self, closed_by: str = "next-invoke", died: str = "", seen: Callable[[Window], None] | None = None
@@ -145,7 +145,7 @@ class Scene:
         if self.records:
             self.closing.close(self.records[-1], closed, closed_by, died)
         if closed_by == "next-invoke":
-            self.records.append(InvocationRecord(str(len(self.records) + 1), len(self.records) + 1, 0))
+            self.records.append(PendingRecord(str(len(self.records) + 1), len(self.records) + 1, 0))
             self.closing.open(self.records[-1], closed if len(self.records) == 1 else None)
         elif not self.records:
             self.closing.died_in_init(closed, died)
@@ -220,7 +220,7 @@ def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(
     assert line["outOfMemory"]["signals"][0] == "kernel"
     assert line["ending"]["level"] > 0
     assert line["lastSamples"][-1][1] == 77
-    scene.publisher.print_rest()
+    scene.publisher.flush_all()
     assert [line["requestId"] for line in scene.output.lines] == ["1"]
 
 
@@ -257,7 +257,7 @@ def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: S
     assert scene.recorder.window.someone_ended  # or it has ended since
 
 
-def told(record: InvocationRecord) -> tuple[int | None, int]:
+def told(record: PendingRecord) -> tuple[int | None, int]:
     return record.kernel_kills, record.environment_kills
 
 
@@ -361,7 +361,7 @@ def test_a_mark_is_never_below_its_own_peak_nor_below_the_mark_before(invocation
             scene.closes(unread_mib=100)
             mark += rises
             scene.records[-2].max_memory_used_mib = mark
-        scene.publisher.print_rest()
+        scene.publisher.flush_all()
     lines = scene.output.lines
     assert len(lines) == len(invocations) + 1
     marks = [line["highWaterMark"] for line in lines if "highWaterMark" in line]

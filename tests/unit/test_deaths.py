@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from truemem.records.out_of_memory import PLATFORM, signals
+from truemem.records.out_of_memory import PLATFORM
 
 from faults.deaths import DEATHS, EXTENSION_DIED
 from tests.unit.deaths import LIMIT, Seen, seen
@@ -21,7 +21,7 @@ def test_each_death_was_recorded_in_both_modes() -> None:
 @pytest.mark.parametrize("mark_before", [60, LIMIT], ids=["the mark was low", "the mark was at the size"])
 @pytest.mark.parametrize("death", SEEN, ids=lambda death: f"{death.title}{', exact mode' if death.exact else ''}")
 def test_the_verdict_is_right_of_each(death: Seen, mark_before: float) -> None:
-    fired = signals(death.record(), LIMIT, mark_before)
+    fired = death.record().signals(LIMIT, mark_before)
     right = RIGHT[death.title]
     assert bool(fired) is right.out_of_memory, fired
     assert ("kernel" in fired) is (death.kernel_kills > 0 and right.killed != EXTENSION_DIED)
@@ -39,6 +39,6 @@ def test_where_nothing_counts_kills_no_other_death_is_taken_for_one(death: Seen,
         record.error_type = "Runtime.ExitError"
     if told_by_shutdown:
         record.status = record.error_type = record.max_memory_used_mib = record.done_ns = None
-    fired = signals(record, LIMIT, 60)
+    fired = record.signals(LIMIT, 60)
     assert RIGHT[death.title].out_of_memory or not fired
     assert fired or (death.level_mib or 0) < 0.97 * LIMIT

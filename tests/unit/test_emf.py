@@ -10,10 +10,12 @@ from truemem.config import Config
 from truemem.line_schema import MEMBERS
 from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.procfs import Status
+from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import Boundary, Look
 from truemem.measure.window import Window, peak
 from truemem.records.emf import line, rfc3339
-from truemem.records.record import InvocationRecord
+from truemem.records.pending_record import PendingRecord
+from truemem.records.record import finished
 
 from tests.emf_check import valid_emf
 
@@ -24,8 +26,8 @@ ENVIRON = {
 }
 
 
-def full() -> InvocationRecord:
-    record = InvocationRecord("8476a536-e9f4-11e8-9739-2dfe598c3fcd", 123456, 1_700_000_000_123)
+def full() -> PendingRecord:
+    record = PendingRecord("8476a536-e9f4-11e8-9739-2dfe598c3fcd", 123456, 1_700_000_000_123)
     opening = Boundary()
     opening.looks = [[Look(1, 9_900_000, 9_900_000, 0, 5_000_000)]]
     window = Window(baseline=5_000_000, before=9_000_000, resets=True, opening=opening)
@@ -33,16 +35,22 @@ def full() -> InvocationRecord:
     record.window, record.peak = window, peak(window)
     record.closed, record.closed_by, window.reset_delay_us = True, "next-invoke", 12345
     record.cold_start, record.init_peak, record.high_water_mark = True, peak(window), 9_100_000
-    record.environment_id = "2026/11/21/[$LATEST]82561ce053dd47d190e0c8f5e063e62e"
-    record.sidecar, record.extensions = 6_000, {"cloudwatch_lambda_agent": 20_000}
-    record.environment = MemoryUsage("cgroup1", 6_000_000, 9_200_000)
+    usage = MemoryUsage("cgroup1", 6_000_000, 9_200_000)
+    record.memory = HeldMemory(usage, 6_000, {"cloudwatch_lambda_agent": 20_000})
     record.status, record.error_type, record.duration_ms = "error", "Runtime.ExitError", 123456.789
-    record.max_memory_used_mib, record.report_came, record.dropped = 9876, True, 3
+    record.max_memory_used_mib, record.report_came = 9876, True
     return record
 
 
+def printed(record: PendingRecord, environ: dict[bytes, bytes], dropped: int = 3) -> str:
+    """Its line."""
+    config = Config(environ)
+    environment = "2026/11/21/[$LATEST]82561ce053dd47d190e0c8f5e063e62e"
+    return line(finished(record, config, environment, dropped=dropped), config)
+
+
 def test_a_full_line_is_valid_emf_below_a_kilobyte_and_a_half() -> None:
-    text = line(full(), Config(ENVIRON))
+    text = printed(full(), ENVIRON)
     document = valid_emf(text)
     assert set(document) <= set(MEMBERS)
     assert len(text) < 1536
@@ -53,13 +61,12 @@ def test_a_full_line_is_valid_emf_below_a_kilobyte_and_a_half() -> None:
 def test_a_usual_line_is_below_a_kilobyte() -> None:
     record = full()
     record.cold_start, record.init_peak, record.error_type, record.status = False, None, None, "success"
-    record.dropped = 0
-    assert len(line(record, Config(ENVIRON))) < 1024
+    assert len(printed(record, ENVIRON, dropped=0)) < 1024
 
 
 def test_unknown_is_absent() -> None:
-    record = InvocationRecord("1", 1, 1_700_000_000_123)
-    document = valid_emf(line(record, Config({})))
+    record = PendingRecord("1", 1, 1_700_000_000_123)
+    document = valid_emf(printed(record, {}, dropped=0))
     assert document["_aws"]["CloudWatchMetrics"][0]["Metrics"] == []
     for member in ("PeakRSS", "MaxMemoryUsed", "coldStart", "status", "rss", "environment", "raced", "dropped"):
         assert member not in document
@@ -68,22 +75,22 @@ def test_unknown_is_absent() -> None:
 def test_a_closed_record_without_report_says_so() -> None:
     record = full()
     record.report_came = False
-    assert json.loads(line(record, Config({})))["reportMissing"] is True
+    assert json.loads(printed(record, {}))["reportMissing"] is True
 
 
 def test_the_timestamp_is_the_invocations() -> None:
-    assert valid_emf(line(full(), Config({})))["_aws"]["Timestamp"] == 1_700_000_000_123
+    assert valid_emf(printed(full(), {}))["_aws"]["Timestamp"] == 1_700_000_000_123
 
 
 def test_the_users_dimensions_and_properties() -> None:
-    config = Config({**ENVIRON, b"TRUEMEM_DIMENSIONS": b"Stage=prod", b"TRUEMEM_PROPERTIES": b"model=v7"})
-    document = valid_emf(line(full(), config))
+    chosen = {b"TRUEMEM_DIMENSIONS": b"Stage=prod", b"TRUEMEM_PROPERTIES": b"model=v7"}
+    document = valid_emf(printed(full(), ENVIRON | chosen))
     assert document["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["FunctionName", "Stage"]]
     assert (document["Stage"], document["model"]) == ("prod", "v7")
 
 
 def test_under_a_log_level_filter_the_line_has_the_level_and_a_timestamp() -> None:
-    document = json.loads(line(full(), Config({b"AWS_LAMBDA_LOG_LEVEL": b"ERROR"})))
+    document = json.loads(printed(full(), {b"AWS_LAMBDA_LOG_LEVEL": b"ERROR"}))
     assert (document["level"], document["timestamp"]) == ("ERROR", "2023-11-14T22:13:20.123Z")
 
 
@@ -102,6 +109,6 @@ def test_whatever_the_platform_says_the_line_is_one_valid_line(
         mark,
         duration,
     )
-    text = line(record, Config(ENVIRON))
+    text = printed(record, ENVIRON)
     assert "\n" not in text
     valid_emf(text)

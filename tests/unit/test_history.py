@@ -7,8 +7,8 @@ from truemem.config import Config
 from truemem.platform.telemetry_events import INIT_START, RESTORE_START, Event
 from truemem.records.environment_state import SNAP_START, EnvironmentState
 from truemem.records.journal import Journal
+from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
-from truemem.records.record import InvocationRecord
 
 SNAPSHOT, RESTORED = "2026/11/22/[1]snapshot", "2026/11/22/[1]restored"
 
@@ -66,9 +66,9 @@ def test_after_a_reset_a_restored_environment_goes_on() -> None:
     before.invocations, before.high_water_mark = 3, 4096
 
     after = EnvironmentState("boot")
-    assert after.take_over(before.text().encode())
+    assert after.resume_from(before.text().encode())
     publisher = hear(after)
-    publisher.open(InvocationRecord("r-4", 4, 0))
+    publisher.open(PendingRecord("r-4", 4, 0))
     publisher.join(told(INIT_START, initializationType=SNAP_START, phase="invoke", instanceId=RESTORED))
     after.begin(SNAP_START)
     assert (after.environment_id, after.invocations, after.high_water_mark) == (RESTORED, 3, 4096)
@@ -82,7 +82,7 @@ AGAIN = told(INIT_START, initializationType="on-demand", phase="invoke")
 def test_an_init_that_was_done_again_is_that_of_the_first_invocation_after_it(heard_with: int) -> None:
     """However late its telemetry comes. Without a journal nobody else says so."""
     publisher = hear(EnvironmentState())
-    records = [InvocationRecord(f"r-{number}", number, 0) for number in (1, 2, 3)]
+    records = [PendingRecord(f"r-{number}", number, 0) for number in (1, 2, 3)]
     records[0].cold_start = True
     for record in records[:heard_with]:
         publisher.open(record)
@@ -93,7 +93,7 @@ def test_an_init_that_was_done_again_is_that_of_the_first_invocation_after_it(he
 def test_an_init_that_was_done_again_is_none_of_those_that_follow() -> None:
     """Its own invocation is printed, or has its mark from the journal."""
     publisher = hear(EnvironmentState())
-    record = InvocationRecord("r-4", 4, 0)
+    record = PendingRecord("r-4", 4, 0)
     publisher.open(record)
     publisher.join(AGAIN)
     assert not record.suppressed_init
@@ -102,7 +102,7 @@ def test_an_init_that_was_done_again_is_none_of_those_that_follow() -> None:
 def test_an_init_that_was_done_again_may_be_heard_of_before_its_invocation() -> None:
     history = EnvironmentState()
     hear(history, AGAIN)
-    assert history.went_on
+    assert history.resumed
 
 
 @pytest.mark.parametrize("initialization_type", ["", "on-demand", "provisioned-concurrency"])

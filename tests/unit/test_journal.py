@@ -48,7 +48,7 @@ def test_what_was_being_printed_may_repeat(path: str) -> None:
 
 
 def test_the_invocation_that_ran_is_found_with_its_curve(path: str) -> None:
-    after = killed(path, f"j.begin(7, 1700, {EVENT!r})", "j.draw(7, '[1,2]')")
+    after = killed(path, f"j.begin(7, 1700, {EVENT!r})", "j.checkpoint(7, '[1,2]')")
     assert [(entry.text, entry.curve) for entry in after.running] == [(b"7 1700 " + EVENT, b"[1,2]")]
 
 
@@ -61,7 +61,9 @@ def test_the_next_invocation_begins_before_the_one_before_it_is_closed(path: str
 
 
 def test_a_new_invocation_has_no_old_curve(path: str) -> None:
-    after = killed(path, f"j.begin(1, 0, {EVENT!r})", "j.draw(1, 'old')", "j.keep(1, '')", f"j.begin(3, 0, {EVENT!r})")
+    after = killed(
+        path, f"j.begin(1, 0, {EVENT!r})", "j.checkpoint(1, 'old')", "j.keep(1, '')", f"j.begin(3, 0, {EVENT!r})"
+    )
     assert [entry.curve for entry in after.running] == [b""]
 
 
@@ -80,7 +82,7 @@ def test_what_does_not_fit_is_left_out(path: str) -> None:
     journal = Journal(path)
     assert journal.keep(1, "x" * PAGE) is None
     journal.begin(1, 0, b"x" * CURVE)
-    journal.draw(1, "x" * CURVE)
+    journal.checkpoint(1, "x" * CURVE)
     assert journal.keep(1, "x" * (PAGE - 2)) is not None
     assert journal.problem == ""
 

@@ -13,14 +13,14 @@ from truemem.measure.window import Window
 from truemem.platform.telemetry_events import REPORT, RUNTIME_DONE, START, Event
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
+from truemem.records.pending_record import PendingRecord
 from truemem.records.pending_records import CHANCE_MS, START_MS, WAITING, PendingRecords
 from truemem.records.publisher import Publisher
-from truemem.records.record import InvocationRecord
 
 
-def opened(ledger: PendingRecords, request_id: str) -> InvocationRecord:
-    record = InvocationRecord(request_id, 1, 0)
-    ledger.open(record)
+def opened(pending: PendingRecords, request_id: str) -> PendingRecord:
+    record = PendingRecord(request_id, 1, 0)
+    pending.open(record)
     return record
 
 
@@ -28,77 +28,77 @@ def event(kind: str, request_id: str, **record: Any) -> Event:
     return Event(kind, {"requestId": request_id, **record})
 
 
-def due(ledger: PendingRecords, running_ms: float = 0) -> list[str]:
+def due(pending: PendingRecords, running_ms: float = 0) -> list[str]:
     """Request ids of what can be printed now."""
     taken = []
-    while record := ledger.due(running_ms):
+    while record := pending.due(running_ms):
         taken.append(record.request_id)
     return taken
 
 
 def test_a_record_waits_for_its_report() -> None:
-    ledger = PendingRecords()
-    first = opened(ledger, "1")
+    pending = PendingRecords()
+    first = opened(pending, "1")
     first.closed = True
-    opened(ledger, "2")
-    assert due(ledger) == []
-    ledger.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
-    assert due(ledger) == ["1"]
+    opened(pending, "2")
+    assert due(pending) == []
+    pending.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
+    assert due(pending) == ["1"]
     assert first.max_memory_used_mib == 94
 
 
 def test_a_report_before_the_close_is_kept() -> None:
-    ledger = PendingRecords()
-    record = opened(ledger, "1")
-    ledger.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
-    assert due(ledger) == []
+    pending = PendingRecords()
+    record = opened(pending, "1")
+    pending.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
+    assert due(pending) == []
     record.closed = True
-    assert due(ledger) == ["1"]
+    assert due(pending) == ["1"]
 
 
 def test_a_missing_report_is_waited_for_until_the_next_invocation_ends() -> None:
-    ledger = PendingRecords()
-    first = opened(ledger, "1")
+    pending = PendingRecords()
+    first = opened(pending, "1")
     first.closed = True
-    second = opened(ledger, "2")
-    assert due(ledger) == []
+    second = opened(pending, "2")
+    assert due(pending) == []
     second.closed = True
-    assert due(ledger, CHANCE_MS) == ["1"]
+    assert due(pending, CHANCE_MS) == ["1"]
     assert not first.report_came
 
 
 def test_short_invocations_give_telemetry_its_chance() -> None:
-    ledger = PendingRecords()
+    pending = PendingRecords()
     for number in range(WAITING):
-        opened(ledger, str(number)).closed = True
-    assert due(ledger, CHANCE_MS - 1) == []
-    opened(ledger, "one too many").closed = True
-    assert due(ledger, CHANCE_MS - 1) == ["0"]
+        opened(pending, str(number)).closed = True
+    assert due(pending, CHANCE_MS - 1) == []
+    opened(pending, "one too many").closed = True
+    assert due(pending, CHANCE_MS - 1) == ["0"]
 
 
 def test_without_telemetry_nothing_is_waited_for() -> None:
-    ledger = PendingRecords(reports=False)
-    opened(ledger, "1").closed = True
-    assert due(ledger) == ["1"]
-    assert ledger.complete()
+    pending = PendingRecords(reports=False)
+    opened(pending, "1").closed = True
+    assert due(pending) == ["1"]
+    assert pending.complete()
 
 
 def test_records_leave_in_order_even_if_reports_do_not_come_so() -> None:
-    ledger = PendingRecords()
-    first, second = opened(ledger, "1"), opened(ledger, "2")
+    pending = PendingRecords()
+    first, second = opened(pending, "1"), opened(pending, "2")
     first.closed = second.closed = True
-    ledger.join(event(REPORT, "2"))
-    assert due(ledger, CHANCE_MS) == ["1", "2"]
+    pending.join(event(REPORT, "2"))
+    assert due(pending, CHANCE_MS) == ["1", "2"]
 
 
 LEVEL_KIB = 90 * 1024
 MS = 1_000_000
 
 
-def follow(ledger: PendingRecords, raced: bool = True) -> tuple[InvocationRecord, InvocationRecord]:
+def follow(pending: PendingRecords, raced: bool = True) -> tuple[PendingRecord, PendingRecord]:
     """Two invocations. The first is closed at 1000 ms of running time, and has its report. Its watermark was seen at
     8 ms (epoch): it is its own where that is proven to lie before the second one's event."""
-    first, second = opened(ledger, "1"), opened(ledger, "2")
+    first, second = opened(pending, "1"), opened(pending, "2")
     first.window = window = Window(LEVEL_KIB // 2, 0, resets=True)
     window.closing = [Status(LEVEL_KIB, LEVEL_KIB // 2, LEVEL_KIB // 2, 0, 0, 1)]
     if raced:
@@ -106,43 +106,43 @@ def follow(ledger: PendingRecords, raced: bool = True) -> tuple[InvocationRecord
         window.end.levels = [(5 * MS, LEVEL_KIB // 2), (8 * MS, LEVEL_KIB)]
     second.opening = window.end
     first.closed, first.closed_at_ms = True, 1000
-    first.settle()
+    first.update_peak()
     assert first.peak is not None
     assert first.peak.raced is raced
-    ledger.join(event(REPORT, "1"))
+    pending.join(event(REPORT, "1"))
     return first, second
 
 
-def lower(record: InvocationRecord) -> int:
+def lower(record: PendingRecord) -> int:
     """KiB."""
     assert record.peak is not None
     return record.peak.lower
 
 
 def test_what_nothing_has_proven_waits_for_the_start_of_the_next_and_all_that_follow_it_wait_too() -> None:
-    ledger = PendingRecords()
-    first, second = follow(ledger)
+    pending = PendingRecords()
+    first, second = follow(pending)
     second.closed, second.closed_at_ms = True, 1000
-    ledger.join(event(REPORT, "2"))
-    assert due(ledger, 1000 + START_MS - 1) == []
-    assert due(ledger, 1000 + START_MS) == ["1", "2"]
+    pending.join(event(REPORT, "2"))
+    assert due(pending, 1000 + START_MS - 1) == []
+    assert due(pending, 1000 + START_MS) == ["1", "2"]
     assert first.peak is not None
     assert first.peak.raced
 
 
 def test_what_needs_no_proof_does_not_wait() -> None:
-    ledger = PendingRecords()
-    follow(ledger, raced=False)
-    assert due(ledger, 1000) == ["1"]
+    pending = PendingRecords()
+    follow(pending, raced=False)
+    assert due(pending, 1000) == ["1"]
 
 
 @pytest.mark.parametrize(("started_ms", "raced"), [(7, True), (8, False), (9, False)])
 def test_when_the_next_has_started_is_proof_and_ends_the_wait_in_any_case(started_ms: int, raced: bool) -> None:
-    ledger = PendingRecords()
-    first, second = follow(ledger)
-    assert due(ledger, 1000) == []
-    ledger.join(Event(START, {"requestId": "2"}, started_ms * MS))
-    assert due(ledger, 1000) == ["1"]
+    pending = PendingRecords()
+    first, second = follow(pending)
+    assert due(pending, 1000) == []
+    pending.join(Event(START, {"requestId": "2"}, started_ms * MS))
+    assert due(pending, 1000) == ["1"]
     assert second.started
     assert first.peak is not None
     assert first.peak.raced is raced
@@ -150,130 +150,129 @@ def test_when_the_next_has_started_is_proof_and_ends_the_wait_in_any_case(starte
 
 
 def test_a_start_without_a_time_ends_the_wait() -> None:
-    ledger = PendingRecords()
-    follow(ledger)
-    ledger.join(event(START, "2"))
-    assert due(ledger, 1000) == ["1"]
+    pending = PendingRecords()
+    follow(pending)
+    pending.join(event(START, "2"))
+    assert due(pending, 1000) == ["1"]
 
 
 def test_when_the_runtime_was_done_is_proof_as_well() -> None:
-    ledger = PendingRecords()
-    first, _ = follow(ledger)
-    ledger.join(Event(RUNTIME_DONE, {"requestId": "1"}, 8 * MS))
-    assert due(ledger, 1000) == ["1"]
+    pending = PendingRecords()
+    first, _ = follow(pending)
+    pending.join(Event(RUNTIME_DONE, {"requestId": "1"}, 8 * MS))
+    assert due(pending, 1000) == ["1"]
     assert first.peak is not None
     assert not first.peak.raced
     assert lower(first) == LEVEL_KIB
 
 
 def test_before_its_report_has_come_no_proof_makes_it_due() -> None:
-    ledger = PendingRecords()
-    first, _ = follow(ledger)
+    pending = PendingRecords()
+    first, _ = follow(pending)
     first.report_came = False
-    ledger.join(Event(START, {"requestId": "2"}, 9 * MS))
-    assert due(ledger, 1000 + CHANCE_MS) == []
-    ledger.join(event(REPORT, "1"))
-    assert due(ledger, 1000 + CHANCE_MS) == ["1"]
+    pending.join(Event(START, {"requestId": "2"}, 9 * MS))
+    assert due(pending, 1000 + CHANCE_MS) == []
+    pending.join(event(REPORT, "1"))
+    assert due(pending, 1000 + CHANCE_MS) == ["1"]
 
 
 def test_without_telemetry_no_start_is_waited_for() -> None:
-    ledger = PendingRecords(reports=False)
-    first, _ = follow(ledger)
-    assert due(ledger, 1000) == ["1"]
+    pending = PendingRecords(reports=False)
+    first, _ = follow(pending)
+    assert due(pending, 1000) == ["1"]
     assert first.peak is not None
     assert first.peak.raced
 
 
 def test_at_the_end_all_that_is_known_by_then_counts() -> None:
-    ledger = PendingRecords()
-    first, second = follow(ledger)
+    pending = PendingRecords()
+    first, second = follow(pending)
     first.done_ns = 9 * MS
-    assert ledger.rest() == [first, second]
+    assert pending.take_all() == [first, second]
     assert lower(first) == LEVEL_KIB
 
 
-def test_the_last_invocation_is_there_until_it_is_printed() -> None:
-    ledger = PendingRecords(reports=False)
-    assert ledger.last() is None
-    record = opened(ledger, "1")
-    assert ledger.last() is ledger.current() is record
+def test_the_current_invocation_is_the_one_whose_window_is_open() -> None:
+    pending = PendingRecords(reports=False)
+    assert pending.current() is None
+    record = opened(pending, "1")
+    assert pending.current() is record
     record.closed = True
-    assert (ledger.last(), ledger.current()) == (record, None)
-    assert due(ledger) == ["1"]
-    assert ledger.last() is None
+    assert pending.current() is None
+    assert due(pending) == ["1"]
 
 
 def test_shutdown_takes_everything() -> None:
-    ledger = PendingRecords()
-    opened(ledger, "1").closed = True
-    opened(ledger, "2")
-    assert not ledger.complete()
-    assert [record.request_id for record in ledger.rest()] == ["1", "2"]
-    assert ledger.rest() == []
+    pending = PendingRecords()
+    opened(pending, "1").closed = True
+    opened(pending, "2")
+    assert not pending.complete()
+    assert [record.request_id for record in pending.take_all()] == ["1", "2"]
+    assert pending.take_all() == []
 
 
 def test_a_stranger_changes_nothing() -> None:
-    ledger = PendingRecords()
-    record = opened(ledger, "1")
-    assert not ledger.join(event(REPORT, "of the environment before"))
+    pending = PendingRecords()
+    record = opened(pending, "1")
+    assert not pending.join(event(REPORT, "of the environment before"))
     assert not record.report_came
 
 
 def test_a_retry_in_the_same_environment_has_the_same_request_id_and_words_of_its_own() -> None:
     """The report of the first attempt comes with the second, and so may the end of the second."""
-    ledger = PendingRecords()
-    first = opened(ledger, "1")
-    ledger.join(Event(RUNTIME_DONE, {"requestId": "1", "status": "error", "errorType": "Runtime.Unknown"}, 7))
+    pending = PendingRecords()
+    first = opened(pending, "1")
+    pending.join(Event(RUNTIME_DONE, {"requestId": "1", "status": "error", "errorType": "Runtime.Unknown"}, 7))
     first.closed = True
-    second = opened(ledger, "1")
-    assert ledger.find("1") is second
+    second = opened(pending, "1")
+    assert pending.for_request("1") is second
     for each in (
         Event(REPORT, {"requestId": "1", "status": "error", "metrics": {"maxMemoryUsedMB": 94}}),
         event(START, "1"),
         Event(RUNTIME_DONE, {"requestId": "1", "status": "success"}, 9),
         Event(REPORT, {"requestId": "1", "status": "success", "metrics": {"maxMemoryUsedMB": 95}}),
     ):
-        assert ledger.join(each)
+        assert pending.join(each)
     assert (first.status, first.done_ns, first.max_memory_used_mib) == ("error", 7, 94)
     assert (second.status, second.done_ns, second.max_memory_used_mib) == ("success", 9, 95)
     assert second.error_type is None
 
 
 def test_the_start_of_a_retry_is_no_proof_of_when_the_first_attempt_began() -> None:
-    ledger = PendingRecords()
-    first = opened(ledger, "1")
+    pending = PendingRecords()
+    first = opened(pending, "1")
     first.opening = Boundary()
-    ledger.join(Event(START, {"requestId": "1"}, 5 * MS))
+    pending.join(Event(START, {"requestId": "1"}, 5 * MS))
     first.closed = True
-    second = opened(ledger, "1")
+    second = opened(pending, "1")
     second.opening = Boundary()
-    ledger.join(Event(START, {"requestId": "1"}, 9 * MS))
+    pending.join(Event(START, {"requestId": "1"}, 9 * MS))
     assert (first.opening.not_before_ns, second.opening.not_before_ns) == (5 * MS, 9 * MS)
     assert second.started
 
 
 def test_the_reports_duration_replaces_the_runtimes() -> None:
-    ledger = PendingRecords()
-    record = opened(ledger, "1")
-    ledger.join(event(START, "1", tenantId="blue"))
-    ledger.join(event(REPORT, "1", status="timeout", metrics={"durationMs": 30}))
-    ledger.join(event(RUNTIME_DONE, "1", status="timeout", metrics={"durationMs": 20}))
+    pending = PendingRecords()
+    record = opened(pending, "1")
+    pending.join(event(START, "1", tenantId="blue"))
+    pending.join(event(REPORT, "1", status="timeout", metrics={"durationMs": 30}))
+    pending.join(event(RUNTIME_DONE, "1", status="timeout", metrics={"durationMs": 20}))
     assert (record.duration_ms, record.status, record.tenant_id) == (30, "timeout", "blue")
 
 
 def test_more_than_twice_as_many_as_may_wait_are_a_crowd() -> None:
-    ledger = PendingRecords()
+    pending = PendingRecords()
     for number in range(2 * WAITING):
-        ledger.open(InvocationRecord(f"{number}", number, 0))
-    assert not ledger.crowded()
-    ledger.open(InvocationRecord("one more", 0, 0))
-    assert ledger.crowded()
+        pending.open(PendingRecord(f"{number}", number, 0))
+    assert not pending.over_capacity()
+    pending.open(PendingRecord("one more", 0, 0))
+    assert pending.over_capacity()
 
 
 def test_events_that_leave_no_time_to_print_do_not_pile_up(capfd: pytest.CaptureFixture[str]) -> None:
     publisher = Publisher(Config({}), True, EnvironmentState(), Journal(""), lambda: 0)
     for number in range(500):
-        record = InvocationRecord(f"{number}", number, 0)
+        record = PendingRecord(f"{number}", number, 0)
         publisher.open(record)
         record.closed = True
     printed = [json.loads(line)["requestId"] for line in capfd.readouterr().out.splitlines()]

@@ -26,7 +26,7 @@ from truemem.measure.segments import RESOLUTION_NS, Segment
 from truemem.measure.window import Window, current
 from truemem.platform.extensions_api import ApiError
 from truemem.platform.telemetry_server import TelemetryServer
-from truemem.records.record import InvocationRecord
+from truemem.records.pending_record import PendingRecord
 from truemem.records.request_overlap import Request
 from truemem.support import log as log_module
 
@@ -305,7 +305,7 @@ def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(
     """Of each segment: kills that were counted, whether a process ended, pids given out, ms after the one before."""
     running = Running(None)
     sidecar, now_ns = running.sidecar, time.monotonic_ns()
-    request = Request(InvocationRecord("a", 1, 0), 0)
+    request = Request(PendingRecord("a", 1, 0), 0)
     sidecar._requests._running["a"] = request
     for killed, ended, born, after_ms in segments:
         now_ns += after_ms * 1_000_000

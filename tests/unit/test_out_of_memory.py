@@ -11,24 +11,25 @@ from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.linux.cgroup import MemorySource, MemoryUsage
 from truemem.linux.procfs import Procfs, Status
-from truemem.measure.environment_memory import EnvironmentMemory
+from truemem.measure.environment_memory import EnvironmentMemory, HeldMemory
 from truemem.measure.window import Window, peak
 from truemem.platform.telemetry_events import REPORT, Event
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
-from truemem.records.out_of_memory import DeathReport, ending_of, signals
+from truemem.records.out_of_memory import DeathReport, death_report
+from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
-from truemem.records.record import InvocationRecord, metrics, properties
+from truemem.records.record import finished
 
 LIMIT = 512
 
 
 def ended(
     level_mib: float = 100, reason: str = "failure", kills: int | None = 0, mark: float | None = None, **said: Any
-) -> InvocationRecord:
+) -> PendingRecord:
     """An invocation at the end of which everybody held `level_mib`, for which SHUTDOWN gave `reason` ("": none)."""
-    record = InvocationRecord("r", 1, 0)
-    record.ending = DeathReport(reason, round(level_mib * 1024), None, {}) if reason else None
+    record = PendingRecord("r", 1, 0)
+    record.death = DeathReport(reason, round(level_mib * 1024), None, {}) if reason else None
     record.kernel_kills = kills
     record.max_memory_used_mib = mark
     record.status, record.error_type = said.get("status"), said.get("error_type")
@@ -73,14 +74,14 @@ NAMED: dict[str, Any] = {"status": "error", "error_type": "Runtime.OutOfMemory"}
         *("page cache fills the mark", "a child was killed", "an error that it lives on with"),
     ],
 )  # fmt: skip
-def test_the_verdict(record: InvocationRecord, mark_before: float, fired: list[str]) -> None:
-    assert signals(record, LIMIT, mark_before) == fired
+def test_the_verdict(record: PendingRecord, mark_before: float, fired: list[str]) -> None:
+    assert record.signals(LIMIT, mark_before) == fired
 
 
-def growing(record: InvocationRecord, mib_per_s: float, unseen_ms: int) -> InvocationRecord:
+def growing(record: PendingRecord, mib_per_s: float, unseen_ms: int) -> PendingRecord:
     """The same, and its end, told by the platform, came so long after its last sample."""
-    assert record.ending is not None
-    record.ending.growth_kib_per_s = mib_per_s * 1024
+    assert record.death is not None
+    record.death.growth_kib_per_s = mib_per_s * 1024
     record.window = Window(0, 0, True)
     record.window.flight.see(1_000_000_000, 50 * 1024)
     record.done_ns = 1_000_000_000 + unseen_ms * 1_000_000
@@ -109,7 +110,7 @@ def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
     said: dict[str, Any], kills: int | None, unseen_ms: int, fired: list[str]
 ) -> None:
     record = growing(ended(level_mib=100, kills=kills, mark=512, **said), mib_per_s=794, unseen_ms=unseen_ms)
-    assert signals(record, LIMIT, 100) == fired
+    assert record.signals(LIMIT, 100) == fired
 
 
 @pytest.mark.parametrize(
@@ -127,10 +128,10 @@ def test_an_extension_that_the_kernel_killed_is_the_environments(
     holder: dict[str, object], kills: int, of_others: int, fired: list[str], told: int | None
 ) -> None:
     record = ended(status="failure", error_type="Extension.Crash", level_mib=510, mark=512, kills=kills)
-    assert record.ending is not None
-    record.ending.holder, record.environment_kills = holder, of_others
-    assert signals(record, LIMIT, 100) == fired
-    assert properties(record, LIMIT, "1").get("environmentKills") == told
+    assert record.death is not None
+    record.death.largest, record.environment_kills = holder, of_others
+    assert record.signals(LIMIT, 100) == fired
+    assert finished(record, CONFIG, "").properties.get("environmentKills") == told
 
 
 @settings(max_examples=2000)
@@ -163,37 +164,36 @@ def test_a_low_level_is_no_verdict_unless_the_platform_or_the_kernel_says_so(
     record = ended(level * LIMIT, reason, kills, marked, status=status, error_type=error_type)
     record.environment_kills = of_others
     reached = level * LIMIT
-    if record.ending is not None and growth is not None and unseen_ms is not None:
+    if record.death is not None and growth is not None and unseen_ms is not None:
         growing(record, growth, unseen_ms)
         reached += max(0, growth * unseen_ms / 1000)
-    fired = signals(record, LIMIT, mark_before * LIMIT)
+    fired = record.signals(LIMIT, mark_before * LIMIT)
     assert fired == [] or (fired == ["mark-at-limit"] and reached > 0.969 * LIMIT)
     record.error_type = "Runtime.OutOfMemory"
-    assert signals(record, LIMIT, mark_before * LIMIT)[0] == "Runtime.OutOfMemory"
+    assert record.signals(LIMIT, mark_before * LIMIT)[0] == "Runtime.OutOfMemory"
     record.error_type, record.kernel_kills = None, 1
-    assert "kernel" in signals(record, LIMIT, mark_before * LIMIT)
+    assert "kernel" in record.signals(LIMIT, mark_before * LIMIT)
 
 
 def test_without_a_known_size_only_the_platform_and_the_kernel_can_tell() -> None:
-    assert signals(ended(**KILLED, level_mib=9000, kills=1), 0, 0) == ["kernel"]
+    assert ended(**KILLED, level_mib=9000, kills=1).signals(0, 0) == ["kernel"]
 
 
 @given(st.lists(st.sampled_from(["kernel", "exit-at-limit", "mark-at-limit"]), unique=True))
 def test_however_many_signals_it_counts_once(fired: list[str]) -> None:
-    record = ended(**KILLED)
-    record.signals = fired
-    assert metrics(record).get("OutOfMemory", 0) == (1 if fired else 0)
-    assert ("outOfMemory" in properties(record, LIMIT, "1")) == bool(fired)
+    record = finished(ended(**KILLED), CONFIG, "", fired)
+    assert record.metrics.get("OutOfMemory", 0) == (1 if fired else 0)
+    assert ("outOfMemory" in record.properties) == bool(fired)
 
 
 def test_what_processes_share_is_no_level_at_the_limit() -> None:
     window = Window(0, 0, True)
     window.last = 900 * 1024  # ten processes with the same 80 MiB
-    assert ending_of("timeout", window, 20 * 1024, None, {}).level_kib == 920 * 1024
+    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 920 * 1024
     window.together = 130 * 1024
-    assert ending_of("timeout", window, 20 * 1024, None, {}).level_kib == 130 * 1024
+    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 130 * 1024
     window.last = 60 * 1024  # fewer by now
-    assert ending_of("timeout", window, 20 * 1024, None, {}).level_kib == 80 * 1024
+    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 80 * 1024
 
 
 @pytest.mark.parametrize(("source", "used"), [("cgroup2", 300), ("cgroup1", 300), ("meminfo", 340)])
@@ -219,7 +219,7 @@ def test_it_is_not_asked_far_from_the_limit_nor_without_one(share: float, limit_
     assert surroundings.together_kib(9, round(share * LIMIT * 1024), limit_mib * 1024) == 0
 
 
-def printed(publisher: Publisher, capfd: pytest.CaptureFixture[str], *records: InvocationRecord) -> list[Any]:
+def printed(publisher: Publisher, capfd: pytest.CaptureFixture[str], *records: PendingRecord) -> list[Any]:
     for record in records:
         publisher.print_one(record)
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
@@ -252,11 +252,12 @@ def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pyt
         record.window.flight.see(ms * 1_234_567, 400_123 + ms * 111)
     record.window.closing = [Status(500_000, 500_000, 450_000, 40_000, 10_000, 32)] * 40
     record.peak = peak(record.window)
-    record.extensions = {f"{name}-{number}": 10_240 + number for number in range(10)}
-    record.environment = MemoryUsage("cgroup1", 512 * 1024, 512 * 1024)
-    record.environment_id = "2026/11/21/[$LATEST]f59b043f4a3458fd9529a7b1006edced"
-    record.status, record.sidecar, record.high_water_mark = "error", 5_000, 520_000
-    publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
+    extensions = {f"{name}-{number}": 10_240 + number for number in range(10)}
+    record.memory = HeldMemory(MemoryUsage("cgroup1", 512 * 1024, 512 * 1024), 5_000, extensions)
+    record.status, record.high_water_mark = "error", 520_000
+    history = EnvironmentState()
+    history.identify("2026/11/21/[$LATEST]f59b043f4a3458fd9529a7b1006edced")
+    publisher = Publisher(CONFIG, True, history, Journal(""), lambda: 0)
     publisher.print_one(record)
     text = capfd.readouterr().out
     assert len(text.encode()) <= 2048
@@ -266,37 +267,37 @@ def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pyt
 
 
 def test_before_the_first_look_the_level_is_that_of_the_beginning() -> None:
-    ending = ending_of("failure", Window(50 * 1024, 0, True), 20 * 1024, None, {})
+    ending = death_report("failure", Window(50 * 1024, 0, True), 20 * 1024, None, {})
     assert ending.level_kib == 70 * 1024
 
 
 def test_what_was_not_read_is_no_level() -> None:
     """No sample, no reading: only what the others hold is known, and who held most before that."""
-    ending = ending_of("timeout", Window(0, 0, True), 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
+    ending = death_report("timeout", Window(0, 0, True), 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
     assert ending.document() == {"holder": {"process": "ffmpeg", "pid": 37, "rss": 500.0}}
     record = ended(reason="timeout")
-    record.ending = ending
-    assert signals(record, LIMIT, 0) == []
+    record.death = ending
+    assert record.signals(LIMIT, 0) == []
 
 
 def test_who_held_more_than_there_is_by_now_is_not_named() -> None:
     window = Window(0, 0, True)
     window.closing = [Status(0, 90 * 1024, 0, 0, 0, 1)]
-    ending = ending_of("failure", window, 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
+    ending = death_report("failure", window, 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
     assert ending.document() == {"level": 110.0}
 
 
 def test_a_timeout_that_only_shutdown_tells_of_is_one() -> None:
     """Without telemetry there is no status."""
     record = ended(reason="timeout", level_mib=510)
-    assert (record.status, signals(record, LIMIT, 0)) == (None, ["timeout-at-limit"])
+    assert (record.status, record.signals(LIMIT, 0)) == (None, ["timeout-at-limit"])
 
 
 def test_the_ending_names_who_held_most() -> None:
     window = Window(0, 0, True)
     window.last = 400 * 1024
-    ending = ending_of("failure", window, 20 * 1024, ("ffmpeg", 37, 300 * 1024), {})
+    ending = death_report("failure", window, 20 * 1024, ("ffmpeg", 37, 300 * 1024), {})
     assert ending.document() == {"level": 420.0, "holder": {"process": "ffmpeg", "pid": 37, "rss": 300.0}}
     window.closing = [Status(0, 500 * 1024, 0, 0, 0, 1)]  # it lived to be read
-    ending = ending_of("timeout", window, 0, ("ffmpeg", 37, 300 * 1024), {"agent": 301 * 1024})
+    ending = death_report("timeout", window, 0, ("ffmpeg", 37, 300 * 1024), {"agent": 301 * 1024})
     assert ending.document() == {"level": 500.0, "holder": {"extension": "agent", "rss": 301.0}}

@@ -53,5 +53,5 @@ def test_a_closed_pipe_is_a_counted_loss(pipe: tuple[int, int]) -> None:
 def test_a_lost_line_that_told_of_others_loses_those_again(pipe: tuple[int, int]) -> None:
     os.close(pipe[0])
     output = StdoutWriter(pipe[1])
-    output.put("2 before it were lost", tells=2)
+    output.put("2 before it were lost", lost=2)
     assert output.dropped == 3

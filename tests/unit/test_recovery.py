@@ -17,9 +17,10 @@ from truemem.measure.window import Window, peak
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
 from truemem.records.out_of_memory import DeathReport
+from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
-from truemem.records.record import InvocationRecord, metrics, properties
-from truemem.records.recovery import curve, lines
+from truemem.records.record import finished
+from truemem.records.recovery import curve, journal_text, lines
 from truemem.support.minijson import dumps
 
 EVENT = b'{"eventType":"INVOKE","deadlineMs":1,"requestId":"%s"}'
@@ -31,21 +32,18 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "journal")
 
 
-def record(number: int, mib: int = 50) -> InvocationRecord:
+def record(number: int, mib: int = 50) -> PendingRecord:
     """One that is closed."""
-    made = InvocationRecord(f"r-{number}", number, 1_700_000_000_000 + number)
+    made = PendingRecord(f"r-{number}", number, 1_700_000_000_000 + number)
     made.window = Window(10 * 1024, 0, True)
     made.window.sampled = made.window.last = mib * 1024
     made.peak = peak(made.window)
     return made
 
 
-def left(journal: Journal, *records: InvocationRecord) -> list[int | None]:
+def left(journal: Journal, *records: PendingRecord) -> list[int | None]:
     """Put closed records into the journal; their slots."""
-    return [
-        journal.keep(each.invocation, dumps([each.time_ms, metrics(each), properties(each, 128, "1")]))
-        for each in records
-    ]
+    return [journal.keep(each.invocation, journal_text(finished(each, CONFIG, ""))) for each in records]
 
 
 def recovered(path: str, kills: int = 0, history: EnvironmentState | None = None) -> list[dict[str, Any]]:
@@ -82,10 +80,10 @@ def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
     for ms in range(0, 100, 10):
         Recorder.window.flight.see((1_700_000_000_000 + ms) * 1_000_000, (10 + ms) * 1024)
     Recorder.window.sampled = Recorder.window.last = 100 * 1024
-    running = InvocationRecord("r-3", 3, 1_700_000_000_000)
+    running = PendingRecord("r-3", 3, 1_700_000_000_000)
     journal = Journal(path)
     journal.begin(3, running.time_ms, EVENT % b"r-3")
-    journal.draw(3, curve(running, Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(running, Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
 
     history = EnvironmentState()
     (line,) = recovered(path, kills=1, history=history)
@@ -114,7 +112,7 @@ def test_a_burst_long_before_the_kill_is_no_growth_at_its_end(path: str) -> None
     Recorder.window.sampled = Recorder.window.last = 110 * 1024
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.draw(3, curve(InvocationRecord("r-3", 3, 1_700_000_000_000), Recorder(), 0, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), Recorder(), 0, {}))  # type: ignore[arg-type]
     (line,) = recovered(path)
     assert line["ending"] == {"level": 110, "growthPerSecond": 0, "lastSampleTime": 1_700_000_005_000}
     assert line["lastSamples"][:3] == [[5000, 10], [4950, 60], [4900, 110]]
@@ -128,7 +126,7 @@ def test_of_one_of_which_nothing_was_read_there_are_no_zeros(path: str) -> None:
     Recorder.window.flight.see(1_700_000_000_000 * 1_000_000, 0)
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.draw(3, curve(InvocationRecord("r-3", 3, 1_700_000_000_000), Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
     (line,) = recovered(path)
     assert not {"PeakRSS", "CurrentRSS", "ending", "lastSamples", "baselineRSS"} & line.keys()
 
@@ -142,7 +140,7 @@ def curve_at(mib: int, request: str) -> str:
 
     Recorder.window.flight.see(1_700_000_000_000 * 1_000_000, mib * 1024)
     Recorder.window.sampled = Recorder.window.last = mib * 1024
-    return curve(InvocationRecord(request, 3, 1_700_000_000_000), Recorder(), 5 * 1024, {})  # type: ignore[arg-type]
+    return curve(PendingRecord(request, 3, 1_700_000_000_000), Recorder(), 5 * 1024, {})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("mib", "signals"), [(120, {"signals": ["exit-at-limit"]}), (100, None)])
@@ -151,7 +149,7 @@ def test_a_sidecar_that_died_with_everybody_at_the_limit_is_a_signal(
 ) -> None:
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.draw(3, curve_at(mib, "r-3"))
+    journal.checkpoint(3, curve_at(mib, "r-3"))
     (line,) = recovered(path)
     assert line.get("outOfMemory") == signals
 
@@ -161,7 +159,7 @@ def test_of_two_invocations_only_the_one_that_ran_has_died(path: str) -> None:
     journal = Journal(path)
     for number in (3, 4):
         journal.begin(number, 1_700_000_000_000, EVENT % b"r-%d" % number)
-        journal.draw(number, curve_at(125, f"r-{number}"))
+        journal.checkpoint(number, curve_at(125, f"r-{number}"))
     first, second = recovered(path, kills=1)
     assert (first["requestId"], first["PeakRSS"]) == ("r-3", 125)
     assert not {"OutOfMemory", "outOfMemory", "ending", "lastSamples"} & first.keys()
@@ -193,7 +191,8 @@ def test_an_invocation_of_which_nothing_was_seen_is_told_all_the_same(path: str)
 def test_one_that_was_just_being_closed_is_told_once(path: str) -> None:
     journal = Journal(path)
     journal.begin(1, 1_700_000_000_000, EVENT % b"r-1")
-    journal.keep(1 + 1, dumps([0, {}, properties(record(1), 128, "1")]))  # killed before it cleared the running page
+    text = dumps([0, {}, {**finished(record(1), CONFIG, "").properties}])
+    journal.keep(1 + 1, text)  # killed before it cleared the running page
     assert [line["requestId"] for line in recovered(path)] == ["r-1"]
 
 
@@ -224,7 +223,7 @@ def live(path: str, requests: Sequence[str], writes: int, ends: bool = False) ->
         patch.setattr(posix, "open", noting(posix.open, opened))
         journal = Journal(path)
         history = EnvironmentState("boot")
-        history.take_over(journal.history)
+        history.resume_from(journal.history)
         publisher = Publisher(CONFIG, True, history, journal, lambda: 0)
         publisher.recover(0)
         for request in requests:
@@ -235,10 +234,10 @@ def live(path: str, requests: Sequence[str], writes: int, ends: bool = False) ->
                 before.closed = before.report_came = True
                 publisher.keep(before)
             history.invocations += 1
-            publisher.open(InvocationRecord(request, history.invocations, 1_700_000_000_000))
+            publisher.open(PendingRecord(request, history.invocations, 1_700_000_000_000))
             publisher.print_due(0.0)
         if ends:
-            publisher.print_rest()
+            publisher.flush_all()
             journal.remove()
     if not ends:
         posix.close(opened[-1])
@@ -309,7 +308,7 @@ def test_whatever_the_function_writes_there_is_passed_over(
     journal.keep(1, noise.decode("latin-1"))
     journal.keep(1, json.dumps([1, {"PeakRSS": second}, {"requestId": first, "invocation": second}]))
     journal.begin(2, 1, EVENT % b"r-2")
-    journal.draw(2, json.dumps(second))
+    journal.checkpoint(2, json.dumps(second))
     journal.begin(3, 1, json.dumps(first).encode())
     told = recovered(path)
     assert "r-2" in [line["requestId"] for line in told]
@@ -321,17 +320,17 @@ def test_history_goes_on_and_no_other_boots() -> None:
     history.identify("2026/11/21/[$LATEST]abc")
     history.invocations, history.high_water_mark, history.mark_mib, history.kills = 7, 1024, 94, None
     after = EnvironmentState("boot-1")
-    assert after.take_over(history.text().encode())
+    assert after.resume_from(history.text().encode())
     assert (after.environment_id, after.invocations, after.high_water_mark) == ("2026/11/21/[$LATEST]abc", 7, 1024)
-    assert after.went_on
-    assert not EnvironmentState("boot-2").take_over(history.text().encode())
+    assert after.resumed
+    assert not EnvironmentState("boot-2").resume_from(history.text().encode())
 
 
 @given(junk)
 def test_a_history_that_is_not_one_is_not_taken_over(text: Any) -> None:
     history = EnvironmentState("boot")
     before = history.text()
-    assert not history.take_over(json.dumps(text).encode())
+    assert not history.resume_from(json.dumps(text).encode())
     assert history.text() == before
 
 

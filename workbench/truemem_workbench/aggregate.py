@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-METRICS = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed")
-COLUMNS = ("invocation", "durationMs", "peakUpper")
+from truemem.line_schema import MEMBERS, METRICS, PROPERTIES
+
+COLUMNS = [name for name, kind in PROPERTIES["aggregate"].items() if name in MEMBERS and kind == [MEMBERS[name]]]
 """In `aggregate`, under the names that they have on a line of one invocation."""
 
-OF_THE_LAST = {
-    *("requestId", "raced", "aggregate", *METRICS, *COLUMNS),
-    *("MemoryDrift", "drift", "peakLower", "baselineRSS", "closedBy", "sharedBy", "resetDelayUs"),
-    *("mode", "requestBytes", "responseBytes"),
-    *("highWaterMark", "rss", "holders", "processes", "threads", "heap", "environment"),
+SAME = {
+    *("_aws", "FunctionName", "environmentId", "functionVersion", "tenantId", "memoryLimit", "status", "method"),
+    *("reportMissing", "recovered", "mayRepeat", "level", "timestamp", "schema"),
 }
-"""Members that say nothing about any but the last invocation. All others are the same for all of them."""
+"""Members that are the same for all invocations of a line."""
+OF_THE_LAST = MEMBERS.keys() - SAME
+"""All others say nothing about any but the last."""
 
 
 def spread(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -48,9 +49,10 @@ def spread(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _put(one: dict[str, Any], name: str, column: object, place: int) -> None:
-    one.pop(name, None)
-    if isinstance(column, list) and place < len(column):
-        one[name] = column[place]
+    if isinstance(column, list):
+        one.pop(name, None)
+        if place < len(column):
+            one[name] = column[place]
 
 
 def _begin(one: dict[str, Any], starts: object, place: int) -> None:

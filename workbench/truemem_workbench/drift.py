@@ -1,9 +1,10 @@
 """Is it a leak? The verdict over what one environment has held after each of its invocations.
 
-Values in, a value out. A leak is told from a cache, a collector or a wave of traffic by the shape of the curve, and the
-shapes are those of the sidecar (truemem.records.drift), which judges while the environment runs. Here there is room for
-all points: the growth is Theil-Sen's over every one of them, and its interval, which takes each for independent, is
-widened by what they remember of one another.
+Values in, a value out. A leak is told from a cache, a collector or a wave of traffic by the shape of the curve. The
+verdict is `truemem.records.drift.shape`, as in the sidecar, which judges while the environment runs. The sidecar folds
+its levels as they come. Here all points are there, and each level is the median of its part of them: that finds more
+leaks beside larger movements. The growth is Theil-Sen's over every point, and its interval, which takes each for
+independent, is widened by what they remember of one another.
 """
 
 from __future__ import annotations
@@ -143,19 +144,15 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
 
     parts = usual_edges(len(held))
     levels = medians(held.tolist(), parts)
-    name = cast(Name, drift.shape(levels, len(held)).name)
+    name = cast(Name, drift.shape(levels, len(held), _spiky(life)).name)
 
     first, smooth = drift.judged_part(levels)
     loaded = np.repeat(np.array(levels[first:]) - smooth, np.diff(parts[first:]))
     begin = parts[first]
     growth, low, high = _growth(numbers[begin:], held[begin:] - loaded)
-    if name == "growing" and low <= 0:
-        name = "warming"
     high += float(loaded[-1] / (numbers[-1] - numbers[begin]))  # a load, or a part of the growth: nobody knows
-    if name == "stable" and _spiky(life):
-        name = "spiky"
     left = None
-    if name == "growing" and limit_mib:
+    if name == "growing" and limit_mib and growth > 0:
         highest = np.quantile([point.peak_kib or point.current_kib for point in trusted[-MINIMUM:]], 0.9)
         left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
     return Verdict(name, growth, low, high, _per_minute(growth, trusted[begin:]), left, PATTERNS[name])

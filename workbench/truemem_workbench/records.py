@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+from truemem.line_schema import FLAG, MEMBERS, TEXT, WHOLE
 
 from .aggregate import spread
 from .outside import loads
@@ -129,36 +132,12 @@ def record_of(line: Mapping[str, Any]) -> Record:
     """The record in a line's JSON object."""
     holders = _object(line, "holders")
     return Record(
-        request_id=_text(line, "requestId"),
-        environment_id=_text(line, "environmentId"),
-        invocation=_whole(line, "invocation"),
-        cold_start=line.get("coldStart") is True,
-        status=_text(line, "status"),
-        error_type=_text(line, "errorType"),
-        duration_ms=_number(line, "durationMs"),
-        peak_rss=_number(line, "PeakRSS"),
-        peak_lower=_number(line, "peakLower"),
-        peak_upper=_number(line, "peakUpper"),
-        current_rss=_number(line, "CurrentRSS"),
-        baseline_rss=_number(line, "baselineRSS"),
-        max_memory_used=_number(line, "MaxMemoryUsed"),
-        init_peak_rss=_number(line, "initPeakRSS"),
-        high_water_mark=_number(line, "highWaterMark"),
-        memory_limit=_number(line, "memoryLimit"),
-        method=_text(line, "method"),
-        closed_by=_text(line, "closedBy"),
-        mode=_text(line, "mode"),
-        raced=line.get("raced") is True,
-        request_bytes=_number(line, "requestBytes"),
-        response_bytes=_number(line, "responseBytes"),
-        reset_delay_us=_number(line, "resetDelayUs"),
+        **{name: read(line, member) for name, (member, read) in _FIELDS.items()},
         function_holds=_number(holders, "function"),
         sidecar_holds=_number(holders, "truemem"),
         extensions_hold=_numbers(_object(holders, "extensions")),
         out_of_memory=bool(_number(line, "OutOfMemory")) or isinstance(line.get("outOfMemory"), dict),
         environment_kills=_whole(line, "environmentKills") or 0,
-        recovered=bool(line.get("recovered")),
-        report_missing=bool(line.get("reportMissing")),
         members=line,
     )
 
@@ -196,3 +175,25 @@ def _object(line: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _numbers(members: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name in members if (value := _number(members, name)) is not None}
+
+
+def _flag(line: Mapping[str, Any], name: str) -> bool:
+    return line.get(name) is True
+
+
+def _field(member: str) -> str:
+    """A member's name as Python has it: `initPeakRSS` is `init_peak_rss`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", member).lower()
+
+
+_OWN = {"out_of_memory", "environment_kills"}
+"""Fields that `record_of` works out itself."""
+_Reader = Callable[[Mapping[str, Any], str], Any]
+_READERS: dict[str, _Reader] = {TEXT: _text, FLAG: _flag, WHOLE: _whole}
+"""By a member's kind; all other kinds are numbers with a unit."""
+_FIELDS: dict[str, tuple[str, _Reader]] = {
+    _field(member): (member, _READERS.get(kind, _number))
+    for member, kind in MEMBERS.items()
+    if isinstance(kind, str) and _field(member) in {each.name for each in fields(Record)} - _OWN
+}
+"""Fields that have a member of their own: how it is called, and read."""

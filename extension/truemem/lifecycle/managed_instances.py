@@ -20,7 +20,7 @@ from ..platform.telemetry_inbox import TelemetryInbox
 from ..platform.telemetry_server import TelemetryServer
 from ..records.environment_state import EnvironmentState
 from ..records.journal import Journal
-from ..records.out_of_memory import DEATHS, ending_of
+from ..records.out_of_memory import DEATHS, death_report
 from ..records.publisher import Publisher
 from ..records.request_overlap import RUNNING, Request, Requests
 from ..support.log import log
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..measure.recorder import Recorder
     from ..measure.window import Window
     from ..platform.runtime_proxy import RuntimeProxy
-    from ..records.record import InvocationRecord
+    from ..records.pending_record import PendingRecord
 
 INITIALIZATION_TYPE = "lambda-managed-instances"
 
@@ -240,7 +240,7 @@ class Managed:
             for request in rest:
                 self._did(lambda request=request: self._died(request))  # type: ignore[misc]
         self._did(lambda: self._print(rest))
-        self._publisher.print_rest()
+        self._publisher.flush_all()
 
     def _hear_last(self, remaining: float) -> None:
         """The last reports, if they come: the platform gives us so many ms."""
@@ -313,7 +313,7 @@ class Managed:
         for request in requests:
             self._complete(request)
             record = request.record
-            record.holds(memory, self._surroundings.noted_by_probe(record.request_id, record.time_ms))
+            record.environment_held(memory, self._surroundings.noted_by_probe(record.request_id, record.time_ms))
             if record.cold_start:
                 self._first(record, request.start_ns)
             self._publisher.print_one(record)
@@ -321,13 +321,12 @@ class Managed:
     def _complete(self, request: Request) -> None:
         """Add what the segments tell."""
         record = request.record
-        record.closed = True
-        record.kernel_kills = request.kills if record.status != "success" else 0
-        record.environment_kills = request.environment_kills
-        record.high_water_mark = self._history.high_water_mark
-        request.settle()
-        record.peak = self._segments.peak_between(request.start_ns, request.end_ns, request.resolution_ns)
-        record.window = self._window(request)
+        record.killed(request.kills if record.status != "success" else 0)
+        record.others_killed(request.environment_kills)
+        record.mark_reached(self._history.high_water_mark)
+        exact = request.take_exact_times()
+        reached = self._segments.peak_between(request.start_ns, request.end_ns, request.resolution_ns)
+        record.measured_in_segments(self._window(request), reached, exact)
 
     def _window(self, request: Request) -> Window | None:
         """What was read at the end of its last segment, or since then if that is not kept any more."""
@@ -336,10 +335,10 @@ class Managed:
             last = self._segments.at(time.time_ns())
         return last.window if last is not None else None
 
-    def _first(self, record: InvocationRecord, start_ns: int) -> None:
+    def _first(self, record: PendingRecord, start_ns: int) -> None:
         """The environment's first request: one line of what it allows."""
-        record.initialization_type = INITIALIZATION_TYPE
-        record.init_peak = self._segments.peak_before(start_ns)
+        record.follows_init(cold_start=True, suppressed=False, initialization_type=INITIALIZATION_TYPE)
+        record.init_measured(self._segments.peak_before(start_ns))
         about = self._config, self._table, self._recorder, self._surroundings
         exact = self._proxy is not None and self._proxy.exact.engaged
         notice(*about, method="vmhwm-segments", exact=exact, telemetry="on")
@@ -350,15 +349,15 @@ class Managed:
         if record.report_came and record.error_type not in DEATHS:
             return
         self._complete(request)
-        record.done_ns = request.end_ns
         whole = self._cutter.whole
         if record.window is not None and whole is not None:
             whole.flight.samples = self._segments.curve(self._cutter.whole_ns)
             record.window.flight = whole.flight
             noted = self._surroundings.noted_by_probe(record.request_id, record.time_ms)
-            record.holds(self._surroundings.read(), noted)
+            record.environment_held(self._surroundings.read(), noted)
             held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
-            record.ending = ending_of("failure", whole, held_kib, self._cutter.holder, extensions)
+            report = death_report("failure", whole, held_kib, self._cutter.holder, extensions)
+            record.died(report, request.end_ns)
 
     def _lost(self) -> int:
         failures = self._proxy.exact.failures if self._proxy is not None else 0

@@ -18,8 +18,8 @@ from ..platform.extensions_api import ApiError, ExtensionsApi
 from ..platform.poller import Poller
 from ..platform.telemetry_inbox import TelemetryInbox
 from ..platform.telemetry_server import TelemetryServer
+from ..records.pending_record import NEXT_REQUEST, PendingRecord
 from ..records.publisher import Publisher
-from ..records.record import NEXT_REQUEST, InvocationRecord
 from ..support.log import log
 from ..support.running_clock import RunningClock
 from .capability_notice import notice
@@ -249,9 +249,7 @@ class Sidecar:
             if len(self._finished) > UNKNOWN:
                 del self._finished[next(iter(self._finished))]
             return
-        record.request_bytes = invocation.size
-        record.response_bytes = invocation.answer.body_bytes if invocation.answer is not None else None
-        record.handler_failed = invocation.failed
+        record.answered(invocation)
         if invocation.unsure:
             window.opening = window.end = Boundary()
         self._closing.close(record, window, NEXT_REQUEST)
@@ -344,8 +342,8 @@ class Sidecar:
         if self._invocations == 1:
             self._history.begin(self._config.initialization_type)
         self._history.invocations += 1
-        record = InvocationRecord(request_id, self._history.invocations, event.time_ms)
-        record.opening = self._recorder.window.opening
+        opening = self._recorder.window.opening
+        record = PendingRecord(request_id, self._history.invocations, event.time_ms, opening)
         init = None
         if self._invocations == 1:
             self._first(record)
@@ -364,12 +362,11 @@ class Sidecar:
             self._publisher.lose()
         return members or {}
 
-    def _first(self, record: InvocationRecord) -> None:
+    def _first(self, record: PendingRecord) -> None:
         """The cold start, or the first after a reset: one line of what this environment allows."""
-        record.cold_start = self._history.invocations == 1
-        record.suppressed_init = self._history.went_on
-        if record.cold_start and self._config.initialization_type not in ("", "on-demand"):
-            record.initialization_type = self._config.initialization_type
+        kind = self._config.initialization_type
+        cold_start = self._history.invocations == 1
+        record.follows_init(cold_start, self._history.resumed, "" if kind == "on-demand" else kind)
         exact = self._is_engaged()
         if not exact and self._table.runtime_address() != self._table.api_address:
             log("info", "the runtime talks to another address than AWS_LAMBDA_RUNTIME_API: a proxy")
@@ -394,7 +391,7 @@ class Sidecar:
                 self._closing.died_in_init(closed, died)
             self._hear_last(telemetry_events.remaining_ms(event, time.time_ns() // MS))
         finally:
-            self._publisher.print_rest()
+            self._publisher.flush_all()
             if reason in ENDINGS:
                 self._journal.remove()
             else:

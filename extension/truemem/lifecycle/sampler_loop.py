@@ -74,7 +74,7 @@ class SamplerLoop:
             pid = recorder.holder[1] if recorder.holder is not None else 0
             recorder.window.together = self._surroundings.together_kib(pid, recorder.last_sample, self._limit_kib)
         if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent, now_ns):
-            self._publisher.draw(recorder, self._surroundings)
+            self._publisher.checkpoint(recorder, self._surroundings)
 
     def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:
         """The tick is done, and has used `cost_ns` of CPU time."""

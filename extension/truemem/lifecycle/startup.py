@@ -98,7 +98,7 @@ def _history(journal: Journal, proc: Procfs) -> EnvironmentState:
     except Gone:
         boot = ""
     history = EnvironmentState(boot)
-    if not history.take_over(journal.history) and not journal.empty():
+    if not history.resume_from(journal.history) and not journal.empty():
         journal.forget()
     return history
 

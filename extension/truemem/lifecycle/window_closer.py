@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..measure.race import KERNEL_SLACK_KIB
 from ..measure.window import peak
-from ..records.out_of_memory import TIMED_OUT, ending_of
-from ..records.record import InvocationRecord
+from ..records.out_of_memory import death_report
+from ..records.pending_record import PendingRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,52 +41,50 @@ class WindowCloser:
         """OOM kills of the invocation that has begun, counted when the one before it was closed."""
         self._began = False
 
-    def open(self, record: InvocationRecord, init: Window | None) -> None:
+    def open(self, record: PendingRecord, init: Window | None) -> None:
         """The next invocation begins. `init` is the window of the init phase, before the first."""
         if init is not None:
-            record.init_peak = peak(init)
+            record.init_measured(peak(init))
             self._mark(record.init_peak)
         if not self._began:  # whom the kernel killed in the init phase, it did not kill in this invocation
             self._began = True
             self._blame_others(record, self._killed() or 0, lived=bool(init is not None and init.closing))
         self._publisher.open(record)
 
-    def close(self, record: InvocationRecord, window: Window, closed_by: str, died: str = "") -> None:
+    def close(self, record: PendingRecord, window: Window, closed_by: str, died: str = "") -> None:
         """The invocation's window is closed. `died`: why the environment ends with it, `failure` or `timeout`."""
         self._measure(record, window, closed_by, died)
         self._publisher.keep(record)
 
-    def close_unmeasured(self, record: InvocationRecord) -> None:
+    def close_unmeasured(self, record: PendingRecord) -> None:
         """Reading the function failed: its line has what the platform says."""
-        record.closed, record.closed_at_ms = True, self._clock.running_ms
+        record.not_measured(self._clock.running_ms)
         self._blame_others(record, self._killed() or 0, lived=False)
         self._publisher.keep(record)
 
     def died_in_init(self, window: Window, died: str) -> None:
         """The environment ends before its first invocation. That has no record: the log tells of it."""
-        init = InvocationRecord("", 0, 0)
+        init = PendingRecord("", 0, 0)
         self._measure(init, window, "shutdown", died)
-        self._publisher.tell_of_init(init)
+        self._publisher.log_init_death(init)
 
-    def _measure(self, record: InvocationRecord, window: Window, closed_by: str, died: str) -> None:
-        record.closed, record.closed_by, record.closed_at_ms = True, closed_by, self._clock.running_ms
-        record.window = window
-        record.settle()
+    def _measure(self, record: PendingRecord, window: Window, closed_by: str, died: str) -> None:
+        record.measured(window, closed_by, self._clock.running_ms)
         self._mark(record.peak)
-        record.high_water_mark = self._history.high_water_mark
-        record.ending = self._ending(window, died)
-        if died == TIMED_OUT:  # SHUTDOWN's word is the platform's, with telemetry or without
-            record.status = record.status or TIMED_OUT
+        record.mark_reached(self._history.high_water_mark)
+        if died:
+            record.died(self._death_report(window, died))
         noted = self._surroundings.noted_by_probe(record.request_id, record.time_ms)
-        record.holds(self._surroundings.read(), noted)
-        self._hear_of_children(record, window)
+        record.environment_held(self._surroundings.read(), noted)
+        self._hear_of_children(window, noted.children_kib if noted is not None else None)
+        record.update_peak()
         self._place_kills(record, window)
 
-    def _hear_of_children(self, record: InvocationRecord, window: Window) -> None:
+    def _hear_of_children(self, window: Window, most: int | None) -> None:
         """The probe says how large the largest child was that the function has ever waited for. Where that has risen
         above what the function's own processes held, a child of this invocation was as large (what a child had before
         exec() was its parent's memory)."""
-        most, before = record.children_kib, self._history.children_kib
+        before = self._history.children_kib
         if most is None:
             return
         self._history.children_kib = most
@@ -94,35 +92,30 @@ class WindowCloser:
         held = max((status.hwm for status in window.closing), default=most)
         if before is not None and most > max(before, held + KERNEL_SLACK_KIB):
             window.child_peak = most
-        record.settle()
 
-    def _ending(self, window: Window, died: str) -> DeathReport | None:
-        if not died:
-            return None
+    def _death_report(self, window: Window, died: str) -> DeathReport:
         self._surroundings.look()
         held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
-        ending = ending_of(died, window, held_kib, self._recorder.holder, extensions)
-        ending.extension_ended = ending.holder.get("extension") in self._surroundings.ended
-        return ending
+        return death_report(died, window, held_kib, self._recorder.holder, extensions, self._surroundings.ended)
 
-    def _place_kills(self, record: InvocationRecord, window: Window) -> None:
+    def _place_kills(self, record: PendingRecord, window: Window) -> None:
         """OOM kills that the kernel has counted in the window: the function's, if one of its processes ended in it, or
         one that was not known can have come and gone. Read here, when `next` is asked for already."""
         killed = self._killed()
         if killed and not window.someone_ended and window.births == 0:
-            record.kernel_kills = 0
+            record.killed(0)
             self._blame_others(record, killed, lived=bool(window.closing))
         else:
-            record.kernel_kills = killed
+            record.killed(killed)
 
-    def _blame_others(self, record: InvocationRecord, killed: int, lived: bool) -> None:
+    def _blame_others(self, record: PendingRecord, killed: int, lived: bool) -> None:
         """`lived`: did the function, when the window closed? Then it may have been killed since, by the next event."""
         if killed and lived:
             self._recorder.sample(late=False, reset=False)
             if not self._recorder.last_sample:
                 self._unplaced = killed
                 return
-        record.environment_kills += killed
+        record.others_killed(record.environment_kills + killed)
 
     def _killed(self) -> int | None:
         """OOM kills since the last time; None where nothing counts."""

@@ -5,17 +5,21 @@ The line is the record of the last of them, but its metrics are arrays, and `agg
 
 from __future__ import annotations
 
-from ..measure.window import current
-from ..support.units import mib
-from .emf import VALUES, document, line
-from .record import metrics, properties
+from ..line_schema import PROPERTIES
+from .emf import VALUES, line
+from .record import InvocationRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..config import Config
-    from .record import InvocationRecord
 
 MS = 1_000
+
+EXTRAORDINARY = {
+    *("coldStart", "suppressedInit", "initPeakRSS", "handlerError", "errorType"),
+    *("outOfMemory", "environmentKills", "ending", "lastSamples", "dropped"),
+}
+"""Members of a record that has a line of its own."""
 
 
 class BatchLine:
@@ -32,13 +36,11 @@ class BatchLine:
         self._last: InvocationRecord | None = None
         self._kind: tuple[object, ...] = ()
         self._first_ms = 0
-        self._drift: dict[str, object] = {}
+        self._drift: object = None
         self._metrics: dict[str, list[float]] = {}
         self._ids: list[str] = []
-        self._numbers: list[int] = []
         self._starts: list[int] = []
-        self._durations: list[float] = []
-        self._uppers: list[float] = []
+        self._columns: dict[str, list[object]] = {"invocation": [], "durationMs": [], "peakUpper": []}
         self._raced: list[int] = []
         self.slots = []
 
@@ -46,24 +48,14 @@ class BatchLine:
         return len(self._ids)
 
     def wants(self, record: InvocationRecord) -> bool:
-        """Is it an ordinary one? Whatever asks for somebody's attention has a line of its own, at once."""
+        """Is it an ordinary one? One that needs attention has a line of its own, at once."""
+        members = record.properties
         return (
-            record.peak is not None
-            and record.window is not None
-            and current(record.window) > 0
-            and record.status in (None, "success")
-            and record.closed_by != "shutdown"
-            and " " not in record.request_id
-            and not (record.cold_start or record.suppressed_init or record.init_peak is not None)
-            and not (
-                record.handler_failed
-                or record.signals
-                or record.kernel_kills
-                or record.environment_kills
-                or record.ending
-                or record.error_type
-                or record.dropped
-            )
+            record.metrics.keys() >= {"PeakRSS", "CurrentRSS"}
+            and members.get("status") in (None, "success")
+            and members.get("closedBy") != "shutdown"
+            and " " not in members["requestId"]
+            and not (members.keys() & EXTRAORDINARY)
         )
 
     def fits(self, record: InvocationRecord) -> bool:
@@ -80,28 +72,25 @@ class BatchLine:
         """One that is wanted, and fits."""
         if not self._ids:
             self._kind, self._first_ms = _kind(record), record.time_ms
-        if record.peak is not None:
-            if record.peak.raced:
-                self._raced.append(len(self))
-            if record.peak.upper:
-                self._uppers.append(mib(record.peak.upper))
-        for name, value in metrics(record).items():
+        members = record.properties
+        if "raced" in members:
+            self._raced.append(len(self))
+        for name, value in record.metrics.items():
             self._metrics.setdefault(name, []).append(value)
-        if record.duration_ms is not None:
-            self._durations.append(record.duration_ms)
+        for name, values in self._columns.items():
+            if name in members:
+                values.append(members[name])
         if record.slot is not None:
             self.slots.append(record.slot)
-        self._ids.append(record.request_id)
-        self._numbers.append(record.invocation)
+        self._ids.append(members["requestId"])
         self._starts.append(record.time_ms - self._first_ms)
-        self._drift = record.drift or self._drift
+        self._drift = members.get("drift") or self._drift
         self._last = record
 
     def take(self, config: Config) -> str:
         """Their line; from now on none waits. At least one does. One alone has the line that it always has."""
         last = self._last
         assert last is not None
-        last.drift = self._drift
         text = line(last, config) if len(self) == 1 else self._line(last, config)
         self._clear()
         return text
@@ -114,30 +103,22 @@ class BatchLine:
             "peakMax": peaks[highest],
             "peakRequestId": self._ids[highest],
             "requestId": " ".join(self._ids),
-            "invocation": self._numbers,
+            "invocation": self._columns["invocation"],
             "startMs": self._starts,
         }
-        if self._durations:
-            about["durationMs"] = self._durations
-        if self._uppers:
-            about["peakUpper"] = self._uppers
+        about.update({name: values for name, values in self._columns.items() if values})
         if self._raced:
             about["raced"] = self._raced
         single = {name: values[-1] for name, values in self._metrics.items() if len(values) != len(self)}
         columns = {name: values for name, values in self._metrics.items() if name not in single}
-        members = properties(last, config.memory_mib, config.function_version)
-        return document(self._first_ms, single, members, config, columns={"aggregate": about, **columns})
+        members = {**last.properties, **({"drift": self._drift} if self._drift else {})}
+        order = list(PROPERTIES)
+        members = {name: members[name] for name in sorted(members, key=order.index)}
+        return line(InvocationRecord(self._first_ms, single, members), config, {"aggregate": about, **columns})
 
 
 def _kind(record: InvocationRecord) -> tuple[object, ...]:
     """What is the same of all invocations of a line: who was served, how it was measured, and what is known of each."""
-    return (
-        record.status,
-        record.tenant_id,
-        record.report_came,
-        record.closed_by,
-        record.peak is not None and record.peak.method,
-        record.peak is not None and bool(record.peak.upper),
-        record.duration_ms is None,
-        record.max_memory_used_mib is None,
-    )
+    members = record.properties
+    values = (members.get(name) for name in ("status", "tenantId", "reportMissing", "closedBy", "method"))
+    return (*values, "peakUpper" in members, "durationMs" in members, "MaxMemoryUsed" in record.metrics)

@@ -31,12 +31,12 @@ GROWING_FROM = 128
 STEP = 4
 """Levels from one verdict to the next: it takes 0.2 ms."""
 EVERY = 16
-"""A verdict is told with every so manieth invocation, and the last."""
+"""A verdict is printed with each invocation whose number is a multiple of this, and with the last."""
 
 FLOOR_KIB = 512
-"""Less than this is no growth: twice what the kernel keeps back in per-thread and per-CPU batches (window)."""
+"""Less than this is not growth: twice what the kernel keeps back in per-thread and per-CPU batches (window)."""
 NOISE = 3
-"""Nor is what is less than so many times the noise of one level."""
+"""Nor is what is less than this multiple of one level's noise."""
 SMALL_KIB = 128
 """So little is nothing to speak of even where it is even and beyond noise; early on, 1 KiB per invocation is."""
 DECELERATED = 0.7
@@ -125,7 +125,7 @@ class Drift:
 
     def document(self, room_kib: int) -> dict[str, object]:
         """The verdict as the line has it; empty without one. `room_kib` is left until the memory limit, and not above 0
-        where nobody knows."""
+        where the limit is not known."""
         if not self.verdict:
             return {}
         growth, low, high = self.growth
@@ -142,8 +142,8 @@ class Drift:
     def _add_level(self, level: float) -> None:
         self._levels.append(level)
         if len(self._levels) >= FIRST and len(self._levels) % STEP == 0:
-            seen = shape(self._levels, self.count)
-            self.verdict = SPIKY if self._spiky and seen.name == STABLE else seen.name
+            seen = shape(self._levels, self.count, self._spiky)
+            self.verdict = seen.name
             per_level = self._stride * self._seen / self.count  # invocations, with those between that are left out
             self.growth = seen.slope / per_level, seen.low / per_level, seen.high / per_level
         if len(self._levels) == LEVELS:
@@ -163,8 +163,10 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def shape(levels: Sequence[float], invocations: int) -> Shape:
-    """Of at least FIRST levels, evenly spaced over so many `invocations`."""
+def shape(levels: Sequence[float], invocations: int, spiky: bool = False) -> Shape:
+    """The verdict, here and in the workbench: of at least FIRST levels, evenly spaced over all `invocations`.
+
+    `spiky`: has any of them had a spike?"""
     first, judged = judged_part(levels)
     whole = [*levels[1:first], *judged]  # that something was loaded early must show: it may go on, ever more slowly
     slope, low, high = theil_sen(judged)
@@ -176,7 +178,8 @@ def shape(levels: Sequence[float], invocations: int) -> Shape:
     if _grows(floor, *theil_sen(floor)[:2]):
         grows.append(_floor(whole))
     if not grows:
-        return Shape(_settled(levels, judged, low, min(invocations, SMALL_KIB)), slope, low, high)
+        name = _settled(levels, judged, low, min(invocations, SMALL_KIB))
+        return Shape(SPIKY if spiky and name == STABLE else name, slope, low, high)
     growth, fall = slope * (len(judged) - 1), -min(_rises(judged))
     falls_back = max(levels[1:first]) - judged[0] > max(growth / 2, 2 * fall)  # it has been there before, once
     goes_on = not falls_back and not slows(whole) and any(map(evenly, grows))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import time
 
-from ..line_schema import METRICS, SCHEMA, UNITS
+from ..line_schema import CLOUDWATCH, METRICS, SCHEMA
 from ..support.minijson import dumps
-from .record import metrics, properties
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,52 +23,40 @@ VALUES = 100
 NOTHING: Mapping[str, object] = {}
 
 
-def line(record: InvocationRecord, config: Config) -> str:
-    """The EMF document for one invocation, without a newline.
+def line(record: InvocationRecord, config: Config, columns: Mapping[str, object] = NOTHING) -> str:
+    """The EMF document for one invocation, without a newline. `columns`: metrics with several values each, and what
+    belongs to them; last, as Logs Insights finds the first 200 members of a line ("Supported logs and discovered
+    fields").
 
     What the user fixed (dimensions, properties) never replaces what we measured.
     """
-    members = properties(record, config.memory_mib, config.function_version)
-    return document(record.time_ms, metrics(record), members, config)
-
-
-def document(
-    time_ms: int,
-    values: Mapping[str, object],
-    members: Mapping[str, object],
-    config: Config,
-    again: bool = False,
-    columns: Mapping[str, object] = NOTHING,
-) -> str:
-    """The same from its parts: epoch ms, metrics and properties by name. `again`: it may have been written before, so
-    that CloudWatch must not make metrics of it. `columns`: metrics with several values each, and what belongs to them;
-    last, as Logs Insights finds the first 200 members of a line ("Supported logs and discovered fields")."""
-    named = [*values, *(name for name in columns if name in METRICS)]
+    named = [*record.metrics, *(name for name in columns if name in METRICS)]
     metadata: dict[str, object] = {
         "_aws": {
-            "Timestamp": time_ms,
+            "Timestamp": record.time_ms,
             "CloudWatchMetrics": [
                 {
                     "Namespace": config.namespace,
                     "Dimensions": [["FunctionName", *config.dimensions]],
-                    "Metrics": [{"Name": name, "Unit": UNITS.get(name, "Megabytes")} for name in named],
+                    "Metrics": [{"Name": name, "Unit": CLOUDWATCH[METRICS[name]]} for name in named],
                 }
             ],
         }
     }
     made: dict[str, object] = {
-        **({} if again else metadata),
+        # What may have been written before must not make metrics again.
+        **({} if "mayRepeat" in record.properties else metadata),
         **config.properties,
         **config.dimensions,
         "FunctionName": config.function_name,
-        **values,
-        **members,
+        **record.metrics,
+        **record.properties,
         "level": config.level,
         "schema": SCHEMA,
     }
     made.update(columns)
     if config.level != "INFO":  # Lambda takes a line without a timestamp for INFO, whatever its level says
-        made["timestamp"] = rfc3339(time_ms)
+        made["timestamp"] = rfc3339(record.time_ms)
     return dumps(made)
 
 

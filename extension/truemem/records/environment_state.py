@@ -24,7 +24,7 @@ class EnvironmentState:
         "kills",
         "mark_mib",
         "restored",
-        "went_on",
+        "resumed",
     )
 
     def __init__(self, boot: str = "") -> None:
@@ -47,7 +47,7 @@ class EnvironmentState:
         """The kernel's count of OOM kills, as last read."""
         self.drift = Drift()
         """Leak or not. It ends with this process: after a reset the function's processes are new as well."""
-        self.went_on = False
+        self.resumed = False
         """Another process of this sidecar has been here before: a reset started this one. So says its journal, or
         the platform, if that comes before the first event."""
 
@@ -58,8 +58,8 @@ class EnvironmentState:
 
     def begin(self, initialization_type: str) -> None:
         """The first event of this process. If it was restored from a snapshot, what it knows it shares with every other
-        copy: nobody tells an extension of a restore, but a snapshot is never taken of an environment that serves."""
-        if initialization_type == SNAP_START and not self.went_on:
+        copy: an extension does not hear of a restore, but a snapshot is never taken of an environment that serves."""
+        if initialization_type == SNAP_START and not self.resumed:
             self.restored = True
             if not self.from_platform:
                 self.environment_id = posix.urandom(8).hex()
@@ -70,7 +70,7 @@ class EnvironmentState:
             [self.boot, self.environment_id, self.invocations, self.high_water_mark, self.mark_mib, self.kills]
         )
 
-    def take_over(self, text: bytes) -> bool:
+    def resume_from(self, text: bytes) -> bool:
         """Go on from what an earlier process has left; False where that is not one of this environment."""
         try:
             boot, environment_id, invocations, high_water_mark, mark_mib, kills = minijson.loads(text)
@@ -84,5 +84,5 @@ class EnvironmentState:
         self.environment_id = environment_id
         self.invocations, self.high_water_mark = int(invocations), int(high_water_mark)
         self.mark_mib, self.kills = float(mark_mib), None if kills is None else int(kills)
-        self.went_on = True
+        self.resumed = True
         return True

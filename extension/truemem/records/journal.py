@@ -12,12 +12,12 @@ import posix
 from ..support.private_file import PAGE, is_private
 
 SLOTS = 18
-"""Closed records at once: one more than the ledger lets wait."""
+"""Closed records at once: one more than PendingRecords lets wait."""
 FIRST = 3
 """Page 0 of the file: the environment's history. Pages 1 and 2, by turns: the invocation that runs, written before the
 one before it is closed. Then a page, or slot, for each record that is closed and not yet printed."""
 SIZE = (FIRST + SLOTS) * PAGE
-"""Of a file with so many slots."""
+"""Bytes of a file with that number of slots."""
 
 CURVE = PAGE // 2
 """Offset of the curve in the page of an invocation that runs."""
@@ -36,7 +36,7 @@ class JournalEntry:
         self.text = text
         self.curve = curve
         self.may_repeat = may_repeat
-        """It was being printed: nobody knows whether that was done."""
+        """It was being printed: whether that was done is not known."""
 
 
 class Journal:
@@ -63,7 +63,7 @@ class Journal:
                 self._give_up(error)
 
     def empty(self) -> bool:
-        """Did nobody leave anything?"""
+        """Has no earlier process left anything?"""
         return not (self.history or self.running or self.records)
 
     def remember(self, history: str) -> None:
@@ -77,7 +77,7 @@ class Journal:
             text = b""
         self._put(_of(number), text + b"\n" + b"\0" * (CURVE - len(text) - 1))
 
-    def draw(self, number: int, curve: str) -> None:
+    def checkpoint(self, number: int, curve: str) -> None:
         """What is known of its memory so far."""
         self._put(_of(number) + CURVE, curve.encode(), PAGE - CURVE)
 

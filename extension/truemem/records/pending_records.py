@@ -8,11 +8,11 @@ and little memory buys little CPU time to deliver and to read it with.
 
 from __future__ import annotations
 
-from ..platform.telemetry_events import REPORT, RUNTIME_DONE, START, Event
+from ..platform.telemetry_events import RUNTIME_DONE, START, Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .record import InvocationRecord
+    from .pending_record import PendingRecord
 
 
 CHANCE_MS = 1000
@@ -27,34 +27,30 @@ WAITING = 16
 
 
 class PendingRecords:
-    """Records in the order of their invocations."""
+    """Those of one environment, in the order of their invocations."""
 
     def __init__(self, reports: bool = True) -> None:
         """`reports` says whether any will come: without telemetry nothing is waited for."""
         self._reports = reports
-        self._waiting: list[InvocationRecord] = []
+        self._waiting: list[PendingRecord] = []
 
-    def open(self, record: InvocationRecord) -> None:
+    def open(self, record: PendingRecord) -> None:
         """An invocation begins."""
         self._waiting.append(record)
 
-    def crowded(self) -> bool:
+    def over_capacity(self) -> bool:
         """Do more wait than should? Invocations may follow each other so closely that there is no time to print."""
         return len(self._waiting) > 2 * WAITING
 
-    def current(self) -> InvocationRecord | None:
+    def current(self) -> PendingRecord | None:
         """The invocation whose window is open, or None."""
         return self._waiting[-1] if self._waiting and not self._waiting[-1].closed else None
 
-    def first(self) -> InvocationRecord | None:
+    def first(self) -> PendingRecord | None:
         """The oldest invocation that is still here."""
         return self._waiting[0] if self._waiting else None
 
-    def last(self) -> InvocationRecord | None:
-        """The last invocation, if it is still here."""
-        return self._waiting[-1] if self._waiting else None
-
-    def find(self, request_id: str | None, kind: str = RUNTIME_DONE) -> InvocationRecord | None:
+    def for_request(self, request_id: str | None, kind: str = RUNTIME_DONE) -> PendingRecord | None:
         """The invocation that such an event is about, if it is still here. A retry has the request id of the one before
         it, which may still wait for its report: it is the first that has not had such an event."""
         same = [record for record in self._waiting if record.request_id == request_id]
@@ -66,17 +62,13 @@ class PendingRecords:
 
     def join(self, event: Event) -> bool:
         """Add what the platform says; False where it is about an invocation that does not wait."""
-        record = self.find(event.request_id, event.kind)
+        record = self.for_request(event.request_id, event.kind)
         if record is None:
             return False
-        if event.kind == START:
-            record.started = True
-            if record.opening is not None:
-                record.opening.prove(event.time_ns)
-        _join(record, event)
+        record.reported(event)
         return True
 
-    def due(self, running_ms: float) -> InvocationRecord | None:
+    def due(self, running_ms: float) -> PendingRecord | None:
         """Take the first record if it can be printed now, else None.
 
         `running_ms` is the time that the environment has run, freezes left out, on the scale of `closed_at_ms`.
@@ -86,7 +78,7 @@ class PendingRecords:
             return None
         return self._take()
 
-    def _is_due(self, closed: list[InvocationRecord], running_ms: float) -> bool:
+    def _is_due(self, closed: list[PendingRecord], running_ms: float) -> bool:
         first = closed[0]
         if len(closed) > WAITING or not self._reports:
             return True
@@ -97,35 +89,18 @@ class PendingRecords:
         after = self._waiting[self._waiting.index(first) + 1 :]
         if waited_ms >= START_MS or (after and after[0].started):
             return True
-        first.settle()
+        first.update_peak()
         return first.peak is None or not first.peak.raced
 
     def complete(self) -> bool:
         """True when no record waits for a report."""
         return not self._reports or all(record.report_came for record in self._waiting)
 
-    def rest(self) -> list[InvocationRecord]:
+    def take_all(self) -> list[PendingRecord]:
         """Take everything: the environment ends."""
         return [self._take() for _ in range(len(self._waiting))]
 
-    def _take(self) -> InvocationRecord:
+    def _take(self) -> PendingRecord:
         record = self._waiting.pop(0)
-        record.settle()
+        record.update_peak()
         return record
-
-
-def _join(record: InvocationRecord, event: Event) -> None:
-    if event.kind == START:
-        record.tenant_id = event.text("tenantId") or record.tenant_id
-    elif event.kind in (RUNTIME_DONE, REPORT):
-        if event.kind == RUNTIME_DONE:
-            record.done_ns = event.time_ns
-        record.status = event.text("status") or record.status
-        record.error_type = event.text("errorType") or record.error_type
-        duration = event.metric("durationMs")
-        # The report's duration is the one that REPORT shows and that is billed; runtimeDone's comes sooner.
-        if duration is not None and not record.report_came:
-            record.duration_ms = duration
-        if event.kind == REPORT:
-            record.max_memory_used_mib = event.metric("maxMemoryUsedMB")
-            record.report_came = True

@@ -6,11 +6,11 @@ from ..measure.window import current
 from ..platform.telemetry_events import INIT_START, LOGS_DROPPED, REPORT, RESTORE_START, Event
 from ..support import minijson
 from ..support.log import log
-from . import out_of_memory, recovery
+from . import recovery
 from .emf import line
 from .environment_state import SNAP_START
 from .pending_records import PendingRecords
-from .record import metrics, properties
+from .record import finished
 from .stdout_writer import StdoutWriter
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .batch_line import BatchLine
     from .environment_state import EnvironmentState
     from .journal import Journal
+    from .pending_record import PendingRecord
     from .record import InvocationRecord
 
 
@@ -46,47 +47,46 @@ class Publisher:
         self._history = history
         self._journal = journal
         self._lost_elsewhere = lost_elsewhere
-        self._ledger = PendingRecords(reports)
+        self._pending = PendingRecords(reports)
         self._output = StdoutWriter(journal=journal)
         self._aggregate = _aggregate(config.aggregate_s)
         self._lost = 0
-        self._told = 0
-        self._told_mark = 0
-        """`high_water_mark` of the last record that was printed."""
+        self._lost_printed = 0
+        """What was lost up to the last record that was printed,"""
+        self._printed_mark = 0
+        """and that one's `high_water_mark`."""
 
-    def open(self, record: InvocationRecord) -> None:
+    def open(self, record: PendingRecord) -> None:
         """An invocation begins."""
-        if self._ledger.crowded():
+        if self._pending.over_capacity():
             self.print_due(0.0)
-        self._ledger.open(record)
+        self._pending.open(record)
 
-    def keep(self, record: InvocationRecord) -> None:
+    def keep(self, record: PendingRecord) -> None:
         """The record is closed: what is known of it so far is in the journal until it is printed."""
-        record.environment_id = self._history.environment_id
-        self._conclude(record)
-        members = properties(record, self._config.memory_mib, self._config.function_version)
-        text = minijson.dumps([record.time_ms, metrics(record), members])
-        record.slot = self._journal.keep(record.invocation, text)
+        signals = self._conclude(record)
+        so_far = finished(record, self._config, self._history.environment_id, signals)
+        record.journaled(self._journal.keep(record.invocation, recovery.journal_text(so_far)))
         self._journal.remember(self._history.text())
 
-    def tell_of_init(self, record: InvocationRecord) -> None:
+    def log_init_death(self, record: PendingRecord) -> None:
         """The environment has ended before an invocation that could have a line."""
-        self._conclude(record)
-        assert record.ending is not None
-        cause = f", out of memory ({', '.join(record.signals)})" if record.signals else ""
-        members = {**record.ending.document(), "lastSamples": record.ending.samples}
+        signals, death = self._conclude(record), record.death
+        assert death is not None
+        cause = f", out of memory ({', '.join(signals)})" if signals else ""
+        members = {**death.document(), "lastSamples": record.last_samples()}
         log(
             "warn" if cause else "info",
-            f"before its first invocation the environment has ended with a {record.ending.reason}{cause}, "
+            f"before its first invocation the environment has ended with a {death.reason}{cause}, "
             f"limit {self._config.memory_mib or 'unknown'} MiB: {minijson.dumps(members)}",
         )
 
-    def draw(self, recorder: Recorder, surroundings: EnvironmentMemory) -> None:
+    def checkpoint(self, recorder: Recorder, surroundings: EnvironmentMemory) -> None:
         """Put the curve of the invocation that runs into the journal."""
-        record = self._ledger.current()
+        record = self._pending.current()
         if record is not None:
             others = surroundings.held_kib, surroundings.extensions
-            self._journal.draw(record.invocation, recovery.curve(record, recorder, *others))
+            self._journal.checkpoint(record.invocation, recovery.curve(record, recorder, *others))
 
     def recover(self, kills: int) -> None:
         """Print what an earlier process of the environment has left, `kills` OOM kills ago: marked, and once."""
@@ -95,21 +95,13 @@ class Publisher:
         for slot, text in left:
             self._output.put(text, _slots(slot))
 
-    def current(self) -> InvocationRecord | None:
+    def current(self) -> PendingRecord | None:
         """The invocation whose window is open, or None."""
-        return self._ledger.current()
-
-    def last(self) -> InvocationRecord | None:
-        """The last invocation, if it has not been printed yet."""
-        return self._ledger.last()
-
-    def find(self, request_id: str | None) -> InvocationRecord | None:
-        """That invocation, if it has not been printed yet."""
-        return self._ledger.find(request_id)
+        return self._pending.current()
 
     def complete(self) -> bool:
         """True when no record waits for a report."""
-        return self._ledger.complete()
+        return self._pending.complete()
 
     def lose(self, count: int = 1) -> None:
         """Something was lost: the next line says so."""
@@ -124,7 +116,7 @@ class Publisher:
         elif event.kind == LOGS_DROPPED:
             count = event.record.get("droppedRecords")
             self.lose(count if isinstance(count, int) and 0 < count < 1_000_000 else 1)
-        elif not self._ledger.join(event) and event.kind == REPORT:
+        elif not self._pending.join(event) and event.kind == REPORT:
             # Of an invocation that is printed, or has ended the process before this one: what was the mark by then?
             self._history.mark_mib = event.metric("maxMemoryUsedMB") or self._history.mark_mib
 
@@ -135,26 +127,26 @@ class Publisher:
             return
         self._history.identify(event.text("instanceId"))
         if event.text("phase") == "invoke":
-            self._history.went_on = True
-            first = self._ledger.first()
+            self._history.resumed = True
+            first = self._pending.first()
             if first is not None and first.cold_start:  # it has begun already; telemetry may come much later still
-                first.suppressed_init = True
+                first.follows_init(cold_start=True, suppressed=True, initialization_type=first.initialization_type)
 
     def print_due(self, running_ms: float) -> bool:
-        """Print one record that is complete, or has waited long enough (see Ledger.due); False if there is none.
+        """Print one record that is complete, or has waited long enough (PendingRecords.due); False if there is none.
 
         One at a time: what is to be done at once is looked at in between.
         """
-        record = self._ledger.due(running_ms)
+        record = self._pending.due(running_ms)
         if record is not None:
             self.print_one(record)
         return record is not None
 
-    def print_rest(self) -> None:
-        """Print everything there is: the environment ends."""
-        rest = self._ledger.rest()
-        for record in rest:
-            self.print_one(record, last=record is rest[-1])
+    def flush_all(self) -> None:
+        """Print every record: the environment ends."""
+        remaining = self._pending.take_all()
+        for record in remaining:
+            self.print_one(record, last=record is remaining[-1])
         self._print_together()
         self._output.flush(wait_ms=100)
 
@@ -164,46 +156,46 @@ class Publisher:
             self._print_together()
         self._output.flush()
 
-    def print_one(self, record: InvocationRecord, last: bool = False) -> None:
+    def print_one(self, record: PendingRecord, last: bool = False) -> None:
         """Print this one, opened here or not. `last`: none follows."""
         lost = self._lost + self._output.dropped + self._lost_elsewhere()
-        record.dropped, self._told = lost - self._told, lost
-        record.environment_id = self._history.environment_id
-        self._conclude(record)
-        record.high_water_mark = self._told_mark = max(record.high_water_mark, self._told_mark)
-        self._history.mark_mib = record.max_memory_used_mib or self._history.mark_mib
-        if record.signals and record.max_memory_used_mib is None:  # nobody has said so, but it has been there
-            self._history.mark_mib = max(self._history.mark_mib, float(self._config.memory_mib))
-        self._judge(record, last)
-        if self._aggregate is not None and self._aggregate.wants(record):
-            if not self._aggregate.fits(record):
+        dropped, self._lost_printed = lost - self._lost_printed, lost
+        made = self.finish(record, dropped, last)
+        if self._aggregate is not None and self._aggregate.wants(made):
+            if not self._aggregate.fits(made):
                 self._print_together()
-            self._aggregate.add(record)
+            self._aggregate.add(made)
         else:
             self._print_together()
-            self._output.put(self._line(record), _slots(record.slot), record.dropped)
+            self._output.put(self._line(made), _slots(made.slot), dropped)
 
-    def _conclude(self, record: InvocationRecord) -> None:
-        """From what is known by now: how it ended, and whether it ran out of memory."""
-        if record.ending is not None and record.window is not None:
-            end_ns = record.done_ns or record.window.flight.last_ns()
-            record.ending.samples = record.window.flight.tail(record.time_ms * 1_000_000, end_ns)
-        mark_mib, before_mib = record.max_memory_used_mib, self._history.mark_mib
-        if record.window is not None and not record.shared_by and mark_mib is not None and 0 < before_mib < mark_mib:
-            record.window.risen = round((mark_mib - before_mib) * 1024)
-            record.settle()
+    def finish(self, record: PendingRecord, dropped: int, last: bool) -> InvocationRecord:
+        """The record as it is printed: what was left open is worked out, once, and the environment's state goes on."""
+        signals = self._conclude(record)
+        self._printed_mark = record.mark_reached(self._printed_mark)
+        self._history.mark_mib = record.max_memory_used_mib or self._history.mark_mib
+        if signals and record.max_memory_used_mib is None:  # no report says so, but it has been there
+            self._history.mark_mib = max(self._history.mark_mib, float(self._config.memory_mib))
+        drift = self._judge(record, last)
+        return finished(record, self._config, self._history.environment_id, signals, drift, dropped)
+
+    def _conclude(self, record: PendingRecord) -> list[str]:
+        """From what is known by now: its peak, the marks that it has reached, and the signals that it ran out of
+        memory."""
+        record.mark_rose(self._history.mark_mib)
         if record.peak is not None:  # telemetry may have raised it since the window was closed
-            record.high_water_mark = max(record.high_water_mark, record.peak.estimate)
+            record.mark_reached(record.peak.estimate)
             if record.peak.estimate > self._history.high_water_mark:
                 self._history.high_water_mark = record.peak.estimate
                 self._journal.remember(self._history.text())
-        record.signals = out_of_memory.signals(record, self._config.memory_mib, self._history.mark_mib)
+        return record.signals(self._config.memory_mib, self._history.mark_mib)
 
     def _line(self, record: InvocationRecord) -> str:
         text = line(record, self._config)
-        while record.ending is not None and len(record.ending.samples) > 1 and len(text) >= LINE_LIMIT:
-            record.ending.samples = record.ending.samples[::-2][::-1]  # the last one stays
-            text = line(record, self._config)
+        samples = record.properties.get("lastSamples")
+        while isinstance(samples, list) and len(samples) > 1 and len(text) >= LINE_LIMIT:
+            samples = samples[::-2][::-1]  # the last one stays
+            text = line(record.having(lastSamples=samples), self._config)
         return text
 
     def _print_together(self) -> None:
@@ -212,20 +204,22 @@ class Publisher:
             count, slots = len(self._aggregate), self._aggregate.slots
             self._output.put(self._aggregate.take(self._config), slots, count - 1)
 
-    def _judge(self, record: InvocationRecord, last: bool) -> None:
+    def _judge(self, record: PendingRecord, last: bool) -> dict[str, object] | None:
         """Leak or not, so far: told with some of the lines, and with the `last` one."""
         drift, due = self._history.drift, last or record.closed_by == "shutdown"
         if record.window is None or record.peak is None:
-            return
+            return None
         held_kib = current(record.window)
         # The last reading may be that of a dying function.
         drift.see(held_kib, record.peak.estimate)
         if held_kib and record.closed_by != "shutdown":
             drift.add(held_kib, record.time_ms)
             due |= drift.due()
-        if due:
-            others_kib = record.sidecar + sum(record.extensions.values())
-            record.drift = drift.document(self._config.memory_mib * 1024 - record.peak.estimate - others_kib)
+        if not due:
+            return None
+        memory = record.memory
+        others_kib = memory.sidecar + sum(memory.extensions.values()) if memory is not None else 0
+        return drift.document(self._config.memory_mib * 1024 - record.peak.estimate - others_kib)
 
 
 def _aggregate(seconds: int) -> BatchLine | None:

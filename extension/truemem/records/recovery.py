@@ -5,13 +5,14 @@ The file lies in /tmp, where the function can write as well: whatever is not wha
 
 from __future__ import annotations
 
-from ..line_schema import MEMBERS, METRICS
+from ..line_schema import METRICS, PROPERTIES
 from ..measure.memory_curve import SHOWN
-from ..measure.window import Window, peak
+from ..measure.window import Window
 from ..support import minijson
-from .emf import document
-from .out_of_memory import DeathReport, ending_of, signals
-from .record import InvocationRecord, metrics, properties
+from .emf import line
+from .out_of_memory import DeathReport, death_report
+from .pending_record import PendingRecord
+from .record import InvocationRecord, finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,101 +28,102 @@ if TYPE_CHECKING:
 def lines(journal: Journal, history: EnvironmentState, config: Config, kills: int) -> list[tuple[int | None, str]]:
     """Each with the slot that has it: the closed records in their order, then the one that ran when the process was
     killed. `kills`: OOM kills that the kernel has counted since; one of them may have been ours."""
-    known: list[tuple[int, int | None, list[Any], bool]] = []
+    left: list[InvocationRecord] = []
     for slot, entry in journal.records:
-        parts = _closed(entry.text)
-        if parts is None:
+        closed = _closed(entry, slot)
+        if closed is None:
             journal.printed(slot)
         else:
-            known.append((parts[2]["invocation"], slot, parts, entry.may_repeat))
-            history.invocations = max(history.invocations, int(parts[2]["invocation"]))
-    told = {(parts[2]["requestId"], parts[2]["invocation"]) for _, _, parts, _ in known}  # a retry has the id once more
-    running = [record for record in (_running(entry, history) for entry in journal.running) if record is not None]
-    last = max((record.invocation for record in running), default=0)
-    for record in running:
-        if record.invocation == last:
-            record.kernel_kills = kills
-            record.signals = signals(record, config.memory_mib, history.mark_mib)
+            left.append(closed)
+            history.invocations = max(history.invocations, int(closed.properties["invocation"]))
+    # a retry has the id once more
+    known_ids = {(record.properties["requestId"], record.properties["invocation"]) for record in left}
+    running = [found for found in (_running(entry, history) for entry in journal.running) if found is not None]
+    last = max((pending.invocation for pending, _ in running), default=0)
+    for pending, death in running:
+        fired: list[str] = []
+        if pending.invocation == last:  # else the next one had come: it was at its end, and lived
+            pending.killed(kills)
+            if death is not None:
+                pending.died(death)
+            fired = pending.signals(config.memory_mib, history.mark_mib)
+        if (pending.request_id, pending.invocation) in known_ids:
+            journal.end(pending.invocation)  # the kill came between its slot and this; else it would be told once more
         else:
-            record.ending = None  # the next one had come: it was at its end, and lived
-        if (record.request_id, record.invocation) in told:
-            journal.end(record.invocation)  # the kill came between its slot and this; else it would be told once more
-        else:
-            members = properties(record, config.memory_mib, config.function_version)
-            parts = [record.time_ms, metrics(record), members]
-            known.append((record.invocation, journal.keep(record.invocation, minijson.dumps(parts)), parts, False))
-    known.sort(key=lambda one: one[0])
-    made: list[tuple[int | None, str]] = []
-    for _, known_slot, (time_ms, values, members), may_repeat in known:
-        members["recovered"] = True
-        if may_repeat:
-            members["mayRepeat"] = True
-        made.append((known_slot, document(time_ms, values, members, config, again=may_repeat)))
-    return made
+            record = finished(pending, config, history.environment_id, fired)
+            kept = journal.keep(pending.invocation, journal_text(record))
+            members = {**record.properties, "recovered": True}
+            left.append(InvocationRecord(record.time_ms, record.metrics, members, kept))
+    left.sort(key=lambda record: record.properties["invocation"])
+    return [(record.slot, line(record, config)) for record in left]
 
 
-def _closed(text: bytes) -> list[Any] | None:
-    """Epoch ms, metrics and properties of a closed record."""
+def journal_text(record: InvocationRecord) -> str:
+    """A finished record as the journal keeps it."""
+    return minijson.dumps([record.time_ms, record.metrics, record.properties])
+
+
+def _closed(entry: JournalEntry, slot: int) -> InvocationRecord | None:
+    """A closed record; None for what we have not written."""
     try:
-        time_ms, values, members = minijson.loads(text)
-        known = values.keys() <= set(METRICS) and members.keys() <= set(MEMBERS) - set(METRICS)
+        time_ms, values, members = minijson.loads(entry.text)
+        known = values.keys() <= METRICS.keys() and members.keys() <= PROPERTIES.keys()
         numbers = [time_ms, members["invocation"], *values.values()]
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
     if not known or not isinstance(members.get("requestId"), str) or not all(map(_is_number, numbers)):
         return None
-    return [int(time_ms), values, members]
+    marks = {"recovered": True, **({"mayRepeat": True} if entry.may_repeat else {})}
+    return InvocationRecord(int(time_ms), values, {**members, **marks}, slot)
 
 
-def _running(entry: JournalEntry, history: EnvironmentState) -> InvocationRecord | None:
-    """The invocation that ran, with what the curve tells."""
+def _running(entry: JournalEntry, history: EnvironmentState) -> tuple[PendingRecord, DeathReport | None] | None:
+    """The invocation that ran, with what its curve tells; and how it died, if it did."""
     try:
         number, time_ms, event = entry.text.split(b" ", 2)
         request_id = minijson.loads(event)["requestId"]
-        record = InvocationRecord(request_id, int(number), int(time_ms))
-        record.cold_start = record.invocation == 1
+        record = PendingRecord(request_id, int(number), int(time_ms))
     except (ValueError, TypeError, KeyError):
         return None
     if not isinstance(request_id, str):
         return None
-    record.environment_id = history.environment_id
-    record.closed = True
+    record.follows_init(cold_start=record.invocation == 1, suppressed=False)
     history.invocations = max(history.invocations, record.invocation)
     try:
-        _draw(record, minijson.loads(entry.curve))
-    except (ValueError, TypeError):
-        pass  # it ran for too short a time to have one
-    return record
+        window, death = _seen(minijson.loads(entry.curve))
+    except (ValueError, TypeError):  # it ran for too short a time to have one
+        record.not_measured(0.0)
+        return record, None
+    record.measured(window, "", 0.0)
+    return record, death
 
 
-def _draw(record: InvocationRecord, drawn: Any) -> None:
-    """Raises ValueError or TypeError for what is not a curve."""
-    baseline, sampled, last, level, holder, samples = drawn
+def _seen(drawn: Any) -> tuple[Window, DeathReport | None]:
+    """What a curve tells. Raises ValueError or TypeError for what is none."""
+    baseline, sampled, last, level, largest, samples = drawn
     pairs = [(at_ms, kib) for at_ms, kib in samples]
     numbers = [baseline, sampled, last, level or 0, *(number for pair in pairs for number in pair)]
-    if not all(map(_is_number, numbers)) or not isinstance(holder, dict) or len(pairs) > SHOWN:
+    if not all(map(_is_number, numbers)) or not isinstance(largest, dict) or len(pairs) > SHOWN:
         raise ValueError
     window = Window(int(baseline), 0, True)
     window.sampled, window.last = int(sampled), int(last)
     for at_ms, kib in pairs:
         window.flight.see(round(at_ms * 1e6), int(kib))
-    record.window, record.peak = window, peak(window)
     if level is None and not window.flight.samples:
-        return  # nothing was read
-    named = {name: holder[name] for name in ("process", "extension", "pid", "rss") if name in holder}
-    end_ns = window.flight.last_ns()
-    record.ending = DeathReport("", None if level is None else int(level), window.flight.growth_kib_per_s(), named)
-    record.ending.samples, record.ending.at_ms = window.flight.tail(0, end_ns), round(end_ns / 1e6)
+        return window, None  # nothing was read
+    named = {name: largest[name] for name in ("process", "extension", "pid", "rss") if name in largest}
+    level_kib, growth = None if level is None else int(level), window.flight.growth_kib_per_s()
+    return window, DeathReport("", level_kib, growth, named, at_ms=round(window.flight.last_ns() / 1e6))
 
 
-def curve(record: InvocationRecord, recorder: Recorder, others_kib: int, extensions: Mapping[str, int]) -> str:
-    """What `_draw` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold. Samples are
+def curve(record: PendingRecord, recorder: Recorder, others_kib: int, extensions: Mapping[str, int]) -> str:
+    """What `_seen` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold. Samples are
     epoch ms and KiB: the process that reads them does not know when this one ended."""
     window = recorder.window
-    ending = ending_of("", window, others_kib, recorder.holder, extensions)
+    death = death_report("", window, others_kib, recorder.holder, extensions)
     samples = window.flight.thinned(record.time_ms * 1_000_000, window.flight.last_ns())
-    seen = [window.baseline, window.sampled, window.last, ending.level_kib]
-    return minijson.dumps([*seen, ending.holder, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
+    seen = [window.baseline, window.sampled, window.last, death.level_kib]
+    return minijson.dumps([*seen, death.largest, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
 
 
 def _is_number(value: object) -> bool:

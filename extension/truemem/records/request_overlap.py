@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..measure.segments import RESOLUTION_NS
 from ..platform.telemetry_events import REPORT, START
-from .record import NEXT_REQUEST, InvocationRecord
+from .pending_record import PendingRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ RUNNING = 4096
 record."""
 
 EARLY = 64
-"""Reports that came before their start, in an earlier delivery: so many are kept."""
+"""Reports that came before their start, in an earlier delivery: at most this number is kept."""
 
 LONGEST_NS = 1_000_000 * MS
 """A request takes 900 s at most (developer guide, "Lambda quotas"): the report of an older one is lost."""
@@ -29,7 +29,7 @@ class Request:
 
     __slots__ = ("end_ns", "environment_kills", "kills", "passage", "record", "resolution_ns", "start_ns", "waited")
 
-    def __init__(self, record: InvocationRecord, start_ns: int) -> None:
+    def __init__(self, record: PendingRecord, start_ns: int) -> None:
         self.record = record
         self.start_ns = start_ns
         self.end_ns = start_ns
@@ -44,17 +44,14 @@ class Request:
         self.waited = False
         """Its end was not yet seen when its report had come."""
 
-    def settle(self) -> None:
-        """Take the times at which its event and the request after it have passed, if both have."""
+    def take_exact_times(self) -> bool:
+        """Take the times at which its event and the request after it have passed, if both have; False if not."""
         passage = self.passage
         if passage is None or not passage.end_ns or passage.invocation.unsure:
-            return
+            return False
         self.start_ns, self.end_ns, self.resolution_ns = passage.start_ns, passage.end_ns, 0
-        record, invocation = self.record, passage.invocation
-        record.closed_by = NEXT_REQUEST
-        record.request_bytes = invocation.size
-        record.response_bytes = invocation.answer.body_bytes if invocation.answer is not None else None
-        record.handler_failed = invocation.failed
+        self.record.answered(passage.invocation)
+        return True
 
 
 class Passage:
@@ -131,7 +128,7 @@ class Requests:
         return overdue
 
     def killed(self, count: int, of_function: bool = True) -> None:
-        """The kernel has killed so many processes. Where they were the function's, whose request it was shows in how
+        """The kernel has killed `count` processes. Where they were the function's, whose request it was shows in how
         that ends."""
         for request in [*self._running.values(), *self._ended]:
             if of_function:
@@ -158,13 +155,13 @@ class Requests:
         self._count += 1
         # Of one that does not say when, the peak is not bounded: it may have begun at any time.
         start_ns = event.time_ns if event.time_ns is not None else 0
-        record = InvocationRecord(request_id, self._count, (start_ns or now_ns) // MS)
-        record.cold_start = self._count == 1
-        record.tenant_id = event.text("tenantId")
+        record = PendingRecord(request_id, self._count, (start_ns or now_ns) // MS)
+        record.follows_init(cold_start=self._count == 1, suppressed=False)
+        record.reported(event)
         self._running[request_id] = Request(record, start_ns)
         at_once = len(self._running)
         for request in self._running.values():
-            request.record.shared_by = max(request.record.shared_by, at_once)
+            request.record.shared(at_once)
         early = self._early.pop(request_id, None)
         if early is not None:
             self._report(early, now_ns)
@@ -177,12 +174,7 @@ class Requests:
             return
         request.end_ns = max(event.time_ns or now_ns, request.start_ns)
         request.passage = self._passages.get(request_id or "")
-        record = request.record
-        record.report_came = True
-        record.status, record.error_type = event.text("status"), event.text("errorType")
-        record.tenant_id = event.text("tenantId") or record.tenant_id
-        record.duration_ms = event.metric("durationMs")
-        record.max_memory_used_mib = event.metric("maxMemoryUsedMB")
+        request.record.reported(event)
         self._ended.append(request)
 
     def _keep(self, request_id: str | None, event: Event) -> None:

@@ -32,15 +32,15 @@ class StdoutWriter:
         self.dropped = 0
         """Lines lost so far."""
 
-    def put(self, line: str, slots: Sequence[int] = (), tells: int = 0) -> None:
+    def put(self, line: str, slots: Sequence[int] = (), lost: int = 0) -> None:
         """Write the line now if stdout takes it, else keep it. The journal's `slots` are freed when it is out. The line
-        `tells` of so many others, lost before or in it: if it is lost as well, they are to be told (again)."""
+        reports `lost` others: if it is lost as well, the next line reports them again."""
         if len(self._backlog) >= BACKLOG:
             # Not the first one if it is half written: its end must follow its beginning.
-            _, oldest, told = self._backlog.pop(1 if self._offset else 0)
+            _, oldest, lost_with_it = self._backlog.pop(1 if self._offset else 0)
             self._out(oldest)
-            self.dropped += 1 + told
-        self._backlog.append((line.encode() + b"\n", slots, tells))
+            self.dropped += 1 + lost_with_it
+        self._backlog.append((line.encode() + b"\n", slots, lost))
         self.flush()
 
     def flush(self, wait_ms: int = 0) -> bool:
@@ -49,7 +49,7 @@ class StdoutWriter:
             ready = self._poll.poll(wait_ms)
             if not ready:
                 return False
-            line, slots, tells = self._backlog[0]
+            line, slots, lost = self._backlog[0]
             if not self._offset:
                 for slot in slots:
                     self._journal.printing(slot)
@@ -57,9 +57,9 @@ class StdoutWriter:
                 self._offset += posix.write(self._descriptor, line[self._offset : self._offset + PIPE_BUF])
             except BlockingIOError:
                 return False
-            except OSError:  # nobody will ever read this: EPIPE, EIO, EBADF
+            except OSError:  # it will never be read: EPIPE, EIO, EBADF
                 self._offset = len(line)
-                self.dropped += 1 + tells
+                self.dropped += 1 + lost
             if self._offset >= len(line):
                 self._out(slots)
                 del self._backlog[0]

@@ -3,69 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, TEXT
 
 from ..outside import quoted
 
 LONGEST = 4 << 20
 """Bytes of the longest line that is read: CloudWatch's longest event is 1 MiB."""
 
-_NUMBERS = (
-    "PeakRSS",
-    "CurrentRSS",
-    "MaxMemoryUsed",
-    "OutOfMemory",
-    "durationMs",
-    "peakLower",
-    "peakUpper",
-    "baselineRSS",
-    "initPeakRSS",
-    "memoryLimit",
-    "invocation",
-    "processes",
-    "requestBytes",
-    "responseBytes",
-    "schema",
-)
-_TEXTS = (
-    "FunctionName",
-    "functionVersion",
-    "environmentId",
-    "requestId",
-    "status",
-    "errorType",
-    "method",
-    "closedBy",
-    "mode",
-    "timestamp",
-)
-_SHAPE = json.dumps(
-    {
-        **dict.fromkeys(_NUMBERS, "DOUBLE"),
-        **dict.fromkeys(_TEXTS, "VARCHAR"),
-        **dict.fromkeys(("coldStart", "suppressedInit", "raced", "recovered", "mayRepeat", "reportMissing"), "BOOLEAN"),
-        "dropped": "JSON",
-        "_aws": {"Timestamp": "BIGINT"},
-        "holders": {"truemem": "DOUBLE", "function": "DOUBLE", "extensions": "MAP(VARCHAR, DOUBLE)"},
-        "rss": {"anon": "DOUBLE"},
-        "heap": {"inUse": "DOUBLE", "held": "DOUBLE", "mapped": "DOUBLE"},
-        "aggregate": {"invocations": "BIGINT"},
-    }
-)
+_TYPES = {TEXT: "VARCHAR", FLAG: "BOOLEAN"}
+"""DuckDB's, by a member's kind; all other kinds are numbers."""
 
 
-_ARRAYS = json.dumps(
-    {
-        **{key: ["DOUBLE"] for key in ("PeakRSS", "CurrentRSS", "MaxMemoryUsed")},
-        "aggregate": {
-            "requestId": "VARCHAR",
-            **{key: ["BIGINT"] for key in ("invocation", "startMs", "raced")},
-            **{key: ["DOUBLE"] for key in ("durationMs", "peakUpper")},
-        },
-    }
-)
-"""What a line of many invocations has of each."""
+def _type(kind: Any) -> Any:
+    if isinstance(kind, dict):
+        if ANY in kind:
+            return f"MAP(VARCHAR, {_type(kind[ANY])})"
+        return {name: _type(inner) for name, inner in kind.items()}
+    return [_type(kind[0])] if isinstance(kind, list) else _TYPES.get(kind, "DOUBLE")
+
+
+def _shape(expressions: Iterable[str], line: str, kinds: Mapping[str, Any]) -> str:
+    """The structure that DuckDB reads from a line: what the expressions name of it, as `line.member.inner`. Raises
+    KeyError for a name that lines do not have."""
+    found = re.findall(rf'\b{line}((?:\."?\w+"?)+)', " ".join(expressions))
+    shape: dict[str, Any] = {}
+    for path in sorted(
+        set(found), key=len, reverse=True
+    ):  # inner members first: an object is read only as far as named
+        *outer, last = path.replace('"', "").split(".")[1:]
+        into, known = shape, kinds
+        for name in outer:
+            into, known = into.setdefault(name, {}), known[name]
+        into.setdefault(last, _type(known[last]))
+    return json.dumps(shape)
 
 
 def _mib(member: str) -> str:
@@ -86,7 +61,7 @@ _COLUMNS = {
     "version": "m.functionVersion",
     "request": "try_cast(m.requestId AS UUID)",
     "invocation": "try_cast(m.invocation AS BIGINT)",
-    "time_ms": 'coalesce(m._aws."Timestamp", epoch_ms(try_cast(m."timestamp" AS TIMESTAMP)))',
+    "time_ms": 'coalesce(try_cast(m._aws."Timestamp" AS BIGINT), epoch_ms(try_cast(m."timestamp" AS TIMESTAMP)))',
     "peak": _mib("m.PeakRSS"),
     "current": _mib("m.CurrentRSS"),
     "mark": _mib("m.MaxMemoryUsed"),
@@ -122,8 +97,8 @@ _COLUMNS = {
 
 _OF_EACH = {
     "request": "try_cast(string_split(a.aggregate.requestId, ' ')[place] AS UUID)",
-    "invocation": "a.aggregate.invocation[place]",
-    "time_ms": 'm._aws."Timestamp" + coalesce(a.aggregate.startMs[place], 0)',
+    "invocation": "try_cast(a.aggregate.invocation[place] AS BIGINT)",
+    "time_ms": 'try_cast(m._aws."Timestamp" + coalesce(a.aggregate.startMs[place], 0) AS BIGINT)',
     "peak": _mib("a.PeakRSS[place]"),
     "current": _mib("a.CurrentRSS[place]"),
     "mark": _mib("a.MaxMemoryUsed[place]"),
@@ -132,6 +107,9 @@ _OF_EACH = {
     "raced": "coalesce(list_contains(a.aggregate.raced, place - 1), false)",
     "many": "NULL",
 }
+_SHAPE = _shape(_COLUMNS.values(), "m", MEMBERS)
+_ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, kind in METRICS.items()}})
+"""What a line of many invocations has of each."""
 _OF_THE_LAST = ("baseline", "lower", "payload", "held_truemem", "held_function", "held_extensions", "heap")
 
 

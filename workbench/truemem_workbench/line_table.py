@@ -1,0 +1,59 @@
+"""Writes the two tables of docs/metrics.md from the line's schema (truemem.line_schema): `make line-table`."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from truemem import line_schema
+
+HEADS = {"Metrics": "metric", "Properties": "property"}
+"""The first column's head, by the schema's class."""
+
+
+def with_tables(page: str) -> str:
+    """The page with both tables as the schema has them now. Each stands between two comments that name its class."""
+    for table, head in HEADS.items():
+        begin, end = f"<!-- {table} of line_schema.py: make line-table -->\n", f"<!-- end of {table} -->"
+        before, _, rest = page.partition(begin)
+        if not rest or end not in rest:
+            raise ValueError(f"the page has no place for the table {table}: {begin.strip()} ... {end}")
+        page = before + begin + _table(table, head) + end + rest.partition(end)[2]
+    return page
+
+
+def _table(table: str, head: str) -> str:
+    rows = [f"| {head} | kind | meaning |", "|---|---|---|"]
+    for names, meaning in _meanings(table):
+        kinds = dict.fromkeys(_word(line_schema.MEMBERS[name]) for name in names)
+        rows.append(f"| {', '.join(f'`{name}`' for name in names)} | {', '.join(kinds)} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def _word(kind: Any) -> str:
+    return kind if isinstance(kind, str) else "object" if isinstance(kind, dict) else "list"
+
+
+def _meanings(table: str) -> Iterator[tuple[list[str], str]]:
+    """The names that share one text, and the text. Raises ValueError where a member has none."""
+    source = ast.parse(Path(line_schema.__file__).read_text(encoding="utf-8"))
+    (body,) = (node.body for node in source.body if isinstance(node, ast.ClassDef) and node.name == table)
+    names: list[str] = []
+    for node in body[1:]:  # the first is the class's own text
+        match node:
+            case ast.Assign([ast.Name(name)]):
+                names.append(name)
+            case ast.Expr(ast.Constant(str(text))) if names:
+                yield names, re.sub(r"\s+", " ", text)
+                names = []
+    if names:
+        raise ValueError(f"line_schema.py does not say what {', '.join(names)} means")
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
