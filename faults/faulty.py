@@ -18,8 +18,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-SOURCE = os.environ["FAULTS_SOURCE"]
-sys.path.insert(0, SOURCE)
 sys.dont_write_bytecode = True
 
 BUG = 0

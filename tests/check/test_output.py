@@ -14,9 +14,9 @@ from truemem_workbench.check.growth import Finding
 from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
-from truemem_workbench.terminal import console
+from truemem_workbench.support.terminal import console
 
-from .conftest import LEAK, LEVEL, run_of
+from tests.check.conftest import LEAK, LEVEL, run_of
 
 LIMITS = Limits(drift_kib=4, peak_mib=256)
 

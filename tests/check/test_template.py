@@ -9,7 +9,7 @@ from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.target import resolve
 from truemem_workbench.local import BadInput
 
-from .conftest import FUNCTIONS
+from tests.check.conftest import FUNCTIONS
 
 TEMPLATE = FUNCTIONS / "template.yaml"
 ROOT = Path(__file__).parents[2]

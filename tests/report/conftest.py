@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import boto3
 import pytest
 from click.testing import CliRunner
-from truemem_workbench.cli import cli
+from truemem_workbench.cli.__main__ import cli
 
 from tests.sample.s3_server import CREDENTIALS, s3_server
 

@@ -13,9 +13,9 @@ from truemem.line_schema import MEMBERS
 from truemem.records.batch_line import BatchLine
 from truemem.records.out_of_memory import KERNEL, DeathReport
 from truemem.records.record import InvocationRecord
-from truemem_workbench.aggregate import OF_THE_LAST, spread
+from truemem_workbench.lines.batch_line import OF_THE_LAST, spread
+from truemem_workbench.testing.emf_check import VALUES, valid_emf
 
-from tests.emf_check import VALUES, valid_emf
 from tests.printed import BEGUN_MS, printed, record
 
 ON = {b"TRUEMEM_AGGREGATE": b"60"}

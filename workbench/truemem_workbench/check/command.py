@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.local.console import Ended, raise_on_signals, read_event
-from truemem_workbench.terminal import console, tell
+from truemem_workbench.support.bad_input import BadInput
+from truemem_workbench.support.event_argument import read_event
+from truemem_workbench.support.signals import Ended, raise_on_signals
+from truemem_workbench.support.terminal import console, tell
 
 from .baseline import Growth
-from .drive import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan, Progress
 from .events import read_events
+from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan, Progress
 from .options import AMOUNT, FILE, GROWTH, SECONDS
 
 if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.outside import loads, read_text
+from truemem_workbench.support.bad_input import BadInput
+from truemem_workbench.support.untrusted_text import loads, read_text
 
 
 def read_events(path: Path) -> list[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from truemem_workbench.outside import markdown, visible
+from truemem_workbench.support.untrusted_text import markdown, visible
 
 from .result import Result
 

@@ -10,20 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.local.settings import MOST_MIB
+from truemem_workbench.local.configuration.settings import MOST_MIB
+from truemem_workbench.support.bad_input import BadInput
 
 from . import baseline as baselines
 from .baseline import Baseline, Growth
-from .drive import INVOCATIONS, WARM_UP, Plan
 from .events import read_events
+from .invocations import INVOCATIONS, WARM_UP, Plan
 from .limits import Limits
 
 if TYPE_CHECKING:
     from .target import Target
 
 
-class Asked:
+class MemoryMarker:
     """The marker's arguments. Construction raises BadInput, and TypeError for a name that there is not."""
 
     def __init__(

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from ..terminal import Finite
+from truemem_workbench.support.terminal import Finite
+
 from .baseline import Growth
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.terminal import console, tell
+from truemem_workbench.support.bad_input import BadInput
+from truemem_workbench.support.terminal import console, tell
 
 from . import baseline as baselines
 from .limits import Limits

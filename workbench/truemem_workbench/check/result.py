@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from truemem_workbench.outside import visible
+from truemem_workbench.support.untrusted_text import visible
 
 from .curve import curve
 from .growth import Finding

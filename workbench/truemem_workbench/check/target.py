@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from truemem_workbench.local import BadInput, Function
+from truemem_workbench.local import Function
+from truemem_workbench.support.bad_input import BadInput
 
 TEMPLATES = (".yaml", ".yml", ".json")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from truemem_workbench.outside import visible
+from truemem_workbench.support.untrusted_text import visible
 
 LAST_LINES = 10
 """Of a log, that are shown."""

@@ -4,12 +4,12 @@ with LocalLambda(Function.from_handler("app.py:handler"), Settings(memory_mib=51
     print(local.invoke({"key": "value"}).payload, local.endpoint)
 """
 
-from .errors import BadInput
-from .events import Event, Report
-from .function import Function
-from .journal import LogLine
-from .session import Invocation, LocalLambda, Stopped
-from .settings import Settings
+from truemem_workbench.local.configuration.function import Function
+from truemem_workbench.local.configuration.settings import Settings
+from truemem_workbench.local.lifecycle.journal import LogLine
+from truemem_workbench.local.running.session import Invocation, LocalLambda, Stopped
+from truemem_workbench.local.telemetry.events import Event, Report
+from truemem_workbench.support.bad_input import BadInput
 
 __all__ = [
     "BadInput",

@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from ..demo.picture import CURRENT, MARK, PEAK, QUIET
-from ..outside import visible
+from truemem_workbench.support.colours import CURRENT, MARK, PEAK, QUIET
+from truemem_workbench.support.untrusted_text import visible
+
 from .environments import Environment, Flag
 
 Floats = NDArray[np.float64]

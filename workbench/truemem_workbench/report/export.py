@@ -9,7 +9,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ..outside import cell
+from truemem_workbench.support.untrusted_text import cell
+
 from .compare import Comparison
 from .summary import Environment, Report
 

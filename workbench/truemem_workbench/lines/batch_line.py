@@ -1,0 +1,62 @@
+"""A line of many invocations (TRUEMEM_AGGREGATE) taken apart: a line for each, less what the common one left out.
+
+`truemem report` does the same in its own engine (`truemem_workbench.report.schema`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+METRICS = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed")
+COLUMNS = ("invocation", "durationMs", "peakUpper")
+"""In `aggregate`, under the names that they have on a line of one invocation."""
+
+OF_THE_LAST = {
+    *("requestId", "raced", "aggregate", *METRICS, *COLUMNS),
+    *("MemoryDrift", "drift", "peakLower", "baselineRSS", "closedBy", "sharedBy", "resetDelayUs"),
+    *("mode", "requestBytes", "responseBytes"),
+    *("highWaterMark", "rss", "holders", "processes", "threads", "heap", "environment"),
+}
+"""Members that say nothing about any but the last invocation. All others are the same for all of them."""
+
+
+def spread(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """One document for each invocation of a line, in their order. A line of one is returned as it is."""
+    aggregate = document.get("aggregate")
+    ids = aggregate.get("requestId") if isinstance(aggregate, dict) else None
+    if not isinstance(aggregate, dict) or not isinstance(ids, str):
+        return [document]
+    requests = ids.split()
+    common = {name: value for name, value in document.items() if name not in OF_THE_LAST}
+    own = {name: value for name, value in document.items() if name not in ("aggregate", "raced")}
+    told = aggregate.get("raced")
+    raced = {place for place in told if isinstance(place, int)} if isinstance(told, list) else set()
+    made: list[Mapping[str, Any]] = []
+    for place, request in enumerate(requests):
+        one = dict(own if place == len(requests) - 1 else common)
+        one["requestId"] = request
+        for name in METRICS:
+            _put(one, name, document.get(name), place)
+        for name in COLUMNS:
+            _put(one, name, aggregate.get(name), place)
+        if place in raced:
+            one["raced"] = True
+        _begin(one, aggregate.get("startMs"), place)
+        made.append(one)
+    return made
+
+
+def _put(one: dict[str, Any], name: str, column: object, place: int) -> None:
+    one.pop(name, None)
+    if isinstance(column, list) and place < len(column):
+        one[name] = column[place]
+
+
+def _begin(one: dict[str, Any], starts: object, place: int) -> None:
+    """`_aws.Timestamp` is that of the first of them."""
+    about = one.get("_aws")
+    if isinstance(about, dict) and isinstance(starts, list) and place < len(starts):
+        begun, later = about.get("Timestamp"), starts[place]
+        if isinstance(begun, int) and isinstance(later, int):
+            one["_aws"] = {**about, "Timestamp": begun + later}
