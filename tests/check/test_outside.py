@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench.check.template import MOST_DEPTH, from_template
+from truemem_workbench.check.template import from_template
+from truemem_workbench.check.template_yaml import MOST_DEPTH
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.local import BadInput
 from truemem_workbench.support import untrusted_text

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from truemem_workbench.analysis.points import points
 from truemem_workbench.lines.line import read
-from truemem_workbench.lines.log_files import kind_of, parsed_event
+from truemem_workbench.lines.log_events import parsed_event
+from truemem_workbench.lines.log_files import kind_of
 from truemem_workbench.report.store import Store
 from truemem_workbench.support.bad_input import BadInput
 

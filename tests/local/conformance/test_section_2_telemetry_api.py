@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from truemem_workbench.local.apis.telemetry_api import parse
 from truemem_workbench.local.errors import ApiError
-from truemem_workbench.local.telemetry.delivery import Buffering, Relay, Subscriber
+from truemem_workbench.local.telemetry.batch import Buffering
+from truemem_workbench.local.telemetry.delivery import Relay, Subscriber
 from truemem_workbench.local.telemetry.events import Event
 
 from tests.local.conftest import BOUND_S, HERE, Api, Start, error_of, identified

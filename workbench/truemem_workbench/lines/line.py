@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from .batch_line import spread
-from .log_files import events, is_line, parsed_event
+from .log_events import is_line, parsed_event
+from .log_files import events
 from .record import Record, figure, record_of
 
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import itertools
-import json
 import re
 import shutil
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Literal, cast
 
 from truemem_workbench.support.bad_input import BadInput
 from truemem_workbench.support.untrusted_text import chunks, loads
+
+from .log_events import CSV_COLUMNS, csv_events, has_text, is_line, joined, parsed, texts
 
 Kind = Literal["lines", "spread", "csv", "json", "wrapped"]
 """`lines`: an event each. `spread`: JSON over many lines. `csv`, `json`: one document. `wrapped`: JSON objects, one a
@@ -37,8 +37,6 @@ BINARY = 0.05
 """Share of characters that no text has, from which a file is none. A line may be mangled."""
 EVERY = 1000
 """Events after which it is told how far it has come."""
-TEXT_KEYS = ("@message", "message", "text")
-CSV_COLUMNS = ("@message", "message")
 _OPENS = re.compile(r"\{\s*$", re.MULTILINE)
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
@@ -105,9 +103,9 @@ def kind_of(path: Path) -> Kind:
     first = head.partition("\n")[0].strip()
     if _is_header(first):
         return "csv"
-    document = _parsed(first)
+    document = parsed(first)
     if isinstance(document, dict):
-        if is_line(document) or not _has_text(document):
+        if is_line(document) or not has_text(document):
             return "spread" if _OPENS.search(head) else "lines"
         return "wrapped" if "\n" in head.strip() else "json"
     if isinstance(document, list) or first == "[" or (first == "{" and _whole(path)):
@@ -147,49 +145,12 @@ def _events(kind: Kind, file: IO[str]) -> Iterator[str]:
         case "spread":
             yield from joined(file)
         case "csv":
-            yield from _csv_events(file)
+            yield from csv_events(file)
         case "json":
-            yield from _texts(loads(file.read(), lenient=True))
+            yield from texts(loads(file.read(), lenient=True))
         case "wrapped":
             for line in file:
-                yield from _texts(_parsed(line))
-
-
-def joined(lines: Iterable[str]) -> Iterator[str]:
-    """JSON objects that were spread over many lines on one again; all other lines as they are."""
-    begun: list[str] = []
-    for whole_line in lines:
-        line = whole_line.rstrip("\r\n")
-        if not begun:
-            if line.endswith("{"):
-                begun = [line]
-            else:
-                yield line
-            continue
-        if line[:1] in (" ", "\t"):
-            begun.append(line.strip())
-            continue
-        if line.startswith("}"):
-            yield "".join((*begun, line))
-            begun = []
-            continue
-        yield from begun  # it was no JSON
-        begun = [line] if line.endswith("{") else []
-        if not begun:
-            yield line
-    yield from begun
-
-
-def is_line(document: dict[str, Any]) -> bool:
-    """Is this JSON object one of the sidecar's lines? `schema` and `environmentId` are on every one of them."""
-    schema = document.get("schema")
-    return isinstance(schema, int) and not isinstance(schema, bool) and isinstance(document.get("environmentId"), str)
-
-
-def parsed_event(event: str) -> dict[str, Any] | None:
-    """The JSON object in an event, behind whatever stands before it."""
-    document = _parsed(event[event.find("{") :]) if "{" in event else None
-    return document if isinstance(document, dict) else None
+                yield from texts(parsed(line))
 
 
 def _plain(raw: IO[bytes]) -> IO[bytes]:
@@ -205,55 +166,6 @@ def _decoded(raw: IO[bytes]) -> IO[str]:
     return io.TextIOWrapper(_plain(raw), encoding=encoding, errors="replace", newline="")
 
 
-def _csv_events(file: Iterable[str]) -> Iterator[str]:
-    csv.field_size_limit(1 << 24)
-    lines = itertools.dropwhile(lambda line: not line.strip("\ufeff \r\n\t"), file)
-    rows = csv.reader(line.replace("\0", "") for line in lines)
-    names = next(rows, [])
-    place = next((names.index(name) for name in CSV_COLUMNS if name in names), None)
-    if place is None:
-        raise csv.Error(f"it has no column {' or '.join(CSV_COLUMNS)}")
-    for row in rows:
-        yield " ".join(row[place].splitlines()) if place < len(row) else ""
-
-
-def _texts(document: Any) -> Iterator[str]:
-    """Every event's text in a JSON document: `{"message": …}`, `{"field": "@message", "value": …}`, at any depth."""
-    if isinstance(document, list):
-        for each in document:
-            yield from _texts(each)
-    elif isinstance(document, dict):
-        if is_line(document):
-            yield json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-        elif document.get("field") == "@message":
-            yield _text(document.get("value"))
-        else:
-            for key, value in document.items():
-                if key == "@message" or (key in TEXT_KEYS and isinstance(value, str)):
-                    yield _text(value)
-                elif isinstance(value, list | dict):
-                    yield from _texts(value)
-
-
-def _text(value: Any) -> str:
-    """On one line. The console writes a message that is JSON as what it says, not as a string."""
-    if isinstance(value, str):
-        return " ".join(value.splitlines())
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def _has_text(document: dict[str, Any]) -> bool:
-    """Is it a wrapper? A function's own structured line has a `message` too, but not a log's structure around it."""
-    if document.keys() & {"events", "results", "logEvents"}:
-        return True
-    if "@message" in document or ("message" in document and document.keys() & {"timestamp", "ingestionTime"}):
-        text = document.get("@message") or document.get("message")
-        if isinstance(text, dict):
-            return "@message" in document
-        return isinstance(text, str) and text.lstrip().startswith(("{", "START ", "INIT_START", "REPORT "))
-    return document.keys() <= {"notice", "log", "response", "report", "serving"} and bool(document)
-
-
 def _whole(path: Path) -> bool:
     """Is the file, which begins with `{` on a line of its own, one JSON document, and not one after the other?"""
     try:
@@ -262,10 +174,3 @@ def _whole(path: Path) -> bool:
     except ValueError:
         return False
     return isinstance(document, dict)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return loads(text, lenient=True)
-    except ValueError:
-        return None

@@ -14,13 +14,9 @@ from truemem_workbench.local import errors
 from truemem_workbench.local.errors import ApiError
 from truemem_workbench.local.lifecycle.serving import Serving
 from truemem_workbench.local.telemetry import events
-from truemem_workbench.local.telemetry.delivery import (
-    Buffering,
-    Destination,
-    HttpDestination,
-    Subscriber,
-    TcpDestination,
-)
+from truemem_workbench.local.telemetry.batch import Buffering
+from truemem_workbench.local.telemetry.delivery import Subscriber
+from truemem_workbench.local.telemetry.destinations import Destination, HttpDestination, TcpDestination
 from truemem_workbench.support.untrusted_text import loads
 
 from .extensions_api import IDENTIFIER, MAX_BODY

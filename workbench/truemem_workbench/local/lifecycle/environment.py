@@ -14,8 +14,6 @@ import time
 from random import Random
 from typing import Any, Literal
 
-from aiohttp import web
-
 from truemem_workbench.local.configuration.function import Function
 from truemem_workbench.local.configuration.release_order import lead
 from truemem_workbench.local.configuration.settings import Settings
@@ -25,12 +23,11 @@ from truemem_workbench.local.processes.memory import Memory
 from truemem_workbench.local.state.generation import Generation
 from truemem_workbench.local.state.hold import Hold
 from truemem_workbench.local.state.invocation import Pending, error_answer
-from truemem_workbench.local.state.runtime_state import RuntimeAction, RuntimeState
 from truemem_workbench.local.telemetry import events
 
 from .journal import Journal
 from .launcher import Launcher
-from .release import release
+from .release import release, resume_runtime
 from .shutdown import kill_all, shut_down
 
 Phase = Literal["init", "snap-start", "invoke"]
@@ -154,7 +151,7 @@ class Environment:
         self.journal.init_started(phase, self.function.runtime)
         failure: Failure | None = None
         try:
-            await self._start_everything(generation)
+            await self._launcher.start_all(generation)
         except asyncio.CancelledError:
             failure = INIT_TIMEOUT
             raise
@@ -167,15 +164,6 @@ class Environment:
         generation.relay.close_subscription()
         generation.initialised = True
         return taken
-
-    async def _start_everything(self, generation: Generation) -> None:
-        for name in self._launcher.extensions:
-            self._launcher.launch_extension(generation, name)
-        await generation.until(generation.registry.all_registered)
-        self._launcher.launch_runtime(generation)
-        await generation.until(generation.runtime_initialised)
-        generation.registry.closed = True
-        await generation.until(generation.registry.all_ready)
 
     async def _freeze(self) -> None:
         self.generation.relay.pause()
@@ -217,22 +205,13 @@ class Environment:
         generation.relay.resume()
         try:
             async with asyncio.timeout(RESTORE_S):
-                await self._resume_runtime(generation)
+                await resume_runtime(generation)
         except TimeoutError:
             generation.fail(RESTORE_TIMEOUT)
         except Failed:
             pass  # the generation has it
         self._restore_s = time.perf_counter() - begun
         self.journal.restore_ended(generation.failure, self._restore_s)
-
-    async def _resume_runtime(self, generation: Generation) -> None:
-        """Answer restore/next: the runtime runs its hooks and asks for its first event. Raises Failed."""
-        runtime = generation.runtime
-        if runtime.state is RuntimeState.RESTORE_READY and runtime.pending_next is not None:
-            runtime.act(RuntimeAction.RESTORE)
-            await runtime.pending_next.load(web.Response())
-            await runtime.pending_next.fire()
-        await generation.until(generation.runtime_ready)
 
     # --- one invocation -----------------------------------------------------------------------------------------------
 
@@ -267,7 +246,7 @@ class Environment:
         try:
             if not self.generation.initialised:
                 await self._init("invoke")
-                await self._resume_runtime(self.generation)
+                await resume_runtime(self.generation)
         finally:
             self.journal.invocation_started(pending)
         generation = self.generation

@@ -51,6 +51,16 @@ class Launcher:
                 entry.unlink(missing_ok=True)
         self._place = dataclasses.replace(self._place, log_stream=log_stream)
 
+    async def start_all(self, generation: Generation) -> None:
+        """Extensions, then the runtime, until all have asked for their first event. Raises Failed."""
+        for name in self.extensions:
+            self.launch_extension(generation, name)
+        await generation.until(generation.registry.all_registered)
+        self.launch_runtime(generation)
+        await generation.until(generation.runtime_initialised)
+        generation.registry.closed = True
+        await generation.until(generation.registry.all_ready)
+
     def launch_extension(self, generation: Generation, name: str) -> None:
         """Raises Failed."""
         if list(self.extensions).index(name) >= MAX_EXTENSIONS:

@@ -1,4 +1,4 @@
-"""Handing an invocation to the environment."""
+"""Handing an invocation to the environment; waking a restored runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from truemem_workbench.local.state.extension_state import Action
 from truemem_workbench.local.state.generation import Generation
 from truemem_workbench.local.state.invocation import Pending
 from truemem_workbench.local.state.pending_next import wait_until
-from truemem_workbench.local.state.runtime_state import RuntimeAction
+from truemem_workbench.local.state.runtime_state import RuntimeAction, RuntimeState
 
 
 async def release(generation: Generation, pending: Pending, freezer: Freezer, lead: Lead) -> None:
@@ -54,3 +54,13 @@ async def release(generation: Generation, pending: Pending, freezer: Freezer, le
         await wait_until(begun + lead.us / 1e6)
     await second()
     generation.relay.resume()
+
+
+async def resume_runtime(generation: Generation) -> None:
+    """SnapStart: answer restore/next. The runtime runs its hooks and asks for its first event. Raises Failed."""
+    runtime = generation.runtime
+    if runtime.state is RuntimeState.RESTORE_READY and runtime.pending_next is not None:
+        runtime.act(RuntimeAction.RESTORE)
+        await runtime.pending_next.load(web.Response())
+        await runtime.pending_next.fire()
+    await generation.until(generation.runtime_ready)

@@ -7,15 +7,14 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
-from urllib.parse import urlsplit
 
 import aiohttp
 
 from truemem_workbench.support.untrusted_text import loads
 
 from . import events
+from .batch import Batch, Buffering
+from .destinations import Destination
 from .events import Event
 
 RETRY_AFTER_S = (0.0, 0.1, 0.4)
@@ -23,95 +22,6 @@ RETRY_AFTER_S = (0.0, 0.1, 0.4)
 HELD_BATCHES = 8
 """Beyond this many times maxBytes waiting, events are dropped: a slow listener must not slow the function."""
 TOO_SLOW = "Some logs were dropped because the downstream consumer is slower than the logs production rate"
-
-
-@dataclass(frozen=True)
-class Buffering:
-    """When a batch goes out: at whichever limit is reached first."""
-
-    max_items: int = 10_000
-    max_bytes: int = 262_144
-    timeout_ms: int = 1_000
-    """From the batch's first event."""
-    newest_first: bool = False
-    """A fault: AWS promises no order."""
-
-
-@dataclass
-class Batch:
-    """Events waiting. No clock: time comes in as an argument, in seconds."""
-
-    buffering: Buffering
-    items: list[bytes] = field(default_factory=list)
-    size: int = 0
-    due: float | None = None
-    """When the timer of the oldest waiting event runs out."""
-
-    def add(self, item: bytes, now: float) -> None:
-        if self.due is None:
-            self.due = now + self.buffering.timeout_ms / 1000
-        self.items.append(item)
-        self.size += len(item)
-
-    def wait(self, now: float) -> float | None:
-        """Seconds until the batch must go: 0 or less is now, None is never (it is empty)."""
-        if self.due is None:
-            return None
-        if len(self.items) >= self.buffering.max_items or self.size >= self.buffering.max_bytes:
-            return 0.0
-        return self.due - now
-
-    def take(self, now: float) -> list[bytes]:
-        """The next batch to send: never more than maxItems, and no event begun beyond maxBytes."""
-        count = size = 0
-        while count < len(self.items) and count < self.buffering.max_items and size < self.buffering.max_bytes:
-            size += len(self.items[count])
-            count += 1
-        taken, self.items = self.items[:count], self.items[count:]
-        self.size -= size
-        self.due = now + self.buffering.timeout_ms / 1000 if self.items else None
-        return taken
-
-
-class Destination(Protocol):
-    async def send(self, items: list[bytes]) -> None:
-        """Raises OSError or aiohttp.ClientError if nobody took it."""
-
-    def close(self) -> None: ...
-
-
-class HttpDestination:
-    """POST of a JSON array to the subscriber's URI, its path included. The sandbox's names are this host's loopback."""
-
-    def __init__(self, session: aiohttp.ClientSession, uri: str) -> None:
-        parts = urlsplit(uri)
-        self._session = session
-        self._host = parts.netloc
-        self._url = parts._replace(netloc=f"127.0.0.1:{parts.port}").geturl()
-
-    async def send(self, items: list[bytes]) -> None:
-        headers = {"Content-Type": "application/json", "Host": self._host}
-        body = b"[" + b",".join(items) + b"]"
-        async with self._session.post(self._url, data=body, headers=headers) as response:
-            await response.read()
-            if response.status >= 400:
-                raise ConnectionError(f"status {response.status}")
-
-    def close(self) -> None: ...
-
-
-class TcpDestination:
-    """One event a line, on one long connection."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-
-    async def send(self, items: list[bytes]) -> None:
-        self._writer.write(b"".join(item + b"\n" for item in items))
-        await self._writer.drain()
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 class Subscriber:
