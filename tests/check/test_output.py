@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.check import github, junit, picture, terminal
-from truemem_workbench.check.curve import curve
 from truemem_workbench.check.growth import Finding
 from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
+from truemem_workbench.check.text import curve
 from truemem_workbench.support.terminal import console
 
 from tests.check.conftest import LEAK, LEVEL, run_of

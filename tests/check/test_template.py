@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.check.local_run import Run
-from truemem_workbench.check.target import resolve
+from truemem_workbench.check.resolve import resolve
 from truemem_workbench.local import BadInput
 
 from tests.check.conftest import FUNCTIONS

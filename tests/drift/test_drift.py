@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from truemem.records import drift as small
 from truemem.records.drift import BLOCK, GROWING, INSUFFICIENT, LEVELS, Drift
 from truemem_workbench.analysis.drift import MINIMUM, PATTERNS, Point, Verdict, judge
-from truemem_workbench.analysis.points import points as curve_of
+from truemem_workbench.analysis.drift import points as curve_of
 from truemem_workbench.testing.drift import recorded
 from truemem_workbench.testing.drift.judged import Tally, on_the_way, points, sidecar, workbench
 from truemem_workbench.testing.drift.synthetic import LEAK_FREE, LEAKS, STEADY_LEAKS, corpus, make

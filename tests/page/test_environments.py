@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from truemem_workbench.analysis.drift import judge
-from truemem_workbench.analysis.points import points
+from truemem_workbench.analysis.drift import judge, points
 from truemem_workbench.page.environments import gather
 from truemem_workbench.testing.invented_lines import line, parsed
 

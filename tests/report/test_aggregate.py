@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from truemem_workbench.analysis.points import points
+from truemem_workbench.analysis.drift import points
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.record import parse_lines
 

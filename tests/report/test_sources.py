@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from truemem_workbench.analysis.points import points
+from truemem_workbench.analysis.drift import points
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.log_events import parsed_event
 from truemem_workbench.lines.log_files import kind_of

@@ -9,7 +9,7 @@ widened by what they remember of one another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple, cast
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from truemem.records import drift
 
+from ..lines.line import Line
 from .block_medians import edges, medians, usual_edges
 
 Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient"]
@@ -220,3 +221,24 @@ def _size(kib: float | None) -> str:
     if kib is None:
         return "?"
     return f"{kib / 1024:,.1f} MiB" if abs(kib) >= 1024 else f"{kib:,.1f} KiB"
+
+
+def points(lines: Iterable[Line]) -> list[Point]:
+    """What the verdict takes of one environment's lines. What ran out of memory has left its last level at least."""
+    made = []
+    for number, line in enumerate(lines, 1):
+        current = line.peak_rss if line.current_rss is None and line.out_of_memory else line.current_rss
+        if current is None:
+            continue
+        made.append(
+            Point(
+                invocation=line.invocation or number,
+                time_ms=line.time_ms or 0.0,
+                current_kib=current * 1024,
+                peak_kib=None if line.peak_rss is None else line.peak_rss * 1024,
+                certain=line.certain,
+                begins=line.begins,
+                died=line.out_of_memory,
+            )
+        )
+    return made

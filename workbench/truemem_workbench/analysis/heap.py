@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from truemem.records import drift
 
-from truemem_workbench.lines.record import Record
-
+from ..lines.record import Record
 from .block_medians import medians, usual_edges
 
 TAIL = 10

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from truemem_workbench.support.plural import counted
+from ..support.plural import counted
 
 if TYPE_CHECKING:
-    from truemem_workbench.lines.line import Line
+    from ..lines.line import Line
 
 Grade = Literal["ok", "note", "problem"]
 MANY = 0.1
@@ -75,7 +75,7 @@ class Log:
 
 def read(events: Iterable[str]) -> Log:
     """One pass over log events."""
-    from truemem_workbench.lines.line import parse_event
+    from ..lines.line import parse_event
 
     log = Log()
     for event in events:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from truemem_workbench.support.bad_input import BadInput
+from ..support.bad_input import BadInput
 
 ATTEMPTS = 10
 """Where AWS answers that it is busy; with exponential back-off and a share of chance (botocore's `standard` mode)."""

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from truemem_workbench.support.bad_input import BadInput
-
+from ..support.bad_input import BadInput
 from .clients import client, refused
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.terminal import tell
+from ..support.bad_input import BadInput
+from ..support.terminal import tell
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,8 +60,7 @@ def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
 
     Exit codes: 0 printed, 2 bad input, no access, or no such metric.
     """
-    from truemem_workbench.support.time_parsing import since_ms
-
+    from ..support.time_parsing import since_ms
     from .clients import name_of
 
     function = name_of(function)
@@ -79,7 +78,7 @@ def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
         for moment in moments:
             click.echo(json.dumps({name: value for name, value in asdict(moment).items() if value is not None}))
     else:
-        from truemem_workbench.support.terminal import output
+        from ..support.terminal import output
 
         console = output()
         console.print(table(function, moments, narrow=console.width < WIDE))
@@ -124,7 +123,7 @@ def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
     from rich import box
     from rich.table import Table
 
-    from truemem_workbench.support.amounts import mib
+    from ..support.amounts import mib
 
     made = Table(
         title=f"{function}: peaks (mean, max), highest current and mark, MiB",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from truemem_workbench.support.bad_input import BadInput
+from ..support.bad_input import BadInput
 
 BLOCK = 10
 """Invocations between two looks at whether it has settled; between two whether it is decided, at least."""

@@ -7,10 +7,9 @@ import json
 import time
 from collections.abc import Sequence
 
-from truemem_workbench.lines.line import Line, parse_event
-from truemem_workbench.local import Invocation, LocalLambda, Settings
-from truemem_workbench.local.configuration.sidecar import NAME, in_exact_mode, sidecar
-
+from ..lines.line import Line, parse_event
+from ..local import Invocation, LocalLambda, Settings
+from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from .invocations import BLOCK, WARM_UP, Plan, Progress, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, settling, told

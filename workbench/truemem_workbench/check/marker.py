@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truemem_workbench.local.configuration.settings import MOST_MIB
-from truemem_workbench.support.bad_input import BadInput
-
+from ..local.configuration.settings import MOST_MIB
+from ..support.bad_input import BadInput
 from . import baseline as baselines
 from .baseline import Baseline, Growth
 from .events import read_events
@@ -91,7 +90,7 @@ class MemoryMarker:
 
     def target(self, folders: Sequence[Path]) -> Target:
         """The function; its path is seen from the first of these folders that has it. Raises BadInput."""
-        from .target import resolve
+        from .resolve import resolve
 
         path, separator, name = self.handler.rpartition(":")
         path = path or name

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from truemem_workbench.support.terminal import Finite
-
+from ..support.terminal import Finite
 from .baseline import Growth
 
 

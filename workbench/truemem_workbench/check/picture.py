@@ -7,10 +7,9 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.colours import CURRENT, MARK, PEAK, QUIET
-from truemem_workbench.support.untrusted_text import visible
-
+from ..support.bad_input import BadInput
+from ..support.colours import CURRENT, MARK, PEAK, QUIET
+from ..support.untrusted_text import visible
 from .limits import Limits
 from .result import Result
 

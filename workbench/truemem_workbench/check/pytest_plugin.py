@@ -54,8 +54,7 @@ def truemem(request: pytest.FixtureRequest) -> Result:
 @pytest.fixture
 def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The marker's function under a local Lambda: `lambda_environment.invoke(event)`. Limits are checked at the end."""
-    from truemem_workbench.support.bad_input import BadInput
-
+    from ..support.bad_input import BadInput
     from .local_run import Run
 
     marker = _marker(request.node)
@@ -93,8 +92,7 @@ def _marker(item: pytest.Item) -> MemoryMarker:
     example = '@pytest.mark.memory(handler="app.py:handler")'
     if marker is None:
         _refuse(f"which function? Try {example}")
-    from truemem_workbench.support.bad_input import BadInput
-
+    from ..support.bad_input import BadInput
     from .marker import MemoryMarker
 
     try:
@@ -107,8 +105,7 @@ def _marker(item: pytest.Item) -> MemoryMarker:
 
 def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
     """The run that the marker asks for."""
-    from truemem_workbench.support.bad_input import BadInput
-
+    from ..support.bad_input import BadInput
     from . import local_run
 
     was = _baseline(item, marker)
@@ -127,7 +124,7 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
 
 
 def _baseline(item: pytest.Item, marker: MemoryMarker) -> Baseline | None:
-    from truemem_workbench.support.bad_input import BadInput
+    from ..support.bad_input import BadInput
 
     try:
         return marker.baseline(item.config.rootpath)
@@ -156,8 +153,7 @@ def _folders(item: pytest.Item) -> list[Path]:
 
 def _refuse(why: str) -> NoReturn:
     """The test cannot be run: one line, without the exception that it comes from."""
-    from truemem_workbench.support.untrusted_text import visible
-
+    from ..support.untrusted_text import visible
     from .marker import in_words_of_the_marker
 
     raise pytest.fail.Exception(f"truemem: {visible(in_words_of_the_marker(why))}", pytrace=False) from None

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import botocore.exceptions
 
-from truemem_workbench.aws.clients import client, log_group_of
-from truemem_workbench.lines.line import Line, parse_event
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.untrusted_text import loads
-
+from ..aws.clients import client, log_group_of
+from ..lines.line import Line, parse_event
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import loads
 from .invocations import Plan, Progress, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, told

@@ -10,12 +10,11 @@ from typing import Any
 
 import yaml
 
-from truemem_workbench.local import Function
-from truemem_workbench.local.configuration.function import WRAPPER
-from truemem_workbench.local.configuration.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.untrusted_text import read_text
-
+from ..local import Function
+from ..local.configuration.function import WRAPPER
+from ..local.configuration.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import read_text
 from .target import Target, line_of, name_from
 from .template_yaml import TemplateLoader
 

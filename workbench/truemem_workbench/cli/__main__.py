@@ -6,14 +6,13 @@ import sys
 
 import click
 
-from truemem_workbench.aws.metrics import metrics
-from truemem_workbench.check.command import check
-from truemem_workbench.page.command import page
-from truemem_workbench.report.command import report
-from truemem_workbench.support import exit_codes
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.terminal import tell
-
+from ..aws.metrics import metrics
+from ..check.command import check
+from ..page.command import page
+from ..report.command import report
+from ..support import exit_codes
+from ..support.bad_input import BadInput
+from ..support.terminal import tell
 from .doctor import doctor
 from .local_run import run
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from truemem_workbench.analysis.log_diagnosis import Finding, of_log, read
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.terminal import tell
-from truemem_workbench.support.untrusted_text import visible
+from ..analysis.log_diagnosis import Finding, of_log, read
+from ..support.bad_input import BadInput
+from ..support.terminal import tell
+from ..support.untrusted_text import visible
 
 MARKS = {"ok": "✓", "note": "!", "problem": "✗"}
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
@@ -33,7 +33,7 @@ def doctor(target: str, since: str, as_json: bool) -> int:
 
     Exit codes: 0 it works, 1 there is a problem, 2 bad input or no access.
     """
-    from truemem_workbench.support.time_parsing import since_ms
+    from ..support.time_parsing import since_ms
 
     now = time.time() * 1000
     try:
@@ -55,7 +55,7 @@ def doctor(target: str, since: str, as_json: bool) -> int:
 
 
 def _of_file(path: Path) -> Iterator[Finding]:
-    from truemem_workbench.lines.log_files import events, on_disk
+    from ..lines.log_files import events, on_disk
 
     if path.is_dir():
         raise BadInput(f"{path} is a folder. Try one of its files")
@@ -68,8 +68,8 @@ def _of_file(path: Path) -> Iterator[Finding]:
 def _of_function(name: str, begin_ms: float, end_ms: float) -> Iterator[Finding]:
     if "/" in name.removeprefix("/aws/lambda/") or name.endswith((".log", ".gz", ".csv", ".json", ".txt")):
         raise BadInput(f"there is no file {name}")
-    from truemem_workbench.aws.clients import client, configuration_of, log_group_in, refused
-    from truemem_workbench.aws.cloudwatch import recent
+    from ..aws.clients import client, configuration_of, log_group_in, refused
+    from ..aws.cloudwatch import recent
 
     with refused(f"function {name}", "lambda:GetFunctionConfiguration"):
         configuration = configuration_of(name)

@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import click
 
-from truemem_workbench.local.configuration.function import Function
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.lifecycle.journal import LogLine
-from truemem_workbench.local.running.scenario_context import NotAsTold, ScenarioContext
-from truemem_workbench.local.running.scenarios import SCENARIOS
-from truemem_workbench.local.running.session import Invocation, LocalLambda
-from truemem_workbench.support.signals import Ended, raise_on_signals
-from truemem_workbench.support.untrusted_text import visible
+from ..local.configuration.function import Function
+from ..local.configuration.settings import Settings
+from ..local.lifecycle.journal import LogLine
+from ..local.running.scenario_context import NotAsTold, ScenarioContext
+from ..local.running.scenarios import SCENARIOS
+from ..local.running.session import Invocation, LocalLambda
+from ..support.exit_codes import Ended, raise_on_signals
+from ..support.untrusted_text import visible
 
 SOURCES = {"function": "green", "platform": "cyan"}
 

@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 import click
 
-from truemem_workbench.local.configuration.function import Function
-from truemem_workbench.local.configuration.settings import Settings, extensions_of
-from truemem_workbench.local.configuration.sidecar import NAME, in_exact_mode, sidecar
-from truemem_workbench.local.running.scenarios import BYSTANDER, SCENARIOS
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.event_argument import read_event
-
+from ..check.events import read_event
+from ..local.configuration.function import Function
+from ..local.configuration.settings import Settings, extensions_of
+from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
+from ..local.running.scenarios import BYSTANDER, SCENARIOS
+from ..support.bad_input import BadInput
 from . import local_console
 
 LONGEST_GAP_S = 86_400

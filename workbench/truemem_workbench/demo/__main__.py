@@ -15,11 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from truemem_workbench.support import terminal
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.terminal import tell
-from truemem_workbench.support.untrusted_text import visible
-
+from ..support import terminal
+from ..support.bad_input import BadInput
+from ..support.terminal import tell
+from ..support.untrusted_text import visible
 from .picture import draw
 from .repairs import Level, chosen, effects, largest, level
 from .run import Outcome, Progress, as_json, run, save_lines

@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from truemem_workbench.support.colours import CURRENT, MARK, PEAK, QUIET
-from truemem_workbench.support.untrusted_text import visible
-
+from ..support.colours import CURRENT, MARK, PEAK, QUIET
+from ..support.untrusted_text import visible
 from .verdict import Row, headline
 
 SUBTITLE_WIDTH = 135

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from truemem_workbench.analysis.heap import Heap, levels, readings
-
+from ..analysis.heap import Heap, levels, readings
 from .verdict import TAIL, Row, complete
 
 REPAIRS: Mapping[str, Mapping[str, str]] = {

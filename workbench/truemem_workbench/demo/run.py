@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from truemem_workbench.lines.record import Record, parse_line
-from truemem_workbench.local import Function, Invocation, LocalLambda, Settings
-from truemem_workbench.local.configuration.sidecar import in_exact_mode
-from truemem_workbench.support.bad_input import BadInput
-
+from ..lines.record import Record, parse_line
+from ..local import Function, Invocation, LocalLambda, Settings
+from ..local.configuration.sidecar import in_exact_mode
+from ..support.bad_input import BadInput
 from .verdict import Row
 from .workload import MODELS, Call
 

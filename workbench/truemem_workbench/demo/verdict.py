@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from truemem_workbench.analysis.drift import Point, Verdict, judge
-from truemem_workbench.analysis.heap import explain, readings
-from truemem_workbench.lines.record import Record
-
+from ..analysis.drift import Point, Verdict, judge
+from ..analysis.heap import explain, readings
+from ..lines.record import Record
 from .workload import Call
 
 WELL_BELOW = 0.9

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from truemem_workbench.support.untrusted_text import loads
+from ..support.untrusted_text import loads
 
 TEXT_KEYS = ("@message", "message", "text")
 CSV_COLUMNS = ("@message", "message")

@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Literal, cast
 
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.untrusted_text import chunks, loads
-
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import chunks, loads
 from .log_events import CSV_COLUMNS, csv_events, has_text, is_line, joined, parsed, texts
 
 Kind = Literal["lines", "spread", "csv", "json", "wrapped"]

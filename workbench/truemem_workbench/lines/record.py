@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from truemem_workbench.support.untrusted_text import loads
-
+from ..support.untrusted_text import loads
 from .batch_line import spread
 
 LARGEST = 3.4e38

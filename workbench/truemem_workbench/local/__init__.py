@@ -4,12 +4,12 @@ with LocalLambda(Function.from_handler("app.py:handler"), Settings(memory_mib=51
     print(local.invoke({"key": "value"}).payload, local.endpoint)
 """
 
-from truemem_workbench.local.configuration.function import Function
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.lifecycle.journal import LogLine
-from truemem_workbench.local.running.session import Invocation, LocalLambda, Stopped
-from truemem_workbench.local.telemetry.events import Event, Report
-from truemem_workbench.support.bad_input import BadInput
+from ..support.bad_input import BadInput
+from .configuration.function import Function
+from .configuration.settings import Settings
+from .lifecycle.journal import LogLine
+from .running.session import Invocation, LocalLambda, Stopped
+from .telemetry.events import Event, Report
 
 __all__ = [
     "BadInput",

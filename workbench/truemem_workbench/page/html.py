@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from truemem_workbench.support.untrusted_text import script_json
-
+from ..support.untrusted_text import script_json
 from .environments import Environment, most
 
 ASSETS = Path(__file__).with_name("assets")

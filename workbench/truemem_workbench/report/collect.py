@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from truemem_workbench.analysis.drift import Point, Verdict, judge
-from truemem_workbench.analysis.heap import explain, hoarding
-from truemem_workbench.lines.record import Record
-
+from ..analysis.drift import Point, Verdict, judge
+from ..analysis.heap import explain, hoarding
+from ..lines.record import Record
 from . import sizing
 from .peak_percentiles import count, parts, payloads, peaks_by, peaks_of, rounded
 from .store import Loaded, Store

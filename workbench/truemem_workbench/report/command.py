@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.exit_codes import unheard_by_children
-from truemem_workbench.support.terminal import Count, Finite, output, progress, tell
-from truemem_workbench.support.untrusted_text import quoted
+from ..support.bad_input import BadInput
+from ..support.exit_codes import unheard_by_children
+from ..support.terminal import Count, Finite, output, progress, tell
+from ..support.untrusted_text import quoted
 
 if TYPE_CHECKING:  # duckdb, scipy, boto3 and rich are for the report itself, not for every `truemem --help`
     from .store import Loaded
@@ -69,9 +69,8 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
 
 
 def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
-    from truemem_workbench.lines.log_files import on_disk, size_of
-    from truemem_workbench.support.time_parsing import since_ms
-
+    from ..lines.log_files import on_disk, size_of
+    from ..support.time_parsing import since_ms
     from .collect import collect
     from .compare import compare
     from .render import show
@@ -128,9 +127,9 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
 
 def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
     """The most urgent of the environments, as many as a page holds: of the others nothing is kept."""
-    from truemem_workbench import page
-    from truemem_workbench.lines.line import read as read_lines
-    from truemem_workbench.page.html import ROOM
+    from .. import page
+    from ..lines.line import read as read_lines
+    from ..page.html import ROOM
 
     shown = _foremost(environments, ROOM)
     names = {name for _, name in shown}
@@ -167,7 +166,7 @@ def _log_group(files: Sequence[Path], options: dict[str, Any]) -> str | None:
         told = "several places to read from" if any(given) else "nothing to read from"
         raise BadInput(f"{told}. Try FILE..., --function NAME or --log-group NAME")
     if options["function_name"] is not None:
-        from truemem_workbench.aws.clients import log_group_of
+        from ..aws.clients import log_group_of
 
         return log_group_of(options["function_name"])
     group: str | None = options["log_group"]
@@ -175,7 +174,7 @@ def _log_group(files: Sequence[Path], options: dict[str, Any]) -> str | None:
 
 
 def _fetched(log_group: str, since: float | None, source: Literal["insights", "filter"], folder: Path) -> Path:
-    from truemem_workbench.aws.cloudwatch import fetch
+    from ..aws.cloudwatch import fetch
 
     path = folder / "cloudwatch.log"
     now_ms = time.time() * 1000

@@ -9,8 +9,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from truemem_workbench.support.untrusted_text import cell
-
+from ..support.untrusted_text import cell
 from .compare import Comparison
 from .summary import Environment, Report
 

@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from truemem_workbench.support.amounts import mib, whole
-from truemem_workbench.support.plural import counted
-
+from ..support.amounts import mib, whole
+from ..support.plural import counted
 from .compare import Comparison
 from .sentences import sentences
 from .sizing import HEADROOM

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from truemem_workbench.support.untrusted_text import quoted
+from ..support.untrusted_text import quoted
 
 LONGEST = 4 << 20
 """Bytes of the longest line that is read: CloudWatch's longest event is 1 MiB."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from truemem_workbench.analysis.heap import UNKNOWN
-from truemem_workbench.support.amounts import mib, whole
-from truemem_workbench.support.plural import counted
-
+from ..analysis.heap import UNKNOWN
+from ..support.amounts import mib, whole
+from ..support.plural import counted
 from .sizing import ORDINARY_MIB, Sizing
 from .summary import Environment, Function, Report
 

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from truemem_workbench.lines.log_files import Kind, as_it_is, events, gzipped, kind_of
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.untrusted_text import quoted
-
+from ..lines.log_files import Kind, as_it_is, events, gzipped, kind_of
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import quoted
 from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, spread, told_in
 
 MEMORY_MIB = 512

@@ -16,14 +16,34 @@ from types import FrameType
 
 import click
 
-from .signals import ENDING, Ended
 from .terminal import tell
 from .untrusted_text import visible
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNUSABLE = 2
 PATIENCE_S = 10
 """For folders to go and queries to stop, after a signal. Python 3.11's pool of processes waits for ever for one that
 the same signal has killed."""
+
+
+class Ended(BaseException):
+    """Ctrl-C, SIGTERM or SIGHUP."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def raise_on_signals() -> None:
+    """The first signal raises Ended; later ones do nothing, for the end takes its two seconds."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        raise Ended(number)
+
+    for number in ENDING:
+        signal.signal(number, end)
 
 
 def ended(run: Callable[[], int]) -> int:

@@ -12,9 +12,8 @@ from typing import Any
 import psutil
 import truemem
 
-from truemem_workbench.local import Function, Invocation, LocalLambda, Settings
-from truemem_workbench.local.configuration.sidecar import in_exact_mode
-
+from ..local import Function, Invocation, LocalLambda, Settings
+from ..local.configuration.sidecar import in_exact_mode
 from .emf_check import valid_emf
 
 FUNCTIONS = Path(__file__).with_name("functions")

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from truemem_workbench.lines.line import Line, parse_event
+from ..lines.line import Line, parse_event
 
 BEGUN_MS = 1_795_288_667_352
 LIMIT = 512

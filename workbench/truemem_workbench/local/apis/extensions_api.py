@@ -6,14 +6,13 @@ from typing import Any
 
 from aiohttp import web
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.configuration.variables import ACCOUNT, VERSION
-from truemem_workbench.local.lifecycle.serving import Serving
-from truemem_workbench.local.lifecycle.shutdown import shutdown_response
-from truemem_workbench.local.state.extension_state import Action
-from truemem_workbench.local.state.pending_next import PendingNext
-from truemem_workbench.support.untrusted_text import loads
-
+from ...support.untrusted_text import loads
+from .. import errors
+from ..configuration.variables import ACCOUNT, VERSION
+from ..lifecycle.serving import Serving
+from ..lifecycle.shutdown import shutdown_response
+from ..state.extension_state import Action
+from ..state.pending_next import PendingNext
 from .http import accepted, read, reply
 
 IDENTIFIER = "Lambda-Extension-Identifier"

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.errors import ApiError
+from .. import errors
+from ..errors import ApiError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

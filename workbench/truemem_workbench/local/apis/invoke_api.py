@@ -10,13 +10,12 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from truemem_workbench.local.configuration.variables import VERSION, function_arn
-from truemem_workbench.local.errors import ApiError, Failed
-from truemem_workbench.local.lifecycle.serving import Serving
-from truemem_workbench.local.state.invocation import Pending
-from truemem_workbench.support.bad_input import BadInput
-from truemem_workbench.support.untrusted_text import loads
-
+from ...support.bad_input import BadInput
+from ...support.untrusted_text import loads
+from ..configuration.variables import VERSION, function_arn
+from ..errors import ApiError, Failed
+from ..lifecycle.serving import Serving
+from ..state.invocation import Pending
 from .http import read, reply
 
 # NAME, ACCOUNT:function:NAME or a whole ARN; each with or without a qualifier.

@@ -6,13 +6,12 @@ import time
 
 from aiohttp import web
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.errors import ApiError, Failure
-from truemem_workbench.local.managed.environment import ManagedEnvironment
-from truemem_workbench.local.managed.generation import Request, Worker
-from truemem_workbench.local.state.invocation import MAX_PAYLOAD, Answer
-from truemem_workbench.local.state.runtime_state import RuntimeAction
-
+from .. import errors
+from ..errors import ApiError, Failure
+from ..managed.environment import ManagedEnvironment
+from ..managed.generation import Request, Worker
+from ..state.invocation import MAX_PAYLOAD, Answer
+from ..state.runtime_state import RuntimeAction
 from .http import accepted, read
 from .runtime_api import MAX_STREAM, refusal_type, refused
 

@@ -9,14 +9,13 @@ import time
 
 from aiohttp import web
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.errors import ApiError
-from truemem_workbench.local.lifecycle.environment import Environment
-from truemem_workbench.local.state.generation import Runtime
-from truemem_workbench.local.state.invocation import MAX_PAYLOAD, Answer, Pending
-from truemem_workbench.local.state.pending_next import PendingNext
-from truemem_workbench.local.state.runtime_state import RuntimeAction, RuntimeState
-
+from .. import errors
+from ..errors import ApiError
+from ..lifecycle.environment import Environment
+from ..state.generation import Runtime
+from ..state.invocation import MAX_PAYLOAD, Answer, Pending
+from ..state.pending_next import PendingNext
+from ..state.runtime_state import RuntimeAction, RuntimeState
 from .http import accepted, read, reply
 
 MAX_STREAM = 200 * 1024 * 1024

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.configuration.variables import CREDENTIALS, CREDENTIALS_PATH, CREDENTIALS_TOKEN
-from truemem_workbench.local.errors import Failure
-from truemem_workbench.local.lifecycle.environment import Environment
-from truemem_workbench.local.state.invocation import MAX_PAYLOAD
-from truemem_workbench.local.state.pending_next import PendingNext
-from truemem_workbench.local.state.runtime_state import RuntimeAction
-
+from .. import errors
+from ..configuration.variables import CREDENTIALS, CREDENTIALS_PATH, CREDENTIALS_TOKEN
+from ..errors import Failure
+from ..lifecycle.environment import Environment
+from ..state.invocation import MAX_PAYLOAD
+from ..state.pending_next import PendingNext
+from ..state.runtime_state import RuntimeAction
 from .http import accepted, read, reply
 
 

@@ -10,15 +10,14 @@ import aiohttp
 import jsonschema
 from aiohttp import web
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.errors import ApiError
-from truemem_workbench.local.lifecycle.serving import Serving
-from truemem_workbench.local.telemetry import events
-from truemem_workbench.local.telemetry.batch import Buffering
-from truemem_workbench.local.telemetry.delivery import Subscriber
-from truemem_workbench.local.telemetry.destinations import Destination, HttpDestination, TcpDestination
-from truemem_workbench.support.untrusted_text import loads
-
+from ...support.untrusted_text import loads
+from .. import errors
+from ..errors import ApiError
+from ..lifecycle.serving import Serving
+from ..telemetry import events
+from ..telemetry.batch import Buffering
+from ..telemetry.delivery import Subscriber
+from ..telemetry.destinations import Destination, HttpDestination, TcpDestination
 from .extensions_api import IDENTIFIER, MAX_BODY
 from .http import read, reply
 

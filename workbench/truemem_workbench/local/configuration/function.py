@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from truemem_workbench.support.bad_input import BadInput
+from ...support.bad_input import BadInput
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
 """Not imported here: it is the function's process that runs it, and it pays for the packages above the module."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
-from truemem_workbench.support.bad_input import BadInput
+from ...support.bad_input import BadInput
 
 RUNTIME_FIRST = 0.95
 RUNTIME_LEAD_US = ((0.0, 0), (0.25, 40), (0.5, 80), (0.9, 200), (0.99, 550), (1.0, 720))

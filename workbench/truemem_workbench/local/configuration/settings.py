@@ -10,8 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from truemem_workbench.support.bad_input import BadInput
-
+from ...support.bad_input import BadInput
 from . import release_order
 
 TELEMETRY_STATUSES = (202, 400, 403, 500)

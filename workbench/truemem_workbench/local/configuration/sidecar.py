@@ -8,8 +8,7 @@ from pathlib import Path
 
 import truemem
 
-from truemem_workbench.support.bad_input import BadInput
-
+from ...support.bad_input import BadInput
 from .function import WRAPPER, Function
 
 NAME = "truemem"

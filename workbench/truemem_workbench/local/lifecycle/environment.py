@@ -14,17 +14,16 @@ import time
 from random import Random
 from typing import Any, Literal
 
-from truemem_workbench.local.configuration.function import Function
-from truemem_workbench.local.configuration.release_order import lead
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.errors import STOPPED, Failed, Failure
-from truemem_workbench.local.processes.freezer import Freezer
-from truemem_workbench.local.processes.memory import Memory
-from truemem_workbench.local.state.generation import Generation
-from truemem_workbench.local.state.hold import Hold
-from truemem_workbench.local.state.invocation import Pending, error_answer
-from truemem_workbench.local.telemetry import events
-
+from ..configuration.function import Function
+from ..configuration.release_order import lead
+from ..configuration.settings import Settings
+from ..errors import STOPPED, Failed, Failure
+from ..processes.freezer import Freezer
+from ..processes.memory import Memory
+from ..state.generation import Generation
+from ..state.hold import Hold
+from ..state.invocation import Pending, error_answer
+from ..telemetry import events
 from .journal import Journal
 from .launcher import Launcher
 from .release import release, resume_runtime

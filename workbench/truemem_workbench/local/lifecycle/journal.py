@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.configuration.variables import VERSION
-from truemem_workbench.local.errors import Failure
-from truemem_workbench.local.state.generation import Generation
-from truemem_workbench.local.state.invocation import Pending
-from truemem_workbench.local.telemetry import events
-from truemem_workbench.local.telemetry.delivery import Relay
-from truemem_workbench.local.telemetry.events import Event, Report
+from ..configuration.settings import Settings
+from ..configuration.variables import VERSION
+from ..errors import Failure
+from ..state.generation import Generation
+from ..state.invocation import Pending
+from ..telemetry import events
+from ..telemetry.delivery import Relay
+from ..telemetry.events import Event, Report
 
 
 @dataclass(frozen=True)

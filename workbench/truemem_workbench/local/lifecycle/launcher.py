@@ -6,16 +6,15 @@ import dataclasses
 import shutil
 from pathlib import Path
 
-from truemem_workbench.local.configuration.function import Function
-from truemem_workbench.local.configuration.settings import MAX_EXTENSIONS, Settings
-from truemem_workbench.local.configuration.variables import Place, extension_variables, function_variables
-from truemem_workbench.local.errors import Failed, Failure
-from truemem_workbench.local.processes.freezer import Freezer
-from truemem_workbench.local.processes.memory import Memory
-from truemem_workbench.local.processes.process import NOT_PERMITTED, spawn
-from truemem_workbench.local.processes.user import User
-from truemem_workbench.local.state.generation import Generation
-
+from ..configuration.function import Function
+from ..configuration.settings import MAX_EXTENSIONS, Settings
+from ..configuration.variables import Place, extension_variables, function_variables
+from ..errors import Failed, Failure
+from ..processes.freezer import Freezer
+from ..processes.memory import Memory
+from ..processes.process import NOT_PERMITTED, spawn
+from ..processes.user import User
+from ..state.generation import Generation
 from .journal import Journal
 
 KILLED = -9

@@ -7,13 +7,13 @@ import uuid
 
 from aiohttp import web
 
-from truemem_workbench.local.configuration.release_order import Lead
-from truemem_workbench.local.processes.freezer import Freezer
-from truemem_workbench.local.state.extension_state import Action
-from truemem_workbench.local.state.generation import Generation
-from truemem_workbench.local.state.invocation import Pending
-from truemem_workbench.local.state.pending_next import wait_until
-from truemem_workbench.local.state.runtime_state import RuntimeAction, RuntimeState
+from ..configuration.release_order import Lead
+from ..processes.freezer import Freezer
+from ..state.extension_state import Action
+from ..state.generation import Generation
+from ..state.invocation import Pending
+from ..state.pending_next import wait_until
+from ..state.runtime_state import RuntimeAction, RuntimeState
 
 
 async def release(generation: Generation, pending: Pending, freezer: Freezer, lead: Lead) -> None:

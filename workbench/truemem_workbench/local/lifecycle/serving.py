@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from truemem_workbench.local.configuration.function import Function
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.processes.freezer import Freezer
-from truemem_workbench.local.processes.memory import Memory
-from truemem_workbench.local.state.generation import Generation
-from truemem_workbench.local.state.invocation import Pending
-
+from ..configuration.function import Function
+from ..configuration.settings import Settings
+from ..processes.freezer import Freezer
+from ..processes.memory import Memory
+from ..state.generation import Generation
+from ..state.invocation import Pending
 from .journal import Journal
 
 

@@ -11,10 +11,10 @@ import time
 
 from aiohttp import web
 
-from truemem_workbench.local.processes.memory import Memory, tree
-from truemem_workbench.local.state.extension_state import Action, State
-from truemem_workbench.local.state.generation import Generation
-from truemem_workbench.local.state.registry import Extension
+from ..processes.memory import Memory, tree
+from ..state.extension_state import Action, State
+from ..state.generation import Generation
+from ..state.registry import Extension
 
 WINDOW_EXTERNAL_S = 2.0
 WINDOW_INTERNAL_S = 0.5

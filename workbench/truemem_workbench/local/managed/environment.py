@@ -11,17 +11,16 @@ import asyncio
 import time
 from collections import deque
 
-from truemem_workbench.local.configuration.function import Function
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.errors import STOPPED, Failed, Failure
-from truemem_workbench.local.lifecycle.journal import Journal
-from truemem_workbench.local.lifecycle.launcher import Launcher
-from truemem_workbench.local.lifecycle.shutdown import kill_all, shut_down
-from truemem_workbench.local.processes.freezer import Freezer
-from truemem_workbench.local.processes.memory import Memory
-from truemem_workbench.local.processes.worker_output import WorkerOutput
-from truemem_workbench.local.state.invocation import Pending, error_answer
-
+from ..configuration.function import Function
+from ..configuration.settings import Settings
+from ..errors import STOPPED, Failed, Failure
+from ..lifecycle.journal import Journal
+from ..lifecycle.launcher import Launcher
+from ..lifecycle.shutdown import kill_all, shut_down
+from ..processes.freezer import Freezer
+from ..processes.memory import Memory
+from ..processes.worker_output import WorkerOutput
+from ..state.invocation import Pending, error_answer
 from .generation import ManagedGeneration, Request, Worker
 from .journal import ManagedJournal, make_report
 

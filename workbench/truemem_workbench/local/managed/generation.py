@@ -9,13 +9,13 @@ import asyncio
 
 from aiohttp import web
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.errors import ApiError, Failure
-from truemem_workbench.local.state.generation import Generation
-from truemem_workbench.local.state.invocation import Pending
-from truemem_workbench.local.state.pending_next import PendingNext
-from truemem_workbench.local.state.registry import Extension, Registry
-from truemem_workbench.local.state.runtime_state import RuntimeAction, RuntimeState
+from .. import errors
+from ..errors import ApiError, Failure
+from ..state.generation import Generation
+from ..state.invocation import Pending
+from ..state.pending_next import PendingNext
+from ..state.registry import Extension, Registry
+from ..state.runtime_state import RuntimeAction, RuntimeState
 
 
 class ManagedRegistry(Registry):

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from truemem_workbench.local.errors import Failure
-from truemem_workbench.local.lifecycle.journal import Journal, LogLine
-from truemem_workbench.local.state.generation import Generation
-from truemem_workbench.local.state.invocation import Pending
-from truemem_workbench.local.telemetry import events
-from truemem_workbench.local.telemetry.events import Report
+from ..errors import Failure
+from ..lifecycle.journal import Journal, LogLine
+from ..state.generation import Generation
+from ..state.invocation import Pending
+from ..telemetry import events
+from ..telemetry.events import Report
 
 AS_JSON = ""
 """As a log line: with the log format JSON, the only one here, the line is the event itself."""

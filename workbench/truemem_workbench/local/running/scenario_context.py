@@ -13,11 +13,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.processes.memory import CgroupMemory
-from truemem_workbench.local.telemetry.events import Report
-from truemem_workbench.support.bad_input import BadInput
-
+from ...support.bad_input import BadInput
+from ..configuration.settings import Settings
+from ..processes.memory import CgroupMemory
+from ..telemetry.events import Report
 from .session import Invocation, LocalLambda
 
 LOOK_EVERY_S = 0.02

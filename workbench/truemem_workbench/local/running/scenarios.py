@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from truemem_workbench.local.configuration.function import Function
-
+from ..configuration.function import Function
 from .scenario_context import ScenarioContext
 
 BYSTANDER = Path(__file__).parent / "extensions" / "bystander.py"

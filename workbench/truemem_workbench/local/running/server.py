@@ -18,30 +18,30 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from truemem_workbench.local.apis.extensions_api import ExtensionsApi
-from truemem_workbench.local.apis.http import MAX_READ, api_errors
-from truemem_workbench.local.apis.invoke_api import InvokeApi
-from truemem_workbench.local.apis.managed_runtime_api import ManagedRuntimeApi
-from truemem_workbench.local.apis.runtime_api import RuntimeApi
-from truemem_workbench.local.apis.snap_start import SnapStartApi
-from truemem_workbench.local.apis.telemetry_api import TelemetryApi
-from truemem_workbench.local.configuration.function import WRAPPER, Function
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.configuration.variables import Place
-from truemem_workbench.local.lifecycle.environment import Environment
-from truemem_workbench.local.lifecycle.journal import Journal, LogLine
-from truemem_workbench.local.lifecycle.launcher import Launcher
-from truemem_workbench.local.lifecycle.serving import Serving
-from truemem_workbench.local.managed.environment import ManagedEnvironment
-from truemem_workbench.local.managed.journal import ManagedJournal
-from truemem_workbench.local.processes import freezer, memory, user
-from truemem_workbench.local.processes.cgroups import NotPermitted
-from truemem_workbench.local.processes.cleanup_watchdog import CleanupWatchdog
-from truemem_workbench.local.processes.freezer import CgroupFreezer
-from truemem_workbench.local.processes.memory import CgroupMemory, Memory
-from truemem_workbench.local.processes.worker_output import LONGEST_PATH, WorkerOutput
-from truemem_workbench.local.state.hold import Hold
-from truemem_workbench.support.bad_input import BadInput
+from ...support.bad_input import BadInput
+from ..apis.extensions_api import ExtensionsApi
+from ..apis.http import MAX_READ, api_errors
+from ..apis.invoke_api import InvokeApi
+from ..apis.managed_runtime_api import ManagedRuntimeApi
+from ..apis.runtime_api import RuntimeApi
+from ..apis.snap_start import SnapStartApi
+from ..apis.telemetry_api import TelemetryApi
+from ..configuration.function import WRAPPER, Function
+from ..configuration.settings import Settings
+from ..configuration.variables import Place
+from ..lifecycle.environment import Environment
+from ..lifecycle.journal import Journal, LogLine
+from ..lifecycle.launcher import Launcher
+from ..lifecycle.serving import Serving
+from ..managed.environment import ManagedEnvironment
+from ..managed.journal import ManagedJournal
+from ..processes import freezer, memory, user
+from ..processes.cgroups import NotPermitted
+from ..processes.cleanup_watchdog import CleanupWatchdog
+from ..processes.freezer import CgroupFreezer
+from ..processes.memory import CgroupMemory, Memory
+from ..processes.worker_output import LONGEST_PATH, WorkerOutput
+from ..state.hold import Hold
 
 Api = RuntimeApi | ManagedRuntimeApi | SnapStartApi | ExtensionsApi | TelemetryApi
 LOOPBACK = "127.0.0.1"

@@ -13,17 +13,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from truemem_workbench.local.configuration.function import Function
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.configuration.variables import function_arn
-from truemem_workbench.local.errors import Failed
-from truemem_workbench.local.lifecycle.environment import Environment
-from truemem_workbench.local.lifecycle.journal import LogLine
-from truemem_workbench.local.state.hold import Hold
-from truemem_workbench.local.state.invocation import Pending
-from truemem_workbench.local.telemetry.events import Event, Report
-from truemem_workbench.support.untrusted_text import loads
-
+from ...support.untrusted_text import loads
+from ..configuration.function import Function
+from ..configuration.settings import Settings
+from ..configuration.variables import function_arn
+from ..errors import Failed
+from ..lifecycle.environment import Environment
+from ..lifecycle.journal import LogLine
+from ..state.hold import Hold
+from ..state.invocation import Pending
+from ..telemetry.events import Event, Report
 from .server import LOOPBACK, Server
 
 T = TypeVar("T")

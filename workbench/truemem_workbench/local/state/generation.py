@@ -10,11 +10,10 @@ import signal
 import time
 from collections.abc import Callable
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.errors import Failed, Failure
-from truemem_workbench.local.processes.process import Process
-from truemem_workbench.local.telemetry.delivery import Relay
-
+from .. import errors
+from ..errors import Failed, Failure
+from ..processes.process import Process
+from ..telemetry.delivery import Relay
 from .extension_state import Action, State
 from .invocation import Pending
 from .pending_next import PendingNext

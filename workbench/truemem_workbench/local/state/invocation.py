@@ -10,8 +10,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Literal
 
-from truemem_workbench.local.errors import Failed, Failure
-from truemem_workbench.local.telemetry.events import Moments, Report
+from ..errors import Failed, Failure
+from ..telemetry.events import Moments, Report
 
 MAX_PAYLOAD = 6 * 1024 * 1024 + 100
 """Bytes, each way (RIE: 6 MiB + 100 B)."""

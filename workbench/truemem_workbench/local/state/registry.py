@@ -6,9 +6,8 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from truemem_workbench.local import errors
-from truemem_workbench.local.configuration.settings import MAX_EXTENSIONS
-
+from .. import errors
+from ..configuration.settings import MAX_EXTENSIONS
 from .extension_state import WANTED, Action, State, step
 from .pending_next import PendingNext
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import aiohttp
 
-from truemem_workbench.support.untrusted_text import loads
-
+from ...support.untrusted_text import loads
 from . import events
 from .batch import Batch, Buffering
 from .destinations import Destination

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from truemem_workbench.local.configuration.settings import Settings
-from truemem_workbench.local.configuration.variables import VERSION
-from truemem_workbench.local.errors import Failure
-from truemem_workbench.local.processes.memory import MiB
+from ..configuration.settings import Settings
+from ..configuration.variables import VERSION
+from ..errors import Failure
+from ..processes.memory import MiB
 
 Event = dict[str, Any]
 """`{"time", "type", "record"}`."""

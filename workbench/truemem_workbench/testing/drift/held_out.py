@@ -11,8 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from truemem_workbench.analysis.drift import Point
-
+from ...analysis.drift import Point
 from .held_out_again import AGAIN
 from .held_out_kinds import BOUNDED, KINDS, LEAK, WARMING, Kind
 from .synthetic import MIB, PAGE_KIB, Floats

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from truemem.records.drift import GROWING, INSUFFICIENT, Drift
 
-from truemem_workbench.analysis.drift import Point, judge
-
+from ...analysis.drift import Point, judge
 from .synthetic import Series
 
 MS = 200

@@ -10,12 +10,10 @@ import json
 import sys
 from pathlib import Path
 
-from truemem_workbench.analysis.drift import Point
-from truemem_workbench.analysis.points import points
-from truemem_workbench.lines.line import Line, parse_event
-from truemem_workbench.local import Function
-from truemem_workbench.testing.environment import SOURCE, Environment
-
+from ...analysis.drift import Point, points
+from ...lines.line import Line, parse_event
+from ...local import Function
+from ..environment import SOURCE, Environment
 from .functions import behave, behave_held_out
 from .synthetic import INVOCATIONS
 
