@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo faults fuzz clocks fleet test nightly lint types pytest layer executable bench models probe gate lock clean
+.PHONY: help setup demo docs faults fuzz clocks fleet test nightly lint types pytest layer executable bench models probe gate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ setup: $(READY) ## Make .venv from the lock file
 
 demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict, a picture
 	@$(BIN)/python -m truemem_workbench.demo $(ARGS)
+
+# Not --quiet: mkdocs counts the warnings that it prints, and without them nothing is strict.
+docs: $(READY) ## Build README and docs/ as a site in build/site: a broken link fails
+	@$(BIN)/mkdocs build --clean
 
 test: lint types layer pytest ## Lint, types, tests: what CI runs
 
@@ -49,7 +53,7 @@ layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, 
 executable: layer ## The scenarios against the layer's executable
 	@TRUEMEM_TEST_SIDECAR=$(CURDIR)/dist/$(shell uname -m | sed s/aarch64/arm64/)/extensions/truemem $(BIN)/pytest tests/scenarios
 
-bench: layer ## Measure every figure of the READMEs and write it there
+bench: layer ## Measure every figure of the docs and write it there
 	@failed=; for program in accuracy exact children many sample_settings layer heap drift; do \
 		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }

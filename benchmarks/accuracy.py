@@ -2,7 +2,7 @@
 
 The workload is the tests' own: memory that rises and falls, spikes of 2 ms and of 0.2 ms right at the handler's start,
 32 threads, a child process, a file mapping. Who is released first, the runtime or the extension, differs from row to
-row. Writes results/accuracy.md and the README's table.
+row. Writes results/accuracy.md and the table of docs/accuracy.md.
 
 Exit codes: 0 every promise held, 1 one was broken, 2 it could not be measured.
 """
@@ -44,19 +44,19 @@ class Mode:
     release: str
     """Who gets an invocation first, as the local Lambda spells it."""
     exact: bool = False
-    on_readme: bool = True
+    in_short: bool = True
 
 
 MODES = (
     Mode("runtime first by 0.05 ms", "runtime:50"),
-    Mode("runtime first by 0.1 ms", "runtime:100", on_readme=False),
+    Mode("runtime first by 0.1 ms", "runtime:100", in_short=False),
     Mode("runtime first by 0.5 ms", "runtime:500"),
     Mode("both at the same instant", "together"),
     Mode("extension first by 0.3 ms", "extension:300"),
     Mode("as AWS's code does", "aws"),
     Mode("exact mode, as AWS's code does", "aws", exact=True),
-    Mode("exact mode, runtime first by 0.5 ms", "runtime:500", exact=True, on_readme=False),
-    Mode("exact mode, extension first by 0.3 ms", "extension:300", exact=True, on_readme=False),
+    Mode("exact mode, runtime first by 0.5 ms", "runtime:500", exact=True, in_short=False),
+    Mode("exact mode, extension first by 0.3 ms", "extension:300", exact=True, in_short=False),
 )
 
 
@@ -79,7 +79,7 @@ class Result:
     error_p99: float | None = None
     error_max: float | None = None
     promise_kept: bool | None = None
-    on_readme: bool = True
+    in_short: bool = True
 
 
 def poll(pid: int, interval_s: float, samples_file: str, stop: multiprocessing.synchronize.Event) -> None:
@@ -135,7 +135,7 @@ def row(mode: Mode, judgements: Sequence[Judgement]) -> Result:
         error_p99,
         round(max(claimed), 2) if claimed else None,
         promise_kept=honest and not (mode.exact and (raced or not in_exact_mode)),
-        on_readme=mode.on_readme,
+        in_short=mode.in_short,
     )
 
 
@@ -215,7 +215,7 @@ SHORT = ("", "raced", "their width", "exact: max error", "best estimate: p50 / p
 
 
 def short(results: Sequence[Result]) -> list[list[str]]:
-    """A few rows and columns, for the README."""
+    """A few rows and columns, for docs/accuracy.md."""
     return [
         [
             result.name,
@@ -225,12 +225,12 @@ def short(results: Sequence[Result]) -> list[list[str]]:
             both(result.best_p50, result.best_p99),
         ]
         for result in results
-        if result.on_readme
+        if result.in_short
     ]
 
 
 def publish(results: Sequence[Result]) -> None:
-    """Write the results page, and the README's table between its two marks."""
+    """Write the results page, and the table of docs/accuracy.md between its two marks."""
     explained = (
         "MiB. Raced: an interval, `peakLower` to `peakUpper`; width: from the one to the other. Error: of the "
         "invocations that claim an exact figure (one process, not raced). Best: error of `PeakRSS` over all "
@@ -245,7 +245,7 @@ def publish(results: Sequence[Result]) -> None:
         f"\n\n{explained}\n"
     )
     replace(
-        ROOT / "README.md",
+        ROOT / "docs" / "accuracy.md",
         "accuracy",
         f"{markdown(SHORT, short(results))}\n\nMiB, {results[0].invocations:,} invocations a row. Raced: the peak is "
         "an interval, so wide at the median. Exact: one process, not raced. The truth lay within the bounds of "
@@ -256,7 +256,7 @@ def publish(results: Sequence[Result]) -> None:
 @click.command(help=__doc__)
 @click.option("--invocations", default=1000, show_default=True, help="Of each row.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-@click.option("--write/--no-write", default=True, help="Write the results page and the README's table.")
+@click.option("--write/--no-write", default=True, help="Write the results page and the table of docs/accuracy.md.")
 def main(invocations: int, as_json: bool, write: bool) -> None:
     """See the module."""
     results: list[Result] = []

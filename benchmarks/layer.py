@@ -1,7 +1,7 @@
 """The layer's figures: cold start, memory, time and CPU of an invocation, beside what else there could be.
 
 Runs what `make layer` has made. Writes results/DATE.md, results/layer.json (what `make gate` compares with), and the
-tables of README and docs/overhead.md.
+tables of docs/overhead.md.
 
 Exit codes: 0 measured, 2 it could not be.
 """
@@ -78,8 +78,6 @@ def write_results(sections: Sequence[Section], reached: list[list[str]], compare
     for name, section in (("start", sections[0]), ("scale", sections[1]), ("cost", sections[-1])):
         _, headings, rows, text = section
         publish.replace(publish.ROOT / "docs" / "overhead.md", name, f"{publish.markdown(headings, rows)}\n\n{text}")
-    _, headings, rows, text = sections[0]
-    publish.replace(publish.ROOT / "README.md", "start", f"{publish.markdown(headings, rows)}\n\n{text}")
 
 
 @click.command(help=__doc__)

@@ -30,8 +30,9 @@ EXECUTABLES = ("extensions/truemem", "truemem/exact")
 
 
 def notices(build: cpython.Build, toolchain: Toolchain) -> dict[str, str]:
-    """Licences of all that is in the file."""
-    return {"CPython-LICENSE.txt": build.licence.read_text(), **toolchain.notices()}
+    """Licences by file name: truemem's own, and those of what is linked into its executables."""
+    ours = (Path(__file__).parents[1] / "LICENSE").read_text()
+    return {"truemem-LICENSE.txt": ours, "CPython-LICENSE.txt": build.licence.read_text(), **toolchain.notices()}
 
 
 @click.command(help=__doc__)

@@ -51,7 +51,7 @@ def test_every_bound_holds_its_peak(small_run: tuple[Path, dict[str, Any]]) -> N
 
 def test_picture_and_raw_lines_are_where_it_says(small_run: tuple[Path, dict[str, Any]]) -> None:
     output, document = small_run
-    picture, lines = output / "memory.png", output / "truemem.records.emf.jsonl"
+    picture, lines = output / "memory.png", output / "truemem.emf.jsonl"
 
     assert document["files"] == [str(picture), str(lines)]
     assert picture.stat().st_size > 10_000
@@ -63,7 +63,7 @@ def test_the_verdict_tells_what_is_in_use_from_what_is_held(small_run: tuple[Pat
     output, document = small_run
     assert "freed but held by the allocator" in document["verdict"][-1]
     # of the last one there is none: its process is gone with its page
-    lines = (output / "truemem.records.emf.jsonl").read_text().splitlines()
+    lines = (output / "truemem.emf.jsonl").read_text().splitlines()
     assert len(readings(parse_lines(lines))) >= len(lines) - 1
 
 

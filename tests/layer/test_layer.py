@@ -41,6 +41,7 @@ def test_the_zip_holds_sidecar_wrapper_probe_and_notices(dist: Path, architectur
     for header in headers:
         assert header[:5] == b"\x7fELF\x02"
         assert int.from_bytes(header[18:20], "little") == MACHINES[architecture]
+    assert notices["licenses/truemem/truemem-LICENSE.txt"] == (ROOT / "LICENSE").read_text()
     assert "PYTHON SOFTWARE FOUNDATION LICENSE" in notices["licenses/truemem/CPython-LICENSE.txt"]
     assert "musl as a whole is licensed under" in notices["licenses/truemem/musl-COPYRIGHT.txt"]
     assert all(text.strip() for text in notices.values())

@@ -1,4 +1,4 @@
-"""docs/local-lambda.md: what it tells to type can be typed."""
+"""docs/local-lambda.md and docs/api.md: what they tell to type can be typed, and every public name is on the page."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import click
 import pytest
+from _pytest.fixtures import FixtureFunctionDefinition
+from truemem_workbench import local
 from truemem_workbench.cli import local_run
 from truemem_workbench.local.running.scenarios import SCENARIOS
 
-from tests.local.conftest import APP
+from tests.attach.pages import DOCS, block
 
-PAGE = (Path(__file__).parents[2] / "docs" / "local-lambda.md").read_text()
+from .conftest import APP
+
+PAGE = (DOCS / "local-lambda.md").read_text()
+API = (DOCS / "api.md").read_text()
 COMMANDS = re.findall(r"^truemem local run ([^#\n]*)", PAGE, re.MULTILINE)
 
 
@@ -41,11 +47,43 @@ def test_every_option_on_the_page_is_one() -> None:
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= {*options, "--help"}
 
 
-def test_the_example_without_a_command_line_runs(tmp_path: Path) -> None:
-    (example,) = (each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "LocalLambda(" in each)
-    shutil.copy(APP, tmp_path)
+def run(example: str, folder: Path) -> str:
+    """What the example prints, run beside an app.py."""
+    shutil.copy(APP, folder)
     done = subprocess.run(
-        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", done.stdout)
+    return done.stdout
+
+
+def test_the_example_without_a_command_line_runs(tmp_path: Path) -> None:
+    (example,) = (each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "LocalLambda(" in each)
+    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", run(example, tmp_path))
+
+
+def test_the_example_of_the_api_runs(tmp_path: Path) -> None:
+    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", run(block("api.md", "api"), tmp_path))
+
+
+def documented(heading: str) -> set[str]:
+    """The names in the first column of the table below a heading of docs/api.md."""
+    section = re.split(r"^#+ ", API.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    return {re.match(r"@?[\w.]+", name)[0] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}  # type: ignore[index]
+
+
+def test_every_public_name_is_on_the_api_page() -> None:
+    assert documented("`truemem_workbench.local`") == set(local.__all__)
+
+
+def test_every_public_member_of_the_local_lambda_is_on_the_api_page() -> None:
+    internal = set(re.findall(r"`(\w+)`", re.findall(r"^(.*) are for the scenarios", API, re.MULTILINE)[0]))
+    public = {name for name in vars(local.LocalLambda) if not name.startswith("_")}
+    assert documented("Methods and attributes of `LocalLambda`") == public - (internal - {"LocalLambda"})
+
+
+def test_every_fixture_of_the_plugin_is_on_the_api_page() -> None:
+    plugin = entry_points(group="pytest11")["truemem"].load()
+    fixtures = {name for name, each in vars(plugin).items() if isinstance(each, FixtureFunctionDefinition)}
+    assert documented("The pytest plugin") == {f"@pytest.mark.{plugin.MARKER.partition('(')[0]}", *fixtures}

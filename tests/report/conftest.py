@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import boto3
 import pytest
+import requests
 from click.testing import CliRunner
 from truemem_workbench.cli.__main__ import cli
 
@@ -53,7 +54,8 @@ def aws_endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def aws(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Clients of that server; and its address is in the environment, so that the command finds it too."""
+    """Clients of that server, empty; and its address is in the environment, so that the command finds it too."""
+    requests.post(f"{aws_endpoint}/moto-api/reset", timeout=30).raise_for_status()
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": aws_endpoint, "AWS_DEFAULT_REGION": "us-east-1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")

@@ -55,7 +55,7 @@ def test_an_init_that_fails_is_done_again_within_the_first_invocation(
         environment.attempt()
         records = environment.records()
     if answer.function_error:  # it failed in the invocation as well: no INVOKE ever reached an extension
-        assert records == []
+        assert answer.request_id not in [record.requestId for record in records]
         return
     assert members(records, "invocation", "coldStart", "suppressedInit") == [(1, True, True), (2, None, None)]
 

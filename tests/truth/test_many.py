@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Gone, ProcessFiles, Procfs
-from truemem.measure.recorder import TICK_NS, Recorder
+from truemem.measure.level_sampler import TICK_NS
+from truemem.measure.recorder import Recorder
 from truemem.measure.window import SAMPLED, peak
 
 PROC = Procfs()

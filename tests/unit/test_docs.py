@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -24,6 +25,15 @@ def first_cells(page: str) -> set[str]:
     """What stands in code marks in the first column of the page's tables."""
     rows = re.findall(r"^\| (`.*?) \|", (DOCS / page).read_text(), re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+def test_the_figures_that_the_readme_explains_are_those_of_its_line() -> None:
+    readme = (DOCS.parent / "README.md").read_text()
+    (line,) = re.findall(r"^```json\n(.*)\n```$", readme, re.MULTILINE)
+    explained = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", readme, re.MULTILINE))
+
+    assert {name: float(value) for name, value in explained.items()} == json.loads(line)
+    assert set(explained) <= set(MEMBERS)
 
 
 def test_every_member_of_a_line_is_in_the_metrics_reference() -> None:
@@ -95,8 +105,20 @@ def test_a_link_leads_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-@pytest.mark.parametrize("page", FOR_USERS)
-def test_a_page_names_only_tests_that_there_are(page: str) -> None:
-    named = set(re.findall(r"`(tests/[\w/.]+)`", (DOCS / page).read_text()))
-    assert named
-    assert [path for path in named if not (DOCS.parent / path).is_file()] == []
+PAGES = sorted({*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")} - {DOCS.parent / "CHANGELOG.md"})
+ROOMS = ("lifecycle", "records", "measure", "platform", "linux", "support")
+
+
+def test_pages_name_only_files_that_there_are() -> None:
+    folders = "tests|layer|faults|benchmarks|probe|deploy|extension|workbench|sample_function"
+    named = {path for page in PAGES for path in re.findall(rf"`((?:{folders})/[\w/.-]+)`", page.read_text())}
+    assert len(named) > 30
+    assert [path for path in sorted(named) if not (DOCS.parent / path).exists()] == []
+
+
+def test_every_module_that_the_architecture_names_is_one() -> None:
+    text = (DOCS.parent / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(rf"`((?:{'|'.join(ROOMS)})/\w+)`", text))
+    assert len(named) > 20
+    sidecar = DOCS.parent / "extension" / "truemem"
+    assert [module for module in sorted(named) if not (sidecar / f"{module}.py").is_file()] == []

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from truemem.linux.cgroup import MemorySource
 from truemem.linux.oom_score import OomScore
-from truemem.linux.process_table import NAME_MAX, ProcessTable
+from truemem.linux.process_evidence import NAME_MAX
+from truemem.linux.process_table import ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EXTENSIONS, EnvironmentMemory
 

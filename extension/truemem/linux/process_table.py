@@ -18,6 +18,7 @@ from __future__ import annotations
 import posix
 import time
 
+from .process_evidence import ProcessEvidence, port_of
 from .procfs import ZOMBIE, Gone, ProcessFiles, Procfs, Stat
 
 TYPE_CHECKING = False
@@ -31,11 +32,6 @@ OTHER = ""
 GUESS = "function?"
 OTHER_API = "function, of another API address"
 
-HANDLER = b"\0_HANDLER="
-"""Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API"),"""
-RUNTIME = b"\0AWS_EXECUTION_ENV="
-"""and another one, which images may set for every process: it makes a guess, no more."""
-
 KEPT_PROCESSES = 64
 """Processes whose descriptors stay open: 4 each, of the 1,024 that an environment has."""
 
@@ -48,15 +44,11 @@ YOUNG_SECONDS = 2
 AGAIN_SECONDS = 0.01
 """but not more often than this. (The function's own children are known by descent, at once.)"""
 
-NAME_MAX = 255
-"""Of a file (limits.h): what is longer is none."""
-
 NO_LIMIT_NS = 1 << 62
 
 FEW = 64
 """So many new pids are looked at one by one, without listing /proc: a function starts a process, a machine is busy."""
 
-_ADDRESS = b"AWS_LAMBDA_RUNTIME_API="
 _CLOCK_BOOTTIME = 7
 _TICKS = posix.sysconf("SC_CLK_TCK")
 
@@ -97,7 +89,7 @@ class ProcessTable:
         self.api_address = api_address
         self.proxy_address = ""
         """Where our own proxy listens, if it does: the function's processes may have this address as well."""
-        self._extensions = extensions_folder.rstrip("/")
+        self._evidence = ProcessEvidence(proc, extensions_folder)
         self._self = own_pid or posix.getpid()
         self._before = last_pid
         self._known: dict[int, Process] = {}
@@ -116,11 +108,7 @@ class ProcessTable:
         """Page faults of orphans that had ended when they were found, and were not waited for yet."""
         self.errors = 0
         """Processes whose files could not be read although they live."""
-        self._starter = 0
-        """What has started us starts the runtime as well: pid 1, or the emulator. 0: not known."""
-        self._platform = {1}
-        """Never the function's: pid 1, and every process above us."""
-        self._look_up()
+        self._starter, self._platform = self._evidence.above(self._self)
 
     def function(self) -> list[Process]:
         """The function's processes: the runtime first, for it is the one that races us."""
@@ -242,10 +230,8 @@ class ProcessTable:
     def adopt_client(self, client_port: int, server_port: int) -> bool:
         """A connection of this machine from `client_port` to our proxy at `server_port`: the process that has opened
         it is the runtime (see adopt_runtime). An extension that is a proxy itself is not. Milliseconds."""
-        ends = {
-            inode for local, remote, inode in self._proc.connections() if (local, remote) == (client_port, server_port)
-        }
-        return self.adopt_runtime(self._holder_of(ends))
+        holder = self._evidence.holder_of(client_port, server_port, self._known)
+        return self.adopt_runtime(holder)
 
     def is_settled(self) -> bool:
         """Is there a function, and no guess any more?"""
@@ -263,10 +249,10 @@ class ProcessTable:
             self.scan()
         except OSError:
             return False
-        group = self._group(self._self)
+        group = self._evidence.cgroups(self._self)
         for pid, (stat, address, is_hinted) in sorted(self._other_api.items(), key=lambda item: not item[1][2]):
             wanted = is_hinted or not self.function()
-            if wanted and self._group(pid) == group and self._is_proxy(address, is_hinted):
+            if wanted and self._evidence.cgroups(pid) == group and self._is_proxy(address, is_hinted):
                 del self._other_api[pid]
                 self._confirm(self._add(pid, stat, FUNCTION))
         for process in self.function():
@@ -278,34 +264,10 @@ class ProcessTable:
         wrapper may set it after the process was found, and then exec the runtime.)"""
         for process in self.function()[:1]:
             try:
-                return _address(b"\0" + self._proc.text(f"{process.pid}/environ")) or self.api_address
+                return self._evidence.variables(process.pid).address or self.api_address
             except Gone:
                 continue
         return self.api_address
-
-    def _look_up(self) -> None:
-        """Find the processes above us. A script that is an extension and starts us is not the platform's."""
-        pid = self._parent(self._self)
-        while pid > 1 and self._extension(pid):
-            pid = self._parent(pid)
-        self._starter = pid
-        while pid > 1 and pid not in self._platform:
-            self._platform.add(pid)
-            pid = self._parent(pid)
-
-    def _parent(self, pid: int) -> int:
-        """0 if it cannot be told."""
-        try:
-            return self._proc.process(pid, keep=False).stat().parent
-        except Gone:
-            return 0
-
-    def _group(self, pid: int) -> bytes:
-        """The process's cgroups (cgroups(7)); nothing where that cannot be told."""
-        try:
-            return self._proc.text(f"{pid}/cgroup", 4096)
-        except Gone:
-            return b""
 
     def _classify(self, pid: int) -> None:
         stat = self._proc.process(pid, keep=False).stat()
@@ -333,68 +295,30 @@ class ProcessTable:
             return GUESS if by_descent.guessed else by_descent.owner
         # Where its main thread has ended another one still has its memory, and so its variables.
         thread = self._proc.thread(pid) if stat.state == ZOMBIE else pid
-        name = self._extension(thread)
+        name = self._evidence.extension(thread)
         if name:
             return EXTENSION + name
         try:
-            variables = b"\0" + self._proc.text(f"{thread}/environ")
+            variables = self._evidence.variables(thread)
         except Gone:
             return OTHER
-        address = _address(variables)
+        address = variables.address
         is_sibling = stat.parent == self._starter > 0
         if is_sibling and pid <= self._before:
             return EXTENSION + stat.name if address == self.api_address else OTHER
-        is_hinted = HANDLER in variables or RUNTIME in variables
         if address in (self.api_address, self.proxy_address) and address:
-            return FUNCTION if HANDLER in variables else GUESS if is_sibling or is_hinted else OTHER
-        if address and (is_hinted or is_sibling):
-            self._other_api[pid] = stat, address, is_hinted
+            return FUNCTION if variables.has_handler else GUESS if is_sibling or variables.is_hinted else OTHER
+        if address and (variables.is_hinted or is_sibling):
+            self._other_api[pid] = stat, address, variables.is_hinted
             return OTHER_API
-        return GUESS if is_sibling and not address and self._is_connected(pid) else OTHER
-
-    def _extension(self, pid: int) -> str:
-        """Base name of the extension that the process runs: as its program, or as the script of one."""
-        try:
-            words = self._proc.text(f"{pid}/cmdline", 4096).split(b"\0")[:3]
-        except Gone:
-            words = []
-        for path in (self._proc.executable(pid), *(word.decode("utf-8", "surrogateescape") for word in words)):
-            folder, _, name = path.rpartition("/")
-            if 0 < len(name) <= NAME_MAX and folder == self._extensions:
-                return name
-        return ""
-
-    def _is_connected(self, pid: int) -> bool:
-        """Does it talk to the Runtime API? For one whose variables do not say."""
-        try:
-            own = self._proc.sockets(pid)
-        except Gone:
-            return False
-        port = _port(self.api_address)
-        return bool(own) and any(remote == port and inode in own for _, remote, inode in self._proc.connections())
+        is_connected = is_sibling and not address and self._evidence.is_connected(pid, self.api_address)
+        return GUESS if is_connected else OTHER
 
     def _is_proxy(self, address: str, is_hinted: bool) -> bool:
         """Is it an extension of this environment that answers at `address`? Where that cannot be seen, a runtime's
         variables must do."""
-        port = _port(address)
-        server = self._holder_of(
-            {inode for local, remote, inode in self._proc.connections() if (local, remote) == (port, 0)}
-        )
+        server = self._evidence.holder_of(port_of(address), 0, self._known)
         return server in self._known if server else is_hinted
-
-    def _holder_of(self, inodes: set[int]) -> int:
-        """The process that has one of these sockets open, ours first; 0 if none can be seen that has."""
-        try:
-            pids = sorted(self._proc.pids(), key=lambda pid: pid not in self._known) if inodes else []
-        except OSError:
-            return 0
-        for pid in pids:
-            try:
-                if inodes & self._proc.sockets(pid):
-                    return pid
-            except Gone:
-                continue
-        return 0
 
     def _root(self, process: Process) -> Process:
         """The topmost process of the function that it descends from."""
@@ -429,12 +353,3 @@ class ProcessTable:
         files = self._proc.process(pid, keep=len(self._known) < KEPT_PROCESSES)
         self._known[pid] = process = Process(pid, stat.start_time, stat.parent, owner, files)
         return process
-
-
-def _address(variables: bytes) -> str:
-    return variables.partition(b"\0" + _ADDRESS)[2].partition(b"\0")[0].decode("latin-1")
-
-
-def _port(address: str) -> int:
-    port = address.rpartition(":")[2]
-    return int(port) if port.isdecimal() and len(port) <= 5 else -1

@@ -101,7 +101,7 @@ def main(
                 words: level(run(calls, memory_mib=memory, variables=changed, progress=progress).rows)
                 for words, changed in others.items()
             }
-        picture, lines = output / "memory.png", output / "truemem.records.emf.jsonl"
+        picture, lines = output / "memory.png", output / "truemem.emf.jsonl"
         draw(outcome.rows, picture, memory_mib=memory, subtitle=_subtitle(outcome, memory, variables))
         save_lines(outcome.lines, lines)
     except BadInput as problem:
