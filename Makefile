@@ -55,7 +55,7 @@ executable: layer ## The scenarios against the layer's executable
 
 bench: layer ## Measure every figure of the docs and write it there
 	@failed=; for program in accuracy exact children many sample_settings layer heap drift; do \
-		$(BIN)/python benchmarks/$$program.py || failed="$$failed $$program"; \
+		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
 models: $(READY) ## Make the sample's models and upload them: make models BUCKET=NAME
@@ -79,13 +79,13 @@ clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year
 	done; done; test -z "$$failed" || { echo "failed at:$$failed"; exit 1; }
 
 fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4 minutes
-	@$(BIN)/python benchmarks/report.py --full --runs 1
+	@$(BIN)/python -m benchmarks.report --full --runs 1
 
 line-table: $(READY) ## Write the line's members into docs/metrics.md, from line_schema.py
-	@$(BIN)/python -m truemem_workbench.line_table docs/metrics.md
+	@$(BIN)/python -m truemem_workbench.lines.line_table docs/metrics.md
 
 gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
-	@$(BIN)/python benchmarks/gate.py $(ARGS)
+	@$(BIN)/python -m benchmarks.gate $(ARGS)
 
 lock: ## Resolve the dependencies anew into requirements.lock
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv

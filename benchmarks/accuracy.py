@@ -25,13 +25,11 @@ import psutil
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from truemem_workbench.local import BadInput
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from truemem_workbench.testing.environment import SLACK_MIB, Environment
+from truemem_workbench.testing.workload import Judgement, events
 
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE
 from benchmarks.publish import ROOT, machine, markdown, replace, shown
-from tests.scenarios.environment import SLACK_MIB, Environment
-from tests.scenarios.workload import Judgement, events
 
 RESULTS = Path(__file__).with_name("results") / "accuracy.md"
 LIMIT_MIB = 1024

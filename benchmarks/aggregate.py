@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import statistics
 import sys
-from pathlib import Path
 
 import click
 import psutil
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from truemem_workbench.records import parse_lines
+from truemem_workbench.lines.record import parse_lines
+from truemem_workbench.testing.environment import Environment
 
 from benchmarks.publish import ROOT, machine, markdown, replace
-from tests.scenarios.environment import Environment
 
 PAGE = ROOT / "docs" / "scale.md"
-BY = "python benchmarks/aggregate.py"
+BY = "python -m benchmarks.aggregate"
 SIDECAR = ROOT / "dist" / "x86_64" / "extensions" / "truemem"
 INVOCATIONS = 2002
 """The first and the last have a line of their own."""

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from truemem_workbench.testing.environment import SOURCE
+
 from benchmarks.publish import ROOT
 from layer.__main__ import default_cache
 from layer.toolchain import Toolchain
-from tests.scenarios.environment import SOURCE
 
 EXTENSIONS = Path(__file__).with_name("extensions")
 

@@ -1,4 +1,5 @@
-"""How right is the verdict? Precision and recall, false alarms, missed leaks, on the labelled corpus of tests/drift.
+"""How right is the verdict? Precision and recall, false alarms, missed leaks, on labelled curves
+(truemem_workbench.testing.drift).
 
 And on two held-out sets, of which nothing is promised. Writes results/drift.md, and the recorded curves into
 docs/patterns.md. Exit codes: 0 as promised, 1 not.
@@ -15,17 +16,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from truemem.records.drift import GROWING, NOISE, SMALL_KIB, median, noise_of
-from truemem_workbench.drift import Point, Verdict, judge
-from truemem_workbench.levels import medians, usual_edges
+from truemem_workbench.analysis.block_medians import medians, usual_edges
+from truemem_workbench.analysis.drift import Point, Verdict, judge
+from truemem_workbench.testing.drift import held_out, recorded
+from truemem_workbench.testing.drift.judged import Tally, on_the_way, points
+from truemem_workbench.testing.drift.synthetic import (
+    HARD,
+    INVOCATIONS,
+    KINDS,
+    LEAK_FREE,
+    LEAKS,
+    STEADY_LEAKS,
+    Kind,
+    make,
+)
 
 from benchmarks.publish import ROOT, machine, markdown, replace
-from tests.drift import held_out, recorded
-from tests.drift.judged import Tally, on_the_way, points
-from tests.drift.synthetic import HARD, INVOCATIONS, KINDS, LEAK_FREE, LEAKS, STEADY_LEAKS, Kind, make
 
 RESULTS = Path(__file__).with_name("results") / "drift.md"
 BARS = "▁▂▃▄▅▆▇█"
@@ -103,7 +110,7 @@ def percent(share: float | None) -> str:
 def page(free: Sequence[Told], leaks: Sequence[Told]) -> str:
     """The results."""
     every = [*free, *leaks]
-    parts = [f"# Drift\n\n`python benchmarks/drift.py`, on {machine()}.\n"]
+    parts = [f"# Drift\n\n`python -m benchmarks.drift`, on {machine()}.\n"]
     steady = [each for each in leaks if each.kind in STEADY_LEAKS]
     agree = sum(each.workbench == each.sidecar for each in every) / len(every)
     rows = [
@@ -208,7 +215,8 @@ def held_out_page(told: dict[int, list[Told]]) -> str:
     each = len([one for one in told[LENGTHS[0]] if one.kind in held_out.KINDS]) // len(held_out.KINDS)
     parts = [
         CHOICES,
-        f"\n## Held out\n\n{len(held_out.KINDS)} kinds of `tests/drift/held_out.py`, written before anybody looked at "
+        f"\n## Held out\n\n{len(held_out.KINDS)} kinds of "
+        "`workbench/truemem_workbench/testing/drift/held_out.py`, written before anybody looked at "
         f"what the first verdict said of them; {each} series of each length, with log-normal noise, heavy tails, "
         "irregular times. Nothing is promised of them. A leak may be too small beside what else moves for anybody to "
         "see it: here it is missed all the same. Each kind counts alike: the shares say which kinds were thought of, "
@@ -316,7 +324,7 @@ def main(series: int, each: int, write: bool) -> None:
     click.echo(text)
     if write:
         RESULTS.write_text(text)
-        replace(ROOT / "docs" / "patterns.md", "curves", drawn(), "python benchmarks/drift.py")
+        replace(ROOT / "docs" / "patterns.md", "curves", drawn(), "python -m benchmarks.drift")
     steady = [each for each in leaks if each.kind in STEADY_LEAKS]
     broken = [
         f"{tally(KINDS, told, 1).false_alarms()} false alarms, {tally(KINDS, told, 1).missed()} leaks missed"

@@ -25,8 +25,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from truemem_workbench.local import BadInput, Function, LocalLambda, Settings
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.accuracy import percentile
 from benchmarks.added import spans
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE

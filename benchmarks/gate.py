@@ -16,8 +16,6 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks import namespace, publish, running, start
 from benchmarks.contenders import FLOOR, OURS, contenders
 from benchmarks.layer import RATIOS, ratios

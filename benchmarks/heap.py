@@ -19,21 +19,18 @@ from pathlib import Path
 
 import click
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.publish import ROOT, machine, markdown, replace
 
 PAGE = ROOT / "docs" / "heap.md"
-BY = "python benchmarks/heap.py"
+BY = "python -m benchmarks.heap"
 PROBE = ROOT / "layer" / "python"
 REQUEST = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
 FREE_BLOCKS = (0, 1_000, 10_000, 100_000)
 
 IMPORT = """
 import json, sys, time
-sys.path.insert(0, sys.argv[1])
 import logging, re  # as AWS's runtime client does
-if sys.argv[2] == "with":
+if sys.argv[1] == "with":
     import ctypes
 def rss():  # the sum of VmRSS is behind by a batch of pages
     with open("/proc/self/smaps_rollup") as file:
@@ -48,7 +45,6 @@ print(json.dumps([took * 1000, rss() - before]))
 
 def once(*, free_blocks: int, folder: str) -> dict[str, float]:
     """In a process of its own: µs of one note, right after another, and when its memory is out of the caches."""
-    sys.path.insert(0, str(PROBE))
     from layer.python.truemem_heap import CREDIT_NS, Page, Probe
 
     library = ctypes.CDLL(None)
@@ -81,7 +77,6 @@ def middle(measure: Callable[[], float], times: int) -> float:
 
 def sidecar(folder: Path) -> dict[str, float]:
     """µs of the sidecar's look for a page, if it is there and if not."""
-    sys.path.insert(0, str(ROOT / "extension"))
     from truemem.linux.heap_page import HeapPages
 
     from layer.python.truemem_heap import Page
@@ -100,8 +95,13 @@ def sidecar(folder: Path) -> dict[str, float]:
 def imported(how: str, folder: str) -> tuple[float, float]:
     """Median ms and KiB of the import, from source: a layer's folder cannot be written to."""
     shutil.copy(PROBE / "truemem_heap.py", folder)
-    environment = {**os.environ, "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", IMPORT, folder, how]
+    environment = {
+        **os.environ,
+        "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": folder,
+    }
+    command = [sys.executable, "-c", IMPORT, how]
     outputs = [
         json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
         for _ in range(15)
@@ -120,7 +120,7 @@ def main(child: int | None, folder: str) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         rows = []
         for count in FREE_BLOCKS:
-            command = [sys.executable, __file__, "--child", str(count), "--folder", name]
+            command = [sys.executable, "-m", "benchmarks.heap", "--child", str(count), "--folder", name]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             cost = json.loads(done.stdout)
             rows.append([f"a reading, {count:,} free blocks", f"{cost['warm']:.0f} µs", f"{cost['cold']:.0f} µs"])

@@ -21,8 +21,6 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks import added, namespace, publish, running, start
 from benchmarks.contenders import EXECUTABLE, FLOOR, OURS, PLAIN, SOURCED, contenders
 from benchmarks.cost import SIZES_MIB, cost

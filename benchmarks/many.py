@@ -20,8 +20,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from truemem_workbench.local import BadInput, Function, LocalLambda, Settings
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.accuracy import percentile
 from benchmarks.added import spans
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE
@@ -153,7 +151,7 @@ def main(turns: int, as_json: bool) -> None:
 What the sidecar adds to an invocation of a function with so many idle children, to the response and to the time
 after it, against the same function without the sidecar, by turns. Medians of {turns * BLOCK} invocations a side.
 Promise, whatever the number: {promises()}.
-Made by `python benchmarks/many.py` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.
+Made by `python -m benchmarks.many` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.
 
 {markdown(HEADINGS, rows(results), 2)}
 """

@@ -23,7 +23,7 @@ def enter() -> bool:
     if not shutil.which(COMMAND[0]) or subprocess.run([*COMMAND, "true"], check=False, capture_output=True).returncode:
         return False
     os.environ[INSIDE] = "1"
-    os.execvp(COMMAND[0], [*COMMAND, sys.executable, *sys.argv])
+    os.execvp(COMMAND[0], [*COMMAND, sys.executable, *sys.orig_argv[1:]])
     return False  # not reached
 
 

@@ -1,22 +1,19 @@
 """What a page costs as it grows: its size, and the time of one drawing of its chart, in the browser of the tests.
 
-`python benchmarks/page.py` writes benchmarks/results/page.md. Times are of this machine; the ratio is what counts.
+`python -m benchmarks.page` writes benchmarks/results/page.md. Times are of this machine; the ratio is what counts.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from truemem_workbench import page
+from truemem_workbench.testing.browser import Browser
+from truemem_workbench.testing.chromium import chromium
+from truemem_workbench.testing.invented_lines import noisy, recorded
 
-from truemem_workbench import page  # noqa: E402
-
-from tests.page.browser import Browser  # noqa: E402
-from tests.page.debian import chromium  # noqa: E402
-from tests.page.lines import noisy, recorded  # noqa: E402
+from benchmarks.publish import ROOT
 
 RESULT = ROOT / "benchmarks" / "results" / "page.md"
 SIZES = (1_000, 10_000, 100_000)
@@ -56,7 +53,7 @@ def main() -> None:
     lines = [
         "# A page as it grows",
         "",
-        f"`python benchmarks/page.py`: one environment, headless Chromium, median of {DRAWINGS} drawings of the whole"
+        f"`python -m benchmarks.page`: one environment, headless Chromium, median of {DRAWINGS} drawings of the whole"
         " chart.",
         "",
         "| invocations | page, KiB | one drawing, ms | against 1,000 |",

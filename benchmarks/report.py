@@ -1,6 +1,6 @@
 """`truemem report` on a fleet's lines: lines a second, and memory at its peak.
 
-`python benchmarks/report.py [--full]`: writes a fleet's log files, reports them by the command, checks that it found
+`python -m benchmarks.report [--full]`: writes a fleet's log files, reports them by the command, checks that it found
 what was planted, and puts the figures into benchmarks/results/report.md and docs/scale.md.
 """
 
@@ -22,8 +22,6 @@ from typing import Any
 
 import click
 import psutil
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.publish import ROOT, machine, markdown, replace
 
@@ -105,8 +103,8 @@ def main(environments: int, full: bool, runs: int) -> None:
     pictures = drawn(environments)
     note = f"{os.cpu_count()} cores, shared with other work; the quickest of {runs}; the file system's cache is warm."
     RESULTS.write_text(f"# truemem report\n\n{machine()}\n\n{table}\n\n{note}\n\n{pictures}\n")
-    replace(ROOT / "docs" / "scale.md", "pictures", pictures, by="python benchmarks/report.py")
-    replace(ROOT / "docs" / "scale.md", "report", f"{table}\n\n{note}", by="python benchmarks/report.py")
+    replace(ROOT / "docs" / "scale.md", "pictures", pictures, by="python -m benchmarks.report")
+    replace(ROOT / "docs" / "scale.md", "report", f"{table}\n\n{note}", by="python -m benchmarks.report")
     click.echo(f"{table}\n\n{pictures}")
     if rows[-1].lines_per_second < AIM_LINES_PER_SECOND:  # the largest: of a smaller one, the start is a larger share
         raise click.ClickException(f"fewer than {AIM_LINES_PER_SECOND:,} lines a second")

@@ -22,8 +22,6 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.publish import ROOT, machine, markdown, replace
 
 SAMPLE = ROOT / "sample_function"
@@ -93,9 +91,8 @@ class Context:
 
 
 def call_handler(calls: int) -> dict[str, float]:
-    """In a process of its own: MiB after `calls` calls."""
+    """In a process of its own, with the sample on PYTHONPATH: MiB after `calls` calls."""
     os.chdir(SAMPLE)
-    sys.path.insert(0, str(SAMPLE))
     import app
 
     chance = random.Random(2026)
@@ -120,11 +117,12 @@ def measure(settings: dict[str, str], calls: int, models: str) -> dict[str, floa
     environment = {
         **os.environ,
         **settings,
+        "PYTHONPATH": str(SAMPLE),
         "MODEL_DIR": models,
         "MODEL_BUCKET": "",
         "POWERTOOLS_LOG_LEVEL": "CRITICAL",
     }
-    command = [sys.executable, __file__, "--child", str(calls)]
+    command = [sys.executable, "-m", "benchmarks.sample_settings", "--child", str(calls)]
     made = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     figures: dict[str, float] = json.loads(made.stdout.splitlines()[-1])
     return figures

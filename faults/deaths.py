@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from truemem_workbench.local import Function, events
+from truemem_workbench.local import Function
 from truemem_workbench.local.errors import Failure
-from truemem_workbench.local.invocation import Pending
+from truemem_workbench.local.state.invocation import Pending
+from truemem_workbench.local.telemetry import events
+from truemem_workbench.testing.environment import EXTENSIONS, Environment
 
 from faults.result import NotHere, Row, counted
 from faults.subject import Subject
-from tests.scenarios.environment import Environment
 
 FUNCTION = Path(__file__).parent / "functions" / "deaths.py"
-EATING = Path(__file__).parents[1] / "tests" / "scenarios" / "extensions" / "dying.py"
+EATING = EXTENSIONS / "dying.py"
 SIZES = (128, 512, 1769)
 """MiB."""
 PATIENCE_S = 60

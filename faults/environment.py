@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from truemem_workbench.sidecar import exact as wrapper
+from truemem_workbench.local.configuration.sidecar import exact as wrapper
+from truemem_workbench.testing.environment import SOURCE
 
 from benchmarks.bare import BareApi
 from benchmarks.running import telemetry
 from faults.subject import Subject
-from tests.scenarios.environment import SOURCE
 
 WORKER = Path(__file__).parent / "functions" / "worker.py"
 WAIT_S = 20.0

@@ -17,13 +17,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from truemem_workbench.testing.proxy.running import ACCEPTED, NEXT, address_of, answer, event, listen
+from truemem_workbench.testing.proxy.scripts import (
+    Close,
+    Read,
+    ReadRest,
+    Reset,
+    Seen,
+    Send,
+    Step,
+    Wait,
+    directly,
+    play,
+)
+
 from benchmarks.running import confined
 from faults.environment import Died, Environment, tally
 from faults.result import NotHere, Row, counted
 from faults.stalls import Stops
 from faults.subject import Subject, faulty
-from tests.proxy.running import ACCEPTED, NEXT, address_of, answer, event, listen
-from tests.proxy.scripts import Close, Read, ReadRest, Reset, Seen, Send, Step, Wait, directly, play
 
 LARGE = bytes(range(256)) * 24_000
 """6 MB that tell if a byte is lost."""

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from truemem_workbench.aggregate import spread
+from truemem_workbench.lines.batch_line import spread
+from truemem_workbench.testing.environment import Environment as Scenario
 
 from faults.environment import WAIT_S, Died, Environment, stands, unread
 from faults.result import Row, counted
 from faults.subject import Subject
-from tests.scenarios.environment import Environment as Scenario
 
 EARLY = 0.25
 """Share of the kills that come in the init phase, or soon after it."""

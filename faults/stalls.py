@@ -13,10 +13,11 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from truemem_workbench.testing.environment import Environment
+from truemem_workbench.testing.workload import Judgement, events
+
 from faults.result import Row, counted
 from faults.subject import Subject
-from tests.scenarios.environment import Environment
-from tests.scenarios.workload import Judgement, events
 
 LIMIT_MIB = 1769
 MODES = {

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from truemem_workbench.testing.environment import SOURCE
+
 from benchmarks.contenders import EXECUTABLE
-from tests.scenarios.environment import SOURCE
 
 FAULTY = Path(__file__).with_name("faulty.py")
 
@@ -54,4 +55,4 @@ def faulty(folder: Path, faults: str) -> Subject:
     if not path.exists():
         shutil.copy(FAULTY, path)
         path.chmod(0o755)
-    return Subject(path, {"FAULTS": faults, "FAULTS_SOURCE": str(SOURCE.parent)})
+    return Subject(path, {"FAULTS": faults, "PYTHONPATH": str(SOURCE.parent)})

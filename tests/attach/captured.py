@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import requests
+from truemem_workbench.testing.environment import Environment
 
 from tests.attach.insights import LogEvent
-from tests.scenarios.environment import Environment
 
 FILE = Path(__file__).with_name("captured.txt")
 LATE = Path(__file__).parent / "functions" / "late.py"

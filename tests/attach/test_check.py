@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from truemem_workbench.testing.environment import Environment
+
 from tests.attach.pages import DOCS
-from tests.scenarios.environment import Environment
 
 FIRST_LINE = "truemem INFO method="
 

@@ -16,12 +16,12 @@ import requests
 from moto.server import ThreadedMotoServer
 from mypy_boto3_lambda import LambdaClient
 from truemem.line_schema import METRICS
+from truemem_workbench.testing.installs import Missing
 
 from tests.attach import tools
 from tests.attach.captured import stored
 from tests.attach.pages import block
 from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER
-from tests.installs import Missing
 
 REGION = "eu-west-1"
 NAME = "my-function"

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
+from truemem_workbench.testing.installs import Missing
 
 from layer.__main__ import main as layer_command
 from tests.attach import tools
 from tests.attach.pages import DOCS, block, blocks
-from tests.installs import Missing
 from tests.scenarios.clients.installed import node
 
 PAGE = "attach.md"

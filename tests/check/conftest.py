@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from truemem_workbench.check.command import check
 from truemem_workbench.check.measurement import Measurement, Seen
-from truemem_workbench.lines import parse_event
+from truemem_workbench.lines.line import parse_event
 
 FUNCTIONS = Path(__file__).with_name("functions")
 LEAKY = f"{FUNCTIONS / 'leaky.py'}:handler"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from truemem_workbench.check.drive import Plan
+from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits, find, undecided
 from truemem_workbench.check.measurement import Measurement
 from truemem_workbench.check.result import BROKEN, KEPT, Result
 
-from .conftest import seen
+from tests.check.conftest import seen
 
 FREE, LIMITED = Limits(), Limits(drift_kib=4)
 SEEDS = range(15)

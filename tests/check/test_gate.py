@@ -17,7 +17,7 @@ import pytest
 from click.testing import Result
 from truemem_workbench.check.outputs import Outputs
 
-from .conftest import FUNCTIONS, LEAKY, STEADY
+from tests.check.conftest import FUNCTIONS, LEAKY, STEADY
 
 SAMPLE = Path(__file__).parents[2] / "sample_function" / "app.py"
 BOOTSTRAP = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from truemem_workbench import heap
+from truemem_workbench.analysis import heap
+from truemem_workbench.analysis.drift import Verdict
 from truemem_workbench.check.limits import Limits, find, undecided
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
-from truemem_workbench.drift import Verdict
 
-from .conftest import FILLING, LEAK, LEVEL, NOISY, run_of, seen
+from tests.check.conftest import FILLING, LEAK, LEVEL, NOISY, run_of, seen
 
 
 def told(measurement: Measurement, **limits: Any) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from truemem_workbench.check.limits import Limits, find, undecided
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
 
-from .conftest import LEAK, LEVEL, run_of, seen
+from tests.check.conftest import LEAK, LEVEL, run_of, seen
 
 
 def outcomes(measurement: Measurement, baseline: Baseline | None = None, **limits: Any) -> dict[str, str]:

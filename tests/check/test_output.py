@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.check import github, junit, picture, terminal
-from truemem_workbench.check.curve import curve
 from truemem_workbench.check.growth import Finding
 from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
-from truemem_workbench.terminal import console
+from truemem_workbench.check.text import curve
+from truemem_workbench.support.terminal import console
 
-from .conftest import LEAK, LEVEL, run_of
+from tests.check.conftest import LEAK, LEVEL, run_of
 
 LIMITS = Limits(drift_kib=4, peak_mib=256)
 

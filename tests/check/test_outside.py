@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench import outside
-from truemem_workbench.check.template import MOST_DEPTH, from_template
-from truemem_workbench.cli import cli
+from truemem_workbench.check.template import from_template
+from truemem_workbench.check.template_yaml import MOST_DEPTH
+from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.local import BadInput
+from truemem_workbench.support import untrusted_text
 
 STEADY = str(Path(__file__).parent / "functions/steady.py") + ":handler"
 
@@ -130,7 +131,7 @@ def test_a_baseline_that_is_hostile_is_refused_in_one_line(text: str, tmp_path: 
 
 @pytest.mark.parametrize("given", ["--events PATH", "--event @PATH", "--baseline PATH"])
 def test_a_pipe_without_a_writer_is_told(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outside, "WRITER_S", 0.0)
+    monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
     os.mkfifo(tmp_path / "pipe")
 
     said = refused(check(STEADY, *given.replace("PATH", str(tmp_path / "pipe")).split()))
@@ -138,14 +139,14 @@ def test_a_pipe_without_a_writer_is_told(given: str, tmp_path: Path, monkeypatch
 
 
 def test_a_template_that_is_a_pipe_without_a_writer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outside, "WRITER_S", 0.0)
+    monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
     os.mkfifo(tmp_path / "template.yaml")
 
     assert "no program has written to it" in refused(check(tmp_path / "template.yaml:F"))
 
 
 def test_a_file_without_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outside, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(untrusted_text, "MOST_BYTES", 1 << 20)
     (tmp_path / "template.yaml").symlink_to("/dev/zero")
 
     assert "it is larger than 1 MiB" in refused(check(tmp_path / "template.yaml:F"))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from truemem_workbench import pytest_plugin
+from truemem_workbench.check import pytest_plugin
 from truemem_workbench.check.command import check
-from truemem_workbench.check.marker import Asked
+from truemem_workbench.check.marker import MemoryMarker
 
 from tests.attach.pages import DOCS, block, blocks
 
@@ -63,7 +63,7 @@ def test_the_tests_on_the_page_are_what_the_plugin_takes() -> None:
         (marker,) = test.decorator_list
         assert isinstance(marker, ast.Call)
         given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in marker.keywords}
-        Asked(**{str(name): value for name, value in given.items()})
+        MemoryMarker(**{str(name): value for name, value in given.items()})
         assert all(hasattr(pytest_plugin, argument.arg) for argument in test.args.args)
     assert len(tests) == 2
 

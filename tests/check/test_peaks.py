@@ -12,7 +12,7 @@ from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.peaks import Peak, against, undecided, worst
 from truemem_workbench.check.result import Result
 
-from .conftest import LEVEL, run_of, seen
+from tests.check.conftest import LEVEL, run_of, seen
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import FUNCTIONS
+from tests.check.conftest import FUNCTIONS
 
 pytest_plugins = ["pytester"]
 
-BY_MODULE = ("-p", "no:truemem", "-p", "truemem_workbench.pytest_plugin")
+BY_MODULE = ("-p", "no:truemem", "-p", "truemem_workbench.check.pytest_plugin")
 """Once, whether its entry point is installed or not."""
 
 
@@ -240,11 +240,15 @@ def test_projects_that_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
     """What it imports beside pytest itself: no package of ours, and none of theirs."""
     script = (
         "import sys, pytest, contextlib; before = set(sys.modules);"
-        "import truemem_workbench.pytest_plugin; print(*sorted(set(sys.modules) - before))"
+        "import truemem_workbench.check.pytest_plugin; print(*sorted(set(sys.modules) - before))"
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
-    assert done.stdout.split() == ["truemem_workbench", "truemem_workbench.pytest_plugin"]
+    assert done.stdout.split() == [
+        "truemem_workbench",
+        "truemem_workbench.check",
+        "truemem_workbench.check.pytest_plugin",
+    ]
 
 
 def test_what_a_function_says_is_no_command_to_the_terminal_of_pytest(project: pytest.Pytester) -> None:

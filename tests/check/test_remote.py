@@ -13,9 +13,9 @@ from click.testing import Result
 from moto import mock_aws
 from truemem_workbench.check.remote_run import Remote, from_logs
 from truemem_workbench.local import Function, LocalLambda, Settings
-from truemem_workbench.sidecar import sidecar
+from truemem_workbench.local.configuration.sidecar import sidecar
 
-from .conftest import STEADY, emf
+from tests.check.conftest import STEADY, emf
 
 if TYPE_CHECKING:
     from mypy_boto3_logs.type_defs import InputLogEventTypeDef

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.check.local_run import Run
-from truemem_workbench.check.target import resolve
+from truemem_workbench.check.resolve import resolve
 from truemem_workbench.local import BadInput
 
-from .conftest import FUNCTIONS
+from tests.check.conftest import FUNCTIONS
 
 TEMPLATE = FUNCTIONS / "template.yaml"
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
-from truemem_workbench.records import parse_line
+from truemem_workbench.lines.record import parse_line
 
 MakeRow = Callable[..., Row]
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.image
 import numpy as np
 import pytest
-from truemem_workbench.demo.picture import CURRENT, MARK, PEAK, draw
+from truemem_workbench.demo.picture import draw
 from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
+from truemem_workbench.support.colours import CURRENT, MARK, PEAK
 
 if TYPE_CHECKING:
     from tests.demo.conftest import MakeRow

@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.records import Record, parse_line, parse_lines, record_of
+from truemem_workbench.lines.record import Record, parse_line, parse_lines, record_of
 
 LINE = {
     "_aws": {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from truemem_workbench.analysis.heap import Heap
 from truemem_workbench.demo.repairs import REPAIRS, Level, chosen, effects, largest, level
-from truemem_workbench.heap import Heap
 
 if TYPE_CHECKING:
     from tests.demo.conftest import MakeRow

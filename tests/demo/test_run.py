@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.analysis.heap import readings
 from truemem_workbench.demo.run import join
 from truemem_workbench.demo.workload import Call
-from truemem_workbench.heap import readings
+from truemem_workbench.lines.record import Record, parse_line, parse_lines
 from truemem_workbench.local import Invocation
-from truemem_workbench.records import Record, parse_line, parse_lines
 
 
 def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from truemem_workbench.analysis.heap import UNKNOWN
 from truemem_workbench.demo.verdict import Row, headline, verdict
 from truemem_workbench.demo.workload import Call
-from truemem_workbench.heap import UNKNOWN
 
 if TYPE_CHECKING:
     from tests.demo.conftest import MakeRow

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.records import drift as small
 from truemem.records.drift import BLOCK, GROWING, INSUFFICIENT, LEVELS, Drift
-from truemem_workbench.drift import MINIMUM, PATTERNS, Point, Verdict, judge
-from truemem_workbench.lines import points as curve_of
-
-from tests.drift import recorded
-from tests.drift.judged import Tally, on_the_way, points, sidecar, workbench
-from tests.drift.synthetic import LEAK_FREE, LEAKS, STEADY_LEAKS, corpus, make
+from truemem_workbench.analysis.drift import MINIMUM, PATTERNS, Point, Verdict, judge
+from truemem_workbench.analysis.drift import points as curve_of
+from truemem_workbench.testing.drift import recorded
+from truemem_workbench.testing.drift.judged import Tally, on_the_way, points, sidecar, workbench
+from truemem_workbench.testing.drift.synthetic import LEAK_FREE, LEAKS, STEADY_LEAKS, corpus, make
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,12 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from truemem.records.drift import GROWING
-from truemem_workbench.drift import Point, judge
-
-from tests.drift import recorded
-from tests.drift.held_out import AGAIN, BOUNDED, GROUPS, GROUPS_AGAIN, KINDS, WARMING, Kind, make
-from tests.drift.judged import sidecar, workbench
-from tests.drift.synthetic import PAGE_KIB
+from truemem_workbench.analysis.drift import Point, judge
+from truemem_workbench.testing.drift import recorded
+from truemem_workbench.testing.drift.held_out import AGAIN, BOUNDED, GROUPS, GROUPS_AGAIN, KINDS, WARMING, Kind, make
+from truemem_workbench.testing.drift.judged import sidecar, workbench
+from truemem_workbench.testing.drift.synthetic import PAGE_KIB
 
 SEEDS = range(500, 515)
 LONG = 1000

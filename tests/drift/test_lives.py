@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 from truemem.records.drift import GROWING_FROM
-from truemem_workbench.drift import MINIMUM, SHORT, Point, judge
-
-from tests.drift.synthetic import MIB, Floats
+from truemem_workbench.analysis.drift import MINIMUM, SHORT, Point, judge
+from truemem_workbench.testing.drift.synthetic import MIB, Floats
 
 BASE_KIB = 40 * MIB
 LIMIT_KIB = 128 * MIB

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from truemem.records.drift import FLOOR_KIB, GROWING, GROWING_FROM, shape, without_steps
-from truemem_workbench.drift import Point, judge
-
-from tests.drift.judged import sidecar, workbench
-from tests.drift.synthetic import MIB, Floats
+from truemem_workbench.analysis.drift import Point, judge
+from truemem_workbench.testing.drift.judged import sidecar, workbench
+from truemem_workbench.testing.drift.synthetic import MIB, Floats
 
 Verdict = Callable[[list[Point]], str]
 BOTH = pytest.mark.parametrize("verdict", [workbench, sidecar])

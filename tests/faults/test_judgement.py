@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem_workbench.testing.environment import SOURCE
+from truemem_workbench.testing.proxy.scripts import Seen
+from truemem_workbench.testing.workload import Judgement
 
 from faults import stalls
 from faults.calls import OF_A_JOURNAL_THAT_IS_THERE, under
@@ -20,9 +23,6 @@ from faults.kills import UNNOTED, UNREAD, Count, kills
 from faults.lifecycle import row
 from faults.oom import incomplete
 from faults.subject import FAULTY, chosen, faulty, source
-from tests.proxy.scripts import Seen
-from tests.scenarios.environment import SOURCE
-from tests.scenarios.workload import Judgement
 
 COMPLETE = {
     "OutOfMemory": 1,
@@ -191,7 +191,7 @@ def test_a_sidecar_that_changes_a_byte_is_found(tmp_path: Path) -> None:
     text = FAULTY.read_text().replace("super().send(*arguments)", "super().send(bytes(len(arguments[0])))")
     changing.write_text(text)
     changing.chmod(0o755)
-    subject = replace(source(), path=changing, variables={"FAULTS": "none:EIO:1", "FAULTS_SOURCE": str(SOURCE.parent)})
+    subject = replace(source(), path=changing, variables={"FAULTS": "none:EIO:1", "PYTHONPATH": str(SOURCE.parent)})
     row = held(subject, "a client that pipelines", 1, lambda: None)
     assert any("the function saw" in broken for broken in row.broken)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.scenarios.environment import SIDECAR
+from truemem_workbench.testing.environment import SIDECAR
 
 PATIENCE_S = 60
 """Longest wait for anything, on a machine that does other things as well."""

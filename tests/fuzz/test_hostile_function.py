@@ -17,9 +17,9 @@ import pytest
 import requests
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from truemem_workbench.testing.environment import SIDECAR
 
 from tests.fuzz.platform import PATIENCE_S, Answer, Platform, invoke, response
-from tests.scenarios.environment import SIDECAR
 
 LARGEST_KIB = 64 * 1024
 """RSS of a sidecar under an ordinary python3 while it is flooded."""

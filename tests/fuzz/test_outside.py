@@ -20,20 +20,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 from truemem_workbench import page
+from truemem_workbench.analysis.drift import points
+from truemem_workbench.analysis.log_diagnosis import of_log
+from truemem_workbench.analysis.log_diagnosis import read as symptoms_of
 from truemem_workbench.check import baseline
-from truemem_workbench.check.events import read_events
+from truemem_workbench.check.events import read_event, read_events
 from truemem_workbench.check.template import MOST_TEXT, from_template
-from truemem_workbench.cli import cli
-from truemem_workbench.lines import Line, parse_event, points, read
+from truemem_workbench.cli.__main__ import cli
+from truemem_workbench.lines.line import Line, parse_event, read
+from truemem_workbench.lines.log_files import events, kind_of
+from truemem_workbench.lines.record import LARGEST, parse_line, parse_lines
 from truemem_workbench.local import BadInput
-from truemem_workbench.local.console import read_event
-from truemem_workbench.outside import MOST_DEPTH, cell, loads, markdown, quoted, script_json, visible
 from truemem_workbench.page.html import page as html_page
-from truemem_workbench.records import LARGEST, parse_line, parse_lines
-from truemem_workbench.report.sources import events, kind_of
-from truemem_workbench.symptoms import of_log
-from truemem_workbench.symptoms import read as symptoms_of
-from truemem_workbench.terminal import console
+from truemem_workbench.support.terminal import console
+from truemem_workbench.support.untrusted_text import MOST_DEPTH, cell, loads, markdown, quoted, script_json, visible
 
 from tests.fuzz.test_parsers import mutated
 from tests.report.written import line

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from truemem_workbench.heap import UNKNOWN, explain, hoarding, reading
-from truemem_workbench.records import Record, parse_line
+from truemem_workbench.analysis.heap import UNKNOWN, explain, hoarding, reading
+from truemem_workbench.lines.record import Record, parse_line
 
 
 def record(in_use: float, held: float, *, mapped: float = 1, other: float = 40, **members: Any) -> Record:

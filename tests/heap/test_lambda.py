@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.heap import hoarding, reading
-from truemem_workbench.records import parse_lines
+from truemem_workbench.analysis.heap import hoarding, reading
+from truemem_workbench.lines.record import parse_lines
+from truemem_workbench.testing.environment import Environment, Record
 
-from tests.scenarios.environment import Environment, Record
 from tests.scenarios.test_managed_instances import wait_for_lines
 
 ROOT = Path(__file__).parents[2]

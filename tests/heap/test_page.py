@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from truemem.linux.heap_page import SLOT, Heap, HeapPages, parse
 from truemem.records.pending_record import PendingRecord
 from truemem.support.private_file import PAGE
+from truemem_workbench.testing.emf_check import valid_emf
 
 from layer.python import truemem_heap
 from layer.python.truemem_heap import Page, Probe
-from tests.emf_check import valid_emf
 from tests.unit.test_emf import ENVIRON, full, printed
 
 NOW = 1_700_000_000_000

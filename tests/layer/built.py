@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.scenarios.environment import Environment, Record
+from truemem_workbench.testing.environment import Environment, Record
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.local import Function
+from truemem_workbench.testing.environment import Environment
 
 from tests.layer.built import Layer, in_an_empty_root, measured, script
 from tests.layer.emulator import MissingEmulator, qemu_aarch64
-from tests.scenarios.environment import Environment
 
 HOSTILE = {
     "LD_PRELOAD": "/nowhere/evil.so",

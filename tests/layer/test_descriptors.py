@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from truemem_workbench.testing.environment import SOURCE, Environment
 
 from tests.layer.built import Layer, in_an_empty_root, script
 from tests.layer.test_anywhere import IN_ITS_OWN_NAMESPACE, root_only
-from tests.scenarios.environment import SOURCE, Environment
 
 WAYS = ["<&-", "</", ">&-", "2>&-", "<&- >&- 2>&-"]
 

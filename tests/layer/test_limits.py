@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from truemem_workbench.testing.environment import SOURCE
 
 from tests.fuzz.platform import PATIENCE_S, Answer, Platform, invoke
 from tests.layer.built import Layer, script
-from tests.scenarios.environment import SOURCE
 
 PROGRAMS: dict[str, Callable[[Layer], Path]] = {
     "executable": lambda native: native.executable,

@@ -191,7 +191,7 @@ def interrupted(command: list[str], cue: str) -> int:
 
 def can_make_cgroups(*controllers: Literal["memory", "freezer"], version: Literal[1, 2] | None = None) -> bool:
     """Whether this machine permits them: the tests of what only they can do are skipped otherwise."""
-    from truemem_workbench.local.cgroups import NotPermitted, create
+    from truemem_workbench.local.processes.cgroups import NotPermitted, create
 
     try:
         for controller in controllers:

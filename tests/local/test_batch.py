@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.local.telemetry_delivery import Batch, Buffering
+from truemem_workbench.local.telemetry.batch import Batch, Buffering
 
 LIMITS = Buffering(max_items=3, max_bytes=100, timeout_ms=50)
 

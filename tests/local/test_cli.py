@@ -18,7 +18,7 @@ import psutil
 import pytest
 import requests
 
-from .conftest import APP, BOUND_S, HERE, RECORDER, cgroups_of, interrupted, needs_cgroups
+from tests.local.conftest import APP, BOUND_S, HERE, RECORDER, cgroups_of, interrupted, needs_cgroups
 
 RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]
 FUNCTION = f"{APP}:handler"

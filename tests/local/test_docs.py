@@ -13,8 +13,9 @@ from pathlib import Path
 import click
 import pytest
 from _pytest.fixtures import FixtureFunctionDefinition
-from truemem_workbench import cli, local
-from truemem_workbench.local.scenarios import SCENARIOS
+from truemem_workbench import local
+from truemem_workbench.cli import local_run
+from truemem_workbench.local.running.scenarios import SCENARIOS
 
 from tests.attach.pages import DOCS, block
 
@@ -28,7 +29,7 @@ COMMANDS = re.findall(r"^truemem local run ([^#\n]*)", PAGE, re.MULTILINE)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_has_options_that_there_are(command: str) -> None:
     function, *options = shlex.split(command)
-    context = cli.run.make_context("run", [function, *options], resilient_parsing=False)
+    context = local_run.run.make_context("run", [function, *options], resilient_parsing=False)
     assert context.params["function"] in ("app.py:handler", "./bootstrap")
 
 
@@ -42,7 +43,7 @@ def test_every_scenario_is_in_the_table() -> None:
 
 
 def test_every_option_on_the_page_is_one() -> None:
-    options = {option for each in cli.run.params if isinstance(each, click.Option) for option in each.opts}
+    options = {option for each in local_run.run.params if isinstance(each, click.Option) for option in each.opts}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= {*options, "--help"}
 
 

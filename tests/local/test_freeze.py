@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from truemem_workbench.local.cgroups import NotPermitted, create
-from truemem_workbench.local.freezer import CgroupFreezer
+from truemem_workbench.local.processes.cgroups import NotPermitted, create
+from truemem_workbench.local.processes.freezer import CgroupFreezer
 
-from .conftest import APP, BOUND_S, Local, Start, needs_cgroups
+from tests.local.conftest import APP, BOUND_S, Local, Start, needs_cgroups
 
 LONG_ENOUGH_S = 0.2
 """For a thread that counts without a pause, were it not frozen."""

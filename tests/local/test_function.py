@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.local import BadInput, Function, Settings
-from truemem_workbench.local.variables import Place, extension_variables, function_variables
+from truemem_workbench.local.configuration.variables import Place, extension_variables, function_variables
 
-from .conftest import APP, HERE
+from tests.local.conftest import APP, HERE
 
 SOURCE = """
 import os

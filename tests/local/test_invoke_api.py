@@ -12,7 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from mypy_boto3_lambda import LambdaClient
 
-from .conftest import BOUND_S, HERE, Local, Start
+from tests.local.conftest import BOUND_S, HERE, Local, Start
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import BadInput, Function, LocalLambda, Settings, Stopped
-from truemem_workbench.local.user import UID
+from truemem_workbench.local.processes.user import UID
 
-from .conftest import APP, BOUND_S, HERE, RECORDER, Api, Local, Start, error_of, identified
+from tests.local.conftest import APP, BOUND_S, HERE, RECORDER, Api, Local, Start, error_of, identified
 
 
 def events(local: Local, kind: str) -> list[dict[str, Any]]:

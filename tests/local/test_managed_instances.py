@@ -17,11 +17,11 @@ import psutil
 import pytest
 import requests
 from truemem_workbench.local import BadInput, Invocation, Settings
-from truemem_workbench.local.telemetry_api import MANAGED_SCHEMA, parse
+from truemem_workbench.local.apis.telemetry_api import MANAGED_SCHEMA, parse
 
-from .conformance.test_section_2_telemetry_api import PATH, subscription
-from .conftest import BOUND_S, HERE, RECORDER, Api, Local, Start, error_of, identified, needs_cgroup_v1
-from .test_cli import run
+from tests.local.conformance.test_section_2_telemetry_api import PATH, subscription
+from tests.local.conftest import BOUND_S, HERE, RECORDER, Api, Local, Start, error_of, identified, needs_cgroup_v1
+from tests.local.test_cli import run
 
 TOGETHER = f"{HERE / 'functions' / 'together.py'}:handler"
 IDLE_RUNTIME = HERE / "functions" / "idle"

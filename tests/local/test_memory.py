@@ -6,10 +6,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from truemem_workbench.local.cgroups import Cgroup
-from truemem_workbench.local.memory import CgroupMemory, MiB
+from truemem_workbench.local.processes.cgroups import Cgroup
+from truemem_workbench.local.processes.memory import CgroupMemory, MiB
 
-from .conftest import BOUND_S, Start, needs_cgroups
+from tests.local.conftest import BOUND_S, Start, needs_cgroups
 
 MECHANISMS = [pytest.param("cgroup", marks=needs_cgroups), "watch"]
 

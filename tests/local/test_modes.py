@@ -11,7 +11,7 @@ import boto3
 import pytest
 from truemem_workbench.local import BadInput, Settings
 
-from .conftest import BOUND_S, HERE, Local, Start, needs_cgroup_v1
+from tests.local.conftest import BOUND_S, HERE, Local, Start, needs_cgroup_v1
 
 SNAP_START = f"{HERE / 'functions' / 'snap_start.py'}:handler"
 

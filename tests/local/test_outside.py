@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from truemem_workbench.local.console import Console
-from truemem_workbench.local.journal import LogLine
-from truemem_workbench.local.session import Invocation
+from truemem_workbench.cli.local_console import Console
+from truemem_workbench.local.lifecycle.journal import LogLine
+from truemem_workbench.local.running.session import Invocation
 
 HOSTILE = "\x1b[2J\x1b]52;c;eA==\x07\u202e\x9b\ud800"
 SHOWN = "\\x1b[2J\\x1b]52;c;eA==\\x07\\u202e\\u009b\\ud800"

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 from truemem_workbench.local import BadInput
-from truemem_workbench.local.release_order import EXTENSION_LEAD_US, Lead, lead
+from truemem_workbench.local.configuration.release_order import EXTENSION_LEAD_US, Lead, lead
 
-from .conftest import BOUND_S, Local, Start
+from tests.local.conftest import BOUND_S, Local, Start
 
 DRAWS = 20_000
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Function, Settings
-from truemem_workbench.local.function import GROWING
-from truemem_workbench.local.scenarios import BYSTANDER, SCENARIOS
-from truemem_workbench.local.session import Invocation
-from truemem_workbench.local.stage import NotAsTold, Stage
+from truemem_workbench.local.configuration.function import OOM_HANDLER
+from truemem_workbench.local.running.scenario_context import NotAsTold, ScenarioContext
+from truemem_workbench.local.running.scenarios import BYSTANDER, SCENARIOS
+from truemem_workbench.local.running.session import Invocation
 
-from .conftest import APP, HERE, RECORDER, Local, interrupted, needs_cgroups
+from tests.local.conftest import APP, HERE, RECORDER, Local, interrupted, needs_cgroups
 
 INIT = ["initStart", "telemetrySubscription", "initRuntimeDone", "extension", "initReport"]
 WARM = ["start", "runtimeDone", "report"]
@@ -71,11 +71,13 @@ def play() -> Play:
         chosen = Settings(**{"extensions": extensions, "environment": variables, **scenario.settings, **settings})
         played = scenario.function(function)
         local = Local(played, chosen)
-        stage = Stage(local, chosen, Silent(), event=event or {}, gap_s=0.1, grows=played.command[-1] == GROWING)
+        context = ScenarioContext(
+            local, chosen, Silent(), event=event or {}, gap_s=0.1, grows=played.command[-1] == OOM_HANDLER
+        )
         if scenario.held_in_init:
-            stage.hold_next_init()
+            context.hold_next_init()
         with local:
-            scenario.play(stage)
+            scenario.play(context)
         return Played(local, [event["type"].removeprefix("platform.") for event in local.events])
 
     return play
@@ -180,7 +182,7 @@ def test_telemetry_out_of_order(play: Play) -> None:
 
 
 def test_slow_telemetry(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truemem_workbench.local.telemetry_api.SLOW_MS", 600_000)
+    monkeypatch.setattr("truemem_workbench.local.apis.telemetry_api.SLOW_MS", 600_000)
     played = play("slow-telemetry")
     entries = played.local.recorded()
     ended = next(n for n, entry in enumerate(entries) if entry.get("event", {}).get("eventType") == "SHUTDOWN")

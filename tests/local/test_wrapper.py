@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench import cli, sidecar
+from truemem_workbench.cli import local_run
 from truemem_workbench.local import Function, Settings
-from truemem_workbench.local.function import WRAPPER
+from truemem_workbench.local.configuration import sidecar
+from truemem_workbench.local.configuration.function import WRAPPER
 
-from .conftest import APP, BOUND_S, HERE, Start
+from tests.local.conftest import APP, BOUND_S, HERE, Start
 
 AGAIN = HERE / "wrappers" / "again"
 REFUSES = HERE / "wrappers" / "refuses"
@@ -139,8 +140,8 @@ def variables(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> dict
         started.append(settings)
         return 0
 
-    monkeypatch.setattr("truemem_workbench.cli.console.run", run)
-    cli.run.main(list(arguments), standalone_mode=False)
+    monkeypatch.setattr("truemem_workbench.cli.local_console.run", run)
+    local_run.run.main(list(arguments), standalone_mode=False)
     return dict(started[0].environment)
 
 
@@ -157,12 +158,12 @@ def variables(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> dict
 def test_the_command_runs_handlers_in_exact_mode(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: dict[str, str]
 ) -> None:
-    monkeypatch.setattr("truemem_workbench.sidecar.exact", lambda _: AGAIN)
+    monkeypatch.setattr("truemem_workbench.local.configuration.sidecar.exact", lambda _: AGAIN)
     assert variables(monkeypatch, arguments) == expected
 
 
 def test_where_its_program_is_missing_the_command_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truemem_workbench.sidecar.exact", lambda _: None)
+    monkeypatch.setattr("truemem_workbench.local.configuration.sidecar.exact", lambda _: None)
     assert variables(monkeypatch, [HANDLER]) == {}
 
 

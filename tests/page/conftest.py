@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench import page
-from truemem_workbench.lines import Line
-
-from tests.installs import Missing
-from tests.page.browser import Browser
-from tests.page.debian import chromium
-from tests.page.lines import parsed
+from truemem_workbench.lines.line import Line
+from truemem_workbench.testing.browser import Browser
+from truemem_workbench.testing.chromium import chromium
+from truemem_workbench.testing.installs import Missing
+from truemem_workbench.testing.invented_lines import parsed
 
 Show = Callable[[Iterable[str | Line]], Browser]
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from PIL import Image
 from truemem_workbench import page
-from truemem_workbench.lines import read
+from truemem_workbench.lines.line import read
+from truemem_workbench.testing.browser import Browser
+from truemem_workbench.testing.chromium import chromium
+from truemem_workbench.testing.environment import SOURCE, Environment
 
 from tests.attach.captured import LATE
-from tests.page.browser import Browser
-from tests.page.debian import chromium
-from tests.scenarios.environment import SOURCE, Environment
 
 PICTURE = Path(__file__).parents[2] / "docs" / "page.png"
 INVOCATIONS = 240

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 from truemem_workbench import page
-from truemem_workbench.cli import cli
+from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.page.environments import Flag, most
-
-from tests.page.lines import curve, leak, line, noisy, parsed, recorded, request_id
+from truemem_workbench.testing.invented_lines import curve, leak, line, noisy, parsed, recorded, request_id
 
 
 def log(path: Path) -> Path:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-from truemem_workbench.drift import judge
-from truemem_workbench.lines import points
+from truemem_workbench.analysis.drift import judge, points
 from truemem_workbench.page.environments import gather
-
-from tests.page.lines import line, parsed
+from truemem_workbench.testing.invented_lines import line, parsed
 
 
 def test_after_a_reset_memory_begins_anew_and_is_no_fall() -> None:

@@ -6,9 +6,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from tests.page.browser import Browser
-from tests.page.lines import BEGUN_MS, curve, leak, line, noisy, recorded, request_id, spiked
+from truemem_workbench.testing.browser import Browser
+from truemem_workbench.testing.invented_lines import BEGUN_MS, curve, leak, line, noisy, recorded, request_id, spiked
 
 if TYPE_CHECKING:
     from tests.page.conftest import Show

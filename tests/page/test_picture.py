@@ -9,10 +9,9 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 from truemem_workbench import page
-from truemem_workbench.demo.picture import MARK, PEAK
 from truemem_workbench.page.picture import DEAD, thinned
-
-from tests.page.lines import curve, leak, line, noisy, parsed, recorded, spiked
+from truemem_workbench.support.colours import MARK, PEAK
+from truemem_workbench.testing.invented_lines import curve, leak, line, noisy, parsed, recorded, spiked
 
 
 def pixels(path: Path, colour: str) -> Any:

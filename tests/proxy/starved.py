@@ -16,8 +16,7 @@ import time
 from truemem.platform.exact_mode import ExactMode
 from truemem.platform.proxy_sockets import Door
 from truemem.platform.runtime_proxy import RuntimeProxy
-
-from tests.proxy.running import FOREVER_S, fill_descriptors
+from truemem_workbench.testing.proxy.running import FOREVER_S, fill_descriptors
 
 LIMIT = 64
 

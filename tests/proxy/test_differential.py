@@ -11,9 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from truemem.platform.runtime_proxy import PIECE
-
-from tests.proxy.running import ACCEPTED, NEXT, Proxy, Turns, accept, address_of, answer, connect, event, listen, reset
-from tests.proxy.scripts import (
+from truemem_workbench.testing.proxy.running import (
+    ACCEPTED,
+    NEXT,
+    Proxy,
+    Turns,
+    accept,
+    address_of,
+    answer,
+    connect,
+    event,
+    listen,
+    reset,
+)
+from truemem_workbench.testing.proxy.scripts import (
     Close,
     Expect,
     HalfClose,

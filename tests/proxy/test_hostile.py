@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from truemem.platform.exact_mode import ExactMode, Talk
 from truemem.platform.runtime_proxy import SPARE
-
-from tests.proxy.running import (
+from truemem_workbench.testing.proxy.running import (
     ACCEPTED,
     NEXT,
     PATIENCE_S,

@@ -11,7 +11,7 @@ import boto3
 import pytest
 import requests
 from click.testing import CliRunner
-from truemem_workbench.cli import cli
+from truemem_workbench.cli.__main__ import cli
 
 from tests.sample.s3_server import CREDENTIALS, s3_server
 

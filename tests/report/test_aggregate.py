@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from truemem_workbench.lines import points, read
-from truemem_workbench.records import parse_lines
+from truemem_workbench.analysis.drift import points
+from truemem_workbench.lines.line import read
+from truemem_workbench.lines.record import parse_lines
 
 from tests.printed import printed, record
 from tests.report.conftest import Command

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from truemem_workbench.local.errors import BadInput
-from truemem_workbench.report import aws as asked
-from truemem_workbench.report import cloudwatch
+from truemem_workbench.aws import clients as asked
+from truemem_workbench.aws import cloudwatch
+from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.conftest import Command
 from tests.report.service import answering, saying

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from truemem_workbench.report import aws as mended
-from truemem_workbench.report import cloudwatch
+from truemem_workbench.aws import clients as mended
+from truemem_workbench.aws import cloudwatch
 
 from tests.report.conftest import Command
 from tests.report.service import answering

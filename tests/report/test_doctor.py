@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.doctor import of_configuration
-from truemem_workbench.symptoms import Finding
+from truemem_workbench.analysis.log_diagnosis import Finding
+from truemem_workbench.cli.doctor import of_configuration
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 from rich.console import Console
-from truemem_workbench import terminal
 from truemem_workbench.report.collect import WORTH_A_POOL
+from truemem_workbench.support import terminal
 
 from tests.report.written import life, line, log
 

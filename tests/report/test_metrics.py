@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.metrics import Moment, bar, fetch, period_s
-from truemem_workbench.report.moments import since_ms
+from truemem_workbench.aws.metrics import Moment, bar, fetch, period_s
+from truemem_workbench.support.time_parsing import since_ms
 
 from tests.report.conftest import Command
 

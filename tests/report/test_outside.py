@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from truemem_workbench import outside
+from truemem_workbench.support import untrusted_text
 
 from tests.report.conftest import Command
 from tests.report.written import line, log, request
@@ -69,7 +69,7 @@ def test_a_path_is_no_command_to_a_terminal(path: str, form: list[str], truemem:
     assert unseen(ran.out.replace("\r\n", "\n")) == set()
     if not form:
         shown = "".join(ran.out.split())
-        assert "".join(outside.visible(path).split()) in shown
+        assert "".join(untrusted_text.visible(path).split()) in shown
 
 
 @pytest.mark.parametrize("path", SCREEN.values(), ids=SCREEN)
@@ -173,7 +173,7 @@ def test_dev_stdin_is_read_as_well() -> None:
 def test_a_pipe_without_a_writer_is_told(
     command: str, truemem: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside, "WRITER_S", 0.0)
+    monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
     os.mkfifo(tmp_path / "pipe")
     ran = truemem(command, tmp_path / "pipe")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from truemem_workbench.cli import cli
+from truemem_workbench.cli.__main__ import cli
 
 from tests.unit.test_docs import DOCS, anchors
 

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from truemem_workbench.lines import points, read
+from truemem_workbench.analysis.drift import points
+from truemem_workbench.lines.line import read
 from truemem_workbench.report import collect
 from truemem_workbench.report.store import Store
 

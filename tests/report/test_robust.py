@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 import pytest
-from truemem_workbench.lines import read
-from truemem_workbench.local.errors import BadInput
-from truemem_workbench.report.sources import events
+from truemem_workbench.lines.line import read
+from truemem_workbench.lines.log_files import events
 from truemem_workbench.report.store import Store
+from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.conftest import Command
 from tests.report.written import BEGIN_MS, life, line, log, request

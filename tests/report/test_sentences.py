@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.lines import read
+from truemem_workbench.lines.line import read
 from truemem_workbench.page.environments import gather
 
 from tests.report.conftest import Command

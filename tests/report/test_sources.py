@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from truemem_workbench.lines import points, read
-from truemem_workbench.local.errors import BadInput
-from truemem_workbench.report.sources import kind_of, parsed_event
+from truemem_workbench.analysis.drift import points
+from truemem_workbench.lines.line import read
+from truemem_workbench.lines.log_events import parsed_event
+from truemem_workbench.lines.log_files import kind_of
 from truemem_workbench.report.store import Store
+from truemem_workbench.support.bad_input import BadInput
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.written import BEGIN_MS, line, log, request

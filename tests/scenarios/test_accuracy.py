@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
-from tests.scenarios.environment import Environment
-from tests.scenarios.workload import Judgement, events
+from truemem_workbench.testing.environment import Environment
+from truemem_workbench.testing.workload import Judgement, events
 
 LIMIT_MIB = 1024
 ORDERS = ("runtime:50", "runtime:100", "runtime:500", "together", "extension:300", "aws")

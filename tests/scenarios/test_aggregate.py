@@ -7,9 +7,8 @@ import os
 import signal
 from typing import Any
 
-from truemem_workbench.aggregate import spread
-
-from tests.scenarios.environment import Environment, Record
+from truemem_workbench.lines.batch_line import spread
+from truemem_workbench.testing.environment import Environment, Record
 
 ON = {"TRUEMEM_AGGREGATE": "300"}
 

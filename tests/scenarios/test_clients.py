@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Function
+from truemem_workbench.testing.environment import FUNCTIONS, SLACK_MIB, Environment, Record
+from truemem_workbench.testing.installs import Missing
 
-from tests.installs import Missing
 from tests.scenarios.clients import installed
-from tests.scenarios.environment import FUNCTIONS, SLACK_MIB, Environment, Record
 
 CLIENTS = Path(__file__).with_name("clients")
 NODE = CLIENTS / "node"

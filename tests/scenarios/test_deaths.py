@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from truemem_workbench.testing.environment import FUNCTIONS, SIDECAR, Environment
 
 from faults.deaths import DEATHS, die, judge
 from faults.subject import Subject
 from tests.local.conftest import needs_cgroups
-from tests.scenarios.environment import FUNCTIONS, SIDECAR, Environment
 
 pytestmark = needs_cgroups
 

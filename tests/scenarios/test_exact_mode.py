@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.local import Function
-
-from tests.scenarios.environment import Environment
-from tests.scenarios.workload import Judgement
+from truemem_workbench.testing.environment import Environment
+from truemem_workbench.testing.workload import Judgement
 
 HERE = Path(__file__).parent
 PROXY = HERE / "extensions" / "proxy.py"

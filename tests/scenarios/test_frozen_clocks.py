@@ -16,8 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-from tests.scenarios.environment import SOURCE, Environment
+from truemem_workbench.testing.environment import SOURCE, Environment
 
 HOUR_NS = 3_600_000_000_000
 
@@ -71,7 +70,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
         made = Clocks(Path(folder))
         shifted = SimpleNamespace(time=made.time, perf_counter=time.perf_counter, monotonic=time.monotonic)
         for module in ("journal", "environment", "shutdown"):
-            monkeypatch.setattr(f"truemem_workbench.local.{module}.time", shifted)
+            monkeypatch.setattr(f"truemem_workbench.local.lifecycle.{module}.time", shifted)
         yield made
 
 

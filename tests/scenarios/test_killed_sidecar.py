@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from truemem.records.journal import CURVE
 from truemem.support.private_file import PAGE
-
-from tests.scenarios.environment import Environment, Record
+from truemem_workbench.testing.environment import Environment, Record
 
 FOLDER = Path("tmp")
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Function
-
-from tests.scenarios.environment import Environment, Record
+from truemem_workbench.testing.environment import EXTENSIONS, Environment, Record
 
 HERE = Path(__file__).parent
 LOCAL = HERE.parent / "local" / "functions"
-DYING = HERE / "extensions" / "dying.py"
+DYING = EXTENSIONS / "dying.py"
 
 
 def told(environment: Environment) -> list[Record]:

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Invocation
-
-from tests.scenarios.environment import FUNCTIONS, SIDECAR, SLACK_MIB, Environment, Record
+from truemem_workbench.testing.environment import FUNCTIONS, SIDECAR, SLACK_MIB, Environment, Record
 
 WORKERS = 3
 PROCESSES = WORKERS + 1

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from truemem_workbench.testing.environment import EXTENSIONS, FUNCTIONS, Environment, Record
 
 from tests.local.conftest import needs_cgroups
-from tests.scenarios.environment import FUNCTIONS, Environment, Record
 
 pytestmark = needs_cgroups
 
-EATING = FUNCTIONS.with_name("extensions") / "dying.py"
+EATING = EXTENSIONS / "dying.py"
 
 
 def killed(environment: Environment, do: str = "hold", **event: float) -> Record:

@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from tests.scenarios.environment import SLACK_MIB, Environment
+from truemem_workbench.testing.environment import SLACK_MIB, Environment
 
 
 def test_a_spike_does_not_outlive_its_invocation() -> None:

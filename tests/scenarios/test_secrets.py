@@ -6,7 +6,7 @@ import secrets
 import tempfile
 from pathlib import Path
 
-from tests.scenarios.environment import Environment
+from truemem_workbench.testing.environment import Environment
 
 
 def test_what_is_in_environments_goes_nowhere() -> None:

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import requests
-
-from tests.scenarios.environment import SIDECAR, SLACK_MIB, SOURCE, Environment, Record
+from truemem_workbench.testing.environment import SIDECAR, SLACK_MIB, SOURCE, Environment, Record
 
 INVOCATIONS = 12
 

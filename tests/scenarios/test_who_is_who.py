@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.local import Function
+from truemem_workbench.testing.environment import Environment
 
-from tests.scenarios.environment import FUNCTIONS, Environment
-
-EXTENSIONS = FUNCTIONS.with_name("extensions")
+EXTENSIONS = Path(__file__).with_name("extensions")
 HELD_MIB = 56
 
 EVERYWHERE = {

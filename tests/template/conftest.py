@@ -9,9 +9,9 @@ from pathlib import Path
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
+from truemem_workbench.testing.installs import Missing
 
 from deploy import application
-from tests.installs import Missing
 from tests.template import sam, stack
 from tests.template.stack import Account, Parts, Stack
 

@@ -6,7 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.installs import python_packages
+from truemem_workbench.testing.installs import python_packages
+
 from tests.scenarios.clients import installed
 
 ROOT = Path(__file__).parents[2]

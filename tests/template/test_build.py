@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from truemem_workbench.testing.installs import Missing
 
-from tests.installs import Missing
 from tests.template import sam
 from tests.template.sam import ROOT
 

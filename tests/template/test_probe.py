@@ -12,11 +12,11 @@ import pytest
 from botocore.config import Config
 from click.testing import CliRunner
 from truemem_workbench.local import Function, LocalLambda, Settings
+from truemem_workbench.testing.environment import SIDECAR
 
 from probe import page, questions, stack
 from probe.__main__ import main
 from probe.variants import ARCHIVES, VARIANTS
-from tests.scenarios.environment import SIDECAR
 from tests.template.stack import EMPTY_ZIP, Account
 
 pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.local import Function
+from truemem_workbench.testing.environment import Environment
+from truemem_workbench.testing.installs import Missing
 
 from deploy import application
-from tests.installs import Missing
 from tests.scenarios.clients import installed
-from tests.scenarios.environment import Environment
 from tests.template import sam
 from tests.template.resolve import Resolver
 from tests.template.stack import Account, Stack, plain

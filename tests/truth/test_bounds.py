@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from truemem.linux.kernel import watermark_slack_kib
 from truemem.measure.window import VMHWM
 
-from .function import Function, Member
+from tests.truth.function import Function, Member
 
 MOST = 6
 """Processes at once."""

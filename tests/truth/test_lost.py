@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from truemem.measure.window import SAMPLED, VMHWM
 
-from .function import Function, Member
+from tests.truth.function import Function, Member
 
 MIB = 1024
 """KiB."""

@@ -15,9 +15,9 @@ from truemem.records.batch_line import BatchLine
 from truemem.records.out_of_memory import DeathReport
 from truemem.records.pending_record import PendingRecord
 from truemem.records.record import finished
-from truemem_workbench.aggregate import OF_THE_LAST, spread
+from truemem_workbench.lines.batch_line import OF_THE_LAST, spread
+from truemem_workbench.testing.emf_check import VALUES, valid_emf
 
-from tests.emf_check import VALUES, valid_emf
 from tests.printed import BEGUN_MS, printed, record
 
 ON = {b"TRUEMEM_AGGREGATE": b"60"}

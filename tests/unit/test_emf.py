@@ -16,8 +16,7 @@ from truemem.measure.window import Window, peak
 from truemem.records.emf import line, rfc3339
 from truemem.records.pending_record import PendingRecord
 from truemem.records.record import finished
-
-from tests.emf_check import valid_emf
+from truemem_workbench.testing.emf_check import valid_emf
 
 ENVIRON = {
     b"AWS_LAMBDA_FUNCTION_NAME": b"model-serving-function-production",

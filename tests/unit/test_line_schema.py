@@ -16,8 +16,8 @@ from truemem.records.emf import line
 from truemem.records.out_of_memory import DeathReport
 from truemem.records.pending_record import NEXT_REQUEST
 from truemem.records.record import InvocationRecord, finished
-from truemem_workbench.line_table import with_tables
-from truemem_workbench.records import Record, record_of
+from truemem_workbench.lines.line_table import with_tables
+from truemem_workbench.lines.record import Record, record_of
 
 from tests.printed import printed
 from tests.printed import record as ordinary

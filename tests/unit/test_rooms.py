@@ -1,4 +1,4 @@
-"""The rooms' contract (pyproject.toml): a module imports from rooms below its own."""
+"""The contracts of pyproject.toml: a module imports from below, in no circle, and only tests from tests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PLACES = {"truemem": ROOT / "extension", "truemem_workbench": ROOT / "workbench", "probe": ROOT}
 
 
-def contract(folder: Path) -> subprocess.CompletedProcess[str]:
+def contracts(folder: Path) -> subprocess.CompletedProcess[str]:
     """Check what lies in `folder` instead of what is installed."""
     command = [
         str(Path(sys.executable).with_name("lint-imports")),
@@ -21,25 +22,32 @@ def contract(folder: Path) -> subprocess.CompletedProcess[str]:
         str(ROOT / "pyproject.toml"),
         "--no-cache",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    environment = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"}
     return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("support/log.py", "from ..linux import procfs"),
-        ("linux/procfs.py", "from ..measure import window"),
-        ("linux/procfs.py", "from ..platform import http1"),
-        ("measure/window.py", "from ..records import record"),
-        ("records/emf.py", "from ..lifecycle import startup"),
+        ("truemem.support.log", "from ..linux import procfs"),
+        ("truemem.linux.procfs", "from ..measure import window"),
+        ("truemem.linux.procfs", "from ..platform import http1"),
+        ("truemem.measure.window", "from ..records import record"),
+        ("truemem.records.emf", "from ..lifecycle import startup"),
+        ("truemem_workbench.support.plural", "from truemem_workbench.lines import record"),
+        ("truemem_workbench.analysis.drift", "def late() -> None:\n    from truemem_workbench.report import summary"),
+        ("truemem_workbench.local.state.registry", "from truemem_workbench.local.apis import http"),
+        ("truemem_workbench.local.processes.memory", "from truemem_workbench.local import LocalLambda"),
+        ("truemem_workbench.check.target", "def late() -> None:\n    from .template import from_template"),
+        ("truemem_workbench.testing.workload", "from tests import golden"),
+        ("probe.page", "from tests import golden"),
     ],
 )
-def test_an_upward_import_breaks_the_contract(tmp_path: Path, module: str, statement: str) -> None:
-    shutil.copytree(ROOT / "extension" / "truemem", tmp_path / "truemem", ignore=shutil.ignore_patterns("__pycache__"))
-    assert contract(tmp_path).returncode == 0
-    path = tmp_path / "truemem" / module
+def test_a_wrong_import_breaks_a_contract(tmp_path: Path, module: str, statement: str) -> None:
+    package, *inner = module.split(".")
+    shutil.copytree(PLACES[package] / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    path = tmp_path.joinpath(package, *inner).with_suffix(".py")
     path.write_text(path.read_text() + f"\n{statement}\n")
-    broken = contract(tmp_path)
+    broken = contracts(tmp_path)
     assert broken.returncode == 1
-    assert "truemem." + module.removesuffix(".py").replace("/", ".") in broken.stdout
+    assert f".{inner[-1]}" in broken.stdout

@@ -10,8 +10,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from tests.installs import Missing, node_packages, python_packages
-from tests.scenarios.clients.installed import CACHE, node
+from truemem_workbench.testing.installs import CACHE, Missing, node_packages, python_packages
+
+from tests.scenarios.clients.installed import node
 
 HERE = Path(__file__).parent
 PROVIDERS = (Path("/opt/tf-plugins"), Path.home() / ".terraform.d" / "plugins", Path("/usr/share/terraform/plugins"))

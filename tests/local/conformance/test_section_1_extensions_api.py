@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 import requests
 from truemem_workbench.local import BadInput
-from truemem_workbench.local.registry import Registry
-from truemem_workbench.local.settings import extensions_of
+from truemem_workbench.local.configuration.settings import extensions_of
+from truemem_workbench.local.state.registry import Registry
 
-from ..conftest import APP, BOUND_S, HERE, Answer, Api, Local, Start, error_of, identified
+from tests.local.conftest import APP, BOUND_S, HERE, Answer, Api, Local, Start, error_of, identified
 
 IDLE = {"idle": HERE / "extensions" / "idle"}
 STATE = "State transition from {} to {} failed for extension idle. Error: State transition is not allowed"

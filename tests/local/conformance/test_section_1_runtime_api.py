@@ -12,9 +12,9 @@ import pytest
 import requests
 from truemem_workbench.local import Invocation
 from truemem_workbench.local.errors import normalised_error_type, truncated_request
-from truemem_workbench.local.invocation import MAX_PAYLOAD
+from truemem_workbench.local.state.invocation import MAX_PAYLOAD
 
-from ..conftest import BOUND_S, HERE, Answer, Api, Local, Start, error_of
+from tests.local.conftest import BOUND_S, HERE, Answer, Api, Local, Start, error_of
 
 INVOCATION = "/2018-06-01/runtime/invocation"
 STATE = "State transition from {} to {} failed for runtime. Error: State transition is not allowed"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from truemem_workbench.local import extension_state, runtime_state
-from truemem_workbench.local.extension_state import Action, State
-from truemem_workbench.local.runtime_state import RuntimeAction, RuntimeState
+from truemem_workbench.local.state import extension_state, runtime_state
+from truemem_workbench.local.state.extension_state import Action, State
+from truemem_workbench.local.state.runtime_state import RuntimeAction, RuntimeState
 
 EXTENSION = {
     State.STARTED: {Action.REGISTER: State.REGISTERED, Action.LAUNCH_FAILED: State.LAUNCH_ERROR},

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from truemem_workbench.local.apis.telemetry_api import parse
 from truemem_workbench.local.errors import ApiError
-from truemem_workbench.local.events import Event
-from truemem_workbench.local.telemetry_api import parse
-from truemem_workbench.local.telemetry_delivery import Buffering, Relay, Subscriber
+from truemem_workbench.local.telemetry.batch import Buffering
+from truemem_workbench.local.telemetry.delivery import Relay, Subscriber
+from truemem_workbench.local.telemetry.events import Event
 
-from ..conftest import BOUND_S, HERE, Api, Start, error_of, identified
+from tests.local.conftest import BOUND_S, HERE, Api, Start, error_of, identified
 
 PATH = "/2022-07-01/telemetry"
 IDLE = {"idle": HERE / "extensions" / "idle"}
@@ -196,7 +197,7 @@ def test_the_runtimes_end_is_told_while_the_extension_still_works(start: Start) 
 
 
 def test_a_crash_flushes_what_is_held(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truemem_workbench.local.telemetry_api.SLOW_MS", 600_000)
+    monkeypatch.setattr("truemem_workbench.local.apis.telemetry_api.SLOW_MS", 600_000)
     local = start(behaviour={}, telemetry_fault="slow")
     local.invoke({"exit": 3})
     local.settle(timeout=BOUND_S)

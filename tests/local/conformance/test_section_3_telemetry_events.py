@@ -16,9 +16,9 @@ import jsonschema
 import pytest
 from truemem_workbench.local import Event, Function, Report, Settings
 from truemem_workbench.local.errors import Failure
-from truemem_workbench.local.events import level
+from truemem_workbench.local.telemetry.events import level
 
-from ..conftest import APP, BOUND_S, HERE, RECORDER, Local
+from tests.local.conftest import APP, BOUND_S, HERE, RECORDER, Local
 
 TEXT = {"type": "string", "minLength": 1}
 TIME = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"}

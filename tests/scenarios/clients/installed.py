@@ -11,13 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.installs import Missing, node_packages, python_packages, run
+from truemem_workbench.testing.installs import CACHE, Missing, node_packages, python_packages, run
 
 NODE_PROJECT = Path(__file__).with_name("node")
 LOCK = Path(__file__).parents[3] / "requirements.lock"
 WANTED = ("awslambdaric", "simplejson", "snapshot-restore-py")
 """AWS's client and what it needs."""
-CACHE = LOCK.parent / ".venv" / "clients"
 
 BUILDING = ("cmake", "make", "g++", "xz", "python3")
 """aws-lambda-ric compiles curl and an addon of its own when it is installed."""

@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-
-from tests.scenarios.functions import touch
+from truemem_workbench.testing.functions import touch
 
 RUNTIME = "/2018-06-01/runtime"
 BLOCK = b"x" * (5 << 20)

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.outside import loads, read_text
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import loads, read_text
 
 if TYPE_CHECKING:
     from .measurement import Measurement

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.local.console import Ended, raise_on_signals, read_event
-from truemem_workbench.terminal import console, tell
-
+from ..support.bad_input import BadInput
+from ..support.exit_codes import Ended, raise_on_signals
+from ..support.terminal import console, tell
 from .baseline import Growth
-from .drive import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan, Progress
-from .events import read_events
+from .events import read_event, read_events
+from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan, Progress
 from .options import AMOUNT, FILE, GROWTH, SECONDS
 
 if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`
@@ -177,7 +176,7 @@ def _measured(
             measurement = remote_run.measure(remote, payloads, plan, limits, log_group=log_group, progress=progress)
         return measurement, None, None
     from . import local_run
-    from .target import resolve
+    from .resolve import resolve
 
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --remote FUNCTION alone")

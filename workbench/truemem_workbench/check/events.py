@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.outside import loads, read_text
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import loads, read_text
 
 
 def read_events(path: Path) -> list[object]:
@@ -39,3 +40,26 @@ def _lines(path: Path, text: str) -> list[object]:
     if not events:
         raise BadInput(f"no event in {path}: it is empty. Try --event '{{}}'")
     return events
+
+
+def read_event(given: str) -> object:
+    """`--event`: JSON, `@FILE`, or `-` for standard input. Raises BadInput."""
+    source = "--event"
+    text = given
+    if given == "-":
+        source, text = "standard input", sys.stdin.read()
+    elif given.startswith("@"):
+        source = given[1:]
+        try:
+            text = read_text(Path(source))
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise BadInput(f"cannot read the event from {source}: {why}. Try --event @PATH/event.json") from None
+    try:
+        event: object = loads(text)
+    except ValueError as error:
+        shown = text if len(text) <= 40 else text[:40] + "..."
+        raise BadInput(
+            f"the event of {source} is not JSON: {shown!r} ({error}). Try --event '{{\"key\": 1}}'"
+        ) from None
+    return event

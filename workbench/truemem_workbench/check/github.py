@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from truemem_workbench.outside import markdown, visible
-
+from ..support.untrusted_text import markdown, visible
 from .result import Result
 
 MARKS = {"kept": "✅ kept", "broken": "❌ broken", "unknown": "⚠️ unknown"}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.outside import visible
-
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import visible
 from .result import Result
 
 

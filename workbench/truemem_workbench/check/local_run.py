@@ -7,11 +7,10 @@ import json
 import time
 from collections.abc import Sequence
 
-from truemem_workbench.lines import Line, parse_event
-from truemem_workbench.local import Invocation, LocalLambda, Settings
-from truemem_workbench.sidecar import NAME, in_exact_mode, sidecar
-
-from .drive import BLOCK, WARM_UP, Plan, Progress, drive
+from ..lines.line import Line, parse_event
+from ..local import Invocation, LocalLambda, Settings
+from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
+from .invocations import BLOCK, WARM_UP, Plan, Progress, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, settling, told
 from .target import Target
@@ -136,6 +135,6 @@ def measure(
 ) -> Measurement:
     """One run from its start to its end. Raises BadInput."""
     with Run(target, exact=exact) as run:
-        taken = drive(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
+        taken = invoke_until_decided(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
         run.follow(events[0])
         return run.measurement(taken, plan.invocations)

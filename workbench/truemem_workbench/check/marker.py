@@ -10,20 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.local.settings import MOST_MIB
-
+from ..local.configuration.settings import MOST_MIB
+from ..support.bad_input import BadInput
 from . import baseline as baselines
 from .baseline import Baseline, Growth
-from .drive import INVOCATIONS, WARM_UP, Plan
 from .events import read_events
+from .invocations import INVOCATIONS, WARM_UP, Plan
 from .limits import Limits
 
 if TYPE_CHECKING:
     from .target import Target
 
 
-class Asked:
+class MemoryMarker:
     """The marker's arguments. Construction raises BadInput, and TypeError for a name that there is not."""
 
     def __init__(
@@ -91,7 +90,7 @@ class Asked:
 
     def target(self, folders: Sequence[Path]) -> Target:
         """The function; its path is seen from the first of these folders that has it. Raises BadInput."""
-        from .target import resolve
+        from .resolve import resolve
 
         path, separator, name = self.handler.rpartition(":")
         path = path or name

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from truemem_workbench import heap
-from truemem_workbench.drift import Point, Verdict, judge, lives, trusted_of
-from truemem_workbench.lines import Line, points
-
+from ..analysis import heap
+from ..analysis.drift import Point, Verdict, judge, lives, points, trusted_of
+from ..lines.line import Line
 from .peaks import EXACT, PROBE, Peak
 
 UNSETTLED = ("insufficient", "warming")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..terminal import Finite
+from ..support.terminal import Finite
 from .baseline import Growth
 
 

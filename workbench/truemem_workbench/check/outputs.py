@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
-from truemem_workbench.local import BadInput
-from truemem_workbench.terminal import console, tell
-
+from ..support.bad_input import BadInput
+from ..support.terminal import console, tell
 from . import baseline as baselines
 from .limits import Limits
 from .result import BROKEN, KEPT, UNKNOWN, Result

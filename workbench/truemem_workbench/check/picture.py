@@ -7,10 +7,9 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from truemem_workbench.demo.picture import CURRENT, MARK, PEAK, QUIET
-from truemem_workbench.local import BadInput
-from truemem_workbench.outside import visible
-
+from ..support.bad_input import BadInput
+from ..support.colours import CURRENT, MARK, PEAK, QUIET
+from ..support.untrusted_text import visible
 from .limits import Limits
 from .result import Result
 

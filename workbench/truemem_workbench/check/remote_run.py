@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import botocore.exceptions
 
-from truemem_workbench.lines import Line, parse_event
-from truemem_workbench.local import BadInput
-from truemem_workbench.outside import loads
-from truemem_workbench.report.aws import client, log_group_of
-
-from .drive import Plan, Progress, drive
+from ..aws.clients import client, log_group_of
+from ..lines.line import Line, parse_event
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import loads
+from .invocations import Plan, Progress, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, told
 from .text import end_of_log
@@ -132,7 +131,7 @@ def _measure(
     run = Remote(function, client("lambda", read_timeout=READ_S))
     if limits.peak_mib is not None or limits.growth is not None:
         run.needed = 1.0
-    taken = drive(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
+    taken = invoke_until_decided(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
     counted = len(run.requests)
     for _ in range(FLUSHING):
         if run.requests[counted - 1] not in run.lines:

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from truemem_workbench.outside import visible
-
-from .curve import curve
+from ..support.untrusted_text import visible
 from .growth import Finding
 from .measurement import Measurement
+from .text import curve
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2
 """Exit codes."""

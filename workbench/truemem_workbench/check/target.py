@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from truemem_workbench.local import BadInput, Function
-
-TEMPLATES = (".yaml", ".yml", ".json")
+from ..local import Function
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,21 +29,6 @@ class Target:
     """Of the handler in it, from 1."""
     notices: tuple[str, ...] = ()
     """What of its configuration could not be taken over, in plain words."""
-
-
-def resolve(spec: str) -> Target:
-    """`app.py:handler`, `template.yaml:LogicalId`, or the path of a bootstrap executable. Raises BadInput."""
-    path, _, name = spec.rpartition(":")
-    if Path(path).suffix in TEMPLATES:
-        from .template import from_template  # PyYAML: for this kind alone
-
-        return from_template(Path(path), name)
-    if Path(spec).suffix in TEMPLATES:
-        raise BadInput(f"{spec} names no function. Try {spec}:LOGICAL_ID")
-    function = Function.from_spec(spec)
-    source = Path(path) if function.runtime else None
-    line = line_of(source, name) if source else None
-    return Target(spec=spec, name=name_from(function.task_root.name), function=function, source=source, line=line)
 
 
 def name_from(text: str) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 
 import yaml
 
-from truemem_workbench.local import BadInput, Function
-from truemem_workbench.local.function import WRAPPER
-from truemem_workbench.local.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
-from truemem_workbench.outside import read_text
-
+from ..local import Function
+from ..local.configuration.function import WRAPPER
+from ..local.configuration.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import read_text
 from .target import Target, line_of, name_from
+from .template_yaml import TemplateLoader
 
 SERVERLESS = "AWS::Serverless::Function"
 BUILT = ".aws-sam/build/template.yaml"
@@ -30,65 +31,11 @@ EXACT = "/opt/truemem/exact"
 """Exact mode, as a deployed function asks for it; here it is the default."""
 WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
 
-MOST_DEPTH, MOST_NODES = 60, 100_000
-"""Of a template, what its aliases stand for included; each 64 characters of a text are one more."""
 MOST_TEXT = 65_536
 """Characters that an Fn::Sub may become. All variables together have 4,096."""
 
 _PART = re.compile(r"\$\{([^}]*)\}")
 """Of a text for Fn::Sub; `${!Name}` is `${Name}` itself."""
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML with CloudFormation's short forms, each as the long one: `!Ref X` is {"Ref": "X"}. Bounded: an alias counts
-    for all that it stands for, because merges and messages spread it out."""
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(stream)
-        self._depth = self._count = 0
-        self._sizes: dict[int, int] = {}
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        begun = self._count
-        self._depth += 1
-        if self._depth > MOST_DEPTH:
-            raise yaml.YAMLError(f"it is nested deeper than {MOST_DEPTH}")
-        is_alias = self.check_event(yaml.AliasEvent)
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self._depth -= 1
-        if is_alias and id(node) not in self._sizes:
-            raise yaml.YAMLError("an alias stands for what it is in")
-        self._count += self._sizes[id(node)] if is_alias else 1
-        if isinstance(node, yaml.ScalarNode) and not is_alias:
-            self._count += len(node.value) // 64
-        if self._count > MOST_NODES:
-            raise yaml.YAMLError(f"it has more than {MOST_NODES:,} values, with what its aliases stand for")
-        if not is_alias:
-            self._sizes[id(node)] = self._count - begun
-        return node
-
-
-def _short_form(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    value: Any
-    if isinstance(node, yaml.ScalarNode):
-        value = loader.construct_scalar(node)
-    elif isinstance(node, yaml.SequenceNode):
-        value = loader.construct_sequence(node, deep=True)
-    else:
-        assert isinstance(node, yaml.MappingNode)
-        value = loader.construct_mapping(node, deep=True)
-    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
-
-
-def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
-    """One that can be printed."""
-    value: int = loader.construct_yaml_int(node)
-    str(value)
-    return value
-
-
-_Loader.add_multi_constructor("!", _short_form)
-_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 
 
 def from_template(path: Path, logical_id: str) -> Target:
@@ -244,7 +191,7 @@ _UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeErro
 def _read(path: Path) -> Mapping[str, Any]:
     """Raises BadInput."""
     try:
-        return _mapping(yaml.load(read_text(path), _Loader))
+        return _mapping(yaml.load(read_text(path), TemplateLoader))
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}. Try PATH/template.yaml:LOGICAL_ID") from None
     except _UNREADABLE as error:

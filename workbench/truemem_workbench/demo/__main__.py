@@ -15,16 +15,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from truemem_workbench import terminal
-from truemem_workbench.demo.picture import draw
-from truemem_workbench.demo.repairs import Level, chosen, effects, largest, level
-from truemem_workbench.demo.run import Outcome, Progress, as_json, run, save_lines
-from truemem_workbench.demo.table import table
-from truemem_workbench.demo.verdict import headline, verdict
-from truemem_workbench.demo.workload import describe, working_day
-from truemem_workbench.local import BadInput
-from truemem_workbench.outside import visible
-from truemem_workbench.terminal import tell
+from ..support import terminal
+from ..support.bad_input import BadInput
+from ..support.terminal import tell
+from ..support.untrusted_text import visible
+from .picture import draw
+from .repairs import Level, chosen, effects, largest, level
+from .run import Outcome, Progress, as_json, run, save_lines
+from .table import table
+from .verdict import headline, verdict
+from .workload import describe, working_day
 
 METHODS = {
     "vmhwm": "kept by the kernel (vmhwm)",

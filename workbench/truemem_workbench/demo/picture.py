@@ -11,11 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from truemem_workbench.demo.verdict import Row, headline
-from truemem_workbench.outside import visible
-
-# Okabe and Ito's palette: told apart by colour-blind readers, and by their lightness in grey
-MARK, PEAK, CURRENT, QUIET = "#D55E00", "#0072B2", "#111111", "#6b6b6b"
+from ..support.colours import CURRENT, MARK, PEAK, QUIET
+from ..support.untrusted_text import visible
+from .verdict import Row, headline
 
 SUBTITLE_WIDTH = 135
 """Characters of a line under the title; two lines have room."""

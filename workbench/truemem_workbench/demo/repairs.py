@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from truemem_workbench.demo.verdict import TAIL, Row, complete
-from truemem_workbench.heap import Heap, levels, readings
+from ..analysis.heap import Heap, levels, readings
+from .verdict import TAIL, Row, complete
 
 REPAIRS: Mapping[str, Mapping[str, str]] = {
     "a cache of 8": {"CACHE_SIZE": "8"},

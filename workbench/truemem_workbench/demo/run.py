@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from truemem_workbench.demo.verdict import Row
-from truemem_workbench.demo.workload import MODELS, Call
-from truemem_workbench.local import BadInput, Function, Invocation, LocalLambda, Settings
-from truemem_workbench.records import Record, parse_line
-from truemem_workbench.sidecar import in_exact_mode
+from ..lines.record import Record, parse_line
+from ..local import Function, Invocation, LocalLambda, Settings
+from ..local.configuration.sidecar import in_exact_mode
+from ..support.bad_input import BadInput
+from .verdict import Row
+from .workload import MODELS, Call
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "sample_function"

@@ -8,7 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from truemem_workbench.demo.verdict import Row
+from .verdict import Row
 
 BAR = 24
 """Characters of the longest bar."""

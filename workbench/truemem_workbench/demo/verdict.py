@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from truemem_workbench.demo.workload import Call
-from truemem_workbench.drift import Point, Verdict, judge
-from truemem_workbench.heap import explain, readings
-from truemem_workbench.records import Record
+from ..analysis.drift import Point, Verdict, judge
+from ..analysis.heap import explain, readings
+from ..lines.record import Record
+from .workload import Call
 
 WELL_BELOW = 0.9
 """A peak is well below the mark under 90 % of it: the mark also counts what is not the function (the sidecar)."""

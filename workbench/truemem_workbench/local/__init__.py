@@ -4,12 +4,12 @@ with LocalLambda(Function.from_handler("app.py:handler"), Settings(memory_mib=51
     print(local.invoke({"key": "value"}).payload, local.endpoint)
 """
 
-from .errors import BadInput
-from .events import Event, Report
-from .function import Function
-from .journal import LogLine
-from .session import Invocation, LocalLambda, Stopped
-from .settings import Settings
+from ..support.bad_input import BadInput
+from .configuration.function import Function
+from .configuration.settings import Settings
+from .lifecycle.journal import LogLine
+from .running.session import Invocation, LocalLambda, Stopped
+from .telemetry.events import Event, Report
 
 __all__ = [
     "BadInput",

@@ -13,10 +13,6 @@ from typing import Literal
 NOT_ALLOWED = "State transition is not allowed"
 
 
-class BadInput(Exception):
-    """Something that a person typed cannot be used. One line: what was asked, what is there, what to type."""
-
-
 class ApiError(Exception):
     """A refusal by the Runtime, Extensions or Telemetry API."""
 

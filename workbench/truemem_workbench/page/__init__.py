@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..lines import Line
+    from ..lines.line import Line
     from .environments import Environment
 
 # Imports are late: scipy and matplotlib take a second, and the command line asks this package for its options alone.

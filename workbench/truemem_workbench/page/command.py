@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..local.errors import BadInput
-from ..outside import visible
-from ..terminal import tell
+from ..support.bad_input import BadInput
+from ..support.terminal import tell
+from ..support.untrusted_text import visible
 from . import draw, gather, write
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def page(files: tuple[Path, ...], output: Path, png: Path | None, only: tuple[st
 
 
 def _page(files: Sequence[Path], output: Path, png: Path | None, only: Sequence[str]) -> None:
-    from ..lines import read  # judging needs scipy, half a second
-    from ..report.sources import on_disk, size_of
-    from ..terminal import progress
+    from ..lines.line import read  # judging needs scipy, half a second
+    from ..lines.log_files import on_disk, size_of
+    from ..support.terminal import progress
 
     if png is not None and png.suffix.lower() != ".png":
         raise BadInput(f"--png {png}: it becomes a PNG, whatever its name. Try --png page.png")

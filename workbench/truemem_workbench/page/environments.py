@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ..drift import Point, Verdict, judge
-from ..heap import Heap, explained, hoarding_in
-from ..lines import Line
-from ..records import figure
+from ..analysis.drift import Point, Verdict, judge
+from ..analysis.heap import Heap, explained, hoarding_in
+from ..lines.line import Line
+from ..lines.record import figure
 
 NAN = math.nan
 

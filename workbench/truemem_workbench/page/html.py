@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..outside import script_json
+from ..support.untrusted_text import script_json
 from .environments import Environment, most
 
 ASSETS = Path(__file__).with_name("assets")

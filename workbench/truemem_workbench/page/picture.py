@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from ..demo.picture import CURRENT, MARK, PEAK, QUIET
-from ..outside import visible
+from ..support.colours import CURRENT, MARK, PEAK, QUIET
+from ..support.untrusted_text import visible
 from .environments import Environment, Flag
 
 Floats = NDArray[np.float64]

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..drift import Point, Verdict, judge
-from ..heap import explain, hoarding
-from ..records import Record
+from ..analysis.drift import Point, Verdict, judge
+from ..analysis.heap import explain, hoarding
+from ..lines.record import Record
 from . import sizing
-from .counts import count, parts, payloads, peaks_by, peaks_of, rounded
+from .peak_percentiles import count, parts, payloads, peaks_by, peaks_of, rounded
 from .store import Loaded, Store
 from .summary import Environment, Function, Holder, Payload, Peaks, Report, added, urgency
 

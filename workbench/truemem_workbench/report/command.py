@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..ending import unheard_by_children
-from ..local.errors import BadInput
-from ..outside import quoted
-from ..terminal import Count, Finite, output, progress, tell
+from ..support.bad_input import BadInput
+from ..support.exit_codes import unheard_by_children
+from ..support.terminal import Count, Finite, output, progress, tell
+from ..support.untrusted_text import quoted
 
 if TYPE_CHECKING:  # duckdb, scipy, boto3 and rich are for the report itself, not for every `truemem --help`
     from .store import Loaded
@@ -69,12 +69,12 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
 
 
 def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
+    from ..lines.log_files import on_disk, size_of
+    from ..support.time_parsing import since_ms
     from .collect import collect
     from .compare import compare
-    from .moments import since_ms
     from .render import show
     from .sentences import sentences
-    from .sources import on_disk, size_of
     from .store import Store
 
     if options["as_json"] and options["as_csv"]:
@@ -127,14 +127,15 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
 
 def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
     """The most urgent of the environments, as many as a page holds: of the others nothing is kept."""
-    from .. import lines, page
+    from .. import page
+    from ..lines.line import read as read_lines
     from ..page.html import ROOM
 
     shown = _foremost(environments, ROOM)
     names = {name for _, name in shown}
     drawn = page.gather(
         line
-        for line in lines.read(paths, wanted=names.__contains__, done=read)
+        for line in read_lines(paths, wanted=names.__contains__, done=read)
         if (line.function or "", line.environment) in shown and (line.time_ms is None or line.time_ms >= since)
     )
     try:
@@ -165,7 +166,7 @@ def _log_group(files: Sequence[Path], options: dict[str, Any]) -> str | None:
         told = "several places to read from" if any(given) else "nothing to read from"
         raise BadInput(f"{told}. Try FILE..., --function NAME or --log-group NAME")
     if options["function_name"] is not None:
-        from .aws import log_group_of
+        from ..aws.clients import log_group_of
 
         return log_group_of(options["function_name"])
     group: str | None = options["log_group"]
@@ -173,7 +174,7 @@ def _log_group(files: Sequence[Path], options: dict[str, Any]) -> str | None:
 
 
 def _fetched(log_group: str, since: float | None, source: Literal["insights", "filter"], folder: Path) -> Path:
-    from .cloudwatch import fetch
+    from ..aws.cloudwatch import fetch
 
     path = folder / "cloudwatch.log"
     now_ms = time.time() * 1000

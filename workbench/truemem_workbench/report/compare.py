@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..local.errors import BadInput
+from ..support.bad_input import BadInput
 from .summary import Function, Report
 
 WORTH_SAYING_MIB = 1.0

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ..outside import cell
+from ..support.untrusted_text import cell
 from .compare import Comparison
 from .summary import Environment, Report
 

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..words import counted
+from ..support.amounts import mib, whole
+from ..support.plural import counted
 from .compare import Comparison
-from .sentences import mib, sentences, whole
+from .sentences import sentences
 from .sizing import HEADROOM
 from .summary import Environment, Function, Part, Report
 
@@ -23,7 +24,7 @@ STYLES = {"growing": "bold red", "warming": "yellow", "spiky": "cyan", "stable":
 
 
 def show(report: Report, console: Console, *, headroom: float = HEADROOM, comparison: Comparison | None = None) -> None:
-    """All of it. `console`: of `truemem_workbench.terminal`, which prints strings as they are."""
+    """All of it. `console`: of `truemem_workbench.support.terminal`, which prints strings as they are."""
     console.print(_heading(report))
     narrow = console.width < WIDE
     console.print(_functions(report.functions, narrow))

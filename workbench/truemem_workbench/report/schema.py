@@ -10,7 +10,7 @@ from typing import Any
 
 from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, TEXT
 
-from ..outside import quoted
+from ..support.untrusted_text import quoted
 
 LONGEST = 4 << 20
 """Bytes of the longest line that is read: CloudWatch's longest event is 1 MiB."""
@@ -166,7 +166,7 @@ def found_in(source: str) -> str:
 
 
 def spread() -> str:
-    """The lines of many invocations that were found, a row for each (see `truemem_workbench.aggregate`)."""
+    """The lines of many invocations that were found, a row for each (see `truemem_workbench.lines.batch_line`)."""
     last = {name: f"CASE WHEN place = whole THEN {_COLUMNS[name]} END" for name in _OF_THE_LAST}
     return f"""
     SELECT {_selected({**_COLUMNS, **last, **_OF_EACH})} FROM (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from ..heap import UNKNOWN
-from ..words import counted
+from ..analysis.heap import UNKNOWN
+from ..support.amounts import mib, whole
+from ..support.plural import counted
 from .sizing import ORDINARY_MIB, Sizing
 from .summary import Environment, Function, Report
 
@@ -119,15 +120,3 @@ def _of_cpu(now: float, then: float) -> str:
         text
         + f". Code that computes all the time takes up to {slower:.1f} times as long, and then saves little or nothing."
     )
-
-
-def mib(value: float | None) -> str:
-    """With one decimal, from 1,000 on with none."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
-
-
-def whole(value: float | None) -> str:
-    """Of what the platform says in whole MB."""
-    return "-" if value is None else f"{value:,.0f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..words import counted
+from ..support.plural import counted
 
 HEADROOM = 0.2
 """Beyond the highest need that was seen."""

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from ..local.errors import BadInput
-from ..outside import quoted
+from ..lines.log_files import Kind, as_it_is, events, gzipped, kind_of
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import quoted
 from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, spread, told_in
-from .sources import Kind, as_it_is, events, gzipped, kind_of
 
 MEMORY_MIB = 512
 """DuckDB's own limit."""

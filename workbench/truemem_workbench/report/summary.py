@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..drift import Verdict
+from ..analysis.drift import Verdict
 from .sizing import Sizing
 
 SETTLED = ("stable", "plateau", "spiky")

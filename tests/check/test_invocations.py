@@ -1,0 +1,92 @@
+"""How long it warms up, and when it gives up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from truemem_workbench.check.invocations import HOPELESS, Plan, invoke_until_decided
+from truemem_workbench.local import BadInput
+
+
+@dataclass
+class Pretended:
+    """Settles after so many invocations, and is decided after so many; fails from the first, or never."""
+
+    settles_after: int
+    decided_after: int = 0
+    fails: bool = False
+    events: list[object] = field(default_factory=list)
+
+    def invoke(self, event: object) -> None:
+        self.events.append(event)
+
+    def settled(self) -> bool:
+        return len(self.events) >= self.settles_after
+
+    @property
+    def failing(self) -> int:
+        return len(self.events) if self.fails else 0
+
+
+def drive_it(run: Pretended, *, warm_up: int = 100, most: int | None = None, shown: list[str] | None = None) -> int:
+    def undecided(taken: int) -> str:
+        return "" if len(run.events) - taken >= run.decided_after else "still warming"
+
+    def progress(doing: str, done: int, of: int) -> None:
+        if shown is not None:
+            shown.append(f"{doing} {done}/{of}")
+
+    plan = Plan(invocations=50, most=most, warm_up=warm_up)
+    return invoke_until_decided(run, ["a", "b", "c"], plan, undecided, progress)
+
+
+@pytest.mark.parametrize(
+    ("settles_after", "warm_up", "taken"),
+    [(0, 100, 10), (10, 100, 10), (11, 100, 20), (1000, 100, 100), (1000, 35, 35), (0, 0, 0), (0, 4, 4)],
+)
+def test_it_warms_up_in_tens_until_it_has_settled_within_a_bound(settles_after: int, warm_up: int, taken: int) -> None:
+    run = Pretended(settles_after)
+    assert drive_it(run, warm_up=warm_up) == taken
+    assert len(run.events) == taken + 50
+
+
+def test_events_go_on_in_turn_after_the_warm_up() -> None:
+    run = Pretended(0)
+    drive_it(run)
+    assert run.events == (["a", "b", "c"] * 20)[:60]
+
+
+@pytest.mark.parametrize(
+    ("decided_after", "most", "made"),
+    [(50, None, 50), (51, None, 60), (128, None, 130), (10**6, None, 400), (10**6, 73, 73), (10**6, 50, 50)],
+)
+def test_undecided_it_goes_on_in_steps_within_a_bound(decided_after: int, most: int | None, made: int) -> None:
+    run = Pretended(0, decided_after)
+    taken = drive_it(run, most=most)
+    assert len(run.events) - taken == made
+
+
+def test_the_bar_says_that_it_goes_on_and_why() -> None:
+    shown: list[str] = []
+    drive_it(Pretended(0, 55), warm_up=0, shown=shown)
+    assert shown[49:51] == ["measuring 50/50", "going on: still warming 51/400"]
+    assert shown[-1] == "going on: still warming 60/400"
+
+
+@pytest.mark.parametrize(("invocations", "bound", "step"), [(3, 400, 10), (200, 800, 20), (1000, 4000, 100)])
+def test_as_many_as_four_times_what_was_asked_for(invocations: int, bound: int, step: int) -> None:
+    plan = Plan(invocations=invocations)
+    assert (plan.bound, plan.step) == (bound, step)
+
+
+def test_at_most_fewer_than_asked_for_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"--most 10 is below --invocations 50\. Try --most 400"):
+        Plan(invocations=50, most=10)
+
+
+@pytest.mark.parametrize("warm_up", [0, 3, 100])
+def test_where_everything_fails_it_gives_up(warm_up: int) -> None:
+    run = Pretended(1000, fails=True)
+    drive_it(run, warm_up=warm_up)
+    assert len(run.events) == HOPELESS

@@ -1,0 +1,223 @@
+"""What a log says of the sidecar, for `truemem doctor`."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from ..support.plural import counted
+
+if TYPE_CHECKING:
+    from ..lines.line import Line
+
+Grade = Literal["ok", "note", "problem"]
+MANY = 0.1
+"""Share of the invocations from which something is worth a word."""
+NEARLY_ALL = 0.9
+ENOUGH_REPORTS = 2
+"""The line of an invocation is printed when the next one begins."""
+METHODS = {
+    "vmhwm": "of one process, kept by the kernel",
+    "vmhwm-sum": "of several processes, between two bounds",
+    "vmhwm-segments": "of all requests that ran at once (Managed Instances)",
+    "sampled": "a lower bound",
+}
+
+
+_REPORT = re.compile(r'REPORT RequestId: (\S+)|"platform\.report".*?"requestId":\s*"([^"]+)"')
+"""In Lambda's text format, and in its JSON format."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    grade: Grade
+    text: str
+    mend: str = ""
+    """What to do."""
+
+
+@dataclass
+class Log:
+    """What a log says of the sidecar."""
+
+    lines: int = 0
+    invocations: int = 0
+    """That they tell of: one can be that of many."""
+    methods: Counter[str] = field(default_factory=Counter)
+    exact: int = 0
+    """Measured in exact mode."""
+    raced: list[float] = field(default_factory=list)
+    """How wide the intervals of raced peaks are, MiB; infinite where nothing is known."""
+    children: list[float] = field(default_factory=list)
+    """The same of peaks that were not raced, but of several processes, one of which may have ended unread."""
+    without_report: int = 0
+    lost: int = 0
+    out_of_memory: int = 0
+    reports: set[str] = field(default_factory=set)
+    """Request ids of REPORT lines."""
+    told: set[str] = field(default_factory=set)
+    """Request ids of the sidecar's lines."""
+    attached: bool = False
+    """The platform names the extension."""
+    start: str = ""
+    """The sidecar's own line of what it can measure."""
+    complaints: Counter[str] = field(default_factory=Counter)
+    foreign: bool = False
+    """The executable is another architecture's."""
+
+
+def read(events: Iterable[str]) -> Log:
+    """One pass over log events."""
+    from ..lines.line import parse_event
+
+    log = Log()
+    for event in events:
+        lines = parse_event(event)
+        for line in lines:
+            _count(log, line)
+        if lines:
+            log.lines += 1
+        elif report := _REPORT.search(event):
+            log.reports.add(next(filter(None, report.groups())))
+        elif re.search(r"EXTENSION\s+Name: truemem\b", event) or (
+            '"platform.extension"' in event and '"truemem"' in event
+        ):
+            log.attached = True
+        elif start := re.search(r"truemem INFO (method=.*)", event):
+            log.start = start[1].strip()
+        elif "exec format error" in event:
+            log.foreign = True
+        elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", event):
+            log.complaints[complaint[1].strip()] += 1
+    return log
+
+
+def _count(log: Log, line: Line) -> None:
+    log.invocations += 1
+    log.methods[line.method or "none"] += 1
+    log.exact += line.mode == "exact"
+    lower, upper = line.bounds
+    if line.raced:
+        log.raced.append(upper - lower)
+    elif line.wide and line.method == "vmhwm-sum":
+        log.children.append(upper - lower)
+    log.without_report += line.report_missing
+    log.lost += "dropped" in line.members
+    log.out_of_memory += line.out_of_memory
+    if line.request_id:
+        log.told.add(line.request_id)
+
+
+def of_log(log: Log, mend: str) -> Iterator[Finding]:
+    """What it comes to. `mend`: what to do where there is nothing."""
+    for complaint, times in log.complaints.most_common():
+        yield Finding("note", f"It says{f', {times} times' if times > 1 else ''}: {complaint}", "docs/configuration.md")
+    if log.foreign:
+        text = "`exec format error`: an extension is another architecture's, and the function fails at its start."
+        yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md")
+    if log.start:
+        yield Finding("ok", f"It has started: {log.start}")
+    if not log.lines:
+        yield _silent(log, mend)
+        return
+    shared = f", of {counted(log.invocations, 'invocation')}" if log.invocations > log.lines else ""
+    yield Finding("ok", f"{counted(log.lines, 'line')} of the sidecar{shared}.")
+    measured = sum(log.methods.values()) - log.methods["none"]
+    for method, count in log.methods.most_common():
+        if method in METHODS:
+            yield _of_method(method, count, measured)
+    if log.methods["none"]:
+        none = log.methods["none"]
+        text = f"{counted(none, 'invocation has', 'invocations have')} no peak: the function's processes were not seen."
+        if none > NEARLY_ALL * log.invocations:
+            yield Finding(
+                "problem", text, "What it needs of /proc is in docs/how-it-measures.md; its first line says more."
+            )
+        else:
+            yield Finding("note", text)
+    yield from _of_intervals(log)
+    if log.without_report > MANY * log.invocations:
+        without = counted(log.without_report, "invocation has", "invocations have")
+        yield Finding(
+            "note",
+            f"{without} no mark and no status: telemetry did not come.",
+            "An emulator has none; in Lambda it may be late at an environment's end.",
+        )
+    if log.lost:
+        yield Finding(
+            "note", f"{counted(log.lost, 'line says', 'lines say')} that something was lost before them (`dropped`)."
+        )
+    missing = len(log.reports - log.told)
+    if log.reports and missing > max(ENOUGH_REPORTS, MANY * len(log.reports)):
+        yield Finding(
+            "note",
+            f"{missing:,} of {len(log.reports):,} invocations with a REPORT have no line: the latest of each"
+            " environment has none yet; the others were lost, or are not in this log.",
+        )
+    if log.out_of_memory:
+        yield Finding(
+            "note", f"{counted(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report tells which."
+        )
+
+
+def _of_intervals(log: Log) -> Iterator[Finding]:
+    """How wide they are, and what makes them figures, or narrower."""
+    if log.exact:
+        yield Finding("ok", f"{counted(log.exact, 'invocation')} measured in exact mode.")
+    if len(log.raced) > MANY * log.invocations:
+        yield Finding(
+            "note",
+            f"{_intervals(log.raced)}: the function may have run before the window was open.",
+            "Exact mode makes them figures: AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact (docs/how-it-measures.md).",
+        )
+    if len(log.children) > MANY * log.invocations:
+        yield Finding(
+            "note",
+            f"{_intervals(log.children)}, of several processes: one may have ended before it was read.",
+            "`import truemem_heap` in the function tells how large its children were (docs/heap.md).",
+        )
+
+
+def _intervals(widths: list[float]) -> str:
+    """Their number, and how wide they usually are."""
+    width = statistics.median(widths)
+    wide = f", {width:,.1f} MiB wide at the median" if math.isfinite(width) else ""
+    return f"{counted(len(widths), 'peak is an interval', 'peaks are intervals')}{wide}"
+
+
+def _silent(log: Log, mend: str) -> Finding:
+    """There is no line of it."""
+    if len(log.reports) >= ENOUGH_REPORTS and (log.attached or log.start):
+        return Finding(
+            "problem",
+            f"The extension is there, {len(log.reports):,} invocations ended, and none has a line.",
+            "See that TRUEMEM_ENABLED is not false; invoke one environment twice.",
+        )
+    if log.attached or log.start:
+        return Finding(
+            "note",
+            "The extension is there, and has not printed a line yet: one comes when the next invocation begins.",
+            "Invoke the function twice.",
+        )
+    if log.reports:
+        return Finding("problem", "The function runs without the sidecar.", "Attach the layer: docs/attach.md")
+    return Finding("problem", "No invocation and no line of the sidecar is in this log.", mend)
+
+
+def _of_method(method: str, count: int, of: int) -> Finding:
+    exact = method != "sampled"
+    text = f"{count:,} of {counted(of, 'peak')}: {method}, {METHODS[method]}."
+    if exact or count <= MANY * of:
+        return Finding("ok", text)
+    return Finding(
+        "note",
+        text,
+        "The kernel does not let it reset the watermark there, or the processes ended: docs/how-it-measures.md",
+    )

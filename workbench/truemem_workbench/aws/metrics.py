@@ -1,0 +1,174 @@
+"""`truemem metrics`: the function's metrics in CloudWatch over time, as CloudWatch has added them up."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..support.bad_input import BadInput
+from ..support.terminal import tell
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SERIES = {
+    "peak_mean": ("PeakRSS", "Average"),
+    "peak_max": ("PeakRSS", "Maximum"),
+    "current_max": ("CurrentRSS", "Maximum"),
+    "mark_max": ("MaxMemoryUsed", "Maximum"),
+    "out_of_memory": ("OutOfMemory", "Sum"),
+    "invocations": ("PeakRSS", "SampleCount"),
+}
+"""Column: metric and statistic (docs/metrics.md)."""
+PERIODS_S = (60, 300, 3600, 86_400)
+"""CloudWatch keeps 60 s for 15 days, 300 s for 63 days, 3,600 s for 455 days."""
+KEPT_S = {60: 15 * 86_400, 300: 63 * 86_400}
+WANTED = 60
+"""Rows, about."""
+BAR = 20
+WIDE = 100
+"""Columns of a terminal from which times have their year."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One period. MiB; counts. None: CloudWatch has no value."""
+
+    time: str
+    """UTC, of its beginning."""
+    invocations: float | None
+    peak_mean: float | None
+    peak_max: float | None
+    current_max: float | None
+    mark_max: float | None
+    out_of_memory: float | None
+
+
+@click.command(short_help="The function's memory metrics in CloudWatch over time.")
+@click.argument("function")
+@click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601.")
+@click.option("--namespace", default="truemem", show_default=True, help="TRUEMEM_NAMESPACE of the function.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each period.")
+def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
+    """PeakRSS, CurrentRSS, MaxMemoryUsed and OutOfMemory of FUNCTION, in MiB. Needs cloudwatch:GetMetricData.
+
+    Exit codes: 0 printed, 2 bad input, no access, or no such metric.
+    """
+    from ..support.time_parsing import since_ms
+    from .clients import name_of
+
+    function = name_of(function)
+    try:
+        now = time.time()
+        moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
+    except BadInput as error:
+        tell("truemem metrics", error)
+        return 2
+    if not moments:
+        nothing = f"CloudWatch has no metric of {function} in the namespace {namespace} since then"
+        tell("truemem metrics", f"{nothing}. Try --since 7d, or truemem doctor {function}")
+        return 2
+    if as_json:
+        for moment in moments:
+            click.echo(json.dumps({name: value for name, value in asdict(moment).items() if value is not None}))
+    else:
+        from ..support.terminal import output
+
+        console = output()
+        console.print(table(function, moments, narrow=console.width < WIDE))
+    return 0
+
+
+def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[Moment]:
+    """The periods that have any value, oldest first. Epoch seconds. Raises BadInput."""
+    from .clients import client, refused
+
+    period = period_s(begin_s, end_s)
+    queries = [_query(column, function, namespace, period) for column in SERIES]
+    values: dict[datetime, dict[str, float]] = {}
+    with refused(f"metrics of {function}", "cloudwatch:GetMetricData"):
+        pages = client("cloudwatch").get_paginator("get_metric_data")
+        begin = datetime.fromtimestamp(begin_s // period * period, UTC)
+        for page in pages.paginate(
+            MetricDataQueries=queries, StartTime=begin, EndTime=datetime.fromtimestamp(end_s + 1, UTC)
+        ):
+            for series in page["MetricDataResults"]:
+                for moment, value in zip(series["Timestamps"], series["Values"], strict=True):
+                    # As UTC: boto3 gives local times, of which no two are equal in the hour in which summer time ends.
+                    values.setdefault(moment.astimezone(UTC), {})[series["Id"]] = value
+    return [
+        Moment(f"{moment:%Y-%m-%dT%H:%MZ}", **{name: found.get(name) for name in SERIES})
+        for moment, found in sorted(values.items())
+        if any(found.values())
+    ]
+
+
+def period_s(begin_s: float, end_s: float) -> int:
+    """The shortest that makes about WANTED rows and that CloudWatch still keeps."""
+    span_s = round(end_s - begin_s)  # 3 h ago is three hours, whatever the last bits of two floats say
+    for period in PERIODS_S:
+        if span_s <= period * WANTED * 3 and span_s <= KEPT_S.get(period, float("inf")):
+            return period
+    return PERIODS_S[-1]
+
+
+def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
+    """One row a period, and a bar of the highest peak beside the mark. `narrow`: in 80 columns."""
+    from rich import box
+    from rich.table import Table
+
+    from ..support.amounts import mib
+
+    made = Table(
+        title=f"{function}: peaks (mean, max), highest current and mark, MiB",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    made.add_column("UTC", no_wrap=True)
+    for name in ("inv.", "mean", "max", "current", "mark", "OOM"):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("█ peak max  │ mark", no_wrap=True)
+    full = max((value for moment in moments for value in (moment.peak_max, moment.mark_max) if value), default=0.0)
+    for moment in moments:
+        count = "-" if moment.invocations is None else f"{moment.invocations:,.0f}"
+        sizes = (moment.peak_mean, moment.peak_max, moment.current_max, moment.mark_max)
+        killed = f"{moment.out_of_memory:,.0f}" if moment.out_of_memory else "-"
+        at = moment.time[5:-1].replace("T", " ") if narrow else moment.time
+        made.add_row(at, count, *map(mib, sizes), killed, bar(moment, full))
+    return made
+
+
+def bar(moment: Moment, full: float) -> str:
+    """`full` MiB are BAR characters."""
+    if not full:
+        return ""
+    solid = round((moment.peak_max or 0.0) / full * BAR)
+    line = "█" * solid
+    if moment.mark_max is None:
+        return line
+    mark = min(BAR - 1, round(moment.mark_max / full * BAR))
+    return line[:mark].ljust(mark) + "│" + line[mark + 1 :]
+
+
+def _query(column: str, function: str, namespace: str, period: int) -> Any:
+    metric, statistic = SERIES[column]
+    return {
+        "Id": column,
+        "MetricStat": {
+            "Metric": {
+                "Namespace": namespace,
+                "MetricName": metric,
+                "Dimensions": [{"Name": "FunctionName", "Value": function}],
+            },
+            "Period": period,
+            "Stat": statistic,
+        },
+    }

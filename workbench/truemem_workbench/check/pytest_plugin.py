@@ -1,0 +1,159 @@
+"""pytest: a test fails where its function's memory breaks a limit.
+
+    @pytest.mark.memory(handler="app.py:handler", invocations=200, max_drift_kib=4, max_peak_mib=256)
+    def test_memory(): ...
+
+It is loaded into every test run of whoever has it installed, so it imports nothing of ours until a test asks.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+
+    from .baseline import Baseline
+    from .local_run import Run
+    from .marker import MemoryMarker
+    from .measurement import Measurement
+    from .result import Result
+
+MARKER = (
+    "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=100, max_drift_kib=None,"
+    " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, baseline=None, max_growth=None,"
+    " memory_mib=None, timeout_s=None, env={}, exact=True, allow_errors=False): run the function under truemem's local"
+    " Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not grow, and while"
+    " that is undecided up to `most` invocations are made (four times as many as asked for, at least 400). `events` is"
+    " a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself invokes."
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+RESULT = pytest.StashKey["Result"]()
+
+
+@pytest.fixture
+def truemem(request: pytest.FixtureRequest) -> Result:
+    """What the marker's run has measured, for a test's own assertions: `truemem.measurement.peak`, `.verdict` ..."""
+    item = request.node
+    if "lambda_environment" in item.fixturenames:
+        _refuse("the fixtures truemem and lambda_environment are two runs. Take one of them")
+    result = _run(item, _marker(item))
+    item.stash[RESULT] = result
+    return result
+
+
+@pytest.fixture
+def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """The marker's function under a local Lambda: `lambda_environment.invoke(event)`. Limits are checked at the end."""
+    from ..support.bad_input import BadInput
+    from .local_run import Run
+
+    marker = _marker(request.node)
+    _baseline(request.node, marker)  # what cannot be compared is told at once
+    with ExitStack() as stack:
+        try:
+            run = stack.enter_context(Run(marker.target(_folders(request.node)), exact=marker.exact))
+        except BadInput as problem:
+            _refuse(str(problem))
+        yield run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    outcome = yield
+    if item.get_closest_marker("memory") is None:
+        return outcome
+    run = getattr(item, "funcargs", {}).get("lambda_environment")
+    marker = _marker(item)
+    if run is not None:
+        result = _result(run.measurement(marker.warm_up), marker, _baseline(item, marker), invoked_by_test=True)
+    else:
+        result = item.stash[RESULT] if RESULT in item.stash else _run(item, marker)
+    if result.measurement.peak is not None:
+        item.user_properties.append(("truemem_peak_mib", round(result.measurement.peak[1], 2)))
+    if result.exit_code:
+        from .marker import in_words_of_the_marker
+
+        pytest.fail(in_words_of_the_marker(result.text()), pytrace=False)
+    return outcome
+
+
+def _marker(item: pytest.Item) -> MemoryMarker:
+    marker = item.get_closest_marker("memory")
+    example = '@pytest.mark.memory(handler="app.py:handler")'
+    if marker is None:
+        _refuse(f"which function? Try {example}")
+    from ..support.bad_input import BadInput
+    from .marker import MemoryMarker
+
+    try:
+        return MemoryMarker(*marker.args, **marker.kwargs)
+    except BadInput as problem:
+        _refuse(f"@pytest.mark.memory {problem}")
+    except TypeError as error:
+        _refuse(f"@pytest.mark.memory {str(error).partition(') ')[2]}. Try {example}")
+
+
+def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
+    """The run that the marker asks for."""
+    from ..support.bad_input import BadInput
+    from . import local_run
+
+    was = _baseline(item, marker)
+    try:
+        measurement = local_run.measure(
+            marker.target(_folders(item)),
+            marker.events(item.config.rootpath),
+            marker.plan,
+            marker.limits,
+            exact=marker.exact,
+            progress=lambda _, __, ___: None,
+        )
+    except BadInput as problem:
+        _refuse(str(problem))
+    return _result(measurement, marker, was, invoked_by_test=False)
+
+
+def _baseline(item: pytest.Item, marker: MemoryMarker) -> Baseline | None:
+    from ..support.bad_input import BadInput
+
+    try:
+        return marker.baseline(item.config.rootpath)
+    except BadInput as problem:
+        _refuse(str(problem))
+
+
+def _result(measurement: Measurement, marker: MemoryMarker, was: Baseline | None, *, invoked_by_test: bool) -> Result:
+    from dataclasses import replace
+
+    from .limits import find
+    from .result import Result
+
+    if was is not None:
+        measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
+    findings = find(measurement, marker.limits, was)
+    if invoked_by_test:  # a test of three invocations did not ask whether they grow
+        findings = [each for each in findings if (each.name, each.outcome) != ("growth", "unknown")]
+    return Result(measurement, findings)
+
+
+def _folders(item: pytest.Item) -> list[Path]:
+    """Where a handler's path is seen from."""
+    return [item.path.parent, item.config.rootpath]
+
+
+def _refuse(why: str) -> NoReturn:
+    """The test cannot be run: one line, without the exception that it comes from."""
+    from ..support.untrusted_text import visible
+    from .marker import in_words_of_the_marker
+
+    raise pytest.fail.Exception(f"truemem: {visible(in_words_of_the_marker(why))}", pytrace=False) from None

@@ -1,0 +1,62 @@
+"""YAML with CloudFormation's short forms, within bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MOST_DEPTH, MOST_NODES = 60, 100_000
+"""Of a template, what its aliases stand for included; each 64 characters of a text are one more."""
+
+
+class TemplateLoader(yaml.SafeLoader):
+    """YAML with CloudFormation's short forms, each as the long one: `!Ref X` is {"Ref": "X"}. Bounded: an alias counts
+    for all that it stands for, because merges and messages spread it out."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = self._count = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        begun = self._count
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            raise yaml.YAMLError(f"it is nested deeper than {MOST_DEPTH}")
+        is_alias = self.check_event(yaml.AliasEvent)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        if is_alias and id(node) not in self._sizes:
+            raise yaml.YAMLError("an alias stands for what it is in")
+        self._count += self._sizes[id(node)] if is_alias else 1
+        if isinstance(node, yaml.ScalarNode) and not is_alias:
+            self._count += len(node.value) // 64
+        if self._count > MOST_NODES:
+            raise yaml.YAMLError(f"it has more than {MOST_NODES:,} values, with what its aliases stand for")
+        if not is_alias:
+            self._sizes[id(node)] = self._count - begun
+        return node
+
+
+def _short_form(loader: TemplateLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    value: Any
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        assert isinstance(node, yaml.MappingNode)
+        value = loader.construct_mapping(node, deep=True)
+    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
+
+
+def _integer(loader: TemplateLoader, node: yaml.ScalarNode) -> int:
+    """One that can be printed."""
+    value: int = loader.construct_yaml_int(node)
+    str(value)
+    return value
+
+
+TemplateLoader.add_multi_constructor("!", _short_form)
+TemplateLoader.add_constructor("tag:yaml.org,2002:int", _integer)

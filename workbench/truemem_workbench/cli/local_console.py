@@ -1,0 +1,202 @@
+"""`truemem local run` at a terminal: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import re
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import click
+
+from ..local.configuration.function import Function
+from ..local.configuration.settings import Settings
+from ..local.lifecycle.journal import LogLine
+from ..local.running.scenario_context import NotAsTold, ScenarioContext
+from ..local.running.scenarios import SCENARIOS
+from ..local.running.session import Invocation, LocalLambda
+from ..support.exit_codes import Ended, raise_on_signals
+from ..support.untrusted_text import visible
+
+SOURCES = {"function": "green", "platform": "cyan"}
+
+
+class Console:
+    """Prints for people, or with `as_json` one JSON object a line: `notice`, `log`, `response`, `report`, `serving`."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._lock = threading.Lock()  # log lines come from the server's thread
+        self._unheard = threading.Event()
+        self._failure: OSError | None = None
+
+    def notice(self, text: str) -> None:
+        self._print({"notice": text}, click.style(f"note: {visible(text)}", fg="yellow"), error=True)
+
+    def log(self, line: LogLine) -> None:
+        source = line.source.removeprefix("extension:")
+        shown = click.style(f"{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
+        with contextlib.suppress(OSError):  # of this thread's: nothing of the environment may depend on who reads
+            self._print({"log": dataclasses.asdict(line)}, shown + _indented(line.text))
+
+    def response(self, invocation: Invocation) -> None:
+        text = _indented(invocation.raw.decode(errors="replace"))
+        mark = click.style("   failed | " if invocation.function_error else " response | ", bold=True)
+        body = {
+            "requestId": invocation.request_id,
+            "functionError": invocation.function_error,
+            "payload": invocation.payload,
+        }
+        self._print({"response": body}, mark + text)
+
+    def step(self, text: str) -> None:
+        """Of a scenario."""
+        self._print({"step": text}, click.style(" scenario | ", fg="yellow") + visible(text))
+
+    def ended(self, name: str, why: str | None) -> None:
+        """`why` a scenario did not play out as told, or None."""
+        text = f"{name}: {why or 'played out as told'}"
+        self._print(
+            {"scenario": {"name": name, "asTold": why is None, **({"why": why} if why else {})}},
+            click.style(" scenario | ", fg="red" if why else "green") + visible(text),
+        )
+
+    def serving(self, local: LocalLambda, name: str) -> None:
+        url = f"{local.endpoint}/2015-03-31/functions/{name}/invocations"
+        client = f"boto3.client('lambda', endpoint_url='{local.endpoint}')"
+        text = "\n".join(
+            [
+                f"serving {name} at {local.endpoint} (Ctrl-C ends it). Invoke it with any of:",
+                f"  curl -d '{{}}' {url}",
+                f"  aws lambda invoke --endpoint-url {local.endpoint} --function-name {name} --payload '{{}}' "
+                "--cli-binary-format raw-in-base64-out /dev/stdout",
+                f"  {client}.invoke(FunctionName='{name}', Payload='{{}}')",
+            ]
+        )
+        self._print({"serving": {"endpoint": local.endpoint, "functionName": name, "url": url}}, text)
+
+    def wait_until_unheard(self) -> None:
+        """Wait for ever, or until a log line cannot be printed."""
+        self._unheard.wait()
+
+    def check(self) -> None:
+        """Raises OSError if something could not be printed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _print(self, as_object: object, text: str, *, error: bool = False) -> None:
+        with self._lock:
+            try:
+                if self._as_json:
+                    click.echo(json.dumps(as_object))
+                else:
+                    click.echo(text, err=error)
+                sys.stdout.flush()
+            except OSError as failure:
+                self._failure = failure
+                self._unheard.set()
+                raise
+
+
+def _indented(text: str) -> str:
+    """Its lines below each other: Python's runtime client writes several in one, with carriage returns between."""
+    return ("\n" + " " * 12).join(map(visible, re.split("\r\n|[\r\n]", text)))
+
+
+def run(
+    function: Function,
+    settings: Settings,
+    *,
+    event: object,
+    tenant_id: str | None,
+    invocations: int | None,
+    console: Console,
+) -> int:
+    """Invoke `event` that many times, or with None serve until Ctrl-C. Returns the exit code. Raises BadInput."""
+    local = LocalLambda(function, settings, console.log)
+    raise_on_signals()
+    try:
+        local.start()
+        for notice in local.notices:
+            console.notice(notice)
+        if invocations is not None:
+            if settings.managed_instances is not None:
+                return _invoke_at_once(local, event, invocations, settings.managed_instances, console)
+            return _invoke(local, event, tenant_id, invocations, console)
+        console.serving(local, settings.name)
+        console.wait_until_unheard()
+    except Ended as ended:
+        local.stop(abort=True)
+        return 0 if invocations is None else 128 + ended.number
+    finally:
+        local.stop()
+    return 0
+
+
+def play(
+    name: str,
+    function: Function,
+    settings: Settings,
+    *,
+    event: object,
+    tenant_id: str | None,
+    gap_s: float,
+    console: Console,
+) -> int:
+    """Play a scenario. Returns the exit code: 0 if it played out as told. Raises BadInput."""
+    scenario = SCENARIOS[name]
+    played = scenario.function(function)
+    local = LocalLambda(played, settings, console.log)
+    grows = scenario.grows and played is not function
+    context = ScenarioContext(local, settings, console, event=event, tenant_id=tenant_id, gap_s=gap_s, grows=grows)
+    if scenario.held_in_init:
+        context.hold_next_init()
+    raise_on_signals()
+    console.step(scenario.description)
+    why: str | None = None
+    try:
+        local.start()
+        for notice in local.notices:
+            console.notice(notice)
+        if not scenario.held_in_init:
+            local.settle()
+        scenario.play(context)
+    except NotAsTold as failure:
+        why = str(failure)
+    except Ended as ended:
+        local.stop(abort=True)
+        return 128 + ended.number
+    finally:
+        local.stop()
+    console.ended(name, why)
+    return 1 if why else 0
+
+
+def _invoke(local: LocalLambda, event: object, tenant_id: str | None, invocations: int, console: Console) -> int:
+    failed = False
+    for _ in range(invocations):
+        invocation = local.invoke(event, tenant_id=tenant_id)
+        console.response(invocation)
+        failed |= invocation.function_error is not None
+        local.settle()
+        failed |= local.reports[-1].status != "success"  # an extension over the deadline, after a good answer
+    local.stop()
+    return 1 if failed else 0
+
+
+def _invoke_at_once(local: LocalLambda, event: object, invocations: int, at_once: int, console: Console) -> int:
+    failed = False
+    callers = ThreadPoolExecutor(at_once)
+    try:
+        for invocation in callers.map(local.invoke, itertools.repeat(event, invocations)):
+            console.response(invocation)
+            failed |= invocation.function_error is not None
+    finally:
+        callers.shutdown(wait=False, cancel_futures=True)
+    local.settle()
+    local.stop()
+    return 1 if failed else 0

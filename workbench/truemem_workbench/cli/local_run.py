@@ -1,0 +1,188 @@
+"""`truemem local run`: its options, and what they make of function and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from ..check.events import read_event
+from ..local.configuration.function import Function
+from ..local.configuration.settings import Settings, extensions_of
+from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
+from ..local.running.scenarios import BYSTANDER, SCENARIOS
+from ..support.bad_input import BadInput
+from . import local_console
+
+LONGEST_GAP_S = 86_400
+
+
+class _Telemetry(click.ParamType[Literal["on"] | int]):
+    name = "on|STATUS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Literal["on"] | int:
+        if value == "on":
+            return "on"
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither `on` nor a status", param, ctx)
+
+
+EPILOG = """
+\b
+Scenarios (--scenario):
+{scenarios}
+\b
+Exit codes:
+  0  every invocation succeeded; or, serving, it was ended by Ctrl-C; or the scenario played out as told
+  1  an invocation failed: a function error, a timeout, out of memory; or the scenario went otherwise
+  2  the input cannot be used; one line says what to type instead
+  130, 143  Ctrl-C or SIGTERM in the midst of --event
+""".format(scenarios="\n".join(f"  {name:23} {each.description}" for name, each in SCENARIOS.items()))
+
+
+@click.command(epilog=EPILOG)
+@click.argument("function", metavar="FILE.py:HANDLER|EXECUTABLE")
+@click.option(
+    "--memory",
+    "memory_mib",
+    default=512,
+    show_default=True,
+    metavar="MiB",
+    help="Memory size, 128 to 10240; on Managed Instances to 32768.",
+)
+@click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Up to 900.")
+@click.option("--name", help="The function's name [default: that of its folder].")
+@click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Launch every file of it.")
+@click.option("--no-sidecar", is_flag=True, help="Leave this repository's own extension out.")
+@click.option("--no-exact", is_flag=True, help="Measure as a layer does without AWS_LAMBDA_EXEC_WRAPPER.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="For function and extensions; repeatable.")
+@click.option("--port", default=0, show_default=True, help="Of the Invoke API; 0 takes a free one.")
+@click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
+@click.option("--invocations", type=int, metavar="N", help="How often to invoke --event [default: 1].")
+@click.option("--freeze", type=click.Choice(["auto", "cgroup", "signal", "off"]), default="auto", show_default=True)
+@click.option(
+    "--memory-limit", type=click.Choice(["auto", "cgroup", "watch", "off"]), default="auto", show_default=True
+)
+@click.option(
+    "--release",
+    default="aws",
+    show_default=True,
+    metavar="aws|together|runtime:US|extension:US",
+    help="Who gets an invocation first, and by how many microseconds.",
+)
+@click.option(
+    "--telemetry", type=_Telemetry(), default="on", show_default=True, help="Or answer subscriptions with a status."
+)
+@click.option("--log-format", type=click.Choice(["Text", "JSON"]), default="Text", show_default=True)
+@click.option(
+    "--managed-instances", type=int, metavar="N", help="As on Lambda Managed Instances, with N requests at once."
+)
+@click.option("--tenant", "tenant_id", metavar="ID", help="Invoke --event for this tenant (tenant isolation mode).")
+@click.option("--provisioned-concurrency", is_flag=True, help="Init ahead of traffic, frozen until the first use.")
+@click.option("--snap-start", is_flag=True, help="Init, a snapshot, and a restore at the first invocation.")
+@click.option(
+    "--scenario",
+    type=click.Choice(list(SCENARIOS)),
+    metavar="NAME",
+    help="Play it with the function and --event [default: {}], and exit. Names: below.",
+)
+@click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Of scenarios with a freeze.")
+@click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+def run(
+    function: str,
+    name: str | None,
+    extensions: Path | None,
+    no_sidecar: bool,
+    no_exact: bool,
+    env: tuple[str, ...],
+    event: str | None,
+    invocations: int | None,
+    as_json: bool,
+    tenant_id: str | None,
+    provisioned_concurrency: bool,
+    snap_start: bool,
+    scenario: str | None,
+    gap_s: float,
+    **settings: Any,
+) -> int:
+    """Run a function: a Python handler through AWS's runtime client, or a bootstrap executable.
+
+    Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
+    """
+    target = Function.from_spec(function)
+    launched = {} if no_sidecar else {NAME: sidecar()}
+    if extensions is not None:
+        launched |= {path.name: path for path in extensions_of(extensions)}
+    settings["initialization"] = _initialization(provisioned_concurrency, snap_start)
+    if scenario is not None:
+        _check_scenario()
+        played = SCENARIOS[scenario]
+        settings |= {key: value for key, value in played.settings.items() if not _given(key)}
+        launched |= {BYSTANDER.stem: BYSTANDER} if played.extensions else {}
+    environment: Mapping[str, str] = dict(_variable(each) for each in env)
+    if NAME in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
+        target, environment = in_exact_mode(target, environment, launched[NAME]) or (target, environment)
+    chosen = Settings(
+        name=name or _name_of(target),
+        extensions=launched,
+        environment=environment,
+        **settings,
+    )
+    chosen.check_tenant(tenant_id)
+    if not 0 <= gap_s <= LONGEST_GAP_S:
+        raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
+    printer = local_console.Console(as_json=as_json)
+    if scenario is not None:
+        parsed = read_event(event or "{}")
+        code = local_console.play(
+            scenario, target, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer
+        )
+    else:
+        parsed = None if event is None else read_event(event)
+        times = _times(invocations, with_event=event is not None)
+        code = local_console.run(target, chosen, event=parsed, tenant_id=tenant_id, invocations=times, console=printer)
+    printer.check()
+    return code
+
+
+def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
+    if provisioned_concurrency and snap_start:
+        raise BadInput("--provisioned-concurrency with --snap-start: Lambda has either. Leave one out")
+    return "provisioned-concurrency" if provisioned_concurrency else "snap-start" if snap_start else "on-demand"
+
+
+def _check_scenario() -> None:
+    for name in ("invocations", "managed_instances"):
+        if _given(name):
+            option = name.replace("_", "-")
+            raise BadInput(f"--scenario with --{option}: a scenario chooses itself what happens. Leave one out")
+
+
+def _given(name: str) -> bool:
+    """Whether the user chose it, or it is a default."""
+    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _name_of(target: Function) -> str:
+    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in target.task_root.name)
+    return allowed[:64] or "function"
+
+
+def _times(invocations: int | None, *, with_event: bool) -> int | None:
+    if invocations is not None and not with_event:
+        raise BadInput(f"--invocations {invocations} without an event. Try --event '{{}}' --invocations {invocations}")
+    if invocations is not None and invocations < 1:
+        raise BadInput(f"--invocations {invocations}: nothing to do. Try --invocations 1")
+    return (invocations or 1) if with_event else None
+
+
+def _variable(given: str) -> tuple[str, str]:
+    name, separator, value = given.partition("=")
+    if not separator:
+        raise BadInput(f"--env {given} has no value. Try --env {given}=VALUE")
+    return name, value

@@ -1,0 +1,1 @@
+"""The HTTP APIs that runtime, extensions and callers talk to."""

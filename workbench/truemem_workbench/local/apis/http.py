@@ -1,0 +1,59 @@
+"""What the four APIs share: JSON answers, AWS's error bodies, request bodies within their limit."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from .. import errors
+from ..errors import ApiError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+MAX_READ = 256 * 1024 * 1024
+"""More than any API takes: each one checks its own limit, to answer as AWS does."""
+
+_log = logging.getLogger(__name__)
+
+
+def reply(body: object, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=json.dumps(body, separators=(",", ":")).encode(),
+        status=status,
+        headers={"Content-Type": "application/json", **(headers or {})},
+    )
+
+
+def accepted() -> web.Response:
+    return reply({"status": "OK"}, 202)
+
+
+@web.middleware
+async def api_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refusals as the APIs write them; anything unforeseen is a container error."""
+    try:
+        return await handler(request)
+    except ApiError as refusal:
+        return reply(refusal.body(), refusal.status)
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception:
+        _log.exception("%s %s", request.method, request.path)
+        broken = errors.internal_server_error()
+        return reply(broken.body(), broken.status)
+
+
+async def read(request: web.Request, limit: int) -> bytes:
+    """The request's body. Raises ApiError: 413 above `limit` bytes, 400 if it was cut off."""
+    try:
+        body = await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise errors.too_large(limit) from None
+    except ConnectionError:
+        raise errors.truncated_request() from None
+    if len(body) > limit:
+        raise errors.too_large(limit)
+    return body

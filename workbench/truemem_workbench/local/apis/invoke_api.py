@@ -1,0 +1,118 @@
+"""Lambda's Invoke API, `POST /2015-03-31/functions/NAME/invocations`: what boto3, the aws CLI and curl call."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import re
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from ...support.bad_input import BadInput
+from ...support.untrusted_text import loads
+from ..configuration.variables import VERSION, function_arn
+from ..errors import ApiError, Failed
+from ..lifecycle.serving import Serving
+from ..state.invocation import Pending
+from .http import read, reply
+
+# NAME, ACCOUNT:function:NAME or a whole ARN; each with or without a qualifier.
+NAME = re.compile(r"(?:(?:arn:aws[\w-]*:lambda:[\w-]+:)?\d{12}:function:)?([\w-]+)(?::(\$LATEST|[\w-]+))?")
+LOG_TAIL = 4096
+CALLERS_LIMIT = 6 * 1024 * 1024
+
+
+class InvokeApi:
+    def __init__(self, environment: Serving) -> None:
+        self._environment = environment
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/2015-03-31/functions/{name}/invocations", self.invoke)]
+
+    async def invoke(self, request: web.Request) -> web.Response:
+        qualifier = self._find(request)
+        if isinstance(qualifier, web.Response):
+            return qualifier
+        try:
+            payload = await read(request, CALLERS_LIMIT)
+        except ApiError as error:
+            return fault(error.status, "RequestTooLargeException", error.message)
+        try:
+            loads(payload or b"{}")
+            context = _client_context(request)
+            tenant = request.headers.get("X-Amz-Tenant-Id")
+            self._environment.settings.check_tenant(tenant)
+        except BadInput as error:
+            return fault(400, "InvalidParameterValueException", str(error))
+        except ValueError as error:
+            return fault(400, "InvalidRequestContentException", f"Could not parse request body into json: {error}")
+        pending = Pending(
+            payload or b"{}",
+            function_arn(self._environment.settings.name, qualifier),
+            client_context=context,
+            tenant_id=tenant,
+        )
+        if trace := request.headers.get("X-Amzn-Trace-Id"):
+            pending.trace = trace
+        match request.headers.get("X-Amz-Invocation-Type", "RequestResponse"):
+            case "DryRun":
+                return web.Response(status=204, headers=_headers(pending))
+            case "Event":
+                self._environment.submit(pending)
+                return web.Response(status=202, headers=_headers(pending))
+            case "RequestResponse":
+                return await self._answer(pending, tail=request.headers.get("X-Amz-Log-Type") == "Tail")
+            case other:
+                return fault(400, "InvalidParameterValueException", f"{other} is no invocation type")
+
+    def _find(self, request: web.Request) -> str | web.Response | None:
+        """The qualifier that the caller used; or the refusal of a function that is not here."""
+        name = unquote(request.match_info["name"])
+        found = NAME.fullmatch(name)
+        qualifier = request.query.get("Qualifier") or (found and found[2])
+        own = self._environment.settings.name
+        if found is None or found[1] != own or qualifier not in (None, VERSION):
+            missing = function_arn(found[1] if found else name, qualifier)
+            return fault(404, "ResourceNotFoundException", f"Function not found: {missing}")
+        return qualifier
+
+    async def _answer(self, pending: Pending, *, tail: bool) -> web.Response:
+        self._environment.submit(pending)
+        try:
+            answer = await asyncio.shield(pending.answer)
+            if tail:
+                await asyncio.wait([pending.report])  # the tail has the REPORT line: it must be written first
+        except Failed as failed:
+            return fault(500, "ServiceException", failed.failure.message)
+        headers = _headers(pending) | {
+            "Content-Type": answer.content_type,
+            "X-Amz-Executed-Version": VERSION,
+        }
+        if answer.function_error:
+            headers["X-Amz-Function-Error"] = answer.function_error
+        if tail:
+            log = "\n".join(pending.log).encode()[-LOG_TAIL:]
+            headers["X-Amz-Log-Result"] = base64.b64encode(log).decode()
+        return web.Response(body=answer.payload, headers=headers)
+
+
+def fault(status: int, error_type: str, message: str) -> web.Response:
+    """As AWS shapes it: the type in a header, from which boto3 makes the exception."""
+    return reply({"Type": "User", "Message": message}, status, {"x-amzn-ErrorType": error_type})
+
+
+def _headers(pending: Pending) -> dict[str, str]:
+    return {"x-amzn-RequestId": pending.request_id}
+
+
+def _client_context(request: web.Request) -> str | None:
+    """X-Amz-Client-Context is base64 of JSON. Raises ValueError."""
+    encoded = request.headers.get("X-Amz-Client-Context")
+    if not encoded:
+        return None
+    try:
+        return base64.b64decode(encoded, validate=True).decode()
+    except binascii.Error as error:
+        raise ValueError(f"client context: {error}") from None

@@ -1,0 +1,192 @@
+"""What to run: a Python handler through AWS's own runtime client, or any `bootstrap` executable."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...support.bad_input import BadInput
+
+OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
+"""Not imported here: it is the function's process that runs it, and it pays for the packages above the module."""
+WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
+"""The variable that names a program through which managed runtimes are started."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function's code and how it is started. Made by `from_handler`, `from_bootstrap` or `from_spec`."""
+
+    command: tuple[str, ...]
+    """What is executed, with absolute paths."""
+    task_root: Path
+    """`LAMBDA_TASK_ROOT`, and the working directory."""
+    handler: str
+    """`_HANDLER`, and what extensions read when they register."""
+    runtime: str | None
+    """`python3.11`, or None for a bootstrap executable."""
+    needs: tuple[Path, ...]
+    """Files that the user of the processes must be able to read."""
+
+    def started_with(self, variables: Mapping[str, str]) -> list[str]:
+        """What to execute under these variables: managed runtimes honour a wrapper, an OS-only one does not."""
+        if self.runtime is None or not variables.get(WRAPPER):
+            return list(self.command)
+        return ["/bin/sh", "-c", _THROUGH_WRAPPER, "bootstrap", *self.command]
+
+    def behind(self, program: Path) -> Function:
+        """Started through a program that gets the command as its arguments."""
+        return dataclasses.replace(self, command=(str(program), *self.command), needs=(*self.needs, program))
+
+    def wrapped(self) -> Function:
+        """With a shell for its runtime process, which starts the real one and stays."""
+        return dataclasses.replace(self, command=("/bin/sh", "-c", _EXITS_WHEN_TOLD, "sh", *self.command))
+
+    def growing(self) -> Function | None:
+        """With a handler that runs out of memory once the user's own is done; None for a bootstrap."""
+        if self.runtime is None:
+            return None
+        code = Path(__file__).parents[2] / "support" / "oom_handler.py"
+        return dataclasses.replace(self, command=(*self.command[:-1], OOM_HANDLER), needs=(*self.needs, code))
+
+    @classmethod
+    def from_spec(cls, spec: str) -> Function:
+        """`app.py:handler`, or the path of an executable. Raises BadInput."""
+        if ":" in spec:
+            return cls.from_handler(spec)
+        if spec.endswith(".py") and Path(spec).is_file():
+            found = ", ".join(_module(Path(spec), spec).offered) or "none"
+            raise BadInput(f"{spec} names no handler (found: {found}). Try {spec}:{_guess(Path(spec), spec)}")
+        return cls.from_bootstrap(spec)
+
+    @classmethod
+    def from_handler(cls, spec: str) -> Function:
+        """`path/app.py:handler`, run as `python -m awslambdaric app.handler` in the file's folder.
+
+        The file is parsed and not imported: its code runs in the function's process alone. Raises BadInput.
+        """
+        name, _, handler = spec.rpartition(":")
+        path = Path(name)
+        if not path.is_file():
+            raise BadInput(f"no file {name or spec}. Try PATH/app.py:handler")
+        if path.suffix != ".py" or "." in path.stem:
+            raise BadInput(
+                f"{path.name} cannot be imported as a Python module. Try a name like app.py, "
+                "or give the path of an executable alone"
+            )
+        module = _module(path, name)
+        if not module.has(handler):
+            found = ", ".join(module.offered) or "none"
+            raise BadInput(
+                f"no function `{handler}` in {name} (found: {found}). Try {name}:{_guess(path, name, handler)}"
+            )
+        client = importlib.util.find_spec("awslambdaric")
+        if client is None or client.origin is None:
+            raise BadInput(f"awslambdaric is not installed for {sys.executable}. Try pip install awslambdaric")
+        path = path.resolve()
+        return cls(
+            command=(sys.executable, "-m", "awslambdaric", f"{path.stem}.{handler}"),
+            task_root=path.parent,
+            handler=f"{path.stem}.{handler}",
+            runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
+            needs=(path.parent, path, Path(sys.executable), Path(client.origin)),
+        )
+
+    @classmethod
+    def from_bootstrap(cls, spec: str | Path) -> Function:
+        """Any executable that speaks the Runtime API, as in `provided.*`, run in its own folder. Raises BadInput."""
+        path = Path(spec)
+        if not path.is_file():
+            raise BadInput(f"no file {spec}. Try PATH/app.py:handler, or the path of a bootstrap executable")
+        if not os.access(path, os.X_OK):
+            raise BadInput(f"{spec} is not executable. Try chmod +x {spec}")
+        path = path.resolve()
+        return cls(
+            command=(str(path),),
+            task_root=path.parent,
+            handler=path.name,
+            runtime=None,
+            needs=(path.parent, path),
+        )
+
+
+# The bootstrap of AWS's managed runtimes: a wrapper that cannot be started is an exit code, and init fails.
+_THROUGH_WRAPPER = f"""
+wrapper=${WRAPPER}
+[ -f "$wrapper" ] || {{ echo "$wrapper: does not exist"; exit 127; }}
+[ -x "$wrapper" ] || {{ echo "$wrapper: is not an executable"; exit 126; }}
+exec "$wrapper" "$@"
+"""
+
+# A runtime that exits with 0 at SIGUSR1, whatever its child does.
+_EXITS_WHEN_TOLD = 'trap "exit 0" USR1; "$@" & wait $!'
+
+
+@dataclass(frozen=True)
+class _Module:
+    names: frozenset[str]
+    offered: tuple[str, ...]
+    """What a person may have meant: functions and assigned names, without constants and private ones."""
+    open: bool
+    """Names may come from anywhere (`from x import *`, `globals()[...] = ...`)."""
+
+    def has(self, name: str) -> bool:
+        return name in self.names or (self.open and name.isidentifier())
+
+
+def _module(path: Path, shown: str) -> _Module:
+    try:
+        tree = ast.parse(path.read_bytes(), filename=shown)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f" line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise BadInput(f"{shown}{line}: {error.args[0]}. Python cannot parse it: fix that first") from None
+    except OSError as error:
+        raise BadInput(f"cannot read {shown}: {error.strerror}. Try chmod +r {shown}") from None
+    names = list(dict.fromkeys(_names(tree.body)))
+    offered = tuple(n for n in names if not n.startswith("_") and n != n.upper() and n not in _imported(tree.body))
+    return _Module(frozenset(names), offered, "*" in names or "globals" in names)
+
+
+def _names(body: list[ast.stmt]) -> Iterator[str]:
+    for statement in body:
+        yield from _bound(statement)
+        for field in ("body", "orelse", "finalbody"):
+            if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield from _names(getattr(statement, field, []))
+        for handler in getattr(statement, "handlers", []):
+            yield from _names(handler.body)
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in names)
+        case ast.Assign(targets=targets):
+            yield from (n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+        case _:
+            # setattr(sys.modules[...]), globals().update(...): nobody can tell which names those make
+            if any(isinstance(n, ast.Name) and n.id == "globals" for n in ast.walk(statement)):
+                yield "globals"
+
+
+def _imported(body: list[ast.stmt]) -> set[str]:
+    imports = (s for s in body if isinstance(s, ast.Import | ast.ImportFrom))
+    return {name for statement in imports for name in _bound(statement)}
+
+
+def _guess(path: Path, shown: str, asked: str = "handler") -> str:
+    offered = _module(path, shown).offered
+    likely = [name for name in offered if "handler" in name.lower()]
+    close = difflib.get_close_matches(asked, offered, n=1)
+    return next(iter([*likely, *close, *offered]), "handler")

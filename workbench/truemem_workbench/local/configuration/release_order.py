@@ -1,0 +1,48 @@
+"""Who gets an invocation first, the runtime or the extensions, and how long before the other. Pure."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from random import Random
+from typing import NamedTuple
+
+from ...support.bad_input import BadInput
+
+RUNTIME_FIRST = 0.95
+RUNTIME_LEAD_US = ((0.0, 0), (0.25, 40), (0.5, 80), (0.9, 200), (0.99, 550), (1.0, 720))
+"""Quantiles of the runtime's lead under AWS's own emulator. Its code signals the extensions and then the runtime, and
+Go's scheduler runs the one that was signalled last."""
+EXTENSION_LEAD_US = 40
+"""Longest lead of the extensions in the remaining cases."""
+LONGEST_US = 1_000_000
+
+
+class Lead(NamedTuple):
+    runtime_first: bool
+    us: float
+    """How long before the other side, in microseconds."""
+
+
+def lead(order: str, chance: Random) -> Lead:
+    """The lead in one invocation: `aws`, `together`, `runtime:US` or `extension:US`. Raises BadInput for others."""
+    if order == "aws":
+        if chance.random() < RUNTIME_FIRST:
+            return Lead(True, _quantile(chance.random()))
+        return Lead(False, chance.uniform(0, EXTENSION_LEAD_US))
+    if order == "together":
+        return Lead(chance.random() < 0.5, 0)
+    first, _, us = order.partition(":")
+    if first not in ("runtime", "extension") or not (us.isascii() and us.isdecimal()) or int(us) > LONGEST_US:
+        raise BadInput(
+            f"release {order!r}: it is aws, together, runtime:US or extension:US, up to {LONGEST_US} microseconds. "
+            "Try --release aws"
+        )
+    return Lead(first == "runtime", int(us))
+
+
+def _quantile(share: float) -> float:
+    """The runtime's lead that this share of the invocations stays below."""
+    for (low, low_us), (high, high_us) in pairwise(RUNTIME_LEAD_US):
+        if share <= high:
+            return low_us + (share - low) / (high - low) * (high_us - low_us)
+    return RUNTIME_LEAD_US[-1][1]

@@ -1,0 +1,1 @@
+"""An execution environment from init to shutdown, one request at a time."""

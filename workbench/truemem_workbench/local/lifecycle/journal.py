@@ -1,0 +1,155 @@
+"""Everything that is told: platform events, log lines, reports; and to whom."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..configuration.settings import Settings
+from ..configuration.variables import VERSION
+from ..errors import Failure
+from ..state.generation import Generation
+from ..state.invocation import Pending
+from ..telemetry import events
+from ..telemetry.delivery import Relay
+from ..telemetry.events import Event, Report
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One line of what would be the CloudWatch log stream."""
+
+    source: str
+    """`function`, `extension:NAME` or `platform`."""
+    stream: Literal["stdout", "stderr"]
+    text: str
+    """Without its newline."""
+    time: float
+    """Epoch seconds."""
+
+
+class Journal:
+    """Lists only grow; they are read from other threads."""
+
+    def __init__(self, settings: Settings, log_stream: str, on_line: Callable[[LogLine], None] | None) -> None:
+        self.events: list[Event] = []
+        self.lines: list[LogLine] = []
+        self.reports: list[Report] = []
+        self.relay: Relay | None = None
+        """Of the present generation; None in between: what is told then, no extension hears."""
+        self.log_stream = log_stream
+        self.current: Pending | None = None
+        self._settings = settings
+        self._on_line = on_line
+        self._epoch = time.time() - time.perf_counter()  # perf_counter's zero on the wall clock
+
+    def emit(self, kind: str, record: dict[str, Any], line: str | None = None) -> None:
+        """A platform event, and the line that the log gets for it, if any, with the log format Text."""
+        self.take(events.event(time.time(), kind, record), line)
+
+    def take(self, event: Event, line: str | None = None) -> None:
+        self.events.append(event)
+        if self._settings.log_format == "JSON":
+            if events.level(event) >= logging.INFO:
+                self.say(json.dumps(event))
+        elif line is not None:
+            self.say(line)
+        if self.relay is not None and not self._lost(event):
+            self.relay.offer(event)
+
+    def _lost(self, event: Event) -> bool:
+        """As real reports of invocations that died now and then are."""
+        failed = event["type"] == "platform.report" and event["record"]["status"] != "success"
+        return failed and self._settings.telemetry_fault == "report-lost"
+
+    def renew(self) -> None:
+        """Another environment goes on in this place: its log stream has another name."""
+        day, _, _ = self.log_stream.partition("]")
+        self.log_stream = f"{day}]{secrets.token_hex(16)}"
+
+    def say(self, line: str) -> None:
+        """A line of the platform."""
+        self._write(LogLine("platform", "stdout", line, time.time()))
+
+    def output(self, source: str, stream: str, text: str) -> None:
+        """A line that a process wrote."""
+        now = time.time()
+        self._write(LogLine(source, "stderr" if stream == "stderr" else "stdout", text, now))
+        if self.relay is not None:
+            self.relay.offer(events.event(now, source.partition(":")[0], text))
+
+    def _write(self, line: LogLine) -> None:
+        self.lines.append(line)
+        if self.current is not None:
+            self.current.log.append(line.text)
+        if self._on_line is not None:
+            self._on_line(line)
+
+    # --- what the platform tells, in the order of an environment's life ----------------------------------------------
+
+    def init_started(self, phase: str, runtime: str | None) -> None:
+        record = events.init_start(self._settings, phase, self.log_stream, runtime)
+        line = f"INIT_START Runtime Version: {record.get('runtimeVersion', 'provided')}"
+        self.emit("platform.initStart", record, line)
+
+    def init_ended(self, generation: Generation, phase: str, failure: Failure | None, duration_s: float) -> None:
+        """initRuntimeDone is not told where an extension failed before the runtime was started."""
+        if "runtime" in generation.processes:
+            self.emit("platform.initRuntimeDone", events.init_runtime_done(self._settings, phase, failure))
+        self.extensions_told(generation)
+        report = events.init_report(self._settings, phase, failure, duration_s)
+        told = failure is not None or self._settings.initialization != "on-demand"
+        outcome = events.init_report_line(phase, failure, duration_s) if told else None
+        self.emit("platform.initReport", report, outcome)
+
+    def restore_started(self, runtime: str | None) -> None:
+        record = events.restore_start(self._settings, self.log_stream, runtime)
+        line = f"RESTORE_START Runtime Version: {record.get('runtimeVersion', 'provided')}"
+        self.emit("platform.restoreStart", record, line)
+
+    def restore_ended(self, failure: Failure | None, duration_s: float) -> None:
+        self.emit("platform.restoreRuntimeDone", events.restore_runtime_done(failure))
+        line = events.restore_report_line(failure, duration_s)
+        self.emit("platform.restoreReport", events.restore_report(failure, duration_s), line)
+
+    def extensions_told(self, generation: Generation) -> None:
+        """platform.extension, one for each that registered or should have."""
+        for each in generation.registry.all():
+            record = events.extension(each.name, each.state.value, each.events, each.error_type)
+            line = f"EXTENSION\tName: {each.name}\tState: {each.state.value}\tEvents: [{', '.join(each.events)}]"
+            if each.error_type:
+                line += f"\tError Type: {each.error_type}"
+            self.emit("platform.extension", record, line)
+
+    def invocation_started(self, pending: Pending) -> None:
+        line = f"START RequestId: {pending.request_id} Version: {VERSION}"
+        record = events.start(pending.request_id, pending.tracing()) | pending.tenant()
+        self.emit("platform.start", record, line)
+
+    def runtime_done(self, pending: Pending, failure: Failure | None) -> float:
+        """Returns when the runtime was done, by perf_counter."""
+        ended = pending.moments.runtime_done or time.perf_counter()
+        record = events.runtime_done(
+            pending.request_id, failure, pending.moments, ended, self._epoch, pending.tracing()
+        )
+        self.emit("platform.runtimeDone", record | pending.tenant())
+        return ended
+
+    def extension_overhead(self, begin: float) -> dict[str, Any]:
+        """The span from the runtime's end until now."""
+        return events.span("extensionOverhead", begin, time.perf_counter(), self._epoch)
+
+    def timed_out(self, pending: Pending, failure: Failure) -> None:
+        self.say(f"{events.iso(time.time())} {pending.request_id} {failure.message}")
+
+    def invocation_ended(self, pending: Pending, report: Report, spans: Sequence[dict[str, Any]]) -> None:
+        self.reports.append(report)
+        if self._settings.log_format == "Text":
+            self.say(f"END RequestId: {pending.request_id}")
+        self.emit("platform.report", report.record(spans, pending.tracing()) | pending.tenant(), report.line())
+        pending.report.set_result(report)

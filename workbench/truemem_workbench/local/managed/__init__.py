@@ -1,0 +1,1 @@
+"""Lambda Managed Instances: many requests at once, no freeze."""

@@ -1,0 +1,122 @@
+"""One generation of processes on Managed Instances: several workers of one runtime, several requests at once.
+
+After AWS's code (RIE internal/lambda-managed-instances: core/registrations.go, invoke/invoke_router.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from .. import errors
+from ..errors import ApiError, Failure
+from ..state.generation import Generation
+from ..state.invocation import Pending
+from ..state.pending_next import PendingNext
+from ..state.registry import Extension, Registry
+from ..state.runtime_state import RuntimeAction, RuntimeState
+
+
+class ManagedRegistry(Registry):
+    """There is no INVOKE to register for: only external extensions get an event at all, and that is SHUTDOWN."""
+
+    def register(self, name: str | None, events: list[str]) -> Extension:
+        if events and name not in {extension.name for extension in self.external()}:
+            raise errors.no_internal_events()
+        if "INVOKE" in events:
+            raise errors.invalid_event_type("INVOKE")
+        return super().register(name, events)
+
+
+class Request:
+    """An invocation that a worker of the runtime has."""
+
+    def __init__(self, pending: Pending) -> None:
+        self.pending = pending
+        self.claimed = False
+        """A response or an error is being read, or was."""
+        self._over: asyncio.Future[Failure | None] = asyncio.get_running_loop().create_future()
+
+    def end(self, failure: Failure | None = None) -> None:
+        """The first end counts."""
+        if not self._over.done():
+            self._over.set_result(failure)
+
+    async def over(self) -> Failure | None:
+        """Wait for its end: what it failed with, if it did."""
+        return await asyncio.shield(self._over)
+
+
+class Worker:
+    """One pending `next` of the runtime: whoever sent it wants one request."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self.pending_next = PendingNext(request)
+
+    def gone(self) -> bool:
+        """Its connection is closed: the process that asked has died."""
+        transport = self._request.transport
+        return transport is None or transport.is_closing()
+
+    async def send(self, pending: Pending) -> None:
+        try:
+            await self.pending_next.load(web.Response(body=pending.payload, headers=pending.runtime_headers()))
+            await self.pending_next.fire()
+        except ConnectionError:  # it died just now: the request will time out, as in AWS's code
+            self.pending_next.give_up()
+
+
+class ManagedGeneration(Generation):
+    def __init__(self, extension_names: list[str]) -> None:
+        super().__init__(extension_names)
+        self.registry = ManagedRegistry(extension_names)
+        self.requests: dict[str, Request] = {}
+        """By request id, while they run."""
+        self._timed_out: set[str] = set()
+        self._idle: list[Worker] = []
+
+    def worker_ready(self, worker: Worker) -> None:
+        """A worker calls `next`. The first one makes the runtime ready."""
+        if self.runtime.state is RuntimeState.STARTED:
+            self.runtime.act(RuntimeAction.NEXT)
+        self._idle.append(worker)
+        self.notify()
+
+    def has_idle_worker(self) -> bool:
+        for worker in [each for each in self._idle if each.gone()]:
+            self._idle.remove(worker)
+            worker.pending_next.give_up()
+        return bool(self._idle)
+
+    def take_worker(self) -> Worker:
+        """The one that has waited longest."""
+        return self._idle.pop(0)
+
+    def claim(self, request_id: str, attempt_id: str | None) -> Request:
+        """The request that a response or an error is for; it can be claimed once. Raises ApiError."""
+        request = self.requests.get(request_id)
+        if request is None:
+            raise self._refusal(request_id)
+        if attempt_id and attempt_id != request.pending.attempt_id:
+            raise errors.invoke_timeout()
+        if request.claimed:
+            raise errors.invalid_request_id()
+        request.claimed = True
+        return request
+
+    def time_out(self, request_id: str) -> None:
+        """Its worker goes on all the same; what it will send is late."""
+        self._timed_out.add(request_id)
+
+    def _refusal(self, request_id: str) -> ApiError:
+        if request_id not in self._timed_out:
+            return errors.invalid_request_id()
+        self._timed_out.discard(request_id)  # told once
+        return errors.invoke_timeout()
+
+    def give_up(self) -> None:
+        for worker in self._idle:
+            worker.pending_next.give_up()
+        super().give_up()

@@ -1,0 +1,1 @@
+"""Processes as the kernel has them: started, limited in memory, frozen, killed."""

@@ -1,0 +1,184 @@
+"""What a scenario is played with: a local Lambda, the user's function and event, and means to make things happen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...support.bad_input import BadInput
+from ..configuration.settings import Settings
+from ..processes.memory import CgroupMemory
+from ..telemetry.events import Report
+from .session import Invocation, LocalLambda
+
+LOOK_EVERY_S = 0.02
+KILL_ME_FIRST = "1000"
+# Waits to be put into the environment's cgroup; then takes memory by the MiB for as long as the runtime has any. It is
+# two processes, neither with more than half of the limit: to the kernel the runtime then is the largest.
+_HOG = """
+import os, sys
+sys.stdin.readline()
+os.fork()
+held = []
+while open(sys.argv[1]).read(1) != "0":
+    held.append(bytearray(b"\\1" * 2**20))
+"""
+
+
+class NotAsTold(Exception):
+    """The scenario did not go as its description says."""
+
+
+class Reporter(Protocol):
+    """Where the context tells what goes on."""
+
+    def step(self, text: str) -> None: ...
+
+    def response(self, invocation: Invocation) -> None: ...
+
+
+class ScenarioContext:
+    def __init__(
+        self,
+        local: LocalLambda,
+        settings: Settings,
+        reporter: Reporter,
+        *,
+        event: object = None,
+        tenant_id: str | None = None,
+        gap_s: float = 0,
+        grows: bool = False,
+    ) -> None:
+        """`grows`: the function itself runs out of memory, in its first invocation."""
+        self.local = local
+        self.settings = settings
+        self.grows = grows
+        self._reporter = reporter
+        self._event = event
+        self._tenant_id = tenant_id
+        self._gap_s = gap_s
+        self._answers: list[Invocation] = []
+
+    # --- what happened ------------------------------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        self._reporter.step(text)
+
+    def check(self, expected: str, true: bool, otherwise: str = "it is not so") -> None:
+        """Raises NotAsTold."""
+        if not true:
+            raise NotAsTold(f"{expected}: {otherwise}")
+        self.say(f"as told: {expected}")
+
+    def answer(self) -> Invocation:
+        """Of the last invocation."""
+        return self._answers[-1]
+
+    def report(self) -> Report:
+        """Of the last invocation."""
+        return self.local.reports[-1]
+
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """Of the platform's events of a type (without its `platform.`) so far."""
+        return [event["record"] for event in self.local.events if event["type"] == f"platform.{kind}"]
+
+    def final_states(self) -> dict[str, str]:
+        """After the stop: how each extension that asked for SHUTDOWN came to its end."""
+        known = self.local.environment.generation.registry.external()
+        return {each.name: each.state.value for each in known if "SHUTDOWN" in each.events}
+
+    # --- invocations --------------------------------------------------------------------------------------------------
+
+    def invoke(self) -> None:
+        """From the call to the freeze."""
+        self._answered(self._call())
+        self.local.settle()
+
+    def _call(self) -> Invocation:
+        return self.local.invoke(self._event, tenant_id=self._tenant_id)
+
+    def _answered(self, invocation: Invocation) -> None:
+        self._answers.append(invocation)
+        self._reporter.response(invocation)
+
+    @contextlib.contextmanager
+    def invocation(self, *, held: bool = True) -> Iterator[None]:
+        """An invocation within which something happens. `held`: after the function's work, before its answer."""
+        hold = self.local.hold
+        if held:
+            hold.at("response")
+        with ThreadPoolExecutor(1) as pool:
+            calling = pool.submit(self._call)
+            try:
+                if held:
+                    self._until_held(calling)
+                    self.say("the function has done its work, and its answer is held back")
+                    hold.at(None)
+                yield
+                self._answered(calling.result())
+            except BaseException:  # Ctrl-C as well: nobody waits for the call then
+                self.local.stop(abort=True)
+                raise
+            finally:
+                hold.at(None)
+        self.local.settle()
+
+    def _until_held(self, calling: Future[Invocation] | None = None) -> None:
+        while not self.local.hold.wait(LOOK_EVERY_S):
+            if calling is not None and calling.done():
+                raise NotAsTold("the invocation ended before the function answered. Try another --event or --timeout")
+
+    # --- making things happen -----------------------------------------------------------------------------------------
+
+    def hold_next_init(self) -> None:
+        self.local.hold.at("next")
+
+    def kill_runtime_in_init(self) -> None:
+        """At the end of its init, before it asks for its first event."""
+        self._until_held()
+        self.local.hold.at(None)
+        self.signal("runtime", signal.SIGKILL)
+        while "runtime" in self.local.processes():
+            time.sleep(LOOK_EVERY_S)
+
+    def signal(self, name: str, number: signal.Signals, *, group: bool = True) -> None:
+        """To a process of the environment, by default to its whole group."""
+        pid = self.local.processes()[name]
+        self.say(f"{number.name} to {name} (pid {pid})")
+        (os.killpg if group else os.kill)(pid, number)
+
+    def gap(self) -> None:
+        """Nothing happens, and everything is frozen."""
+        self.local.settle()
+        self.say(f"nothing happens for {self._gap_s:g} s")
+        time.sleep(self._gap_s)
+
+    def needs_cgroup(self) -> None:
+        """Raises BadInput: without a limit of the kernel nobody is killed by the kernel."""
+        if self.settings.memory_limit == "off" or not isinstance(self.local.environment.memory, CgroupMemory):
+            raise BadInput("this scenario needs a memory cgroup, which is off or not permitted here. Try it as root")
+
+    def fill_memory(self) -> None:
+        """Another process of the environment takes what memory is left; the kernel is told to kill the runtime."""
+        environment = self.local.environment
+        runtime = Path("/proc") / str(self.local.processes()["runtime"])
+        owner = runtime.stat()
+        (runtime / "oom_score_adj").write_text(KILL_ME_FIRST)
+        identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+        with subprocess.Popen(
+            [sys.executable, "-c", _HOG, str(runtime / "statm")],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # it may end in a MemoryError, or with the process that it looks at
+            **identity,  # type: ignore[call-overload]
+        ) as hog:
+            self.say(f"a process (pid {hog.pid}) takes what memory is left")
+            environment.memory.add(hog.pid)
+            hog.communicate(b"\n")

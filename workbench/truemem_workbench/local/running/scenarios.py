@@ -1,0 +1,211 @@
+"""Ready scenarios for `truemem local run FUNCTION --scenario NAME`: what an extension may live to see, each on its own.
+
+A scenario works with any function that answers. Where it must die, its answer is held back, and what is to happen to it
+happens then: with the handler's work done, and the memory still held.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..configuration.function import Function
+from .scenario_context import ScenarioContext
+
+BYSTANDER = Path(__file__).parent / "extensions" / "bystander.py"
+"""An extension for scenarios; its process is called by the file's name without the suffix."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    play: Callable[[ScenarioContext], None]
+    """Raises NotAsTold. Its first line of documentation is what the user reads."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Unless the user chose them: of `Settings`."""
+    extensions: bool = False
+    """With an extension beside the user's, which does nothing."""
+    wrapped: bool = False
+    """With a shell around the runtime, which exits with 0 when told to."""
+    grows: bool = False
+    """A Python handler goes on after its work until memory is out. A bootstrap has a process beside it that does."""
+    held_in_init: bool = False
+    """The runtime's first `next` is held back from the start."""
+
+    def function(self, function: Function) -> Function:
+        """The user's, as the scenario needs it."""
+        if self.grows:
+            return function.growing() or function
+        return function.wrapped() if self.wrapped else function
+
+    @property
+    def description(self) -> str:
+        return (self.play.__doc__ or "").strip().split("\n")[0]
+
+
+def timeout(context: ScenarioContext) -> None:
+    """The function's answer never comes: a timeout, SHUTDOWN `timeout`, and init again within the next invocation."""
+    with context.invocation():
+        context.say(f"the answer is held back: {context.settings.timeout_s:g} s is the function's timeout")
+    context.check("its report says timeout", context.report().status == "timeout")
+    _recovers(context)
+
+
+def crash(context: ScenarioContext) -> None:
+    """SIGKILL to the runtime in the midst of an invocation: Runtime.ExitError, SHUTDOWN `failure`."""
+    with context.invocation():
+        context.signal("runtime", signal.SIGKILL)
+    _failed_with(context, "Runtime.ExitError")
+    _recovers(context)
+
+
+def exit_0(context: ScenarioContext) -> None:
+    """The runtime exits with 0 in the midst of an invocation: Runtime.ExitError all the same."""
+    with context.invocation():
+        context.signal("runtime", signal.SIGUSR1, group=False)
+    _failed_with(context, "Runtime.ExitError")
+    context.check("the caller reads so", "without providing a reason" in str(context.answer().payload))
+    _recovers(context)
+
+
+def init_failure(context: ScenarioContext) -> None:
+    """The runtime dies in its init, and again when the first invocation repeats it: the caller gets the error."""
+    context.kill_runtime_in_init()
+    context.hold_next_init()
+    with context.invocation(held=False):
+        context.kill_runtime_in_init()
+    _failed_with(context, "Runtime.ExitError")
+    context.check("init failed twice", [each["status"] for each in context.records("initReport")] == ["error", "error"])
+    _recovers(context)
+
+
+def suppressed_init(context: ScenarioContext) -> None:
+    """The runtime dies in its init: the first invocation does init again (phase `invoke`) and succeeds."""
+    context.kill_runtime_in_init()
+    context.invoke()
+    context.check("the invocation succeeded", context.report().status == "success")
+    context.check("init was repeated", [each["phase"] for each in context.records("initStart")] == ["init", "invoke"])
+
+
+def extension_crash(context: ScenarioContext) -> None:
+    """Another extension dies in the midst of an invocation: Extension.Crash, SHUTDOWN `failure` to the others."""
+    with context.invocation():
+        context.signal("extension:bystander", signal.SIGKILL)
+    _failed_with(context, "Extension.Crash")
+    _recovers(context)
+
+
+def out_of_memory(context: ScenarioContext) -> None:
+    """Memory runs out in the midst of an invocation: the kernel kills the runtime, Runtime.OutOfMemory."""
+    if context.grows:
+        context.say("the handler does its work, and then takes memory without end")
+        context.invoke()
+    else:
+        context.needs_cgroup()
+        with context.invocation():
+            context.fill_memory()
+    _failed_with(context, "Runtime.OutOfMemory")
+    mark, size = context.report().max_memory_used_mib, context.report().memory_size_mib
+    context.check(f"Max Memory Used is the memory size ({mark} of {size})", mark == size)
+    _recovers(context)
+
+
+def long_freeze(context: ScenarioContext) -> None:
+    """Frozen between two invocations for as long as --gap says: clocks jump, timers are overdue, reports are late."""
+    context.invoke()
+    context.gap()
+    context.invoke()
+    _all_well(context, 2)
+
+
+def provisioned_gap(context: ScenarioContext) -> None:
+    """Provisioned concurrency: --gap lies between init and the first invocation, and no report has an init."""
+    context.gap()
+    context.invoke()
+    context.invoke()
+    _all_well(context, 2)
+    context.check(
+        "no report has an init duration", all(each.init_duration_ms is None for each in context.local.reports)
+    )
+
+
+def snap_start(context: ScenarioContext) -> None:
+    """SnapStart: init, a snapshot, --gap, then a restore under another log stream, and two invocations."""
+    context.gap()
+    published = context.local.processes()
+    context.invoke()
+    context.invoke()
+    _all_well(context, 2)
+    context.check("the processes are those of the snapshot", context.local.processes() == published)
+    told = [context.records("initStart")[0]["instanceId"], context.records("restoreStart")[0]["instanceId"]]
+    context.check("the restored environment has a log stream of its own", told[0] != told[1])
+
+
+def spindown(context: ScenarioContext) -> None:
+    """SHUTDOWN amid idle, after one invocation: two seconds for the extensions, and the last report."""
+    context.invoke()
+    _all_well(context, 1)
+    context.say("the environment is not needed any more")
+    context.local.stop()
+    for name, state in context.final_states().items():
+        context.check(f"{name} ended by itself, with 0 and in time (it is {state})", state == "Exited")
+
+
+def report_lost(context: ScenarioContext) -> None:
+    """The runtime dies, and the report of that invocation never reaches an extension."""
+    crash(context)
+
+
+def telemetry_out_of_order(context: ScenarioContext) -> None:
+    """Each batch of telemetry has its newest event first: a report before its runtimeDone before its start."""
+    for _ in range(3):
+        context.invoke()
+    _all_well(context, 3)
+
+
+def slow_telemetry(context: ScenarioContext) -> None:
+    """Telemetry is seconds late, or comes at SHUTDOWN: runtimeDone long after the invocation, and the next one."""
+    for _ in range(3):
+        context.invoke()
+    _all_well(context, 3)
+
+
+def _failed_with(context: ScenarioContext, error_type: str) -> None:
+    got = context.report().error_type
+    context.check(f"its report says {error_type}", got == error_type, f"it says {got}")
+
+
+def _recovers(context: ScenarioContext) -> None:
+    """After a reset: init again, within the next invocation."""
+    before = len(context.records("initStart"))
+    context.invoke()
+    status = context.report().status
+    hint = f"its status is {status}. Init is a part of it: it may need a longer --timeout"
+    context.check("the next invocation succeeded", status == "success", hint)
+    again = [each["phase"] for each in context.records("initStart")[before:]]
+    context.check("it did init again, in phase `invoke`", again == ["invoke"])
+
+
+def _all_well(context: ScenarioContext, count: int) -> None:
+    statuses = [each.status for each in context.local.reports]
+    context.check(f"{count} invocations succeeded", statuses == ["success"] * count, f"they are {statuses}")
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "timeout": Scenario(timeout, {"timeout_s": 3.0}),
+    "crash": Scenario(crash),
+    "exit": Scenario(exit_0, wrapped=True),
+    "init-failure": Scenario(init_failure, held_in_init=True),
+    "suppressed-init": Scenario(suppressed_init, held_in_init=True),
+    "extension-crash": Scenario(extension_crash, extensions=True),
+    "out-of-memory": Scenario(out_of_memory, grows=True),
+    "long-freeze": Scenario(long_freeze),
+    "provisioned-gap": Scenario(provisioned_gap, {"initialization": "provisioned-concurrency"}),
+    "snap-start": Scenario(snap_start, {"initialization": "snap-start"}),
+    "spindown": Scenario(spindown),
+    "report-lost": Scenario(report_lost, {"telemetry_fault": "report-lost"}),
+    "telemetry-out-of-order": Scenario(telemetry_out_of_order, {"telemetry_fault": "out-of-order"}),
+    "slow-telemetry": Scenario(slow_telemetry, {"telemetry_fault": "slow"}),
+}

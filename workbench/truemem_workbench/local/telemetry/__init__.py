@@ -1,0 +1,1 @@
+"""The platform's events, and their way to the extensions."""

@@ -1,0 +1,208 @@
+"""Telemetry on its way to the extensions: batches with three limits, delivered only while the environment runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable
+
+import aiohttp
+
+from ...support.untrusted_text import loads
+from . import events
+from .batch import Batch, Buffering
+from .destinations import Destination
+from .events import Event
+
+RETRY_AFTER_S = (0.0, 0.1, 0.4)
+"""A failed POST is tried again after these waits. AWS documents a back-off and not its values."""
+HELD_BATCHES = 8
+"""Beyond this many times maxBytes waiting, events are dropped: a slow listener must not slow the function."""
+TOO_SLOW = "Some logs were dropped because the downstream consumer is slower than the logs production rate"
+
+
+class Subscriber:
+    """One extension's subscription: its own batch, one POST in flight."""
+
+    def __init__(
+        self,
+        types: tuple[str, ...],
+        buffering: Buffering,
+        destination: Destination,
+        *,
+        parse_json: bool,
+        on_dropped: Callable[[Event], None],
+    ) -> None:
+        self._types = types
+        self._parse_json = parse_json
+        self._batch = Batch(buffering)
+        self._destination = destination
+        self._on_dropped = on_dropped
+        self._wake = asyncio.Event()
+        self._open = True
+        self._delivered = asyncio.Event()
+        self._delivered.set()
+        self._dropped_records = 0
+        self._dropped_bytes = 0
+        self._task = asyncio.create_task(self._deliver())
+
+    def offer(self, event: Event, *, flow: bool) -> None:
+        """Take the event in if it is of a subscribed type. `flow` is False while the environment is frozen."""
+        kind = event["type"]
+        if ("platform" if kind.startswith("platform.") else kind) not in self._types:
+            return
+        item = json.dumps(self._shaped(event), separators=(",", ":")).encode()
+        if self._batch.size + len(item) > HELD_BATCHES * self._batch.buffering.max_bytes:
+            self._dropped_records += 1
+            self._dropped_bytes += len(item)
+            return
+        self._batch.add(item, time.monotonic())
+        self._delivered.clear()
+        self._open = flow
+        self._wake.set()
+
+    def _shaped(self, event: Event) -> Event:
+        """With LogFormat=JSON and a schema from 2022-12-13 on, a line is an object."""
+        record = event["record"]
+        if not self._parse_json or not isinstance(record, str):
+            return event
+        try:
+            parsed = loads(record)
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            parsed = {"timestamp": event["time"], "level": "INFO", "message": record}
+        return event | {"record": parsed}
+
+    def pause(self) -> None:
+        self._open = False
+
+    def resume(self, *, flush: bool = False) -> None:
+        self._open = True
+        if flush and self._batch.items:
+            self._batch.due = time.monotonic()
+        self._wake.set()
+
+    async def delivered(self) -> None:
+        """Wait until nothing waits and nothing is on its way."""
+        await self._delivered.wait()
+
+    def close(self) -> None:
+        self._task.cancel()
+        self._destination.close()
+
+    async def _deliver(self) -> None:
+        while True:
+            await self._until_due()
+            items = self._batch.take(time.monotonic())
+            if self._batch.buffering.newest_first:
+                items.reverse()
+            error = await self._send(items)
+            if error is not None and not all(b'"platform.logsDropped"' in item for item in items):
+                size = sum(map(len, items))
+                self._report_dropped(len(items), size, f"could not send events: {error}")
+            if self._dropped_records:
+                self._report_dropped(self._dropped_records, self._dropped_bytes, TOO_SLOW)
+                self._dropped_records = self._dropped_bytes = 0
+            if not self._batch.items:
+                self._delivered.set()
+
+    async def _until_due(self) -> None:
+        while True:
+            wait = self._batch.wait(time.monotonic()) if self._open else None
+            if wait is not None and wait <= 0:
+                return
+            await self._woken(wait)
+
+    async def _until_open(self) -> None:
+        while not self._open:
+            await self._woken(None)
+
+    async def _woken(self, within_s: float | None) -> None:
+        self._wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._wake.wait()
+
+    async def _send(self, items: list[bytes]) -> Exception | None:
+        """None if it was taken; the last error after all retries."""
+        error: Exception | None = None
+        for pause in RETRY_AFTER_S:
+            await asyncio.sleep(pause)
+            await self._until_open()  # what a frozen process is sent, it would read before its next INVOKE
+            try:
+                await self._destination.send(items)
+            except (OSError, aiohttp.ClientError) as refusal:
+                error = refusal
+            else:
+                return None
+        return error
+
+    def _report_dropped(self, records: int, size: int, reason: str) -> None:
+        self._on_dropped(events.event(time.time(), "platform.logsDropped", events.logs_dropped(records, size, reason)))
+
+
+class Relay:
+    """The subscriptions of one generation of processes; a reset ends them all."""
+
+    def __init__(self) -> None:
+        self._subscribers: dict[str, Subscriber] = {}
+        self._init_events: list[Event] = []
+        self.closed = False
+        """No subscription any more: init is over."""
+        self._flow = True
+
+    def subscribe(self, extension_id: str, subscriber: Subscriber) -> None:
+        """A new subscriber first gets what init has produced so far; a second subscription replaces the first."""
+        known = self._subscribers.pop(extension_id, None)
+        if known:
+            known.close()
+        else:
+            for event in self._init_events:
+                subscriber.offer(event, flow=self._flow)
+        self._subscribers[extension_id] = subscriber
+
+    def close_subscription(self) -> None:
+        self.closed = True
+
+    def tell_init_again(self) -> None:
+        """After a SnapStart restore: initStart (with the snapshot's instanceId), initRuntimeDone, initReport."""
+        for event in self._init_events:
+            if event["type"].startswith("platform.init"):
+                self._offer(event)
+
+    def offer(self, event: Event) -> None:
+        if not self.closed:
+            self._init_events.append(event)
+        self._offer(event)
+
+    def _offer(self, event: Event) -> None:
+        for subscriber in self._subscribers.values():
+            subscriber.offer(event, flow=self._flow)
+
+    def pause(self) -> None:
+        """The environment freezes: what is due waits for the thaw."""
+        self._flow = False
+        for subscriber in self._subscribers.values():
+            subscriber.pause()
+
+    def resume(self, *, flush: bool = False) -> None:
+        """It runs again: what is overdue goes at once; with `flush`, everything."""
+        self._flow = True
+        for subscriber in self._subscribers.values():
+            subscriber.resume(flush=flush)
+
+    async def flush(self, within_s: float) -> None:
+        """Send everything, and wait for it: at most that long."""
+        self.resume(flush=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                for subscriber in list(self._subscribers.values()):
+                    await subscriber.delivered()
+
+    def close(self) -> None:
+        for subscriber in self._subscribers.values():
+            subscriber.close()
+        self._subscribers.clear()

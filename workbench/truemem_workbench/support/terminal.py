@@ -1,0 +1,83 @@
+"""What `report`, `page` and `metrics` have in common at a terminal: width, bars, numbers that are numbers."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .untrusted_text import visible
+
+if TYPE_CHECKING:  # rich is for the work itself, not for every `truemem --help`
+    from rich.console import Console
+    from rich.text import Text
+
+Count = Callable[[int], None]
+"""Hears of an amount that is done."""
+WIDTH = 140
+"""Of a file or a pipe, which have none: all columns."""
+LONGEST = 2000
+"""Characters of a message."""
+
+
+class Finite(click.FloatRange):
+    """A range without not-a-number, which is on no side of a bound, and without infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
+
+
+def tell(command: str, problem: object) -> None:
+    """Say on stderr, in one line, what is wrong."""
+    text = str(problem)
+    click.echo(f"{command}: {visible(text[:LONGEST])}{'...' if len(text) > LONGEST else ''}", err=True)
+
+
+def console(**settings: Any) -> Console:
+    """rich's, for text from outside: strings are printed as they are, in tables too. Styles need a Text."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def render_str(self, text: str, **how: Any) -> Text:
+            plain = {"emoji": False, "markup": False, "highlight": False}
+            return super().render_str(visible(text), **{**how, **plain})
+
+    return Plain(highlight=False, **settings)
+
+
+def output() -> Console:
+    """Standard output, as wide as the terminal."""
+    return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
+
+
+@contextmanager
+def progress(doing: str, total: int, console: Console | None = None) -> Iterator[Count]:
+    """A bar on stderr if that is a terminal, gone at the end. It turns and counts the time while nothing is done: one
+    query, or one statement, can take a minute."""
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (
+        rich.SpinnerColumn(),
+        rich.TextColumn("{task.description:10}"),
+        rich.BarColumn(),
+        rich.TaskProgressColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TimeRemainingColumn(),
+    )
+    console = console or Console(stderr=True)
+    with rich.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(doing, total=total)
+
+        def advance(amount: int) -> None:
+            bar.advance(task, amount)
+
+        yield advance

@@ -1,0 +1,1 @@
+"""What tests, benchmarks and faults share: environments with known memory, invented lines, labelled curves."""

@@ -1,0 +1,1 @@
+"""Labelled curves of memory, invented and recorded, and both verdicts on them."""

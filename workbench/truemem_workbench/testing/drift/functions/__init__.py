@@ -1,0 +1,1 @@
+"""Functions whose curves are recorded."""

@@ -1,0 +1,1 @@
+"""Functions that take known amounts of memory, run under the local Lambda."""

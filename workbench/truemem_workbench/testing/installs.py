@@ -1,0 +1,71 @@
+"""What tests and benchmarks install for themselves, once each: a folder that is made anew when its parts have changed.
+
+Each raises Missing where this machine cannot have it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+CACHE = Path(sys.prefix) / "clients"
+"""Where the larger things are kept: in the virtual environment."""
+
+
+class Missing(Exception):
+    """What this machine lacks."""
+
+
+def ready(folder: Path, made_of: str) -> bool:
+    """Was it made of just this, to its end?"""
+    made = folder / ".made-of"
+    return made.is_file() and made.read_text() == made_of
+
+
+def begin(folder: Path) -> None:
+    """Empty, and there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+
+
+def finish(folder: Path, made_of: str) -> None:
+    """From now on it is ready."""
+    (folder / ".made-of").write_text(made_of)
+
+
+def run(command: list[str]) -> str:
+    """Its output. A command that fails is a machine without network, or without what the build needs."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
+        raise Missing(f"{' '.join(command[:4])} failed: {last}")
+    return done.stdout
+
+
+def python_packages(folder: Path, requirements: str, interpreter: Path = Path(sys.executable)) -> Path:
+    """A virtual environment with what `requirements` lists, hashes included; its `bin`."""
+    if not ready(folder, requirements):
+        begin(folder)
+        run([str(interpreter), "-m", "venv", str(folder)])
+        listed = folder / "requirements.txt"
+        listed.write_text(requirements)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        run([*pip, "--no-deps", "--require-hashes", "-r", str(listed)])
+        finish(folder, requirements)
+    return folder / "bin"
+
+
+def node_packages(folder: Path, project: Path, made_of: str = "", *more: str) -> Path:
+    """`npm ci` of a project with a lock file; its `node_modules`."""
+    made_of += (project / "package-lock.json").read_text()
+    if not ready(folder, made_of):
+        if shutil.which("npm") is None:
+            raise Missing("there is no npm on the path")
+        begin(folder)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(project / name, folder)
+        run(["npm", "ci", "--no-audit", "--no-fund", *more, "--prefix", str(folder)])
+        finish(folder, made_of)
+    return folder / "node_modules"
