@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -131,7 +133,11 @@ def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
         def sample(self, late: bool, reset: bool) -> int:
             raise ValueError
 
-    ticks = SamplerLoop(Config({}), Recorder(), None, None, 0)  # type: ignore[arg-type]
+    parts: Any = SimpleNamespace(
+        config=Config({}), recorder=Recorder(), environment_memory=None, clock=SimpleNamespace(monotonic_ns=lambda: 0)
+    )
+    publisher: Any = None
+    ticks = SamplerLoop(parts, publisher)
     with pytest.raises(ValueError):
         ticks.look(5 * MS, exact=False)
     assert ticks.next_ns > 100 * MS

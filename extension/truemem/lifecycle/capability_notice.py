@@ -16,7 +16,7 @@ def notice(
     config: Config,
     table: ProcessTable,
     recorder: Recorder,
-    surroundings: EnvironmentMemory,
+    environment_memory: EnvironmentMemory,
     *,
     method: str,
     telemetry: str,
@@ -28,7 +28,7 @@ def notice(
         method = f"sampled ({recorder.refused})"
     log(
         "info",
-        f"method={method} function processes={len(table.function())} environment={surroundings.source} "
+        f"method={method} function processes={len(table.function())} environment={environment_memory.source} "
         f"telemetry={telemetry} mode={'exact' if exact else 'default'} limit={config.memory_mib or 'unknown'} MiB"
         + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else ""),
     )

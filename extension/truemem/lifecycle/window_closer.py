@@ -6,39 +6,30 @@ from ..measure.race import KERNEL_SLACK_KIB
 from ..measure.window import peak
 from ..records.out_of_memory import TIMED_OUT, ending_of
 from ..records.record import InvocationRecord
+from .kill_placement import KillPlacement, may_be_of_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..linux.oom_kills import OomKills
-    from ..measure.environment_memory import EnvironmentMemory
-    from ..measure.recorder import Recorder
     from ..measure.window import Peak, Window
     from ..records.environment_state import EnvironmentState
     from ..records.out_of_memory import DeathReport
     from ..records.publisher import Publisher
     from ..support.running_clock import RunningClock
+    from .parts import Parts
 
 
 class WindowCloser:
     """Completes the records of one environment."""
 
     def __init__(
-        self,
-        recorder: Recorder,
-        publisher: Publisher,
-        surroundings: EnvironmentMemory,
-        clock: RunningClock,
-        history: EnvironmentState,
-        kills: OomKills,
+        self, parts: Parts, publisher: Publisher, clock: RunningClock, environment_state: EnvironmentState
     ) -> None:
-        self._recorder = recorder
+        self._recorder = parts.recorder
+        self._environment_memory = parts.environment_memory
+        self._kills = KillPlacement(parts.kills)
         self._publisher = publisher
-        self._surroundings = surroundings
         self._clock = clock
-        self._history = history
-        self._kills = kills
-        self._unplaced = 0
-        """OOM kills of the invocation that has begun, counted when the one before it was closed."""
+        self._environment_state = environment_state
         self._began = False
 
     def open(self, record: InvocationRecord, init: Window | None) -> None:
@@ -73,12 +64,12 @@ class WindowCloser:
         record.window = window
         record.settle()
         self._mark(record.peak)
-        record.high_water_mark = self._history.high_water_mark
+        record.high_water_mark = self._environment_state.high_water_mark
         record.ending = self._ending(window, died)
         if died == TIMED_OUT:  # SHUTDOWN's word is the platform's, with telemetry or without
             record.status = record.status or TIMED_OUT
-        noted = self._surroundings.noted_by_probe(record.request_id, record.time_ms)
-        record.holds(self._surroundings.read(), noted)
+        noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
+        record.holds(self._environment_memory.read(), noted)
         self._hear_of_children(record, window)
         self._place_kills(record, window)
 
@@ -86,10 +77,10 @@ class WindowCloser:
         """The probe says how large the largest child was that the function has ever waited for. Where that has risen
         above what the function's own processes held, a child of this invocation was as large (what a child had before
         exec() was its parent's memory)."""
-        most, before = record.children_kib, self._history.children_kib
+        most, before = record.children_kib, self._environment_state.children_kib
         if most is None:
             return
-        self._history.children_kib = most
+        self._environment_state.children_kib = most
         window.child_most = most
         held = max((status.hwm for status in window.closing), default=most)
         if before is not None and most > max(before, held + KERNEL_SLACK_KIB):
@@ -99,17 +90,17 @@ class WindowCloser:
     def _ending(self, window: Window, died: str) -> DeathReport | None:
         if not died:
             return None
-        self._surroundings.look()
-        held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
+        self._environment_memory.look()
+        held_kib, extensions = self._environment_memory.held_kib, self._environment_memory.extensions
         ending = ending_of(died, window, held_kib, self._recorder.holder, extensions)
-        ending.extension_ended = ending.holder.get("extension") in self._surroundings.ended
+        ending.extension_ended = ending.holder.get("extension") in self._environment_memory.ended
         return ending
 
     def _place_kills(self, record: InvocationRecord, window: Window) -> None:
         """OOM kills that the kernel has counted in the window: the function's, if one of its processes ended in it, or
         one that was not known can have come and gone. Read here, when `next` is asked for already."""
         killed = self._killed()
-        if killed and not window.someone_ended and window.births == 0:
+        if killed and not may_be_of_function(window):
             record.kernel_kills = 0
             self._blame_others(record, killed, lived=bool(window.closing))
         else:
@@ -120,18 +111,16 @@ class WindowCloser:
         if killed and lived:
             self._recorder.sample(late=False, reset=False)
             if not self._recorder.last_sample:
-                self._unplaced = killed
+                self._kills.put_back(killed)  # of the invocation that has begun, perhaps
                 return
         record.environment_kills += killed
 
     def _killed(self) -> int | None:
         """OOM kills since the last time; None where nothing counts."""
-        killed = self._kills.more()
-        self._history.kills = self._kills.seen
-        if killed is not None:
-            killed, self._unplaced = killed + self._unplaced, 0
+        killed = self._kills.take()
+        self._environment_state.kills = self._kills.seen
         return killed
 
     def _mark(self, reached: Peak | None) -> None:
         if reached is not None:
-            self._history.high_water_mark = max(self._history.high_water_mark, reached.estimate)
+            self._environment_state.high_water_mark = max(self._environment_state.high_water_mark, reached.estimate)
