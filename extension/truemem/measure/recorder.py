@@ -11,7 +11,7 @@ import time
 from ..linux.kernel import fault_kib, probe, watermark_slack_kib
 from ..linux.process_table import NO_LIMIT_NS
 from ..linux.procfs import ESRCH, ZOMBIE, Gone, Procfs, Stat, Status, has_fallen, parse_status
-from .memory_curve import DYING_NS
+from .memory_curve import WholePicture
 from .process_family import UNKNOWN, ProcessFamily
 from .process_track import ProcessTrack
 from .race import NEVER, Boundary, Look, keep
@@ -81,10 +81,7 @@ class Recorder:
         """Readings that failed although the process lives."""
         self.is_whole = False
         """Was the last sample a picture of all that the function held?"""
-        self._whole_ns = 0
-        """When the last one that was: epoch ns."""
-        self._ended_ns = -DYING_NS
-        """When a process was last seen to have ended: epoch ns."""
+        self._picture = WholePicture()
         self._turn = 0
         """Where there are too many processes for one tick, the next one goes on from here."""
 
@@ -144,7 +141,7 @@ class Recorder:
         closed, family = self.window, self._family
         for process in cut.ended:
             self._end(process)
-        closed.dying = self._is_dying(self._clock())
+        closed.dying = self._picture.is_dying(self._clock())
         boundary, self._boundary = self._boundary, Boundary()
         boundary.prove(min(not_before_ns, cut.done_ns) if cut.split else not_before_ns)
         boundary.fault_kib = self._fault_kib
@@ -329,20 +326,14 @@ class Recorder:
         self.last_sample = total
         self.window.sampled = max(self.window.sampled, together)
         now_ns = self._note()
-        # A function that has ended leaves its last level, and one that is dying the one before that. Some functions end
-        # processes all the time.
-        self.is_whole = bool(levels) and not (self._is_dying(now_ns) and now_ns - self._whole_ns < DYING_NS)
+        # A function that has ended leaves its last level, and one that is dying the one before that.
+        self.is_whole = bool(levels) and self._picture.take(now_ns)
         if self.is_whole:
-            self._whole_ns = now_ns
             self.window.last = total
             self.window.flight.see(now_ns, total)
             pid = max(levels, key=levels.__getitem__)
             self.holder = self._name(pid), pid, levels[pid]
         return moved
-
-    def _is_dying(self, now_ns: int) -> bool:
-        """Has a process of the function ended just now?"""
-        return 0 <= now_ns - self._ended_ns < DYING_NS
 
     def _together(self, processes: list[Process], levels: dict[int, int]) -> int:
         """What processes held at one moment: the levels were read one after the other, so each is read once more. The
@@ -459,7 +450,7 @@ class Recorder:
         if not self._table.forget(process, zombie=final is not None):
             return  # two cuts have seen it
         track = self._track(process)
-        self._ended_ns = self._clock()
+        self._picture.process_ended(self._clock())
         self.window.someone_ended = True
         self.window.ended += max(track.watermark, track.known)
         (boundary or self._boundary).unread.append((self._clock(), max(track.highest, track.known)))
