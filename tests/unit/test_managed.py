@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from truemem.config import Config
+from truemem.lifecycle import machine
 from truemem.lifecycle.kill_placement import KillPlacement
 from truemem.lifecycle.managed_instances import ManagedInstances
 from truemem.lifecycle.parts import Parts
@@ -452,3 +453,11 @@ def test_without_telemetry_it_only_waits(capfd: pytest.CaptureFixture[str]) -> N
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "telemetry=not here: on Managed Instances" in captured.err
+
+
+def test_it_can_do_all_that_the_machine_says() -> None:
+    running = Running(None)
+    own = {machine.ASK_NEXT, machine.RECEIVE, machine.TAKE_DELIVERIES}
+    says = {name for actions, _ in machine.TABLE[machine.MANAGED].values() for name in actions}
+    assert set(running.sidecar.actions) == says - own
+    running.api.close()

@@ -97,7 +97,7 @@ class Loop:
         """Ask for the first event, and serve until all is over. Raises OSError if the kernel cannot wait any more."""
         self.pending.ask_at_ns = self._clock.monotonic_ns()
         self.did(self._ask_next)
-        while self.machine.state is not OVER:
+        while self.machine.state != OVER:
             self.turn()
 
     def turn(self) -> None:
@@ -108,7 +108,7 @@ class Loop:
         try:
             self._ready = self._poller.wait(machine.wait_ns(clock.monotonic_ns(), pending))
         except OSError:
-            if machine.state is not SHUTTING_DOWN:
+            if machine.state != SHUTTING_DOWN:
                 raise
             self._perform(machine.step(TIME_OVER))  # there is no waiting for the last report
             return
@@ -136,7 +136,7 @@ class Loop:
 
     def _perform(self, actions: tuple[str, ...]) -> None:
         for action in actions:
-            if action is RECEIVE:
+            if action == RECEIVE:
                 self._perform(self.machine.step(self._receive()))
             else:
                 self.did(self._own.get(action) or self._performer.actions[action])

@@ -239,12 +239,12 @@ class Machine:
         return self._planned_ns
 
     def _wake_at_ns(self, now_ns: int, pending: Pending) -> int:
-        if self.state is SHUTTING_DOWN:
+        if self.state == SHUTTING_DOWN:
             return now_ns if pending.deliveries else pending.last_report_until_ns
         wake_at_ns = pending.tick_at_ns
         if not pending.asked and pending.ask_at_ns < wake_at_ns:
             wake_at_ns = pending.ask_at_ns
-        if pending.deliveries or pending.printable or pending.moments or self.state is HANDLING:
+        if pending.deliveries or pending.printable or pending.moments or self.state == HANDLING:
             wake_at_ns = now_ns
         if pending.bytes_first:
             wake_at_ns = max(wake_at_ns, self._calm_at_ns())
@@ -264,7 +264,7 @@ class Machine:
 
     def next(self, now_ns: int, pending: Pending) -> str:
         """What happens now."""
-        if self.state is SHUTTING_DOWN:
+        if self.state == SHUTTING_DOWN:
             if pending.deliveries:
                 return DELIVERY
             return IDLE if now_ns < pending.last_report_until_ns else TIME_OVER
@@ -278,7 +278,7 @@ class Machine:
     def _work(self, now_ns: int, pending: Pending) -> str:
         if not pending.asked and now_ns >= pending.ask_at_ns:
             return NEXT_DUE
-        if self.state is HANDLING:
+        if self.state == HANDLING:
             return INVOKE_DUE
         if pending.moments:
             return MOMENT

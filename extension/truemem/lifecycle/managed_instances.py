@@ -16,14 +16,15 @@ from ..records.request_overlap import RUNNING, Request, Requests
 from ..support.log import log
 from . import machine
 from .capability_notice import notice
-from .loop import Event, Loop
-from .machine import Pending
+from .loop import Loop
 from .segment_loop import SegmentLoop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..measure.window import Window
     from ..records.record import InvocationRecord
+    from .loop import Event
+    from .machine import Pending
     from .parts import Parts
 
 INITIALIZATION_TYPE = "lambda-managed-instances"

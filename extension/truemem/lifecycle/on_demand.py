@@ -10,8 +10,7 @@ from ..support.log import log
 from . import machine
 from .capability_notice import notice
 from .exact_windows import ExactWindows
-from .loop import Event, Loop
-from .machine import Pending
+from .loop import Loop
 from .sampler_loop import SamplerLoop
 from .window_closer import WindowCloser
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from ..measure.window import Window
     from ..records.environment_state import EnvironmentState
     from ..records.journal import Journal
+    from .loop import Event
+    from .machine import Pending
     from .parts import Parts
 
 MS = 1_000_000
