@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections import deque
 from collections.abc import Iterator
@@ -71,6 +72,8 @@ class World:
         self.must_ask = False
         """An INVOKE was received: the next event must be asked for before anything else."""
         self.is_down = False
+        self.is_deaf = self.is_deaf_when_down = False
+        """The kernel cannot wait."""
         self.passed_ns: list[int] = []
         """When bytes of the runtime were handed on."""
         self.waits = 0
@@ -99,6 +102,8 @@ class World:
     def unregister(self, *_: int) -> None: ...
 
     def poll(self, timeout_ms: int) -> list[tuple[int, int]]:
+        if self.is_deaf or (self.is_down and self.is_deaf_when_down):
+            raise OSError(errno.EIO, "Input/output error")
         assert self.waiting or self.is_down or timeout_ms <= PAUSE_MS, "next is not asked for"
         self.waits += 1
         self.now_ns += WAIT_NS
@@ -363,3 +368,19 @@ def test_between_two_looks_at_the_runtimes_bytes_one_thing_is_done(
     received = [rows[key] for key in rows if key[1] in (m.NO_EVENT, m.INVOKE, m.INVOKE_LATER, m.SHUTDOWN)]
     whole = alone + [event + after for event in events for after in received]
     assert all(turn.actions in whole for turn in model.turns.values())
+
+
+def test_where_the_kernel_cannot_wait_the_caller_is_told() -> None:
+    """It goes on answering, and measures nothing more (`truemem.__main__`)."""
+    model = Model(World([], [], []), m.ON_DEMAND)
+    model.world.is_deaf = True
+    with pytest.raises(OSError, match="Input/output"):
+        model.loop.run()
+
+
+@pytest.mark.parametrize("role", m.TABLE)
+def test_where_it_cannot_wait_for_the_last_report_all_is_printed_without_it(role: str) -> None:
+    model = Model(World([], [], []), role)
+    model.world.is_deaf_when_down = True
+    model.loop.run()
+    assert [name for turn in model.turns.values() for name in turn.actions].count(m.FLUSH_ALL) == 1
