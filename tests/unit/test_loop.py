@@ -23,6 +23,7 @@ MS = 1_000_000
 API, TELEMETRY, RUNTIME = 3, 4, 5
 """Descriptors."""
 
+EPOCH_NS = 1_700_000_000_000 * MS
 WAIT_NS = 10_000
 """What a wait takes at least."""
 TICK_NS = 20 * MS
@@ -50,7 +51,8 @@ class World:
     """The platform, the runtime and the clock. Work takes time here, and nothing else does."""
 
     def __init__(self, arrivals: list[Arrival], failures: list[bool], costs: list[int]) -> None:
-        self.now_ns = 1000 * MS
+        self.now_ns = -50 * MS
+        """Monotonic. After a restore it may be anything."""
         self.failures = deque(failures)
         """Of each action in turn, and each request for an event: does it fail? No more of them do."""
         self.costs = deque(costs)
@@ -90,7 +92,7 @@ class World:
         return self.now_ns
 
     def epoch_ns(self) -> int:
-        return self.now_ns
+        return EPOCH_NS + self.now_ns
 
     def cpu_ns(self) -> int:
         return self.now_ns
@@ -242,6 +244,7 @@ class Model:
     def look(self, pending: Pending) -> None:
         pending.tick_at_ns = self.tick_at_ns
         pending.last_report_until_ns = self.until_ns
+        pending.report_missing = self.world.is_down
         if self.on_demand:
             pending.printable = self.printable
             pending.bytes_first = self.bytes_first
@@ -258,7 +261,7 @@ class Model:
     def do(self, name: str) -> None:
         assert not self.world.must_ask
         woke_ns = self.loop.now_ns
-        last_ns = self.world.passed_ns[-1] if self.world.passed_ns else 0
+        last_ns = self.world.passed_ns[-1] if self.world.passed_ns else -EPOCH_NS
         turn = Turn(woke_ns, [], self.loop.machine.state, self.bytes_first, woke_ns - last_ns)
         self.turns.setdefault(self.world.waits, turn).actions.append(name)
         getattr(self, "_" + name.replace(" ", "_"), lambda: None)()

@@ -53,9 +53,9 @@ EVERYTHING = {
         (m.WAITING, {}, m.IDLE),
         (m.INITIALISING, EVERYTHING, m.MOMENT),
         (m.SHUTTING_DOWN, {**EVERYTHING, "last_report_until_ns": LATER_NS}, m.DELIVERY),
-        (m.SHUTTING_DOWN, {**EVERYTHING, "deliveries": False, "last_report_until_ns": LATER_NS}, m.IDLE),
-        (m.SHUTTING_DOWN, {**EVERYTHING, "deliveries": False, "last_report_until_ns": NOW_NS}, m.TIME_OVER),
-        (m.SHUTTING_DOWN, {**EVERYTHING, "deliveries": False}, m.TIME_OVER),
+        (m.SHUTTING_DOWN, {"report_missing": True, "last_report_until_ns": LATER_NS}, m.IDLE),
+        (m.SHUTTING_DOWN, {"report_missing": True, "last_report_until_ns": NOW_NS}, m.TIME_OVER),
+        (m.SHUTTING_DOWN, {**EVERYTHING, "deliveries": False, "last_report_until_ns": LATER_NS}, m.TIME_OVER),
     ],
 )
 def test_the_most_urgent_comes_first(state: str, known: dict[str, Any], happening: str) -> None:
@@ -74,9 +74,9 @@ def test_the_most_urgent_comes_first(state: str, known: dict[str, Any], happenin
         (m.WAITING, {"moments": True}, 0),
         (m.WAITING, {"printable": True}, 0),
         (m.HANDLING, {}, 0),
-        (m.SHUTTING_DOWN, {"last_report_until_ns": NOW_NS + 50 * MS, "printable": True}, 50),
-        (m.SHUTTING_DOWN, {"last_report_until_ns": NOW_NS + 50 * MS, "deliveries": True}, 0),
-        (m.SHUTTING_DOWN, {"last_report_until_ns": 0}, 0),
+        (m.SHUTTING_DOWN, {"report_missing": True, "last_report_until_ns": NOW_NS + 50 * MS, "printable": True}, 50),
+        (m.SHUTTING_DOWN, {"report_missing": True, "last_report_until_ns": NOW_NS + 50 * MS, "deliveries": True}, 0),
+        (m.SHUTTING_DOWN, {"report_missing": False, "last_report_until_ns": NOW_NS + 50 * MS}, 0),
     ],
 )
 def test_the_wait_ends_when_something_is_due(state: str, known: dict[str, Any], ms: float) -> None:
@@ -185,8 +185,8 @@ def test_whatever_happens_in_any_state_the_table_has_it(role: str) -> None:
             continue
         seen.add(state)
         happenings = set()
-        for flags in itertools.product([False, True], repeat=6):
-            names = ("asked", "event_ready", "deliveries", "bytes_first", "moments", "printable")
+        for flags in itertools.product([False, True], repeat=7):
+            names = ("asked", "event_ready", "deliveries", "bytes_first", "moments", "printable", "report_missing")
             known = pending(**dict(zip(names, flags, strict=True)))
             if managed:
                 known.bytes_first = known.moments = known.printable = False

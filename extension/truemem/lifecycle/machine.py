@@ -191,7 +191,7 @@ class Pending:
 
     __slots__ = (
         *("ask_at_ns", "asked", "asking", "bytes_first", "deliveries", "event_ready", "last_report_until_ns"),
-        *("moments", "overdue_at_ns", "printable", "tick_at_ns"),
+        *("moments", "overdue_at_ns", "printable", "report_missing", "tick_at_ns"),
     )
 
     def __init__(self) -> None:
@@ -215,8 +215,10 @@ class Pending:
         """Telemetry has been received, and not been read."""
         self.printable = False
         """A record may be complete."""
+        self.report_missing = False
+        """After SHUTDOWN: telemetry may still come that a record waits for."""
         self.last_report_until_ns = 0
-        """After SHUTDOWN: wait for telemetry until then; 0 where none is missing."""
+        """Wait for it until then."""
 
 
 class Machine:
@@ -240,7 +242,7 @@ class Machine:
 
     def _wake_at_ns(self, now_ns: int, pending: Pending) -> int:
         if self.state == SHUTTING_DOWN:
-            return now_ns if pending.deliveries else pending.last_report_until_ns
+            return pending.last_report_until_ns if pending.report_missing and not pending.deliveries else now_ns
         wake_at_ns = pending.tick_at_ns
         if not pending.asked and pending.ask_at_ns < wake_at_ns:
             wake_at_ns = pending.ask_at_ns
@@ -267,7 +269,7 @@ class Machine:
         if self.state == SHUTTING_DOWN:
             if pending.deliveries:
                 return DELIVERY
-            return IDLE if now_ns < pending.last_report_until_ns else TIME_OVER
+            return IDLE if pending.report_missing and now_ns < pending.last_report_until_ns else TIME_OVER
         if pending.event_ready:
             return EVENT_READY
         if pending.bytes_first and now_ns < self._calm_at_ns():

@@ -84,7 +84,8 @@ class ManagedInstances:
     def look(self, pending: Pending) -> None:
         """Say what could be done now."""
         pending.tick_at_ns = self._segments.due_ns()
-        if self._last_until_ns:
+        pending.report_missing = self._shutdown is not None and self._parts.telemetry_server is not None
+        if pending.report_missing:
             is_running = self._requests.running() > 0
             pending.last_report_until_ns = self._last_until_ns if is_running else self._until_ns
 
@@ -127,8 +128,6 @@ class ManagedInstances:
         event = self._loop.members(self._shutdown)
         self._reason = str(event.get("shutdownReason", "")).lower()
         half_ms = max(0.0, remaining_ms(event, self._clock.epoch_ns() // MS)) / 2
-        if self._parts.telemetry_server is None:
-            return
         now_ns = self._clock.monotonic_ns()
         self._until_ns = now_ns + round(min(SHUTDOWN_MS, half_ms) * MS)
         self._last_until_ns = now_ns + round(min(LAST_REPORT_MS, half_ms) * MS)

@@ -63,7 +63,8 @@ class OnDemand:
         self._invocations = 0
         self._reason = "unknown"
         """Of SHUTDOWN."""
-        self._last_report_until_ns = 0
+        self._last_report_until_ns: int | None = None
+        """After SHUTDOWN: when to stop waiting for it."""
         self.actions = {
             machine.READ_AND_RESET: self._read_and_reset,
             machine.ADD_READINGS: self._add_readings,
@@ -97,8 +98,9 @@ class OnDemand:
             pending.asking = exact.asking > 0
         pending.tick_at_ns = self._sampler.next_ns
         pending.printable = self._maybe_printable
-        if self._last_report_until_ns:
-            pending.last_report_until_ns = 0 if self._publisher.complete() else self._last_report_until_ns
+        if self._last_report_until_ns is not None:
+            pending.last_report_until_ns = self._last_report_until_ns
+            pending.report_missing = not self._publisher.complete()
 
     # Readings and windows
 
