@@ -275,7 +275,7 @@ class Model:
 
     def _open_record(self) -> None:
         assert self.event is not None
-        self._close_record()
+        assert self.open is None
         self.open = json.loads(self.event.body)["requestId"]
         self.begun.append(self.open)
         self.printable = True

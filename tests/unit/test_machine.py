@@ -138,17 +138,17 @@ def test_after_a_freeze_the_event_comes_first(late_ms: int, asking: bool, happen
     [
         (
             *(m.ON_DEMAND, m.INITIALISING, m.INVOKE),
-            *((m.ASK_NEXT, m.CLOSE_MOMENTS, m.CLOSE_WINDOW, m.OPEN_RECORD, m.PLAN_TICK), m.WAITING),
+            *((m.ASK_NEXT, m.CLOSE_MOMENTS, m.CLOSE_WINDOW, m.CLOSE_RECORD, m.OPEN_RECORD, m.PLAN_TICK), m.WAITING),
         ),
         (m.ON_DEMAND, m.WAITING, m.EVENT_READY, (m.READ_AND_RESET, m.RECEIVE), m.WAITING),
         (m.ON_DEMAND, m.WAITING, m.INVOKE_LATER, (m.ASK_NEXT,), m.HANDLING),
         (
             *(m.ON_DEMAND, m.HANDLING, m.INVOKE_DUE),
-            *((m.CLOSE_MOMENTS, m.CLOSE_WINDOW, m.OPEN_RECORD, m.PLAN_TICK), m.WAITING),
+            *((m.CLOSE_MOMENTS, m.CLOSE_WINDOW, m.CLOSE_RECORD, m.OPEN_RECORD, m.PLAN_TICK), m.WAITING),
         ),
         (
             *(m.ON_DEMAND, m.HANDLING, m.EVENT_READY),
-            (m.CLOSE_MOMENTS, m.CLOSE_WINDOW, m.OPEN_RECORD, m.PLAN_TICK, m.READ_AND_RESET, m.RECEIVE),
+            (m.CLOSE_MOMENTS, m.CLOSE_WINDOW, m.CLOSE_RECORD, m.OPEN_RECORD, m.PLAN_TICK, m.READ_AND_RESET, m.RECEIVE),
             m.WAITING,
         ),
         (

@@ -10,6 +10,7 @@ from truemem.config import Config
 from truemem.lifecycle import machine as m
 from truemem.lifecycle.on_demand import OnDemand
 from truemem.lifecycle.parts import Parts
+from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.readings import Readings
 from truemem.measure.recorder import Recorder
 from truemem.records.environment_state import EnvironmentState
@@ -50,6 +51,21 @@ class UnsteadyRecorder(Recorder):
         return super().cut(at_rest, most)
 
 
+class UnsteadyMemory(Surroundings):
+    """What the environment holds cannot always be read."""
+
+    source = "meminfo"
+
+    def __init__(self, failing: list[bool]) -> None:
+        super().__init__()
+        self.failing = failing
+
+    def read(self) -> HeldMemory:
+        if self.failing and self.failing.pop(0):
+            raise RuntimeError("a bug")
+        return super().read()
+
+
 class Environment:
     """One execution environment and its lines."""
 
@@ -58,8 +74,7 @@ class Environment:
         table: Any = Table(Quiet())
         recorder = UnsteadyRecorder(table, PROC, clock=world.epoch_ns)
         recorder.failing = failing
-        memory: Any = Surroundings()
-        memory.source = "meminfo"
+        memory: Any = UnsteadyMemory(failing)
         kills: Any = Kills()
         about = Config(SIZED), table, recorder, memory, kills
         parts = Parts(platform, platform if telemetry else None, "", *about, None, platform, platform)

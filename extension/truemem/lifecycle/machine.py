@@ -109,21 +109,21 @@ ADD_READINGS = "add readings"  # no event came: they are a look at the open wind
 READ_REASON = "read reason"  # of SHUTDOWN, and how much time is left
 CLOSE_MOMENTS = "close moments"
 CLOSE_WINDOW = "close window"
-OPEN_RECORD = "open record"  # and close that of the invocation before
+CLOSE_RECORD = "close record"  # of the invocation before, if it is open
+OPEN_RECORD = "open record"
 PLAN_TICK = "plan tick"
 LOOK_IN_INIT = "look in init"
 LOOK = "look"
 JOIN_TELEMETRY = "join telemetry"
 PRINT_LINE = "print line"
 END_INIT = "end init"
-CLOSE_RECORD = "close record"
 END_SEGMENT = "end segment"
 PRINT_ENDED = "print ended"
 END_REQUESTS = "end requests"
 FLUSH_ALL = "flush all"
 LEAVE_JOURNAL = "leave journal"
 
-_OPEN = CLOSE_MOMENTS, CLOSE_WINDOW, OPEN_RECORD, PLAN_TICK
+_OPEN = CLOSE_MOMENTS, CLOSE_WINDOW, CLOSE_RECORD, OPEN_RECORD, PLAN_TICK
 
 _ON_DEMAND: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
     (INITIALISING, EVENT_READY): ((READ_AND_RESET, RECEIVE), INITIALISING),

@@ -117,14 +117,14 @@ class OnDemand:
             self._table.adopt_elsewhere()
 
     def _read_and_reset(self) -> None:
-        """An event has arrived: read, unless exact mode machine."""
+        """An event has arrived: read and reset, unless exact mode does that."""
         self._readings = None
         self._know_runtime()
         if not self._windows.covers_event:
             self._readings = self._recorder.cut()
 
     def _add_readings(self) -> None:
-        """It was no event."""
+        """No event came: what was read is a look at the open window."""
         readings, self._readings = self._readings, None
         if readings is not None:
             self._recorder.absorb(readings)
@@ -160,14 +160,25 @@ class OnDemand:
         self._event = event
         return self._readings is not None
 
+    def _close_record(self) -> None:
+        """The event ends the invocation before, if exact mode has not seen its end."""
+        event, record = self._event, self._publisher.current()
+        if record is None or event is None:
+            return
+        if self._closed is None:
+            self._closer.close_unmeasured(record)
+        elif event.invoke:
+            self._closer.close(record, self._closed, "next-invoke")
+        else:
+            self._closer.close(record, self._closed, "shutdown", self._died())
+
     def _open_record(self) -> None:
-        """Close the record before, if it is open, and open that of the INVOKE."""
+        """Open that of the INVOKE."""
         event, closed = self._event, self._closed
         assert event is not None
         request_id = self._loop.members(event).get("requestId")
         if not isinstance(request_id, str):
             request_id = ""
-        self._close(closed, "next-invoke")
         self._invocations += 1
         state = self._environment_state
         if self._invocations == 1:
@@ -183,14 +194,6 @@ class OnDemand:
         self._closer.open(record, init)
         self._windows.begin(request_id)
         self._maybe_printable = True
-
-    def _close(self, closed: Window | None, closed_by: str, died: str = "") -> None:
-        """Close the record that is open, if there is one."""
-        record = self._publisher.current()
-        if record is not None and closed is not None:
-            self._closer.close(record, closed, closed_by, died)
-        elif record is not None:
-            self._closer.close_unmeasured(record)
 
     def _first(self, record: InvocationRecord) -> None:
         """The cold start, or the first after a reset: one line of what this environment allows."""
@@ -222,9 +225,6 @@ class OnDemand:
         died = self._died()
         if self._closed is not None and died:
             self._closer.died_in_init(self._closed, died)
-
-    def _close_record(self) -> None:
-        self._close(self._closed, "shutdown", self._died())
 
     def _leave_journal(self) -> None:
         if self._reason in ENDINGS:
