@@ -86,11 +86,11 @@ class Life(RuleBasedStateMachine):
 
     @rule(late=st.booleans(), exact=st.booleans())
     def tick(self, late: bool, exact: bool) -> None:
-        self.function.recorder.sample(late, reset=not exact)
+        self.function.recorder.levels.sample(late, reset=not exact)
 
     @rule()
     def watch(self) -> None:
-        self.function.recorder.watch()
+        self.function.recorder.levels.watch()
 
     @rule()
     def invocation(self) -> None:

@@ -91,8 +91,8 @@ def test_one_tick_holds_the_runtimes_bytes_up_for_no_longer_than_it_may(count: i
     scene = Scene(count)
     for _ in range(3):
         began = scene.now_ns
-        scene.recorder.sample(late=True)
-        scene.recorder.watch()
+        scene.recorder.levels.sample(late=True)
+        scene.recorder.levels.watch()
         # each may overrun by one process; then the levels that were read are read once more
         assert scene.now_ns - began <= 3 * TICK_NS
 
@@ -111,7 +111,7 @@ def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
 def test_ticks_take_turns_so_that_every_process_is_looked_at() -> None:
     scene = Scene(200)
     for _ in range(40):
-        scene.recorder.sample(late=True)
+        scene.recorder.levels.sample(late=True)
     assert set(scene.read) == set(range(1, 201))
 
 

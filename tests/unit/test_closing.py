@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,12 +20,13 @@ from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import NEVER
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import Window
-from truemem.records import publisher, recovery
+from truemem.records import recovery
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
 from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
-from truemem.support import log as log_module
+from truemem.support.clock import Clock
+from truemem.support.log import set_level
 from truemem.support.running_clock import RunningClock
 
 from tests.unit.test_race import START_KIB, Table, World
@@ -113,25 +115,29 @@ class Kills:
 
     seen = 0
     new = 0
+    counts = True
 
     def more(self) -> int | None:
         new, self.new = self.new, 0
-        return new
+        return new if self.counts else None
 
 
 class Scene:
     """One environment: its process, and what the sidecar does with its windows."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, reports: bool = False, journal: str = "") -> None:
+    def __init__(self, reports: bool = False, journal: str = "") -> None:
         self.world = Quiet()
         self.table = Family(self.world)
         self.kills, self.output, self.surroundings = Kills(), Output(), Surroundings()
         self.recorder = Recorder(self.table, PROC, clock=lambda: self.world.now_ns)  # type: ignore[arg-type]
-        monkeypatch.setattr(publisher, "StdoutWriter", lambda **_: self.output)
         history = EnvironmentState()
         self.publisher = Publisher(Config(SIZED), reports, history, Journal(journal), lambda: 0)
-        parts: list[Any] = [self.recorder, self.publisher, self.surroundings, RunningClock(), history, self.kills]
-        self.closing = WindowCloser(*parts)
+        output: Any = self.output
+        self.publisher._output = output
+        parts: Any = SimpleNamespace(
+            recorder=self.recorder, environment_memory=self.surroundings, kills=self.kills, clock=Clock()
+        )
+        self.closing = WindowCloser(parts, self.publisher, RunningClock(parts.clock), history)
         self.records: list[PendingRecord] = []
 
     def event(
@@ -173,9 +179,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+def scene() -> Scene:
     """In the init phase."""
-    return Scene(monkeypatch)
+    return Scene()
 
 
 def dead(scene: Scene) -> None:
@@ -204,12 +210,10 @@ def test_the_init_phase_has_a_peak_of_its_own(scene: Scene) -> None:
     assert scene.mib_above("PeakRSS") == [10]
 
 
-def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(tmp_path: Path) -> None:
     """The line waits for its report for up to 250 ms, and the platform does not wait for ever."""
     path = str(tmp_path / "journal")
-    scene = Scene(monkeypatch, reports=True, journal=path)
+    scene = Scene(reports=True, journal=path)
     scene.event()
     scene.recorder.window.flight.see(scene.world.now_ns, 77 * MIB)
     dead(scene)
@@ -225,10 +229,9 @@ def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(
 
 
 def test_an_init_phase_that_dies_is_told_in_the_log_for_it_has_no_invocation(
-    scene: Scene, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    scene: Scene, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(log_module, "_left", log_module.LINES)
-    monkeypatch.setattr(log_module, "_threshold", 0)
+    set_level("info")
     dead(scene)
     log = capfd.readouterr().err
     assert log.startswith("truemem WARN before its first invocation the environment has ended with a failure, out of ")
@@ -300,8 +303,8 @@ def test_who_was_killed_at_once_by_the_next_event_is_told_with_the_next(scene: S
     assert [told(record) for record in scene.records[:2]] == [(0, 0), (1, 0)]
 
 
-def test_where_nothing_counts_that_is_not_none_killed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scene.kills, "more", lambda: None)
+def test_where_nothing_counts_that_is_not_none_killed(scene: Scene) -> None:
+    scene.kills.counts = False
     scene.event()
     scene.closes(ended=True)
     scene.closes()
@@ -323,11 +326,10 @@ def test_without_telemetry_a_kill_is_that_of_the_largest_if_it_is_an_extension_t
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from([-1, 0, 4])), min_size=1, max_size=8))
 def test_each_kill_is_told_once_with_the_invocation_that_was_closed_then(closes: list[tuple[int, bool, int]]) -> None:
-    with pytest.MonkeyPatch.context() as context:
-        scene = Scene(context)
-        scene.event()
-        for kills, ended, born in closes:
-            scene.closes(kills, ended, born)
+    scene = Scene()
+    scene.event()
+    for kills, ended, born in closes:
+        scene.closes(kills, ended, born)
     for record, (kills, ended, born) in zip(scene.records, closes, strict=False):
         assert told(record) == ((kills, 0) if ended or born else (0, kills))
 
@@ -352,16 +354,15 @@ def test_a_peak_that_telemetry_raises_when_its_window_is_closed_raises_the_mark(
 @given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 30)), min_size=1, max_size=6))
 def test_a_mark_is_never_below_its_own_peak_nor_below_the_mark_before(invocations: list[tuple[int, int]]) -> None:
     """Of each: MiB that it touches, and by how many MiB the mark rises."""
-    with pytest.MonkeyPatch.context() as context:
-        scene = Scene(context, reports=True)
-        scene.event()
-        mark = 40
-        for touched, rises in invocations:
-            scene.world.touch(touched)
-            scene.closes(unread_mib=100)
-            mark += rises
-            scene.records[-2].max_memory_used_mib = mark
-        scene.publisher.flush_all()
+    scene = Scene(reports=True)
+    scene.event()
+    mark = 40
+    for touched, rises in invocations:
+        scene.world.touch(touched)
+        scene.closes(unread_mib=100)
+        mark += rises
+        scene.records[-2].max_memory_used_mib = mark
+    scene.publisher.flush_all()
     lines = scene.output.lines
     assert len(lines) == len(invocations) + 1
     marks = [line["highWaterMark"] for line in lines if "highWaterMark" in line]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.lifecycle.on_demand import AHEAD
+from truemem.lifecycle.exact_windows import AHEAD
 from truemem.platform.exact_mode import PIPELINED, ExactMode, Moment, Talk
 from truemem.records.request_overlap import RUNNING
 

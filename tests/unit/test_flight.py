@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -127,11 +129,18 @@ def test_how_long_until_a_level_at_the_rate_of_the_last_two_samples() -> None:
 def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
     """It would keep the loop from waiting, at the function's expense."""
 
-    class Recorder:
+    class Sampler:
         def sample(self, late: bool, reset: bool) -> int:
             raise ValueError
 
-    ticks = SamplerLoop(Config({}), Recorder(), None, None, 0)  # type: ignore[arg-type]
+    parts: Any = SimpleNamespace(
+        config=Config({}),
+        recorder=SimpleNamespace(levels=Sampler()),
+        environment_memory=None,
+        clock=SimpleNamespace(monotonic_ns=lambda: 0),
+    )
+    publisher: Any = None
+    ticks = SamplerLoop(parts, publisher)
     with pytest.raises(ValueError):
         ticks.look(5 * MS, exact=False)
     assert ticks.next_ns > 100 * MS

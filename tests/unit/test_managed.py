@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -14,30 +15,33 @@ from typing import Any
 
 import pytest
 from truemem.config import Config
-from truemem.lifecycle import managed_instances
-from truemem.lifecycle.managed_instances import Managed
+from truemem.lifecycle import machine
+from truemem.lifecycle.kill_placement import KillPlacement
+from truemem.lifecycle.managed_instances import ManagedInstances
+from truemem.lifecycle.parts import Parts
 from truemem.linux.cgroup import MemorySource
 from truemem.linux.oom_kills import OomKills
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EnvironmentMemory
+from truemem.measure.readings import Readings
 from truemem.measure.recorder import Recorder
-from truemem.measure.segments import RESOLUTION_NS, Segment
+from truemem.measure.segments import RESOLUTION_NS
 from truemem.measure.window import Window, current
 from truemem.platform.extensions_api import ApiError
 from truemem.platform.telemetry_server import TelemetryServer
 from truemem.records.pending_record import PendingRecord
-from truemem.records.request_overlap import Request
-from truemem.support import log as log_module
+from truemem.records.request_overlap import Request, Requests
+from truemem.support.clock import Clock
+from truemem.support.log import set_level
 
 PATIENCE_S = 30
 
 
 @pytest.fixture(autouse=True)
-def fresh_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh_log() -> None:
     """One process, one log: other tests have their own settings of it, and use it up."""
-    monkeypatch.setattr(log_module, "_left", log_module.LINES)
-    monkeypatch.setattr(log_module, "_threshold", 0)
+    set_level("info")
 
 
 class Api:
@@ -55,6 +59,7 @@ class Api:
         """So many of the next requests for an event cannot be sent."""
         self.pause_s = 0.0
         self.overdue_at = float("inf")
+        self.arrived_ns: int | None = None
 
     @property
     def asked(self) -> int:
@@ -70,7 +75,7 @@ class Api:
             raise ApiError("event/next: refused")
         self.waiting = True
 
-    def receive_event(self) -> bytes:
+    def receive_event(self, note: Callable[[bytes], None]) -> bytes:
         if time.monotonic() >= self.overdue_at:
             self.waiting, self.overdue_at = False, float("inf")
             raise ApiError("event/next: the rest of the answer does not come")
@@ -78,6 +83,7 @@ class Api:
             body = self._ours.recv(4096)
         except BlockingIOError:
             return b""
+        note(body)
         self.waiting = False
         if self.failing:
             self.failing -= 1
@@ -119,6 +125,11 @@ class Table:
     def changed(self) -> bool:
         return False
 
+    def forget(self, process: Process, zombie: bool = False) -> bool:
+        known = process in self.processes
+        self.processes = [each for each in self.processes if each is not process]
+        return known
+
     def adopted_faults(self) -> int:
         return 0
 
@@ -132,22 +143,57 @@ class Table:
         return ""
 
 
+class Kills:
+    """The kernel's count: each time it is asked, it has killed one more."""
+
+    seen = 0
+
+    def more(self) -> int:
+        return 1
+
+
+class SlowClock(Clock):
+    """A second of the sidecar's is a minute: it waits for as long as a busy machine needs."""
+
+    started_ns = time.monotonic_ns()
+
+    def __init__(self) -> None:
+        self.monotonic_ns = self._slow_ns
+
+    def _slow_ns(self) -> int:
+        return self.started_ns + (time.monotonic_ns() - self.started_ns) // 60
+
+
+class FailingRecorder(Recorder):
+    """Cannot read."""
+
+    def cut(self, at_rest: bool = False, most: int = 0) -> Readings:
+        raise RuntimeError("a bug")
+
+
 class Running:
     """A sidecar in a thread, and the platform's side of it."""
 
-    def __init__(self, listener: TelemetryServer | None, **settings: str) -> None:
+    def __init__(
+        self,
+        listener: TelemetryServer | None,
+        clock: Clock | None = None,
+        kills: Kills | None = None,
+        recorder: type[Recorder] = Recorder,
+        **settings: str,
+    ) -> None:
         self.api = Api()
         self.listener = listener
-        table: Any = Table()
+        self.table = Table()
+        table: Any = self.table
         proc = Procfs()
         level = MemorySource(proc)
-        self.recorder = Recorder(table, proc)
         chosen = {f"TRUEMEM_{name}".encode(): value.encode() for name, value in settings.items()}
         config = Config({b"AWS_LAMBDA_FUNCTION_NAME": b"f", b"TRUEMEM_CPU_BUDGET": b"50", **chosen})
         api: Any = self.api
-        self.sidecar = Managed(
-            api, listener, "not here", config, table, self.recorder, EnvironmentMemory(table, level), OomKills(level)
-        )
+        counted: Any = kills or OomKills(level)
+        about = config, table, recorder(table, proc), EnvironmentMemory(table, level), counted
+        self.sidecar = ManagedInstances(Parts(api, listener, "not here", *about, None, clock or Clock()))
         self._thread = threading.Thread(target=self.sidecar.run, daemon=True)
 
     def __enter__(self) -> Running:
@@ -210,11 +256,8 @@ def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest
     assert line["PeakRSS"] >= 10
 
 
-def test_a_report_that_comes_after_shutdown_is_waited_for(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(managed_instances, "LAST_REPORT_MS", PATIENCE_S * 1000)
-    with Running(TelemetryServer()) as running:
+def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(TelemetryServer(), SlowClock()) as running:
         running.tell("platform.start", "a")
         running.api.shut_down(within_ms=10 * PATIENCE_S * 1000)
         wait_until(lambda: not running.api.waiting)  # SHUTDOWN is read
@@ -237,7 +280,7 @@ def test_only_what_lies_within_segments_has_been_seen() -> None:
     """Else a request would be printed before its own last moments are known."""
     asked: list[tuple[int, int]] = []
     running = Running(TelemetryServer())
-    requests, segments = running.sidecar._requests, running.sidecar._segments
+    requests, segments = running.sidecar._requests, running.sidecar._segments.segments
     take = requests.ended
 
     def ended(until_ns: int) -> list[Request]:
@@ -257,25 +300,17 @@ def test_only_what_lies_within_segments_has_been_seen() -> None:
 
 @pytest.mark.parametrize(("status", "signals"), [("timeout", ["kernel"]), ("success", None)])
 def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: str, signals: list[str] | None
+    capfd: pytest.CaptureFixture[str], status: str, signals: list[str] | None
 ) -> None:
-    running = Running(TelemetryServer())
-    cut = running.sidecar._cutter.cut
-    died = threading.Event()
-
-    def someone_ends() -> Segment:
-        made = cut()
-        if made.window is not None:
-            made.window.someone_ended = died.is_set()
-        return made
-
-    monkeypatch.setattr(running.sidecar._cutter, "cut", someone_ends)
-    monkeypatch.setattr(running.sidecar._kills, "more", lambda: 1)
+    running = Running(TelemetryServer(), kills=Kills())
+    worker = subprocess.Popen(["sleep", "600"])
+    running.table.processes.append(Process(worker.pid, 1, 1, FUNCTION, Procfs().process(worker.pid)))
     with running:
         running.tell("platform.start", "a")
         request = running.sidecar._requests._running
         wait_until(lambda: bool(request))
-        died.set()
+        worker.kill()
+        worker.wait()
         wait_until(lambda: request["a"].kills > 0)
         running.tell("platform.report", "a", status=status)
         running.api.shut_down()
@@ -300,30 +335,29 @@ def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
     ],
 )
 def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(
-    monkeypatch: pytest.MonkeyPatch, segments: list[tuple[int | None, bool, int, int]], told: tuple[int, int]
+    segments: list[tuple[int | None, bool, int, int]], told: tuple[int, int]
 ) -> None:
     """Of each segment: kills that were counted, whether a process ended, pids given out, ms after the one before."""
-    running = Running(None)
-    sidecar, now_ns = running.sidecar, time.monotonic_ns()
-    request = Request(PendingRecord("a", 1, 0), 0)
-    sidecar._requests._running["a"] = request
-    for killed, ended, born, after_ms in segments:
+    now_ns = 0
+    counts = iter([killed for killed, *_ in segments])
+    kernel: Any = SimpleNamespace(more=lambda: next(counts))
+    placement = KillPlacement(kernel)
+    requests = Requests()
+    request = requests._running["a"] = Request(PendingRecord("a", 1, 0), 0)
+    for _, ended, born, after_ms in segments:
         now_ns += after_ms * 1_000_000
-        monkeypatch.setattr(managed_instances, "time", SimpleNamespace(monotonic_ns=lambda now_ns=now_ns: now_ns))
-        monkeypatch.setattr(sidecar._kills, "more", lambda killed=killed: killed)
         window = Window(0, 0, True)
         window.someone_ended, window.born, window.births = ended, born, born
-        sidecar._place_kills(window)
+        placement.place(window, requests, now_ns)
     assert (request.kills, request.environment_kills) == told
-    running.api.close()
 
 
 def test_a_function_that_has_ended_leaves_its_last_level_until_shutdown_comes() -> None:
     running = Running(None)
-    cutter, table = running.sidecar._cutter, running.sidecar._table
+    cutter, table = running.sidecar._segments.recorder, running.table
     alive = cutter.cut().window
     assert alive is not None
-    table.processes.clear()  # type: ignore[attr-defined]
+    table.processes.clear()
     for _ in range(3):
         window = cutter.cut().window
         assert window is not None
@@ -382,7 +416,7 @@ def test_in_the_pause_all_else_goes_on(capfd: pytest.CaptureFixture[str]) -> Non
         wait_until(lambda: "requestId" in capfd.readouterr().out)
         assert running.api.asked == 1
         running.api.pause_s = 0.0
-        running.sidecar._ask_at = time.monotonic_ns()
+        running.sidecar._loop.pending.ask_at_ns = time.monotonic_ns()
         wait_until(lambda: running.api.waiting)
         running.api.shut_down()
 
@@ -395,20 +429,9 @@ def test_an_event_whose_rest_does_not_come_is_given_up(capfd: pytest.CaptureFixt
     assert "the rest of the answer does not come" in capfd.readouterr().err
 
 
-def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running = Running(TelemetryServer())
-    failed = threading.Event()
-
-    def fail(**_: int) -> None:
-        failed.set()
-        raise RuntimeError("a bug")
-
-    monkeypatch.setattr(running.recorder, "cut", fail)
-    with running:
+def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
+    with Running(TelemetryServer(), recorder=FailingRecorder) as running:
         running.tell("platform.start", "a")
-        assert failed.wait(PATIENCE_S)
         running.tell("platform.report", "a")
         running.api.shut_down()
     captured = capfd.readouterr()
@@ -430,3 +453,11 @@ def test_without_telemetry_it_only_waits(capfd: pytest.CaptureFixture[str]) -> N
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "telemetry=not here: on Managed Instances" in captured.err
+
+
+def test_it_can_do_all_that_the_machine_says() -> None:
+    running = Running(None)
+    own = {machine.ASK_NEXT, machine.RECEIVE, machine.TAKE_DELIVERIES}
+    says = {name for actions, _ in machine.TABLE[machine.MANAGED].values() for name in actions}
+    assert set(running.sidecar.actions) == says - own
+    running.api.close()

@@ -20,7 +20,7 @@ ADDRESS = "127.0.0.1:9001"
 def said(folder: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
     table = ProcessTable(Procfs(str(folder)), ADDRESS, last_pid=24, own_pid=20)
     table.scan()
-    recorder, surroundings = SimpleNamespace(refused=""), SimpleNamespace(source="meminfo")
+    recorder, surroundings = SimpleNamespace(reader=SimpleNamespace(refused="")), SimpleNamespace(source="meminfo")
     notice(Config({}), table, recorder, surroundings, method="vmhwm", telemetry="on")  # type: ignore[arg-type]
     return capfd.readouterr().err.splitlines()
 

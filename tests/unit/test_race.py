@@ -134,7 +134,7 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
 
     def looks() -> None:
         for _ in range(data.draw(st.integers(0, 3))):
-            recorder.sample(late=data.draw(st.booleans()))
+            recorder.levels.sample(late=data.draw(st.booleans()))
 
     recorder.close(recorder.cut(), NEVER)
     world.begin(first)
@@ -176,7 +176,7 @@ def test_measured_while_the_runtime_waits_every_figure_is_exact(
         before = world.rss
         world.begin(plan)
         for _ in range(data.draw(st.integers(0, 3))):
-            recorder.sample(late=data.draw(st.booleans()), reset=False)
+            recorder.levels.sample(late=data.draw(st.booleans()), reset=False)
         truth = world.finish()
         closed = recorder.close(recorder.cut(), NEVER)
         found = peak(closed)

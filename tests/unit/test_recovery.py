@@ -73,17 +73,15 @@ def test_what_may_have_been_printed_makes_no_metrics(path: str) -> None:
 
 
 def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
-    class Recorder:
-        window = Window(10 * 1024, 0, True)
-        holder = ("python3.13", 9, 100 * 1024)
+    window, largest = Window(10 * 1024, 0, True), ("python3.13", 9, 100 * 1024)
 
     for ms in range(0, 100, 10):
-        Recorder.window.flight.see((1_700_000_000_000 + ms) * 1_000_000, (10 + ms) * 1024)
-    Recorder.window.sampled = Recorder.window.last = 100 * 1024
+        window.flight.see((1_700_000_000_000 + ms) * 1_000_000, (10 + ms) * 1024)
+    window.sampled = window.last = 100 * 1024
     running = PendingRecord("r-3", 3, 1_700_000_000_000)
     journal = Journal(path)
     journal.begin(3, running.time_ms, EVENT % b"r-3")
-    journal.checkpoint(3, curve(running, Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(running, window, largest, 5 * 1024, {}))
 
     history = EnvironmentState()
     (line,) = recovered(path, kills=1, history=history)
@@ -102,31 +100,27 @@ def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
 
 
 def test_a_burst_long_before_the_kill_is_no_growth_at_its_end(path: str) -> None:
-    class Recorder:
-        window = Window(10 * 1024, 0, True)
-        holder = None
+    window, largest = Window(10 * 1024, 0, True), None
 
     start_ns = 1_700_000_000_000 * 1_000_000
     for ms, mib in [(0, 10), (50, 60), (100, 110), *((1000 * second, 110) for second in range(1, 6))]:
-        Recorder.window.flight.see(start_ns + ms * 1_000_000, mib * 1024)
-    Recorder.window.sampled = Recorder.window.last = 110 * 1024
+        window.flight.see(start_ns + ms * 1_000_000, mib * 1024)
+    window.sampled = window.last = 110 * 1024
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), Recorder(), 0, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), window, largest, 0, {}))
     (line,) = recovered(path)
     assert line["ending"] == {"level": 110, "growthPerSecond": 0, "lastSampleTime": 1_700_000_005_000}
     assert line["lastSamples"][:3] == [[5000, 10], [4950, 60], [4900, 110]]
 
 
 def test_of_one_of_which_nothing_was_read_there_are_no_zeros(path: str) -> None:
-    class Recorder:
-        window = Window(0, 0, True)
-        holder = None
+    window, largest = Window(0, 0, True), None
 
-    Recorder.window.flight.see(1_700_000_000_000 * 1_000_000, 0)
+    window.flight.see(1_700_000_000_000 * 1_000_000, 0)
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), Recorder(), 5 * 1024, {}))  # type: ignore[arg-type]
+    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), window, largest, 5 * 1024, {}))
     (line,) = recovered(path)
     assert not {"PeakRSS", "CurrentRSS", "ending", "lastSamples", "baselineRSS"} & line.keys()
 
@@ -134,13 +128,11 @@ def test_of_one_of_which_nothing_was_read_there_are_no_zeros(path: str) -> None:
 def curve_at(mib: int, request: str) -> str:
     """The curve of an invocation whose function held `mib` at its last sample."""
 
-    class Recorder:
-        window = Window(10 * 1024, 0, True)
-        holder = ("python3.13", 9, mib * 1024)
+    window, largest = Window(10 * 1024, 0, True), ("python3.13", 9, mib * 1024)
 
-    Recorder.window.flight.see(1_700_000_000_000 * 1_000_000, mib * 1024)
-    Recorder.window.sampled = Recorder.window.last = mib * 1024
-    return curve(PendingRecord(request, 3, 1_700_000_000_000), Recorder(), 5 * 1024, {})  # type: ignore[arg-type]
+    window.flight.see(1_700_000_000_000 * 1_000_000, mib * 1024)
+    window.sampled = window.last = mib * 1024
+    return curve(PendingRecord(request, 3, 1_700_000_000_000), window, largest, 5 * 1024, {})
 
 
 @pytest.mark.parametrize(("mib", "signals"), [(120, {"signals": ["exit-at-limit"]}), (100, None)])

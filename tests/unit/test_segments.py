@@ -41,6 +41,10 @@ class Machine:
         self.truth = [(self.now_ns, sum(self.rss))]
         """(since when, level of both)."""
 
+    def time_ns(self) -> int:
+        """The clock."""
+        return self.now_ns
+
     def act(self, which: int, change: int) -> None:
         """One process's level moves."""
         if change > 0:
@@ -55,9 +59,6 @@ class Machine:
             self.now_ns += later_us * US
             self.act(which, change)
         self.now_ns += 5 * US
-
-    def clock(self) -> int:
-        return self.now_ns
 
     def highest(self, start_ns: int, end_ns: int) -> int:
         """The true peak between two moments."""
@@ -115,7 +116,7 @@ def test_whatever_comes_between_the_bounds_hold(
 ) -> None:
     machine = Machine(data.draw)
     table: Any = Table(machine, 2)
-    cutter = SegmentRecorder(table, Recorder(table, PROC, clock=machine.clock), machine.clock)
+    cutter = SegmentRecorder(table, Recorder(table, PROC, clock=machine.time_ns), machine.time_ns)
     segments = Segments()
     segments.add(cutter.cut())
     machine.now_ns += 3 * MS

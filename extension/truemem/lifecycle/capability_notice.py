@@ -16,7 +16,7 @@ def notice(
     config: Config,
     table: ProcessTable,
     recorder: Recorder,
-    surroundings: EnvironmentMemory,
+    environment_memory: EnvironmentMemory,
     *,
     method: str,
     telemetry: str,
@@ -24,11 +24,11 @@ def notice(
     problems: str = "",
 ) -> None:
     """Log it. `method` is the one there is if watermarks can be reset; `problems` a line more, if any."""
-    if recorder.refused:
-        method = f"sampled ({recorder.refused})"
+    if recorder.reader.refused:
+        method = f"sampled ({recorder.reader.refused})"
     log(
         "info",
-        f"method={method} function processes={len(table.function())} environment={surroundings.source} "
+        f"method={method} function processes={len(table.function())} environment={environment_memory.source} "
         f"telemetry={telemetry} mode={'exact' if exact else 'default'} limit={config.memory_mib or 'unknown'} MiB"
         + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else ""),
     )

@@ -3,18 +3,14 @@ next."""
 
 from __future__ import annotations
 
-import time
-
 from ..measure import sampling_schedule
 from ..measure.memory_curve import CurveCheckpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..config import Config
-    from ..measure.environment_memory import EnvironmentMemory
     from ..measure.readings import Readings
-    from ..measure.recorder import Recorder
     from ..records.publisher import Publisher
+    from .parts import Parts
 
 LATE_NS = 5 * sampling_schedule.MS
 """A tick this much behind its time means that the environment was frozen, or starved."""
@@ -23,13 +19,13 @@ LATE_NS = 5 * sampling_schedule.MS
 class SamplerLoop:
     """Of one environment. Times are monotonic ns."""
 
-    def __init__(
-        self, config: Config, recorder: Recorder, publisher: Publisher, surroundings: EnvironmentMemory, now_ns: int
-    ) -> None:
-        self._recorder = recorder
+    def __init__(self, parts: Parts, publisher: Publisher) -> None:
+        config, self._clock = parts.config, parts.clock
+        self._recorder = parts.recorder
+        self._environment_memory = parts.environment_memory
         self._publisher = publisher
-        self._surroundings = surroundings
         self._limit_kib = config.memory_mib * 1024
+        now_ns = self._clock.monotonic_ns()
         self._budget = sampling_schedule.Budget(config.cpu_budget, config.cpu_share, now_ns)
         self._drawn = CurveCheckpoint(self._limit_kib)
         self._began = now_ns
@@ -49,13 +45,13 @@ class SamplerLoop:
         self._drawn.begin()
         self.next_ns = self._sample_ns = now_ns + (sampling_schedule.EXACT_NS if exact else sampling_schedule.DENSE_NS)
 
-    def rest(self, cut: Readings, now_ns: int) -> None:
+    def drain(self, readings: Readings) -> None:
         """Read the processes that the answer did not wait for, as far as the CPU budget goes."""
-        if not cut.left:
+        if not readings.left:
             return
-        spent = time.process_time_ns()
-        self._recorder.rest(cut, self._budget.rest_ns(now_ns))
-        self._budget.spend(time.process_time_ns() - spent, now_ns, saved=True)
+        now_ns, cpu_ns = self._clock.monotonic_ns(), self._clock.cpu_ns()
+        self._recorder.rest(readings, self._budget.rest_ns(now_ns))
+        self._budget.spend(self._clock.cpu_ns() - cpu_ns, now_ns, saved=True)
 
     def look(self, now_ns: int, exact: bool) -> None:
         """One tick."""
@@ -63,18 +59,20 @@ class SamplerLoop:
         self._watched = now_ns < self._sample_ns
         if self._watched:
             self.next_ns = self._sample_ns  # should this one fail
-            self._child_in_ns = recorder.watch(self._budget.sparing(now_ns))
+            self._child_in_ns = recorder.levels.watch(self._budget.sparing(now_ns))
             return
         late = now_ns - self.next_ns > LATE_NS
         self.next_ns = now_ns + sampling_schedule.SPARSE_NS  # should this one fail: not at once again
-        self._moved_kib = recorder.sample(late, reset=not exact)
+        self._moved_kib = recorder.levels.sample(late, reset=not exact)
         if now_ns - self._began >= sampling_schedule.DENSE_AGE_NS:  # a short invocation's end will say it
-            self._surroundings.look()
-        if recorder.is_whole and recorder.window.several:
-            pid = recorder.holder[1] if recorder.holder is not None else 0
-            recorder.window.together = self._surroundings.together_kib(pid, recorder.last_sample, self._limit_kib)
-        if self._drawn.due(recorder.last_sample + self._surroundings.held_kib, self._urgent, now_ns):
-            self._publisher.checkpoint(recorder, self._surroundings)
+            self._environment_memory.look()
+        if recorder.levels.is_whole and recorder.window.several:
+            pid = recorder.levels.holder[1] if recorder.levels.holder is not None else 0
+            recorder.window.together = self._environment_memory.together_kib(
+                pid, recorder.levels.last_sample, self._limit_kib
+            )
+        if self._drawn.due(recorder.levels.last_sample + self._environment_memory.held_kib, self._urgent, now_ns):
+            self._publisher.checkpoint(recorder, self._environment_memory)
 
     def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:
         """The tick is done, and has used `cost_ns` of CPU time."""
@@ -104,7 +102,7 @@ class SamplerLoop:
         """When everybody together would be at the limit, if the function grows on as it does."""
         if not self._limit_kib:
             return None
-        return self._recorder.window.flight.ns_until(self._limit_kib - self._surroundings.held_kib)
+        return self._recorder.window.flight.ns_until(self._limit_kib - self._environment_memory.held_kib)
 
     def plan_init(self, done_ns: int, found: bool) -> None:
         """The same in the init phase; `found`: is there a runtime yet?"""

@@ -26,9 +26,11 @@ from ..platform.telemetry_server import TelemetryServer
 from ..records.emf import VALUES
 from ..records.environment_state import EnvironmentState
 from ..records.journal import SLOTS, Journal
+from ..support.clock import Clock
 from ..support.log import log, set_level
 from ..support.private_file import path_in
-from .on_demand import Sidecar
+from .on_demand import OnDemand
+from .parts import Parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def start(
     set_level(config.log_level)
     for problem in config.problems:
         log("warn", problem)
-    listener, unsubscribed = _subscribe(api, managed)
+    telemetry_server, unsubscribed = _subscribe(api, managed)
     proc = Procfs()
     oom_score = OomScore(proc, config.oom_score_adj)
     table = ProcessTable(proc, address, folder or "/opt/extensions", oom_score, parse_last_pid(loadavg))
@@ -59,59 +61,48 @@ def start(
         table.proxy_address = proxy.address
     recorder = Recorder(table, proc, config.memory_mib * 1024)
     level = MemorySource(proc)
+    environment_memory, kills = EnvironmentMemory(table, level), OomKills(level)
+    about = config, table, recorder, environment_memory, kills
+    parts = Parts(api, telemetry_server, unsubscribed, *about, proxy, Clock())
     if managed:
-        from .managed_instances import Managed
+        from .managed_instances import ManagedInstances
 
         gc.freeze()
         gc.enable()
-        surroundings, kills = EnvironmentMemory(table, level), OomKills(level)
-        Managed(api, listener, unsubscribed, config, table, recorder, surroundings, kills, proxy).run()
+        ManagedInstances(parts).run()
         return
-    kills = OomKills(level)
     slots = SLOTS + (VALUES if config.aggregate_s else 0)
     journal = Journal(path_in(posix.environ, name) if config.journal else "", slots)
-    history = _history(journal, proc)
-    killed = kills.since(history.kills)
-    history.kills = kills.seen
-    sidecar = Sidecar(
-        api,
-        listener,
-        unsubscribed,
-        config,
-        table,
-        recorder,
-        EnvironmentMemory(table, level),
-        history,
-        journal,
-        kills,
-        proxy,
-    )
+    environment_state = _environment_state(journal, proc)
+    killed = kills.since(environment_state.kills)
+    environment_state.kills = kills.seen
+    lifecycle = OnDemand(parts, environment_state, journal)
     gc.freeze()  # what there is by now stays, and need not be looked at again
     gc.enable()  # off since the start where this is the layer's executable
-    sidecar.run(killed)
+    lifecycle.run(killed)
 
 
-def _history(journal: Journal, proc: Procfs) -> EnvironmentState:
+def _environment_state(journal: Journal, proc: Procfs) -> EnvironmentState:
     """What an earlier process of this environment has left, else a new one."""
     try:
         boot = proc.text("sys/kernel/random/boot_id", 64).decode("latin-1").strip()
     except Gone:
         boot = ""
-    history = EnvironmentState(boot)
-    if not history.resume_from(journal.history) and not journal.empty():
+    environment_state = EnvironmentState(boot)
+    if not environment_state.resume_from(journal.history) and not journal.empty():
         journal.forget()
-    return history
+    return environment_state
 
 
 def _subscribe(api: ExtensionsApi, managed: bool) -> tuple[TelemetryServer | None, str]:
-    """A listener that telemetry is delivered to, or None and the reason why there is none."""
+    """A server that telemetry is delivered to, or None and the reason why there is none."""
     try:
-        listener = TelemetryServer()
+        server = TelemetryServer()
     except OSError as error:
         return None, f"no port to listen on: {error.strerror}"
     try:
         wanted = (MANAGED_SCHEMA, MANAGED_TIMEOUT_MS) if managed else (TELEMETRY_SCHEMA, TIMEOUT_MS)
-        api.subscribe(listener.port, listener.path, *wanted)
+        api.subscribe(server.port, server.path, *wanted)
     except ApiError as error:
         return None, "not supported here" if error.status == 202 else str(error)
-    return listener, ""
+    return server, ""

@@ -6,39 +6,30 @@ from ..measure.race import KERNEL_SLACK_KIB
 from ..measure.window import peak
 from ..records.out_of_memory import death_report
 from ..records.pending_record import PendingRecord
+from .kill_placement import KillPlacement, may_be_of_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..linux.oom_kills import OomKills
-    from ..measure.environment_memory import EnvironmentMemory
-    from ..measure.recorder import Recorder
     from ..measure.window import Peak, Window
     from ..records.environment_state import EnvironmentState
     from ..records.out_of_memory import DeathReport
     from ..records.publisher import Publisher
     from ..support.running_clock import RunningClock
+    from .parts import Parts
 
 
 class WindowCloser:
     """Completes the records of one environment."""
 
     def __init__(
-        self,
-        recorder: Recorder,
-        publisher: Publisher,
-        surroundings: EnvironmentMemory,
-        clock: RunningClock,
-        history: EnvironmentState,
-        kills: OomKills,
+        self, parts: Parts, publisher: Publisher, clock: RunningClock, environment_state: EnvironmentState
     ) -> None:
-        self._recorder = recorder
+        self._recorder = parts.recorder
+        self._environment_memory = parts.environment_memory
+        self._kills = KillPlacement(parts.kills)
         self._publisher = publisher
-        self._surroundings = surroundings
         self._clock = clock
-        self._history = history
-        self._kills = kills
-        self._unplaced = 0
-        """OOM kills of the invocation that has begun, counted when the one before it was closed."""
+        self._environment_state = environment_state
         self._began = False
 
     def open(self, record: PendingRecord, init: Window | None) -> None:
@@ -71,11 +62,11 @@ class WindowCloser:
     def _measure(self, record: PendingRecord, window: Window, closed_by: str, died: str) -> None:
         record.measured(window, closed_by, self._clock.running_ms)
         self._mark(record.peak)
-        record.mark_reached(self._history.high_water_mark)
+        record.mark_reached(self._environment_state.high_water_mark)
         if died:
             record.died(self._death_report(window, died))
-        noted = self._surroundings.noted_by_probe(record.request_id, record.time_ms)
-        record.environment_held(self._surroundings.read(), noted)
+        noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
+        record.environment_held(self._environment_memory.read(), noted)
         self._hear_of_children(window, noted.children_kib if noted is not None else None)
         record.update_peak()
         self._place_kills(record, window)
@@ -84,25 +75,26 @@ class WindowCloser:
         """The probe says how large the largest child was that the function has ever waited for. Where that has risen
         above what the function's own processes held, a child of this invocation was as large (what a child had before
         exec() was its parent's memory)."""
-        before = self._history.children_kib
+        before = self._environment_state.children_kib
         if most is None:
             return
-        self._history.children_kib = most
+        self._environment_state.children_kib = most
         window.child_most = most
         held = max((status.hwm for status in window.closing), default=most)
         if before is not None and most > max(before, held + KERNEL_SLACK_KIB):
             window.child_peak = most
 
     def _death_report(self, window: Window, died: str) -> DeathReport:
-        self._surroundings.look()
-        held_kib, extensions = self._surroundings.held_kib, self._surroundings.extensions
-        return death_report(died, window, held_kib, self._recorder.holder, extensions, self._surroundings.ended)
+        self._environment_memory.look()
+        held_kib, extensions = self._environment_memory.held_kib, self._environment_memory.extensions
+        ended = self._environment_memory.ended
+        return death_report(died, window, held_kib, self._recorder.levels.holder, extensions, ended)
 
     def _place_kills(self, record: PendingRecord, window: Window) -> None:
         """OOM kills that the kernel has counted in the window: the function's, if one of its processes ended in it, or
         one that was not known can have come and gone. Read here, when `next` is asked for already."""
         killed = self._killed()
-        if killed and not window.someone_ended and window.births == 0:
+        if killed and not may_be_of_function(window):
             record.killed(0)
             self._blame_others(record, killed, lived=bool(window.closing))
         else:
@@ -111,20 +103,18 @@ class WindowCloser:
     def _blame_others(self, record: PendingRecord, killed: int, lived: bool) -> None:
         """`lived`: did the function, when the window closed? Then it may have been killed since, by the next event."""
         if killed and lived:
-            self._recorder.sample(late=False, reset=False)
-            if not self._recorder.last_sample:
-                self._unplaced = killed
+            self._recorder.levels.sample(late=False, reset=False)
+            if not self._recorder.levels.last_sample:
+                self._kills.put_back(killed)  # of the invocation that has begun, perhaps
                 return
         record.others_killed(record.environment_kills + killed)
 
     def _killed(self) -> int | None:
         """OOM kills since the last time; None where nothing counts."""
-        killed = self._kills.more()
-        self._history.kills = self._kills.seen
-        if killed is not None:
-            killed, self._unplaced = killed + self._unplaced, 0
+        killed = self._kills.take()
+        self._environment_state.kills = self._kills.seen
         return killed
 
     def _mark(self, reached: Peak | None) -> None:
         if reached is not None:
-            self._history.high_water_mark = max(self._history.high_water_mark, reached.estimate)
+            self._environment_state.reached(reached.estimate)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from ..linux.procfs import Gone
-from .memory_curve import DYING_NS
 from .race import NEVER
 from .sampling_schedule import child_interval_ns
 
@@ -45,8 +44,6 @@ class LevelSampler:
         """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.is_whole = False
         """Was the last sample a picture of all that the function held?"""
-        self._whole_ns = 0
-        """When the last one that was: epoch ns."""
         self._turn = 0
         """Where there are too many processes for one tick, the next one goes on from here."""
 
@@ -97,11 +94,9 @@ class LevelSampler:
         self.last_sample = total
         self._open.window.sampled = max(self._open.window.sampled, together)
         now_ns = self._open.note()
-        # A function that has ended leaves its last level, and one that is dying the one before that. Some functions end
-        # processes all the time.
-        self.is_whole = bool(levels) and not (self._open.is_dying(now_ns) and now_ns - self._whole_ns < DYING_NS)
+        # A function that has ended leaves its last level, and one that is dying the one before that.
+        self.is_whole = bool(levels) and self._open.picture.take(now_ns)
         if self.is_whole:
-            self._whole_ns = now_ns
             self._open.window.last = total
             self._open.window.flight.see(now_ns, total)
             pid = max(levels, key=levels.__getitem__)

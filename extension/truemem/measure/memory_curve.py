@@ -31,6 +31,34 @@ DRAWN_NS = 1_000_000_000
 """It is drawn anew after this time in any case: that it has not moved since is worth knowing as well."""
 
 
+class WholePicture:
+    """When was all of the function seen? Its processes end one after the other when it dies: what is seen then is only
+    a part. Some functions end processes all the time: a picture may be that of a part if the last one is too old.
+    Times are epoch ns, by a clock that may be set back."""
+
+    __slots__ = ("_ended_ns", "seen_ns")
+
+    def __init__(self) -> None:
+        self._ended_ns = -DYING_NS
+        self.seen_ns = 0
+        """When the last whole picture was taken."""
+
+    def process_ended(self, now_ns: int) -> None:
+        """A process of the function was seen to have ended."""
+        self._ended_ns = now_ns
+
+    def is_dying(self, now_ns: int) -> bool:
+        """Has a process of the function ended just now?"""
+        return 0 <= now_ns - self._ended_ns < DYING_NS
+
+    def take(self, now_ns: int) -> bool:
+        """Processes of the function are seen now: is this the picture to keep?"""
+        if self.is_dying(now_ns) and 0 <= now_ns - self.seen_ns < DYING_NS:
+            return False
+        self.seen_ns = now_ns
+        return True
+
+
 class CurveCheckpoint:
     """When is the curve of the invocation that runs to be written down? First at its first sample."""
 

@@ -6,7 +6,7 @@ import time
 
 from ..linux.kernel import fault_kib, watermark_slack_kib
 from ..linux.procfs import ZOMBIE, Gone, Stat, Status, has_fallen, parse_status
-from .memory_curve import DYING_NS
+from .memory_curve import WholePicture
 from .process_family import ProcessFamily
 from .process_track import ProcessTrack
 from .race import Boundary, Look, keep
@@ -40,8 +40,7 @@ class OpenWindow:
         """The init phase: a runtime is started by exec(), and its memory counts from there."""
         self.window = Window(baseline=0, before=0, resets=True)  # the init phase: since exec, as after a reset
         self.window.first_pid = first_pid
-        self._ended_ns = -DYING_NS
-        """When a process was last seen to have ended: epoch ns."""
+        self.picture = WholePicture()
 
     def begin(self, window: Window, tracks: dict[int, ProcessTrack]) -> None:
         """The next window is open."""
@@ -106,7 +105,7 @@ class OpenWindow:
         if not self._table.forget(process, zombie=final is not None):
             return  # two cuts have seen it
         track = self.track(process)
-        self._ended_ns = self._clock()
+        self.picture.process_ended(self._clock())
         self.window.someone_ended = True
         self.window.ended += max(track.watermark, track.known)
         self.boundary.unread.append((self._clock(), max(track.highest, track.known)))
@@ -121,10 +120,6 @@ class OpenWindow:
         """The window ends for a process. What a runtime held before its own exec() is not the function's."""
         if track.faults is not None and not (self.is_first and track.parent not in self.tracks):
             self.family.before_exec.append((track.faults, track.highest))
-
-    def is_dying(self, now_ns: int) -> bool:
-        """Has a process of the function ended just now?"""
-        return 0 <= now_ns - self._ended_ns < DYING_NS
 
     def note(self) -> int:
         """Until now the window has reached so much; epoch ns."""

@@ -83,35 +83,6 @@ class Recorder:
         """The one that is open."""
         return self._open.window
 
-    @property
-    def refused(self) -> str:
-        return self.reader.refused
-
-    @property
-    def lost(self) -> int:
-        return self.reader.lost
-
-    @property
-    def holder(self) -> tuple[str, int, int] | None:
-        return self.levels.holder
-
-    @property
-    def last_sample(self) -> int:
-        return self.levels.last_sample
-
-    @property
-    def is_whole(self) -> bool:
-        return self.levels.is_whole
-
-    def find(self) -> None:
-        self.reader.find()
-
-    def sample(self, late: bool, reset: bool = True) -> int:
-        return self.levels.sample(late, reset)
-
-    def watch(self, sparing: int = 1) -> int | None:
-        return self.levels.watch(sparing)
-
     def cut(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
         """See ProcessReader.read_and_reset."""
         return self.reader.read_and_reset(at_rest, most)
@@ -129,7 +100,7 @@ class Recorder:
         closed, family, boundary = self.window, self._open.family, self._open.boundary
         for process in cut.ended:
             self._open.end(process)
-        closed.dying = self._open.is_dying(self._clock())
+        closed.dying = self._open.picture.is_dying(self._clock())
         boundary.prove(min(not_before_ns, cut.done_ns) if cut.split else not_before_ns)
         boundary.fault_kib = self._open.fault_kib
         tracks: dict[int, ProcessTrack] = {}

@@ -6,7 +6,7 @@ import time
 
 from ..linux.kernel import fault_kib
 from ..linux.procfs import Gone
-from .memory_curve import DYING_NS
+from .memory_curve import WholePicture
 from .race import NEVER
 from .segments import Segment, Zone, zone
 from .window import current
@@ -30,27 +30,29 @@ class SegmentRecorder:
     def __init__(self, table: ProcessTable, recorder: Recorder, clock: Callable[[], int] = time.time_ns) -> None:
         """`clock` gives epoch ns."""
         self._table = table
+        self._clock = clock
         self._recorder = recorder
         self._fault_kib = fault_kib()
-        self._clock = clock
         now = clock()
         self._opening = Zone(now, now, 0, 0)
         self.whole: Window | None = None
         """The last window that was closed with nobody of the function having ended just before; no older than DYING_NS
         when the function was last seen."""
-        self.whole_ns = 0
-        """When that was: epoch ns."""
+        self._picture = WholePicture()
         self.holder: tuple[str, int, int] | None = None
         """Who held most then, as in Recorder."""
-        self._ended_ns = -DYING_NS
-        """When a process was last seen to have ended."""
         self.gone = False
         """The function's processes have ended."""
+
+    @property
+    def whole_ns(self) -> int:
+        """When `whole` was closed: epoch ns."""
+        return self._picture.seen_ns
 
     def cut(self) -> Segment:
         """The segment that ends here. The next begins."""
         if self._table.changed():
-            self._recorder.find()
+            self._recorder.reader.find()
         before = self._look()
         start_ns = self._clock()
         cut = self._recorder.cut(most=MOST)
@@ -68,11 +70,9 @@ class SegmentRecorder:
 
     def _keep(self, window: Window, now_ns: int) -> None:
         if window.someone_ended:
-            self._ended_ns = now_ns
-        dying = now_ns - self._ended_ns < DYING_NS
-        # Some functions end processes all the time.
-        if window.closing and not (dying and 0 <= now_ns - self.whole_ns < DYING_NS):
-            self.whole, self.whole_ns, self.holder = window, now_ns, self._recorder.holder
+            self._picture.process_ended(now_ns)
+        if window.closing and self._picture.take(now_ns):
+            self.whole, self.holder = window, self._recorder.levels.holder
 
     def _look(self) -> dict[int, Stat]:
         """Level and page faults of each process."""

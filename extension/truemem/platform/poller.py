@@ -29,12 +29,14 @@ class Poller:
         listener: TelemetryServer | None,
         clock: RunningClock,
         proxy: RuntimeProxy | None = None,
+        poll: select.poll | None = None,
     ) -> None:
+        """`poll` is what waits; None for the system's."""
         self._api = api
         self._listener = listener
         self._clock = clock
         self._proxy = proxy
-        self._poll = select.poll()
+        self._poll = poll or select.poll()
         self._polled: dict[int, int] = {}
         """Events by descriptor, as the poll knows them."""
         self._failures = 0

@@ -51,6 +51,10 @@ class EnvironmentState:
         """Another process of this sidecar has been here before: a reset started this one. So says its journal, or
         the platform, if that comes before the first event."""
 
+    def reached(self, kib: int) -> None:
+        """The function was seen to hold so much."""
+        self.high_water_mark = max(self.high_water_mark, kib)
+
     def identify(self, environment_id: str | None) -> None:
         """The platform names the environment."""
         if environment_id:

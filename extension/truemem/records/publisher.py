@@ -85,8 +85,8 @@ class Publisher:
         """Put the curve of the invocation that runs into the journal."""
         record = self._pending.current()
         if record is not None:
-            others = surroundings.held_kib, surroundings.extensions
-            self._journal.checkpoint(record.invocation, recovery.curve(record, recorder, *others))
+            seen = recorder.window, recorder.levels.holder, surroundings.held_kib, surroundings.extensions
+            self._journal.checkpoint(record.invocation, recovery.curve(record, *seen))
 
     def recover(self, kills: int) -> None:
         """Print what an earlier process of the environment has left, `kills` OOM kills ago: marked, and once."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..config import Config
-    from ..measure.recorder import Recorder
     from .environment_state import EnvironmentState
     from .journal import Journal, JournalEntry
 
@@ -116,11 +115,17 @@ def _seen(drawn: Any) -> tuple[Window, DeathReport | None]:
     return window, DeathReport("", level_kib, growth, named, at_ms=round(window.flight.last_ns() / 1e6))
 
 
-def curve(record: PendingRecord, recorder: Recorder, others_kib: int, extensions: Mapping[str, int]) -> str:
-    """What `_seen` reads, of the invocation that runs; `others_kib` is what sidecar and `extensions` hold. Samples are
+def curve(
+    record: PendingRecord,
+    window: Window,
+    largest: tuple[str, int, int] | None,
+    others_kib: int,
+    extensions: Mapping[str, int],
+) -> str:
+    """What `_seen` reads, of the invocation that runs, in its open `window`. `largest` is the function's largest
+    process, (name, pid, KiB); `others_kib` is what sidecar and `extensions` hold. Samples are
     epoch ms and KiB: the process that reads them does not know when this one ended."""
-    window = recorder.window
-    death = death_report("", window, others_kib, recorder.holder, extensions)
+    death = death_report("", window, others_kib, largest, extensions)
     samples = window.flight.thinned(record.time_ms * 1_000_000, window.flight.last_ns())
     seen = [window.baseline, window.sampled, window.last, death.level_kib]
     return minijson.dumps([*seen, death.largest, [[at_ns / 1e6, kib] for at_ns, kib in samples]])

@@ -18,9 +18,9 @@ _left = LINES
 
 
 def set_level(name: str) -> None:
-    """Print lines of level `name` (one of LEVELS) and above."""
-    global _threshold  # noqa: PLW0603 - one process, one log
-    _threshold = LEVELS.index(name)
+    """Begin the log: print lines of level `name` (one of LEVELS) and above, LINES of them."""
+    global _left, _threshold
+    _threshold, _left = LEVELS.index(name), LINES
 
 
 def log(level: str, message: str) -> None:

@@ -1,0 +1,389 @@
+"""The loop and its machine in a simulated environment: time, sockets and platform are ours, and anything may fail."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.lifecycle import machine as m
+from truemem.lifecycle.loop import Event, Loop
+from truemem.lifecycle.machine import CALM_NS, PASSING_NS, Pending
+from truemem.lifecycle.parts import Parts
+from truemem.platform.extensions_api import ApiError
+from truemem.support.log import set_level
+
+MS = 1_000_000
+
+API, TELEMETRY, RUNTIME = 3, 4, 5
+"""Descriptors."""
+
+EPOCH_NS = 1_700_000_000_000 * MS
+WAIT_NS = 10_000
+"""What a wait takes at least."""
+TICK_NS = 20 * MS
+PAUSE_MS = 10
+"""Between two requests for an event while they fail."""
+LAST_REPORT_NS = 250 * MS
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    """The log is that of the process: other tests read it."""
+    set_level("off")
+    yield
+    set_level("info")
+
+
+class Arrival(NamedTuple):
+    """Something that comes from outside: so long after the one before."""
+
+    after_ns: int
+    what: str
+
+
+class World:
+    """The platform, the runtime and the clock. Work takes time here, and nothing else does."""
+
+    def __init__(self, arrivals: list[Arrival], failures: list[bool], costs: list[int]) -> None:
+        self.now_ns = -50 * MS
+        """Monotonic. After a restore it may be anything."""
+        self.failures = deque(failures)
+        """Of each action in turn, and each request for an event: does it fail? No more of them do."""
+        self.costs = deque(costs)
+        """Of each action in turn, ns."""
+        self.arrivals: deque[Arrival] = deque()
+        at_ns = self.now_ns
+        for arrival in [*arrivals, Arrival(30 * MS, "shutdown")]:
+            at_ns += arrival.after_ns
+            self.arrivals.append(Arrival(at_ns, arrival.what))
+        self.events: deque[bytes] = deque()
+        self.deliveries: deque[bytes] = deque()
+        self.pieces: deque[str] = deque()
+        self.delivered = self.invoked = 0
+        self.waiting = False
+        self.overdue_at = float("inf")
+        self.pause_s = 0.005
+        self.arrived_ns: int | None = None
+        self.asked_in_vain = 0
+        self.must_ask = False
+        """An INVOKE was received: the next event must be asked for before anything else."""
+        self.is_down = False
+        self.is_deaf = self.is_deaf_when_down = False
+        """The kernel cannot wait."""
+        self.passed_ns: list[int] = []
+        """When bytes of the runtime were handed on."""
+        self.waits = 0
+        self.frozen = False
+        # Exact mode, as the bytes show it
+        self.asking, self.answered, self.moments = 1, False, 0
+
+    def fails(self) -> bool:
+        return bool(self.failures) and self.failures.popleft()
+
+    # The clock
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def epoch_ns(self) -> int:
+        return EPOCH_NS + self.now_ns
+
+    def cpu_ns(self) -> int:
+        return self.now_ns
+
+    # The poll
+
+    def register(self, *_: int) -> None: ...
+
+    def unregister(self, *_: int) -> None: ...
+
+    def poll(self, timeout_ms: int) -> list[tuple[int, int]]:
+        if self.is_deaf or (self.is_down and self.is_deaf_when_down):
+            raise OSError(errno.EIO, "Input/output error")
+        assert self.waiting or self.is_down or timeout_ms <= PAUSE_MS, "next is not asked for"
+        self.waits += 1
+        self.now_ns += WAIT_NS
+        until_ns = self.now_ns + timeout_ms * MS
+        self._arrive()
+        while not self._ready() and self.arrivals and self.arrivals[0].after_ns <= until_ns:
+            self.now_ns = self.arrivals[0].after_ns
+            self._arrive()
+        if not self._ready():
+            self.now_ns = until_ns
+        if self.frozen:
+            self.frozen = False
+            self.now_ns = max(self.now_ns, until_ns) + 3_600_000 * MS
+            self.arrivals = deque(Arrival(max(each.after_ns, self.now_ns), each.what) for each in self.arrivals)
+        return [(descriptor, 1) for descriptor in self._ready()]
+
+    def _arrive(self) -> None:
+        while self.arrivals and self.arrivals[0].after_ns <= self.now_ns:
+            what = self.arrivals.popleft().what
+            if what in ("invoke", "shutdown"):
+                event = {"eventType": what.upper(), "requestId": str(self.invoked + 1)}
+                self.invoked += what == "invoke"
+                self.events.append(json.dumps(event).encode())
+            elif what == "broken":
+                self.events.append(b"")
+            elif what == "delivery":
+                self.delivered += 1
+                self.deliveries.append(b"[]")
+            elif what == "freeze":
+                self.frozen = True
+            else:
+                self.pieces.append(what)
+
+    def _ready(self) -> list[int]:
+        ready = [API] if self.events and self.waiting else []
+        ready += [TELEMETRY] if self.deliveries else []
+        return ready + ([RUNTIME] if self.pieces else [])
+
+    # The Extensions API
+
+    def fileno(self) -> int:
+        return API
+
+    def send_next(self) -> None:
+        self.must_ask = False
+        if self.fails():
+            self.asked_in_vain += 1
+            raise ApiError("event/next: refused") if self.asked_in_vain % 2 else RuntimeError("a bug")
+        self.waiting = True
+
+    def receive_event(self, note: Any) -> bytes:
+        body = self.events.popleft()
+        if body:
+            note(body)
+        self.waiting = False
+        self.is_down = b"SHUTDOWN" in body
+        self.must_ask = b"INVOKE" in body
+        if not body:
+            raise ApiError("event/next: broken")
+        return body
+
+    # The telemetry server, and the runtime's proxy
+
+    refused = 0
+    patience_s = float("inf")
+
+    def descriptors(self) -> list[int]:
+        return [TELEMETRY]
+
+    def ready(self, descriptor: int) -> list[bytes]:
+        bodies = list(self.deliveries) if descriptor == TELEMETRY else []
+        if bodies:
+            self.deliveries.clear()
+        return bodies
+
+    def interests(self) -> dict[int, int]:
+        return {RUNTIME: 1}
+
+    def serve(self, descriptor: int) -> bool:
+        if descriptor != RUNTIME:
+            return False
+        for piece in self.pieces:
+            self.passed_ns.append(self.now_ns)
+            self.answered = piece == "response"
+            self.asking = int(piece == "request for the next")
+            self.moments += piece in ("event", "request for the next")
+        self.pieces.clear()
+        return True
+
+
+class Turn(NamedTuple):
+    """One turn of the loop in which something was done."""
+
+    woke_ns: int
+    actions: list[str]
+    state: str
+    """After it."""
+    bytes_first: bool
+    since_bytes_ns: int
+    """Since the last of the runtime's bytes passed, when the turn began."""
+
+
+class Model:
+    """Performs the actions of one environment, so far as they concern the loop: which record is open, what is due."""
+
+    def __init__(self, world: World, role: str, exact: bool = False) -> None:
+        self.world = world
+        self.on_demand = role == m.ON_DEMAND
+        self.exact = exact
+        self.turns: dict[int, Turn] = {}
+        """By the number of the wait before."""
+        self.lost = 0
+        self.event: Event | None = None
+        self.open: str | None = None
+        self.begun: list[str] = []
+        self.closed: list[str] = []
+        self.failed = self.joined = 0
+        self.printable = self.readings = False
+        self.tick_at_ns = world.now_ns
+        self.until_ns = 0
+        names = {name for actions, _ in m.TABLE[role].values() for name in actions}
+        own = m.ASK_NEXT, m.RECEIVE, m.TAKE_DELIVERIES
+        self.actions = {name: lambda name=name: self.do(name) for name in names if name not in own}
+        simulated: Any = world
+        nothing: tuple[Any, Any, Any, Any, Any] = (None, None, None, None, None)
+        parts = Parts(simulated, simulated, "", *nothing, simulated, simulated, simulated)
+        self.loop = Loop(role, self, parts, self.lose)
+
+    def lose(self, count: int = 1) -> None:
+        self.lost += count
+
+    @property
+    def bytes_first(self) -> bool:
+        return self.exact and not self.world.answered
+
+    def look(self, pending: Pending) -> None:
+        pending.tick_at_ns = self.tick_at_ns
+        pending.last_report_until_ns = self.until_ns
+        pending.report_missing = self.world.is_down
+        if self.on_demand:
+            pending.printable = self.printable
+            pending.bytes_first = self.bytes_first
+            pending.asking = self.exact and self.world.asking > 0
+            pending.moments = self.exact and self.world.moments > 0
+
+    def journal_invoke(self, body: bytes) -> None:
+        assert self.world.waiting  # it is noted before it is taken
+
+    def take(self, event: Event) -> bool:
+        self.event = event
+        return self.readings
+
+    def do(self, name: str) -> None:
+        assert not self.world.must_ask
+        woke_ns = self.loop.now_ns
+        last_ns = self.world.passed_ns[-1] if self.world.passed_ns else -EPOCH_NS
+        turn = Turn(woke_ns, [], self.loop.machine.state, self.bytes_first, woke_ns - last_ns)
+        self.turns.setdefault(self.world.waits, turn).actions.append(name)
+        getattr(self, "_" + name.replace(" ", "_"), lambda: None)()
+        self.world.now_ns += self.world.costs.popleft() if self.world.costs else 0
+        if self.world.fails():
+            self.failed += 1
+            raise RuntimeError("a bug")
+
+    def _read_and_reset(self) -> None:
+        self.readings = not self.exact
+
+    def _open_record(self) -> None:
+        assert self.event is not None
+        assert self.open is None
+        self.open = json.loads(self.event.body)["requestId"]
+        self.begun.append(self.open)
+        self.printable = True
+
+    def _close_record(self) -> None:
+        if self.open is not None:
+            self.closed.append(self.open)
+        self.open = None
+
+    def _close_moments(self) -> None:
+        self.world.moments = 0
+
+    def _print_line(self) -> None:
+        self.printable = False
+
+    def _join_telemetry(self) -> None:
+        self.loop.inbox.read()
+        self.joined += 1
+        self.printable = True
+
+    def _look(self) -> None:
+        self.tick_at_ns = self.world.now_ns + TICK_NS
+
+    _look_in_init = _end_segment = _look
+
+    def _read_reason(self) -> None:
+        self.until_ns = self.world.now_ns + LAST_REPORT_NS
+
+
+RUNTIME_PIECES = ("event", "piece", "response", "request for the next")
+
+gaps = st.sampled_from([0, MS // 10, MS, 3 * MS, 40 * MS])
+whats = st.sampled_from(["invoke", "broken", "delivery", "freeze", *RUNTIME_PIECES])
+arrivals = st.lists(st.builds(Arrival, gaps, whats), max_size=40)
+storms = st.lists(st.builds(Arrival, st.integers(1, MS), st.sampled_from(RUNTIME_PIECES)), max_size=60)
+failures = st.lists(st.booleans(), max_size=60)
+costs = st.lists(st.sampled_from([0, MS // 20, MS, 8 * MS]), max_size=60)
+
+
+def ran(role: str, exact: bool, come: list[Arrival], fail: list[bool], cost: list[int]) -> Model:
+    model = Model(World(come, fail, cost), role, exact)
+    model.loop.run()
+    return model
+
+
+@given(st.booleans(), arrivals, failures, costs)
+def test_each_invocation_is_opened_and_closed_once_and_in_its_order(
+    exact: bool, come: list[Arrival], fail: list[bool], cost: list[int]
+) -> None:
+    model = ran(m.ON_DEMAND, exact, come, fail, cost)
+    assert model.begun == model.closed == [str(number + 1) for number in range(model.world.invoked)]
+
+
+@pytest.mark.parametrize("role", m.TABLE)
+@given(exact=st.booleans(), come=arrivals, fail=failures, cost=costs)
+def test_a_failing_action_is_counted_and_the_loop_ends_with_all_printed(
+    role: str, exact: bool, come: list[Arrival], fail: list[bool], cost: list[int]
+) -> None:
+    if role == m.MANAGED:
+        come = [arrival for arrival in come if arrival.what != "invoke"]
+    model = ran(role, exact, come, fail, cost)
+    broken = sum(arrival.what == "broken" for arrival in come)
+    assert model.lost == model.failed + broken + model.world.asked_in_vain // 2
+    assert model.loop.machine.state == m.OVER
+    assert model.joined == model.world.delivered
+    last, _ = m.TABLE[role][m.SHUTTING_DOWN, m.TIME_OVER]
+    everything = [name for turn in model.turns.values() for name in turn.actions]
+    assert tuple(everything[-len(last) :]) == last
+    assert everything.count(m.FLUSH_ALL) == 1
+
+
+@given(arrivals | storms, failures, costs)
+def test_while_the_runtimes_bytes_pass_other_work_is_done_no_more_often_than_every_5_ms(
+    come: list[Arrival], fail: list[bool], cost: list[int]
+) -> None:
+    model = ran(m.ON_DEMAND, True, come, fail, cost)
+    busy_ns = model.world.passed_ns[:1]
+    for turn in model.turns.values():
+        is_event = m.READ_AND_RESET in turn.actions or turn.state in (m.SHUTTING_DOWN, m.OVER)
+        if turn.bytes_first and turn.since_bytes_ns < CALM_NS and not is_event:
+            assert turn.woke_ns - busy_ns[-1] >= PASSING_NS
+            busy_ns.append(turn.woke_ns)
+
+
+@given(st.booleans(), arrivals | storms, failures, costs)
+def test_between_two_looks_at_the_runtimes_bytes_one_thing_is_done(
+    exact: bool, come: list[Arrival], fail: list[bool], cost: list[int]
+) -> None:
+    model = ran(m.ON_DEMAND, exact, come, fail, cost)
+    rows = {key: [name for name in row if name in model.actions] for key, (row, _) in m.TABLE[m.ON_DEMAND].items()}
+    alone = list(rows.values())
+    events = [rows[key] for key in rows if key[1] == m.EVENT_READY]
+    received = [rows[key] for key in rows if key[1] in (m.NO_EVENT, m.INVOKE, m.INVOKE_LATER, m.SHUTDOWN)]
+    whole = alone + [event + after for event in events for after in received]
+    assert all(turn.actions in whole for turn in model.turns.values())
+
+
+def test_where_the_kernel_cannot_wait_the_caller_is_told() -> None:
+    """It goes on answering, and measures nothing more (`truemem.__main__`)."""
+    model = Model(World([], [], []), m.ON_DEMAND)
+    model.world.is_deaf = True
+    with pytest.raises(OSError, match="Input/output"):
+        model.loop.run()
+
+
+@pytest.mark.parametrize("role", m.TABLE)
+def test_where_it_cannot_wait_for_the_last_report_all_is_printed_without_it(role: str) -> None:
+    model = Model(World([], [], []), role)
+    model.world.is_deaf_when_down = True
+    model.loop.run()
+    assert [name for turn in model.turns.values() for name in turn.actions].count(m.FLUSH_ALL) == 1
