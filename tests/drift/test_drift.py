@@ -76,6 +76,7 @@ def test_the_rates_of_recorded_leaks_are_those_of_their_code() -> None:
         assert 0 < low <= growth <= high < 2 * kib
 
 
+@pytest.mark.smoke
 def test_a_function_that_leaks_is_found_out_as_it_runs() -> None:
     lines = recorded.run("python list", 162)
     assert judge(curve_of(lines)).name == GROWING

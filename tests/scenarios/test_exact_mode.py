@@ -93,6 +93,7 @@ def test_it_goes_on_after_a_wait_or_a_restore(initialization: str) -> None:
     assert [record.mode for record in records] == ["exact", "exact"]
 
 
+@pytest.mark.smoke
 def test_telemetry_is_not_needed() -> None:
     with Environment(exact=True, telemetry=202) as environment:
         answers = [environment.invoke(mib=mib) for mib in (20, 1, 5)]

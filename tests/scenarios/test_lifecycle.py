@@ -27,6 +27,7 @@ def members(records: list[Record], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(record.document.get(name) for name in names) for record in records]
 
 
+@pytest.mark.smoke
 def test_an_environment_goes_on_after_a_reset() -> None:
     with Environment(timeout_s=1.5) as environment:
         environment.invoke(mib=40)

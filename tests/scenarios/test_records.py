@@ -10,6 +10,7 @@ import pytest
 from tests.scenarios.environment import SLACK_MIB, Environment
 
 
+@pytest.mark.smoke
 def test_a_spike_does_not_outlive_its_invocation() -> None:
     with Environment() as environment:
         environment.invoke(mib=200, ms=60)

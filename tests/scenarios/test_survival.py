@@ -137,6 +137,7 @@ def test_a_shutdown_while_the_window_is_open() -> None:
     assert records[1].PeakRSS > 60
 
 
+@pytest.mark.smoke
 def test_a_timeout_is_told_by_its_record() -> None:
     with Environment(timeout_s=1) as environment:
         environment.invoke(mib=5)

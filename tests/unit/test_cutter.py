@@ -7,13 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Procfs
-from truemem.measure import segment_recorder as cutter_module
 from truemem.measure.memory_curve import DYING_NS
 from truemem.measure.recorder import Recorder
 from truemem.measure.segment_recorder import SegmentRecorder
@@ -77,11 +75,10 @@ def function() -> Iterator[Function]:
 
 
 @pytest.fixture
-def cutter(function: Any, monkeypatch: pytest.MonkeyPatch) -> SegmentRecorder:
+def cutter(function: Any) -> SegmentRecorder:
     """Of that function. Each look at the clock takes STEP_NS."""
     clock = itertools.count(time.time_ns(), STEP_NS)
-    monkeypatch.setattr(cutter_module, "time", SimpleNamespace(time_ns=lambda: next(clock)))
-    return SegmentRecorder(function, Recorder(function, PROC))
+    return SegmentRecorder(function, Recorder(function, PROC), lambda: next(clock))
 
 
 def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 from truemem.platform import extensions_api
-from truemem.platform.extensions_api import LONGEST_PAUSE, ApiError, ExtensionsApi
+from truemem.platform.extensions_api import LONGEST_PAUSE, REST_S, ApiError, ExtensionsApi
 
 REGISTERED = b"HTTP/1.1 200 OK\r\nLambda-Extension-Identifier: 8476a536\r\nContent-Length: 2\r\n\r\n{}"
 EVENT = b'{"eventType":"INVOKE"}'
@@ -87,8 +87,8 @@ def server(*answers: bytes | None) -> Iterator[Script]:
     assert not thread.is_alive(), "not every answer was asked for"
 
 
-def registered(script: Script) -> ExtensionsApi:
-    api = ExtensionsApi(script.address)
+def registered(script: Script, rest_s: float = REST_S) -> ExtensionsApi:
+    api = ExtensionsApi(script.address, rest_s)
     api.send_register("truemem", '["INVOKE","SHUTDOWN"]')
     api.finish_register()
     return api
@@ -180,11 +180,10 @@ def test_a_connection_lost_while_waiting_is_made_anew() -> None:
 
 
 @pytest.mark.parametrize("sent", [INVOKE[:20], INVOKE[:-5]], ids=["head", "body"])
-def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes) -> None:
     """The function would have to wait with us."""
-    monkeypatch.setattr(extensions_api, "REST_S", 0.05)
     with server(REGISTERED, sent, INVOKE) as script:
-        api = registered(script)
+        api = registered(script, rest_s=0.05)
         api.send_next()
         with pytest.raises(ApiError, match="the rest of the answer does not come"):
             received(api)
@@ -194,10 +193,9 @@ def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes, monkeypatch:
         assert received(api) == EVENT
 
 
-def test_nor_is_one_waited_for_that_comes_byte_by_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extensions_api, "REST_S", 0.05)
+def test_nor_is_one_waited_for_that_comes_byte_by_byte() -> None:
     with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
-        api = registered(script)
+        api = registered(script, rest_s=0.05)
         api.send_next()
         began = time.monotonic()
         with pytest.raises(ApiError, match="the rest of the answer does not come"):
@@ -247,20 +245,18 @@ def test_who_notes_an_event_does_so_once_and_before_it_is_taken_out_of_the_socke
     assert INVOKE.endswith(in_the_socket)
 
 
-def test_a_subscription_that_nobody_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extensions_api, "REST_S", 0.05)
+def test_a_subscription_that_nobody_answers_is_given_up() -> None:
     with server(REGISTERED, b"", INVOKE) as script:
-        api = registered(script)
+        api = registered(script, rest_s=0.05)
         with pytest.raises(ApiError, match="timed out"):
             api.subscribe(4242, "/secret")
         api.send_next()
         assert received(api) == EVENT
 
 
-def test_the_next_event_may_come_whenever_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extensions_api, "REST_S", 0.05)
+def test_the_next_event_may_come_whenever_it_comes() -> None:
     with server(REGISTERED, SUBSCRIBED, Late(INVOKE)) as script:
-        api = registered(script)
+        api = registered(script, rest_s=0.05)
         api.subscribe(4242, "/secret")
         api.send_next()
         assert received(api) == EVENT

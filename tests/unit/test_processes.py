@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from truemem.linux.cgroup import MemorySource
@@ -364,10 +365,12 @@ class World:
         path.chmod(0o755)
         return self.start(str(path), **variables)
 
-    def table(self) -> ProcessTable:
+    def table(self, **settings: Any) -> ProcessTable:
         """As of when the sidecar registers."""
         proc = Procfs()
-        return ProcessTable(proc, self.address, str(self.extensions), last_pid=proc.last_pid(), own_pid=self.own)
+        return ProcessTable(
+            proc, self.address, str(self.extensions), last_pid=proc.last_pid(), own_pid=self.own, **settings
+        )
 
 
 def running(pid: int, program: str) -> None:
@@ -441,9 +444,8 @@ def test_another_environment_that_the_same_process_has_started_is_not_ours(world
         assert not {runtime, child} & {process.pid for process in processes.function()}
 
 
-def test_more_processes_than_lambda_allows_are_not_looked_at(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    monkeypatch.setattr("truemem.linux.process_table.MOST", 4)
-    processes = world.table()
+def test_more_processes_than_lambda_allows_are_not_looked_at(world: World) -> None:
+    processes = world.table(most=4)
     runtime = world.start(sys.executable, "-c", "import os, time; [os.fork() for _ in range(3)]; time.sleep(600)")
     while len(children(runtime)) < 3:
         time.sleep(0.005)

@@ -6,17 +6,14 @@ calls of a cut, of the recorder's own code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem.linux.kernel import FAULT_KIB
+from truemem.linux.kernel import fault_kib
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import PAGE_KIB, ProcessFiles, Procfs, Stat, Status
-from truemem.measure import recorder as recorder_module
-from truemem.measure import segment_recorder as cutter_module
 from truemem.measure.recorder import Recorder
 from truemem.measure.segment_recorder import SegmentRecorder
 from truemem.measure.segments import KEPT, RESOLUTION_NS, VMHWM_SEGMENTS, WIDTHS, Segment, Segments, Zone
@@ -30,6 +27,7 @@ US = 1_000
 MS = 1_000_000
 MiB = 1024
 START_KIB = 50_000
+FAULT_KIB = fault_kib()
 
 
 class Machine:
@@ -43,6 +41,9 @@ class Machine:
         self.faults = [1000, 1000]
         self.truth = [(self.now_ns, sum(self.rss))]
         """(since when, level of both)."""
+
+    def time_ns(self) -> int:
+        return self.now_ns
 
     def act(self, which: int, change: int) -> None:
         """One process's level moves."""
@@ -108,36 +109,16 @@ class Table:
         return 0
 
 
-class Clock:
-    """Stands for the module `time`."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-
-    def time_ns(self) -> int:
-        return self.machine.now_ns
-
-
-@pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(recorder_module, "probe", lambda proc: "")
-    for module in (recorder_module, cutter_module):
-        monkeypatch.setattr(module, "fault_kib", lambda: FAULT_KIB)
-        monkeypatch.setattr(module, "time", module.time)  # put back afterwards
-    yield
-
-
-@pytest.mark.usefixtures("simulated")
 @settings(max_examples=250, deadline=None)
 @given(st.data(), st.lists(st.tuples(actions, st.sampled_from([1, 3, 20])), min_size=2, max_size=12))
 def test_whatever_comes_between_the_bounds_hold(
     data: st.DataObject, stretches: list[tuple[list[tuple[int, int, int]], int]]
 ) -> None:
     machine = Machine(data.draw)
-    for module in (recorder_module, cutter_module):
-        vars(module)["time"] = Clock(machine)
     table: Any = Table(machine, 2)
-    cutter = SegmentRecorder(table, Recorder(table, PROC))
+    recorder = Recorder(table, PROC, clock=machine.time_ns)
+    recorder.refused = ""
+    cutter = SegmentRecorder(table, recorder, machine.time_ns)
     segments = Segments()
     segments.add(cutter.cut())
     machine.now_ns += 3 * MS

@@ -7,7 +7,7 @@ import os
 import select
 import socket
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from truemem.platform.extensions_api import ExtensionsApi
@@ -46,25 +46,24 @@ class Proxy:
         return dict(self.wanted)
 
 
-def made(proxy: Proxy | None = None) -> Poller:
+def made(proxy: Proxy | None = None, poll: Unwilling | None = None) -> Poller:
     api = SimpleNamespace(waiting=False, fileno=lambda: -1)
-    return Poller(cast(ExtensionsApi, api), None, RunningClock(), cast(RuntimeProxy | None, proxy))
+    parts: Any = proxy, poll
+    return Poller(cast(ExtensionsApi, api), None, RunningClock(), *parts)
 
 
 @pytest.mark.parametrize("number", [errno.EINTR, errno.ENOMEM, errno.EIO])
-def test_a_wait_that_fails_is_one_in_which_nothing_came(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_wait_that_fails_is_one_in_which_nothing_came(number: int) -> None:
     unwilling = Unwilling(FAILURES - 1, number)
-    monkeypatch.setattr("truemem.platform.poller.select.poll", lambda: unwilling)
-    wait = made()
+    wait = made(poll=unwilling)
     for _ in range(2):
         assert [wait.wait(MS // 2) for _ in range(FAILURES)] == [[]] * FAILURES
         unwilling.left = FAILURES - 1  # one that succeeds ends the row
 
 
-def test_one_that_goes_on_failing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_goes_on_failing_is_told() -> None:
     unwilling = Unwilling(FAILURES, errno.EIO)
-    monkeypatch.setattr("truemem.platform.poller.select.poll", lambda: unwilling)
-    wait = made()
+    wait = made(poll=unwilling)
     for _ in range(FAILURES - 1):
         assert wait.wait(MS // 2) == []
     with pytest.raises(OSError, match="Input/output"):
@@ -107,7 +106,7 @@ def test_beside_them_the_next_event_is_waited_for_while_it_is_asked_for() -> Non
 
 
 @pytest.mark.parametrize("timeout_ns", [-(10**30), -1, 10**30])
-def test_a_time_that_cannot_be_is_no_error(monkeypatch: pytest.MonkeyPatch, timeout_ns: int) -> None:
+def test_a_time_that_cannot_be_is_no_error(timeout_ns: int) -> None:
     asked: list[float] = []
 
     class Poll(Unwilling):
@@ -115,6 +114,5 @@ def test_a_time_that_cannot_be_is_no_error(monkeypatch: pytest.MonkeyPatch, time
             asked.extend(timeout)
             return []
 
-    monkeypatch.setattr("truemem.platform.poller.select.poll", lambda: Poll(0, 0))
-    assert made().wait(timeout_ns) == []
+    assert made(poll=Poll(0, 0)).wait(timeout_ns) == []
     assert 0 <= asked[0] < 1 << 31  # what poll(2) takes

@@ -13,6 +13,8 @@ from .window import current
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..linux.process_table import ProcessTable
     from ..linux.procfs import Stat
     from .recorder import Recorder
@@ -25,11 +27,13 @@ MOST = 1 << 16
 class SegmentRecorder:
     """Of one environment, whose function goes on running meanwhile."""
 
-    def __init__(self, table: ProcessTable, recorder: Recorder) -> None:
+    def __init__(self, table: ProcessTable, recorder: Recorder, clock: Callable[[], int] = time.time_ns) -> None:
+        """`clock` gives epoch ns."""
+        self._clock = clock
         self._table = table
         self._recorder = recorder
         self._fault_kib = fault_kib()
-        now = time.time_ns()
+        now = clock()
         self._opening = Zone(now, now, 0, 0)
         self.whole: Window | None = None
         """The last window that was closed with nobody of the function having ended just before; no older than DYING_NS
@@ -48,9 +52,9 @@ class SegmentRecorder:
         if self._table.changed():
             self._recorder.find()
         before = self._look()
-        start_ns = time.time_ns()
+        start_ns = self._clock()
         cut = self._recorder.cut(most=MOST)
-        end_ns = time.time_ns()
+        end_ns = self._clock()
         after = self._look()
         window = self._recorder.close(cut, NEVER)
         self._recorder.settle(window)

@@ -60,11 +60,12 @@ class ApiError(Exception):
 class ExtensionsApi:
     """One extension's connection to `AWS_LAMBDA_RUNTIME_API` ("host:port", no scheme)."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, rest_s: float = REST_S) -> None:
         host, _, port = address.rpartition(":")
         self._host = host.strip("[]")
         self._port = int(port)
         self._address = address
+        self._rest_s = rest_s
         self._socket: _socket.socket | None = None
         self._reader = http1.Reader(ANSWER_LIMIT)
         self._extension = ""
@@ -188,7 +189,7 @@ class ExtensionsApi:
         connection.recv(len(piece))
         if message is None:
             if self._reader.begun:  # not by an interim answer
-                self._until = self._until or time.monotonic() + REST_S
+                self._until = self._until or time.monotonic() + self._rest_s
             if time.monotonic() >= self._until:  # byte by byte
                 raise OSError("the rest of the answer does not come")
         elif not piece:
@@ -267,7 +268,7 @@ class ExtensionsApi:
         if connection is None:
             raise ApiError(f"{what}: not connected")
         reader = self._reader
-        until = time.monotonic() + REST_S if at_once else 0.0
+        until = time.monotonic() + self._rest_s if at_once else 0.0
         while True:
             if until:
                 connection.settimeout(max(0.001, until - time.monotonic()))
@@ -281,7 +282,7 @@ class ExtensionsApi:
                     connection.settimeout(None)
                 return message
             if reader.begun:
-                until = until or time.monotonic() + REST_S
+                until = until or time.monotonic() + self._rest_s
 
 
 def _timestamp(control: list[tuple[int, int, bytes]]) -> int | None:

@@ -29,12 +29,13 @@ class Poller:
         listener: TelemetryServer | None,
         clock: RunningClock,
         proxy: RuntimeProxy | None = None,
+        poll: select.poll | None = None,
     ) -> None:
         self._api = api
         self._listener = listener
         self._clock = clock
         self._proxy = proxy
-        self._poll = select.poll()
+        self._poll = poll if poll is not None else select.poll()
         self._polled: dict[int, int] = {}
         """Events by descriptor, as the poll knows them."""
         self._failures = 0
