@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo faults fuzz clocks fleet test nightly lint types pytest layer executable bench models probe gate lock clean
+.PHONY: help setup demo faults fuzz clocks fleet quick test nightly lint types pytest layer executable bench models probe gate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,10 +25,15 @@ setup: $(READY) ## Make .venv from the lock file
 demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict, a picture
 	@$(BIN)/python -m truemem_workbench.demo $(ARGS)
 
-test: lint types layer pytest ## Lint, types, tests: what CI runs
+quick: lint types ## Before a commit, in 2 minutes: lint, types, the tests of single parts, ten scenarios
+	@$(BIN)/pytest -n 2 --durations=15 --hypothesis-profile=quick -m "not nightly and not smoke" tests/unit tests/drift tests/proxy $(ARGS)
+	@$(BIN)/pytest -n 2 --durations=15 -m smoke tests/drift tests/scenarios $(ARGS)
+
+test: lint types layer pytest ## Lint, types, tests: what CI runs, in 8 minutes
 
 nightly: layer executable faults ## What takes long: builds from nothing, the scenarios against the executable, faults
-	@$(BIN)/pytest -m nightly tests
+	@$(BIN)/pytest --durations=15 -m nightly tests
+	@$(BIN)/pytest -n 2 --durations=15 --timeout=900 --hypothesis-profile=nightly -m "not nightly" tests/unit tests/drift tests/fuzz
 
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -37,11 +42,8 @@ lint: $(READY)
 types: $(READY)
 	@$(BIN)/mypy
 
-# On both cores what is about values; alone what runs real environments, whose races and budgets it would disturb.
-ALONE := tests/local tests/scenarios tests/faults
 pytest: $(READY)
-	@$(BIN)/pytest -m "not nightly" -n 2 $(filter-out $(ALONE) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(ARGS)
-	@$(BIN)/pytest -m "not nightly" $(ALONE) $(ARGS)
+	@$(BIN)/pytest -n 2 --durations=15 -m "not nightly" tests $(ARGS)
 
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
 	@$(BIN)/python -m layer $(ARGS)

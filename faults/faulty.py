@@ -155,9 +155,9 @@ class Poll:
 select.poll = Poll  # type: ignore[misc, assignment]
 
 
-WHOSE = {"lambda_api": "api", "listener": "listener", "proxy_door": "door", "runtime_proxy": "upstream"}
+WHOSE = {"extensions_api": "api", "telemetry_server": "listener", "proxy_sockets": "door", "runtime_proxy": "upstream"}
 """What a socket is for, by the module that makes it,"""
-ACCEPTED = {"listener": "delivery", "runtime_proxy": "runtime"}
+ACCEPTED = {"telemetry_server": "delivery", "runtime_proxy": "runtime"}
 """or where it was accepted before. The runtime's connection has `upstream` as its other half."""
 
 

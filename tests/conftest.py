@@ -15,13 +15,17 @@ for profile, examples in (("quick", 10), ("test", 100), ("nightly", 1000)):
 settings.load_profile("test")
 
 
-class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """In two processes, the tests of one folder stay together: its servers and builds are made once, and are nobody
-    else's."""
+BY_FILE = ("local", "scenarios", "unit")
+"""Folders whose files share no server and no build, and would take one process for too long."""
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Keeps the tests of one folder, or of one file, in one process: their servers and builds are made once."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.split("/")[1]
+        _, folder, *rest = nodeid.partition("::")[0].split("/")
+        return "/".join([folder, *rest]) if folder in BY_FILE else folder
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFolder:
-    return ByFolder(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Together:
+    return Together(config, log)

@@ -124,7 +124,7 @@ TOLD = ["nothing", "done", "started", "both"]
 """What the platform says of the time between the two invocations."""
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=10 * settings().max_examples)
 @given(st.data(), changes, changes, st.sampled_from(TOLD), st.booleans())
 def test_in_any_order_and_by_any_lead_the_bounds_hold(
     data: st.DataObject, first: list[int], second: list[int], told: str, sidecar_first: bool
@@ -163,7 +163,7 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
     check(recorder.close(recorder.cut(), NEVER), second_truth, between)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.data(), changes, changes)
 def test_measured_while_the_runtime_waits_every_figure_is_exact(
     data: st.DataObject, first: list[int], second: list[int]

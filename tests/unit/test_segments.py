@@ -109,7 +109,7 @@ class Table:
         return 0
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.data(), st.lists(st.tuples(actions, st.sampled_from([1, 3, 20])), min_size=2, max_size=12))
 def test_whatever_comes_between_the_bounds_hold(
     data: st.DataObject, stretches: list[tuple[list[tuple[int, int, int]], int]]
@@ -268,7 +268,7 @@ def test_the_segment_in_which_a_request_ended() -> None:
     assert held.window is not None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=max(5, settings().max_examples // 2))
 @given(
     st.lists(st.integers(40, 4000), min_size=1, max_size=60),
     st.integers(1, 3000),
