@@ -125,22 +125,22 @@ def test_a_runtime_of_another_cgroup_is_another_environments(tmp_path: Path) -> 
     assert processes.runtime_address() == ADDRESS
 
 
-def test_a_runtimes_address_stands_anywhere_among_its_variables(tmp_path: Path) -> None:
-    for variables in (
-        f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b",
-        f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0",
-    ):
-        (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
-        processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
-        processes.scan()
-        assert [process.pid for process in processes.function()] == [12]
-
-
-def test_a_name_that_only_ends_like_the_address_is_another(tmp_path: Path) -> None:
-    (unpack("proxy", tmp_path) / "12/environ").write_text(f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0")
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        (f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b", [12]),
+        (f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", [12]),
+        (f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", []),
+    ],
+    ids=["first", "last", "another name that ends alike"],
+)
+def test_a_runtimes_address_stands_anywhere_among_its_variables(
+    tmp_path: Path, variables: str, found: list[int]
+) -> None:
+    (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
     processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
     processes.scan()
-    assert processes.function() == []
+    assert [process.pid for process in processes.function()] == found
 
 
 def test_the_half_dead_do_not_stop_a_scan(tmp_path: Path) -> None:
