@@ -39,15 +39,6 @@ def test_a_line_for_each_invocation_in_order() -> None:
         assert record.status == "success"
 
 
-def test_the_environment_is_named_by_its_log_stream() -> None:
-    with Environment() as environment:
-        environment.invoke()
-        environment.invoke(ms=40)
-        records = environment.records()
-        init = next(event for event in environment.local.events if event["type"] == "platform.initStart")
-    assert {record.environmentId for record in records} == {init["record"]["instanceId"]}
-
-
 def test_the_first_record_carries_the_init_phase() -> None:
     with Environment() as environment:
         answer = environment.invoke()
