@@ -73,7 +73,7 @@ fuzz: $(READY) ## Fuzz parsers, listener, API client and processes for as long a
 	@$(BIN)/pytest tests/fuzz tests/truth --hypothesis-profile=long --timeout=0 $(ARGS)
 
 CLOCKED := $(addprefix tests/report/test_,aws.py cloudwatch.py doctor.py metrics.py report.py robust.py) tests/check/test_remote.py \
-	tests/unit/test_cutter.py tests/unit/test_managed.py tests/unit/test_telemetry.py
+	$(addprefix tests/unit/test_,managed.py segment_recorder.py telemetry_events.py)
 MOMENTS := minute hour midnight month year leap-day after-leap-day leap-second kiritimati st-johns summer-time-ends
 clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year's, ...: 12 minutes
 	@failed=; for moment in $(MOMENTS); do for before in 1 2; do \

@@ -117,7 +117,7 @@ def test_lines_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("account")
-def test_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_never_come_are_waited_for_20_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL_LOGS")
     waits: list[float] = []
     with mock_aws():

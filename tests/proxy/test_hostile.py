@@ -227,7 +227,7 @@ def test_what_a_connection_frees_is_kept_for_the_next_one(api: socket.socket, br
                         assert server.recv(1) == b""
 
 
-def test_nor_do_connections_that_the_api_refuses_use_them_up(api: socket.socket) -> None:
+def test_connections_that_the_api_refuses_use_up_no_spare_descriptor(api: socket.socket) -> None:
     address, port_of_api = address_of(api), port_of(api)
     with starved(api, "takes") as port:
         api.close()

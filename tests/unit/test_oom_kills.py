@@ -31,7 +31,7 @@ def level(folder: Path, source: str) -> MemorySource:
     ("source", "name", "text"),
     [("cgroup1", "memory.oom_control", V1), ("cgroup2", "memory.events", V2), ("meminfo", "vmstat", VMSTAT)],
 )
-def test_it_counts_on(tmp_path: Path, source: str, name: str, text: str) -> None:
+def test_kills_are_counted_from_where_it_was_made(tmp_path: Path, source: str, name: str, text: str) -> None:
     file = tmp_path / name
     file.write_text(text.format(3))
     kills = OomKills(level(tmp_path, source), vmstat=str(tmp_path / "vmstat"))
@@ -62,7 +62,7 @@ def test_the_count_is_read_in_pieces_of_any_size(tmp_path: Path, piece: int, tex
     assert kills.seen == 123
 
 
-def test_a_kernel_that_does_not_count(tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_count_has_no_kills(tmp_path: Path) -> None:
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\n")  # before Linux 4.13
     kills = OomKills(level(tmp_path, "cgroup1"))
     assert (kills.seen, kills.more(), kills.since(0)) == (None, None, 0)

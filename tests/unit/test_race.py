@@ -221,7 +221,7 @@ def test_the_level_is_settled_where_no_page_was_touched_since_a_proven_look() ->
     assert (quiet.settled(), busy.settled(), fallen.settled()) == (True, False, False)
 
 
-def test_without_a_proven_look_it_is_not() -> None:
+def test_without_a_proven_look_the_level_is_not_settled() -> None:
     assert not boundary(look(5, START_KIB)).settled()
 
 

@@ -208,7 +208,7 @@ def test_a_segment_that_lies_within_the_request_is_its_own() -> None:
     assert bounds(segments, 25, 65) == (60, 300, 300)
 
 
-def test_of_one_within_a_segment_nothing_is_known_from_below() -> None:
+def test_a_request_within_a_segment_has_no_lower_bound() -> None:
     assert bounds(filled(50, 200, 60), 22, 27) == (0, 200, 200)
 
 

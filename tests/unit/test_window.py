@@ -89,7 +89,7 @@ def test_an_unproven_end_that_makes_no_difference_is_not_raced() -> None:
     assert not known(made).raced
 
 
-def test_nor_is_an_unproven_beginning_that_makes_none() -> None:
+def test_an_unproven_beginning_that_makes_no_difference_is_not_raced() -> None:
     made = window([status(90, 60)])
     made.opening = around(hwm=90)
     assert (known(made).estimate, known(made).raced) == (90 * MiB, False)

@@ -61,7 +61,7 @@ def test_a_wait_that_fails_is_one_in_which_nothing_came(number: int) -> None:
         unwilling.left = FAILURES - 1  # one that succeeds ends the row
 
 
-def test_one_that_goes_on_failing_is_told() -> None:
+def test_a_wait_that_goes_on_failing_is_an_error() -> None:
     unwilling = Unwilling(FAILURES, errno.EIO)
     wait = made(poll=unwilling)
     for _ in range(FAILURES - 1):
@@ -91,7 +91,7 @@ def test_each_of_the_runtimes_connections_is_waited_for_as_the_proxy_wants_it_no
         assert wait.wait(0) == []
 
 
-def test_beside_them_the_next_event_is_waited_for_while_it_is_asked_for() -> None:
+def test_the_next_event_is_waited_for_only_while_it_is_asked_for() -> None:
     proxy = Proxy()
     (ours, theirs), (event, platform) = socket.socketpair(), socket.socketpair()
     with ours, theirs, event, platform:
@@ -106,7 +106,7 @@ def test_beside_them_the_next_event_is_waited_for_while_it_is_asked_for() -> Non
 
 
 @pytest.mark.parametrize("timeout_ns", [-(10**30), -1, 10**30])
-def test_a_time_that_cannot_be_is_no_error(timeout_ns: int) -> None:
+def test_a_timeout_that_cannot_be_is_cut_to_what_poll_takes(timeout_ns: int) -> None:
     asked: list[float] = []
 
     class Poll(Unwilling):

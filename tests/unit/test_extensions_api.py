@@ -183,7 +183,7 @@ def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes) -> None:
         assert received(api) == EVENT
 
 
-def test_nor_is_one_waited_for_that_comes_byte_by_byte() -> None:
+def test_an_event_that_comes_byte_by_byte_is_given_up_as_well() -> None:
     with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
         api = registered(script, rest_s=0.05)
         api.send_next()
@@ -193,7 +193,7 @@ def test_nor_is_one_waited_for_that_comes_byte_by_byte() -> None:
         assert received(api) == EVENT
 
 
-def test_the_bytes_that_it_comes_in_may_be_as_few_as_they_like() -> None:
+def test_an_event_that_comes_byte_by_byte_in_time_is_received() -> None:
     with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
         api = registered(script)
         for _ in range(2):
@@ -303,7 +303,9 @@ def test_while_it_fails_it_is_to_be_asked_for_ever_more_slowly() -> None:
     assert pauses[-1] == LONGEST_PAUSE
 
 
-def test_so_it_is_where_it_cannot_even_be_asked_for_and_asking_never_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_next_that_cannot_be_sent_never_waits_and_is_tried_ever_more_slowly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with server(REGISTERED) as script:
         api = registered(script)
     api.close()
@@ -330,14 +332,14 @@ def test_an_answer_without_a_length_ends_with_its_connection() -> None:
         assert received(api) == EVENT
 
 
-def test_nobody_there() -> None:
+def test_a_refused_connection_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ApiError, match="refused"):
         ExtensionsApi(f"127.0.0.1:{port}").send_register("truemem", "[]")
 
 
-def test_an_ipv6_address() -> None:
+def test_an_ipv6_address_is_connected_to() -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listening:
         ExtensionsApi(f"[::1]:{listening.getsockname()[1]}").send_register("truemem", "[]")
         connection, _ = listening.accept()
