@@ -226,7 +226,9 @@ def test_who_notes_an_event_does_so_once_and_before_it_is_taken_out_of_the_socke
         api = registered(script)
         api.send_next()
         while not api.receive_event(note):
-            select.select([api.fileno()], [], [], PATIENCE_S)
+            poll = select.poll()
+            poll.register(api.fileno(), select.POLLIN)
+            poll.poll(1000 * PATIENCE_S)
     body, in_the_socket = noted
     assert body == EVENT
     assert in_the_socket
