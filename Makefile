@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs faults fuzz clocks fleet test nightly lint types pytest layer executable bench models probe gate line-table lock clean
+.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer executable bench models probe gate line-table lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,10 +29,19 @@ demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict
 docs: $(READY) ## Build README and docs/ as a site in build/site: a broken link fails
 	@$(BIN)/mkdocs build --clean
 
-test: lint types layer pytest ## Lint, types, tests: what CI runs
+# Two processes; what takes long begins early, small files fill up the end.
+PYTEST := $(BIN)/pytest --durations=15
+ON_BOTH_CORES := -n 2 --no-loadscope-reorder
+
+quick: lint types ## Before a commit, in 2 minutes: lint, types, the tests of single parts, ten scenarios
+	@$(PYTEST) $(ON_BOTH_CORES) --hypothesis-profile=quick -m "not nightly and not smoke" tests/drift tests/proxy tests/unit $(ARGS)
+	@$(PYTEST) $(ON_BOTH_CORES) -m smoke tests/drift tests/scenarios $(ARGS)
+
+test: lint types layer pytest ## Lint, types, tests: what CI runs, in 8 minutes
 
 nightly: layer executable faults ## What takes long: builds from nothing, the scenarios against the executable, faults
-	@$(BIN)/pytest -m nightly tests
+	@$(PYTEST) -m nightly tests
+	@$(PYTEST) $(ON_BOTH_CORES) --timeout=900 --hypothesis-profile=nightly -m "not nightly" tests/drift tests/fuzz tests/unit
 
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -41,11 +50,8 @@ lint: $(READY)
 types: $(READY)
 	@$(BIN)/mypy
 
-# On both cores what is about values; alone what runs real environments, whose races and budgets it would disturb.
-ALONE := tests/local tests/scenarios tests/faults
 pytest: $(READY)
-	@$(BIN)/pytest -m "not nightly" -n 2 $(filter-out $(ALONE) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(ARGS)
-	@$(BIN)/pytest -m "not nightly" $(ALONE) $(ARGS)
+	@$(PYTEST) $(ON_BOTH_CORES) -m "not nightly" tests $(ARGS)
 
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
 	@$(BIN)/python -m layer $(ARGS)
@@ -71,7 +77,7 @@ fuzz: $(READY) ## Fuzz parsers, listener, API client and processes for as long a
 	@$(BIN)/pytest tests/fuzz tests/truth --hypothesis-profile=long --timeout=0 $(ARGS)
 
 CLOCKED := $(addprefix tests/report/test_,aws.py cloudwatch.py doctor.py metrics.py report.py robust.py) tests/check/test_remote.py \
-	tests/unit/test_cutter.py tests/unit/test_managed.py tests/unit/test_telemetry.py
+	$(addprefix tests/unit/test_,managed.py segment_recorder.py telemetry_events.py)
 MOMENTS := minute hour midnight month year leap-day after-leap-day leap-second kiritimati st-johns summer-time-ends
 clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year's, ...: 12 minutes
 	@failed=; for moment in $(MOMENTS); do for before in 1 2; do \

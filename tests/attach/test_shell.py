@@ -146,19 +146,13 @@ def test_publishing_prints_an_arn_for_each_architecture(shell: Shell, lambdas: L
         assert made["CompatibleArchitectures"] == [architecture]
 
 
-def test_the_layer_is_attached_beside_those_that_are_there(shell: Shell, lambdas: LambdaClient) -> None:
-    others = [publish(lambdas, "first"), publish(lambdas, "second")]
+@pytest.mark.parametrize("others", [0, 2])
+def test_the_layer_is_attached_beside_the_others(shell: Shell, lambdas: LambdaClient, others: int) -> None:
+    kept = [publish(lambdas, f"layer-{number}") for number in range(others)]
     assert publish(lambdas, "truemem-x86_64") == ARN
-    create(lambdas, others)
+    create(lambdas, kept)
     shell("cli")
-    assert attached(lambdas) == [*others, ARN]
-
-
-def test_the_layer_is_attached_where_there_was_none(shell: Shell, lambdas: LambdaClient) -> None:
-    publish(lambdas, "truemem-x86_64")
-    create(lambdas, [])
-    shell("cli")
-    assert attached(lambdas) == [ARN]
+    assert attached(lambdas) == [*kept, ARN]
 
 
 @pytest.mark.parametrize("others", [0, 2])

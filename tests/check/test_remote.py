@@ -68,27 +68,28 @@ def test_one_that_fails_shows_the_end_of_its_log_tail(
 
 
 @pytest.mark.usefixtures("account")
-def test_a_function_that_is_not_there_is_told_in_one_line(
-    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "other",
+            (
+                "Invoke of other: ResourceNotFoundException (Function not found: arn:aws:lambda:",
+                "Try another name, or AWS_REGION",
+            ),
+        ),
+        ("mine", ("Does mine have truemem's layer?", f"{GROUP} could not be read")),
+    ],
+    ids=["no such function", "no layer"],
+)
+def test_what_cannot_be_judged_is_told_with_a_way_out(
+    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, name: str, said: tuple[str, str]
 ) -> None:
     with LocalLambda(Function.from_spec(STEADY), Settings(name="mine")) as local:
         monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
-        done = invoke_check("--remote", "other")
+        done = invoke_check("--remote", name, "--warm-up", 0, "--invocations", 3)
     assert done.exit_code == 2
-    assert "Invoke of other: ResourceNotFoundException (Function not found: arn:aws:lambda:" in done.output
-    assert "Try another name, or AWS_REGION" in done.output
-
-
-@pytest.mark.usefixtures("account")
-def test_without_the_layer_there_is_nothing_to_judge(
-    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with LocalLambda(Function.from_spec(STEADY), Settings(name="mine")) as local:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
-        done = invoke_check("--remote", "mine", "--warm-up", 0, "--invocations", 3)
-    assert done.exit_code == 2
-    assert "Does mine have truemem's layer?" in done.output
-    assert f"{GROUP} could not be read" in done.output
+    assert all(part in done.output for part in said)
 
 
 @pytest.mark.usefixtures("account")
@@ -116,7 +117,7 @@ def test_lines_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("account")
-def test_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_never_come_are_waited_for_20_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL_LOGS")
     waits: list[float] = []
     with mock_aws():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from truemem_workbench.analysis.heap import UNKNOWN
 from truemem_workbench.demo.verdict import Row, headline, verdict
 from truemem_workbench.demo.workload import Call
@@ -82,21 +83,24 @@ def test_with_the_probe_it_names_hoarding_and_not_a_leak(make_row: MakeRow) -> N
     assert told.startswith("50 MiB are freed but held by the allocator, beside 110 MiB in use: hoarding; ")
 
 
-def test_an_uncertain_peak_counts_with_its_upper_bound(make_row: MakeRow) -> None:
-    rows = [make_row(n, peak=100, current=90, mark=200, peakUpper=190) for n in range(1, 31)]
-    assert "never known to be 10 %" in verdict(rows)[1]
-    assert headline(rows) == PLAIN
+BELOW = "never known to be 10 % or more below the mark."
+FELL = "Max Memory Used reached 300 MiB and fell once: with a new environment it starts anew."
 
 
-def test_a_sampled_peak_is_a_lower_bound_and_proves_nothing(make_row: MakeRow) -> None:
-    rows = [make_row(n, peak=100, current=90, mark=200, peakUpper=None, method="sampled") for n in range(1, 31)]
-    assert "never known to be 10 % or more below the mark. (30 of the peaks are lower bounds" in verdict(rows)[1]
-    assert headline(rows) == PLAIN
-
-
-def test_a_mark_that_fell_is_another_environment(make_row: MakeRow) -> None:
-    rows = [make_row(n, peak=100, current=90, mark=300 if n < 15 else 130) for n in range(1, 31)]
-    assert verdict(rows)[0] == ("Max Memory Used reached 300 MiB and fell once: with a new environment it starts anew.")
+@pytest.mark.parametrize(
+    ("marks", "members", "said"),
+    [
+        ([200] * 30, {"peakUpper": 190}, BELOW),
+        ([200] * 30, {"peakUpper": None, "method": "sampled"}, f"{BELOW} (30 of the peaks are lower bounds"),
+        ([300] * 14 + [130] * 16, {}, FELL),
+    ],
+    ids=["an upper bound near the mark", "a sampled peak is a lower bound", "a mark that fell: another environment"],
+)
+def test_what_proves_no_spike_has_a_plain_title(
+    make_row: MakeRow, marks: list[float], members: dict[str, Any], said: str
+) -> None:
+    rows = [make_row(n, peak=100, current=90, mark=mark, **members) for n, mark in enumerate(marks, 1)]
+    assert said in " ".join(verdict(rows)[:2])
     assert headline(rows) == PLAIN
 
 

@@ -98,7 +98,7 @@ def test_deadlines_that_cannot_be_change_nothing() -> None:
 
 @pytest.mark.parametrize("managed", [False, True])
 @pytest.mark.parametrize("deadline", [*NEVER, b""], ids=lambda deadline: deadline[:20].decode() or "none")
-def test_nor_do_those_of_the_shutdown(deadline: bytes, managed: bool) -> None:
+def test_a_deadline_of_the_shutdown_that_cannot_be_changes_nothing(deadline: bytes, managed: bool) -> None:
     """It is the last event: what is lost with it is lost for good."""
     member = b',"deadlineMs":%s' % deadline if deadline else b""
     ends = response(200, b'{"eventType":"SHUTDOWN","shutdownReason":"spindown"%s}' % member)

@@ -20,33 +20,27 @@ def record(in_use: float, held: float, *, mapped: float = 1, other: float = 40, 
     return made
 
 
-def test_freed_and_held_and_nothing_else_grows_is_hoarding() -> None:
-    found = hoarding([record(75, 61) for _ in range(20)])
+HOARDING = "hoarding; nothing else grows: not a leak. Set MALLOC_MMAP_THRESHOLD_=32768."
+OTHERS = "what is not malloc's (Python's small objects, stacks, files) grows, from 44 to 54 MiB"
+
+
+@pytest.mark.parametrize(
+    ("lines", "alone", "said"),
+    [
+        ([record(75, 61)] * 20, True, f"61 MiB are freed but held by the allocator, beside 76 MiB in use: {HOARDING}"),
+        ([record(75, 30 + n) for n in range(20)], True, "44 MiB (34 before) are freed but held"),
+        ([record(75 + n, 61) for n in range(20)], False, "what is in use grows, from 80 to 90 MiB: a cache that fills"),
+        ([record(75, 61, other=40 + n) for n in range(20)], False, OTHERS),
+        ([record(75 + n, 61) for n in range(19)], False, "whether something leaks, more invocations can tell"),
+        ([record(36 + 0.04 * n, 34) for n in range(300)], False, "what is in use grows, from 43 to 49 MiB"),
+    ],
+    ids=["nothing grows", "held grows", "a leak", "Python's own objects leak", "a few readings", "a slow leak"],
+)
+def test_hoarding_is_told_and_hides_no_leak(lines: list[Record], alone: bool, said: str) -> None:
+    found = hoarding(lines)
     assert found is not None
-    assert found.alone
-    assert found.sentence() == (
-        "61 MiB are freed but held by the allocator, beside 76 MiB in use: hoarding; nothing else grows: not a leak."
-        " Set MALLOC_MMAP_THRESHOLD_=32768."
-    )
-
-
-def test_what_is_held_may_be_what_grows() -> None:
-    found = hoarding([record(75, 30 + number) for number in range(20)])
-    assert found is not None
-    assert found.alone
-    assert found.sentence().startswith("44 MiB (34 before) are freed but held")
-
-
-def test_hoarding_hides_no_leak() -> None:
-    found = hoarding([record(75 + number, 61) for number in range(20)])
-    assert found is not None
-    assert not found.alone
-    assert "what is in use grows, from 80 to 90 MiB: a cache that fills, or a leak." in found.sentence()
-
-
-def test_nor_one_of_pythons_own_objects_which_malloc_does_not_know() -> None:
-    lines = [record(75, 61, other=40 + number) for number in range(20)]
-    assert "what is not malloc's (Python's small objects, stacks, files) grows, from 44 to 54 MiB" in explain(lines)
+    assert found.alone is alone
+    assert said in found.sentence()
 
 
 def test_a_leak_is_not_called_hoarding() -> None:
@@ -62,13 +56,6 @@ def test_after_the_repair_there_is_nothing_to_say() -> None:
     lines = [record(15, 2, mapped=59) for _ in range(20)]
     assert hoarding(lines) is None
     assert explain(lines).endswith("no hoarding; nothing else grows: not a leak.")
-
-
-def test_of_a_few_readings_no_growth_is_told() -> None:
-    found = hoarding([record(75 + number, 61) for number in range(19)])
-    assert found is not None
-    assert not found.alone
-    assert "whether something leaks, more invocations can tell" in found.sentence()
 
 
 def test_with_several_processes_only_what_malloc_has_is_judged() -> None:
@@ -92,14 +79,6 @@ def test_lines_without_a_reading_are_passed_over() -> None:
     found = hoarding(lines)
     assert found is not None
     assert found.held == 61
-
-
-def test_a_slow_leak_behind_what_is_held_is_seen_in_the_long_run() -> None:
-    lines = [record(36 + 0.04 * number, 34) for number in range(300)]
-    found = hoarding(lines)
-    assert found is not None
-    assert not found.alone
-    assert "what is in use grows, from 43 to 49 MiB" in found.sentence()
 
 
 def test_what_was_loaded_in_the_first_half_is_no_growth() -> None:

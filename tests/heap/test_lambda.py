@@ -29,7 +29,7 @@ def finished(running: Environment) -> list[Record]:
 
 
 def test_what_is_held_is_told_from_what_is_in_use() -> None:
-    with environment() as running:
+    with environment(exact=True) as running:
         running.invoke("nothing")
         running.invoke("nothing")  # after it: the level may be read when the next invocation has begun
         running.invoke("hoard", mib=40)

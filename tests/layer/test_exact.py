@@ -148,11 +148,6 @@ def test_of_two_sidecars_it_takes_the_one_of_its_own_address(start: Start) -> No
         assert outcome.received[OTHER] == []
 
 
-def test_of_two_sidecars_with_other_addresses_it_takes_none(start: Start) -> None:
-    outcome = start(OTHER, "\0truemem/exact/127.0.0.1:9998/4444")
-    assert (outcome.api, outcome.stderr, outcome.told) == (API, ELSEWHERE, [])
-
-
 @pytest.mark.parametrize("address", ["localhost:3000", "127.0.0.1:900", "127.0.0.1:90011", "", "x" * 5000])
 def test_behind_another_wrapper_the_only_sidecar_is_told_what_that_has_set(start: Start, address: str) -> None:
     outcome = start(OURS, AWS_LAMBDA_RUNTIME_API=address, TRUEMEM_EXEC_PROGRAM="python3")
@@ -160,8 +155,9 @@ def test_behind_another_wrapper_the_only_sidecar_is_told_what_that_has_set(start
     assert [text for _, text in outcome.told] == [address]
 
 
-def test_without_another_wrapper_a_sidecar_of_another_environment_is_left_alone(start: Start) -> None:
-    outcome = start(OTHER)
+@pytest.mark.parametrize("names", [(OTHER,), (OTHER, "\0truemem/exact/127.0.0.1:9998/4444")], ids=["one", "two"])
+def test_without_another_wrapper_sidecars_of_other_environments_are_left_alone(start: Start, names: Any) -> None:
+    outcome = start(*names)
     assert (outcome.api, outcome.stderr, outcome.told) == (API, ELSEWHERE, [])
 
 

@@ -68,17 +68,11 @@ def test_what_that_imports_at_its_top_level_is_too(tree: Path) -> None:
     assert names(tree) == {"own", "own.a", "used", "deeper"}
 
 
-def test_a_submodule_brings_its_packages(tree: Path) -> None:
+@pytest.mark.parametrize("statement", ["import package.part", "from package import part, no_module"])
+def test_a_submodule_is_found_and_brings_its_package(tree: Path, statement: str) -> None:
     write(tree, "Lib/package/__init__.py", "")
     write(tree, "Lib/package/part.py", "")
-    write(tree, "own/a.py", "import package.part")
-    assert {"package", "package.part"} <= names(tree)
-
-
-def test_names_that_are_modules_are_found_through_from(tree: Path) -> None:
-    write(tree, "Lib/package/__init__.py", "")
-    write(tree, "Lib/package/part.py", "")
-    write(tree, "own/a.py", "from package import part, no_module")
+    write(tree, "own/a.py", statement)
     assert {"package", "package.part"} <= names(tree)
 
 

@@ -65,7 +65,7 @@ def test_another_file_of_that_name_is_not_taken(tmp_path: Path, served: str, mon
     assert [path for path in tmp_path.iterdir() if path.is_file()] == []
 
 
-def test_nor_one_that_has_changed_in_the_cache(tmp_path: Path, served: str) -> None:
+def test_a_file_that_has_changed_in_the_cache_is_not_taken(tmp_path: Path, served: str) -> None:
     apt(tmp_path, served)
     source.fetch(tmp_path, print).write_bytes(b"something else")
     with pytest.raises(BuildError, match="delete it"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.local.telemetry.batch import Batch, Buffering
@@ -23,20 +24,13 @@ def test_the_timer_starts_with_the_first_event() -> None:
     assert (batch.wait(now=10.051) or 0) <= 0
 
 
-def test_the_last_item_of_a_full_batch_sends_it_at_once() -> None:
+@pytest.mark.parametrize("items", [[b"a"] * 3, [b"x" * 99, b"x"]], ids=["items", "bytes"])
+def test_what_fills_a_batch_sends_it_at_once(items: list[bytes]) -> None:
     batch = Batch(LIMITS)
-    for _ in range(2):
-        batch.add(b"a", now=10.0)
+    for item in items[:-1]:
+        batch.add(item, now=10.0)
     assert (batch.wait(now=10.0) or 0) > 0
-    batch.add(b"a", now=10.0)
-    assert batch.wait(now=10.0) == 0
-
-
-def test_bytes_send_it_at_once() -> None:
-    batch = Batch(LIMITS)
-    batch.add(b"x" * 99, now=10.0)
-    assert (batch.wait(now=10.0) or 0) > 0
-    batch.add(b"x", now=10.0)
+    batch.add(items[-1], now=10.0)
     assert batch.wait(now=10.0) == 0
 
 

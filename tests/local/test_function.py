@@ -48,16 +48,17 @@ def test_any_name_of_the_module_may_be_a_handler(source: Path, name: str) -> Non
     assert function.task_root == source.parent
 
 
-def test_code_is_parsed_and_not_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "raise SystemExit\ndef handler(event, context): ...\n",
+        "from somewhere import *",
+        "globals()['handler'] = print",
+    ],
+)
+def test_code_is_not_run_and_names_that_cannot_be_known_are_believed(tmp_path: Path, text: str) -> None:
     path = tmp_path / "code.py"
-    path.write_text("raise SystemExit\ndef handler(event, context): ...\n")
-    assert Function.from_spec(f"{path}:handler").handler == "code.handler"
-
-
-@pytest.mark.parametrize("line", ["from somewhere import *", "globals()['handler'] = print"])
-def test_names_that_cannot_be_known_are_believed(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "code.py"
-    path.write_text(line)
+    path.write_text(text)
     assert Function.from_spec(f"{path}:handler").handler == "code.handler"
 
 

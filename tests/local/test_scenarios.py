@@ -92,12 +92,29 @@ def test_timeout(play: Play) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "error_type"), [("crash", "Runtime.ExitError"), ("exit", "Runtime.ExitError")], ids=["crash", "exit"]
+    ("name", "error_type", "settings"),
+    [
+        ("crash", "Runtime.ExitError", {}),
+        ("exit", "Runtime.ExitError", {}),
+        ("extension-crash", "Extension.Crash", {}),
+        pytest.param("out-of-memory", "Runtime.OutOfMemory", {"memory_mib": 128}, marks=needs_cgroups),
+        pytest.param(  # beside a bootstrap, another process takes the memory
+            "out-of-memory",
+            "Runtime.OutOfMemory",
+            {"memory_mib": 128, "spec": str(HERE / "functions" / "bootstrap")},
+            marks=needs_cgroups,
+        ),
+    ],
+    ids=["crash", "exit", "extension-crash", "out-of-memory", "out-of-memory of a bootstrap"],
 )
-def test_a_runtime_that_dies(play: Play, name: str, error_type: str) -> None:
-    played = play(name)
-    assert played.kinds == [*INIT, *WARM, *AGAIN]
-    assert played.outcomes("report") == [("error", error_type), ("success", None)]
+def test_a_death_is_reported_and_the_environment_reset(
+    play: Play, name: str, error_type: str, settings: dict[str, Any]
+) -> None:
+    played = play(name, **settings)
+    init = TWO if name == "extension-crash" else INIT
+    assert played.kinds == [*init, *WARM, *init, *WARM]
+    for kind in ("runtimeDone", "report"):
+        assert played.outcomes(kind) == [("error", error_type), ("success", None)]
     assert played.shutdowns() == ["failure", "spindown"]
 
 
@@ -115,23 +132,6 @@ def test_suppressed_init(play: Play) -> None:
     assert played.kinds == [*INIT, *AGAIN]
     assert [record["phase"] for record in played.local.of_type("platform.initReport")] == ["init", "invoke"]
     assert "initDurationMs" not in played.local.of_type("platform.report")[0]["metrics"]
-    assert played.shutdowns() == ["failure", "spindown"]
-
-
-def test_extension_crash(play: Play) -> None:
-    played = play("extension-crash")
-    assert played.kinds == [*TWO, *WARM, *TWO, *WARM]
-    assert played.outcomes("runtimeDone") == [("error", "Extension.Crash"), ("success", None)]
-    assert played.shutdowns() == ["failure", "spindown"]
-
-
-@needs_cgroups
-@pytest.mark.parametrize("spec", [f"{APP}:handler", str(HERE / "functions" / "bootstrap")], ids=["python", "bootstrap"])
-def test_out_of_memory(play: Play, spec: str) -> None:
-    """A Python function takes the memory itself; beside a bootstrap another process does."""
-    played = play("out-of-memory", spec=spec, memory_mib=128)
-    assert played.kinds == [*INIT, *WARM, *AGAIN]
-    assert played.outcomes("runtimeDone") == [("error", "Runtime.OutOfMemory"), ("success", None)]
     assert played.shutdowns() == ["failure", "spindown"]
 
 
@@ -192,14 +192,17 @@ def test_slow_telemetry(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     assert played.heard() == played.kinds
 
 
-def test_a_scenario_that_goes_otherwise_says_how(play: Play) -> None:
-    with pytest.raises(NotAsTold, match="ended before the function answered"):
-        play("crash", event={"exit": 3})
-
-
-def test_who_ignores_shutdown_spoils_a_spindown(play: Play) -> None:
-    with pytest.raises(NotAsTold, match="recorder ended by itself, with 0 and in time"):
-        play("spindown", behaviour={"ignore_shutdown": True})
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("crash", {"event": {"exit": 3}}, "ended before the function answered"),
+        ("spindown", {"behaviour": {"ignore_shutdown": True}}, "recorder ended by itself, with 0 and in time"),
+    ],
+    ids=["crash", "spindown"],
+)
+def test_a_scenario_that_goes_otherwise_says_how(play: Play, name: str, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(NotAsTold, match=said):
+        play(name, **settings)
 
 
 RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]

@@ -161,24 +161,24 @@ def test_a_query_that_fails_is_told(
     assert "the query ended as Timeout. Try a shorter --since, or --source filter" in ran.err
 
 
-def test_without_credentials_it_says_where_they_come_from(
-    truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (
+            ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            "there are no AWS credentials. Try aws sso login, or aws configure",
+        ),
+        (("AWS_DEFAULT_REGION", "AWS_REGION"), "You must specify a region. Try AWS_REGION="),
+    ],
+    ids=["credentials", "region"],
+)
+@pytest.mark.usefixtures("aws")
+def test_what_aws_needs_and_is_not_set_is_named(
+    truemem: Command, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, str], said: str
 ) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name)
-
-    assert "there are no AWS credentials. Try aws sso login, or aws configure" in (
-        truemem("report", "--function", "orders").err
-    )
-
-
-def test_without_a_region_it_says_how_to_name_one(
-    truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("AWS_DEFAULT_REGION", "AWS_REGION"):
+    for name in missing:
         monkeypatch.delenv(name, raising=False)
-
-    assert "You must specify a region. Try AWS_REGION=" in truemem("report", "--function", "orders").err
+    assert said in truemem("report", "--function", "orders").err
 
 
 def test_an_endpoint_that_nobody_answers_at_is_one_line(

@@ -29,8 +29,7 @@ def ran(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str
     return subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options)
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("options", [["--json"], ["--csv"], []], ids=str)
+@pytest.mark.parametrize(("options", "unbuffered"), [(["--json"], ""), (["--csv"], ""), ([], ""), ([], "1")], ids=str)
 def test_a_full_disk_is_told(options: Sequence[str], unbuffered: str, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         variables = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
@@ -59,8 +58,15 @@ def test_an_error_of_its_own_is_no_broken_limit(tmp_path: Path) -> None:
     assert "that was an error of its own" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("while_", ["standard input", "DuckDB"])
+@pytest.mark.parametrize(
+    ("number", "while_"),
+    [
+        (signal.SIGINT, "standard input"),
+        (signal.SIGTERM, "standard input"),
+        (signal.SIGHUP, "standard input"),
+        (signal.SIGINT, "DuckDB"),
+    ],
+)
 def test_a_signal_ends_it_in_one_line_and_leaves_nothing(number: signal.Signals, while_: str, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()

@@ -134,9 +134,8 @@ def test_a_progress_bar_spoils_no_line(said: str, truemem: Command, tmp_path: Pa
         assert truemem("report", file, "--json").document["lines"] == 2
 
 
-@pytest.mark.parametrize("name", ["it's", "a [b] c*", 'a"b', "a;b--", "ü", "a,b"])
-def test_the_temporary_folder_may_have_any_name(name: str, tmp_path: Path) -> None:
-    folder = tmp_path / name
+def test_the_temporary_folder_may_have_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / """it's a [b] c* "d";e--ü,f"""
     folder.mkdir()
     packed = log(tmp_path, [json.dumps([{"@message": line("a", 1)}])], "console.json")
     ran = process("report", packed, log(folder, [line("a", 2)]), "--json", TMPDIR=str(folder))

@@ -70,6 +70,9 @@ CLIENT: dict[str, Callable[[], Function]] = {
 }
 """The others are shapes."""
 
+INSTALLED = ("awslambdaric-3.12", "aws-lambda-ric")
+"""Minutes in a new clone. Of the same clients, awslambdaric 3.11 and 3.13 and Node's HTTP run with each commit."""
+
 NODE_CLIENTS = ("aws-lambda-ric", "node-http")
 
 SHAPES = (
@@ -139,7 +142,9 @@ class Run:
 
 
 @pytest.mark.timeout(900)  # aws-lambda-ric is compiled when it is installed, once
-@pytest.mark.parametrize("name", [*CLIENT, *SHAPES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in INSTALLED)) for name in (*CLIENT, *SHAPES)]
+)
 def test_whatever_the_client_its_answers_are_untouched_and_its_peaks_exact(name: str) -> None:
     run = Run(name)
     assert run.errors == {"Unhandled" if name == "error" else None}

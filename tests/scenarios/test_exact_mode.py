@@ -92,6 +92,7 @@ def test_it_goes_on_after_a_wait_or_a_restore(initialization: str) -> None:
     assert [record.mode for record in records] == ["exact", "exact"]
 
 
+@pytest.mark.smoke
 def test_telemetry_is_not_needed() -> None:
     with Environment(exact=True, telemetry=202) as environment:
         answers = [environment.invoke(mib=mib) for mib in (20, 1, 5)]
@@ -101,36 +102,27 @@ def test_telemetry_is_not_needed() -> None:
         assert Judgement(record, answer, 512).exact
 
 
-def test_another_vendors_proxy_behind_ours(tmp_path: Path) -> None:
-    """Its wrapper sets an address of its own; ours, which comes after it, sends the sidecar there."""
-    wrapper = tmp_path / "vendor"
-    tmp_path.chmod(0o755)
-    port = free_port()
-    wrapper.write_text(f'#!/bin/sh\nexport AWS_LAMBDA_RUNTIME_API=127.0.0.1:{port}\nexec "$@"\n')
-    wrapper.chmod(0o755)
-    variables = {"PROXY_PORT": str(port), "TRUEMEM_EXEC_WRAPPER": str(wrapper)}
-    with Environment(exact=True, extensions=[PROXY], environment=variables) as environment:
-        answers = [environment.invoke(mib=mib) for mib in (20, 1, 5)]
-        records = environment.records()
-    for record, answer in zip(records, answers, strict=True):
-        assert record.mode == "exact", environment.log()
-        assert Judgement(record, answer, 512).exact
-
-
-def test_another_vendors_proxy_in_front_of_ours(tmp_path: Path) -> None:
-    """The runtime talks to the other one, which talks to Lambda: we are passed by, and say no more than we know."""
+@pytest.mark.parametrize(
+    ("variable", "exact"),
+    [("TRUEMEM_EXEC_WRAPPER", True), ("AWS_LAMBDA_EXEC_WRAPPER", False)],
+    ids=["behind ours", "in front of ours"],
+)
+def test_another_vendors_proxy(variable: str, exact: bool, tmp_path: Path) -> None:
+    """Its wrapper sets an address of its own. Ours, if it comes after, sends the sidecar there. Else the runtime passes
+    us by, and we say no more than we know."""
     tmp_path.chmod(0o755)
     port = free_port()
     wrapper = tmp_path / "vendor"
     wrapper.write_text(f'#!/bin/sh\nexport AWS_LAMBDA_RUNTIME_API=127.0.0.1:{port}\nexec "$@"\n')
     wrapper.chmod(0o755)
-    variables = {"PROXY_PORT": str(port), "AWS_LAMBDA_EXEC_WRAPPER": str(wrapper)}
-    with Environment(extensions=[PROXY], environment=variables) as environment:
+    variables = {"PROXY_PORT": str(port), variable: str(wrapper)}
+    with Environment(exact=exact, extensions=[PROXY], environment=variables) as environment:
         answers = [environment.invoke(mib=mib) for mib in (20, 1, 5)]
         records = environment.records()
     for record, answer in zip(records, answers, strict=True):
-        assert record.mode is None
-        assert Judgement(record, answer, 512).honest
+        judged = Judgement(record, answer, 512)
+        assert record.mode == ("exact" if exact else None), environment.log()
+        assert judged.exact if exact else judged.honest
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,11 @@ def members(records: list[Record], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(record.document.get(name) for name in names) for record in records]
 
 
+@pytest.mark.smoke
 def test_an_environment_goes_on_after_a_reset() -> None:
     with Environment(timeout_s=1.5) as environment:
-        environment.invoke(mib=40)
-        environment.attempt(mib=5, ms=60_000)
+        environment.invoke(mib=80)
+        environment.attempt(mib=60, ms=60_000)
         environment.invoke(mib=5)
         environment.attempt("leave", ms=20)
         environment.invoke(mib=5)
@@ -41,6 +42,7 @@ def test_an_environment_goes_on_after_a_reset() -> None:
         (4, None, None, "error", "Runtime.ExitError"),
         (5, None, True, "success", None),
     ]
+    assert records[1].PeakRSS > 60
     assert {record.highWaterMark for record in records} == {records[0].PeakRSS}
     assert [record.ending is not None for record in records] == [False, True, False, True, False]
     assert [record.initPeakRSS is not None for record in records] == [True, False, True, False, True]

@@ -76,6 +76,7 @@ def records_by_id(environment: Environment) -> dict[str, Record]:
     return by_id
 
 
+@pytest.mark.smoke
 def test_requests_that_ran_at_once_have_the_peak_of_all_and_the_next_one_has_its_own(meeting: str) -> None:
     together = [{"mib": mib, "ms": HELD_MS, "meet": meeting, "of": WORKERS} for mib in (20, 50, 80)]
     with managed() as environment:

@@ -27,6 +27,7 @@ def killed(environment: Environment, do: str = "hold", **event: float) -> Record
     return records[1]
 
 
+@pytest.mark.smoke
 def test_the_invocation_that_was_killed_tells_the_end_of_its_curve() -> None:
     with Environment(memory_mib=128) as environment:
         record = killed(environment, mib=400)
@@ -43,6 +44,7 @@ def test_the_invocation_that_was_killed_tells_the_end_of_its_curve() -> None:
     assert len(json.dumps([record.lastSamples, record.ending])) < 2048
 
 
+@pytest.mark.smoke
 def test_a_child_that_was_killed_while_its_function_lives() -> None:
     with Environment(memory_mib=128) as environment:
         environment.invoke("hog", mib=400, ms=60)

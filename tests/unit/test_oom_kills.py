@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def level(folder: Path, source: str) -> MemorySource:
     ("source", "name", "text"),
     [("cgroup1", "memory.oom_control", V1), ("cgroup2", "memory.events", V2), ("meminfo", "vmstat", VMSTAT)],
 )
-def test_it_counts_on(tmp_path: Path, source: str, name: str, text: str) -> None:
+def test_kills_are_counted_from_where_it_was_made(tmp_path: Path, source: str, name: str, text: str) -> None:
     file = tmp_path / name
     file.write_text(text.format(3))
     kills = OomKills(level(tmp_path, source), vmstat=str(tmp_path / "vmstat"))
@@ -41,32 +41,28 @@ def test_it_counts_on(tmp_path: Path, source: str, name: str, text: str) -> None
     assert (kills.since(4), kills.since(None)) == (1, 0)
 
 
-def test_a_count_that_cannot_be_read_for_once_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_during_a_failed_read_are_counted_by_the_next(tmp_path: Path) -> None:
     (tmp_path / "memory.events").write_text(V2.format(3))
     kills = OomKills(level(tmp_path, "cgroup2"))
     (tmp_path / "memory.events").write_text(V2.format(4))
-    with monkeypatch.context() as context:
-        context.setattr("truemem.linux.oom_kills.posix", SimpleNamespace(pread=raising))
-        assert (kills.more(), kills.seen) == (None, 3)
+    folder, kept = os.open(tmp_path, os.O_RDONLY), os.dup(kills._descriptor)
+    os.dup2(folder, kills._descriptor)  # a folder cannot be read (EISDIR)
+    assert (kills.more(), kills.seen) == (None, 3)
+    os.dup2(kept, kills._descriptor)
     assert (kills.more(), kills.seen) == (1, 4)
+    os.close(folder)
+    os.close(kept)
 
 
-def raising(descriptor: int, size: int, offset: int) -> bytes:
-    raise OSError(5, "Input/output error")
+@pytest.mark.parametrize("piece", [1, 7, 4096])
+@pytest.mark.parametrize("text", [V1, V2, VMSTAT], ids=["v1", "v2", "vmstat"])
+def test_the_count_is_read_in_pieces_of_any_size(tmp_path: Path, piece: int, text: str) -> None:
+    (tmp_path / "vmstat").write_text(text.format(123))
+    kills = OomKills(level(tmp_path, "meminfo"), vmstat=str(tmp_path / "vmstat"), piece=piece)
+    assert kills.seen == 123
 
 
-@given(st.integers(1, 4096), st.sampled_from([V1, V2, VMSTAT]))
-def test_in_whatever_pieces_it_is_read(size: int, text: str) -> None:
-    whole = text.format(123).encode()
-    with pytest.MonkeyPatch.context() as context:
-        system = SimpleNamespace(
-            open=lambda *_: 7, pread=lambda _, most, at: whole[at : at + min(size, most)], O_RDONLY=0, O_CLOEXEC=0
-        )
-        context.setattr("truemem.linux.oom_kills.posix", system)
-        assert OomKills(level(Path("/nowhere"), "meminfo")).seen == 123
-
-
-def test_a_kernel_that_does_not_count(tmp_path: Path) -> None:
+def test_a_kernel_that_does_not_count_has_no_kills(tmp_path: Path) -> None:
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\n")  # before Linux 4.13
     kills = OomKills(level(tmp_path, "cgroup1"))
     assert (kills.seen, kills.more(), kills.since(0)) == (None, None, 0)
@@ -104,17 +100,15 @@ def test_a_process_that_has_ended_is_no_refusal(tmp_path: Path) -> None:
     assert score.refused == ""
 
 
-def test_a_refusal_is_told_and_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7" / "oom_score_adj").write_text("0\n")
-    tried = []
+def test_a_refusal_is_kept_and_not_tried_again(process: subprocess.Popen[bytes]) -> None:
+    asked = []
 
-    def refuse(descriptor: int, text: bytes) -> int:
-        tried.append(text)
-        raise PermissionError(13, "Permission denied")
+    class Noting(Procfs):
+        def text(self, name: str, size: int = 4096) -> bytes:
+            asked.append(name)
+            return super().text(name, size)
 
-    monkeypatch.setattr("truemem.linux.oom_score.posix.write", refuse)
-    score = OomScore(Procfs(str(tmp_path)), 100)
-    score.raise_for(7)
-    score.raise_for(7)
-    assert (score.refused, tried) == ("oom_score_adj: Permission denied", [b"100"])
+    score = OomScore(Noting(), 2000)  # above what the kernel takes
+    score.raise_for(process.pid)
+    score.raise_for(process.pid)
+    assert (score.refused, asked) == ("oom_score_adj: Invalid argument", [f"{process.pid}/oom_score_adj"])

@@ -134,7 +134,7 @@ def test_an_extension_that_the_kernel_killed_is_the_environments(
     assert finished(record, CONFIG, "").properties.get("environmentKills") == told
 
 
-@settings(max_examples=2000)
+@settings(max_examples=10 * settings().max_examples)
 @given(
     level=st.floats(0, 0.969),
     mark=st.none() | st.sampled_from([0.3, 0.97, 0.99, 1.0]),

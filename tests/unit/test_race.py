@@ -124,7 +124,7 @@ TOLD = ["nothing", "done", "started", "both"]
 """What the platform says of the time between the two invocations."""
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=10 * settings().max_examples)
 @given(st.data(), changes, changes, st.sampled_from(TOLD), st.booleans())
 def test_in_any_order_and_by_any_lead_the_bounds_hold(
     data: st.DataObject, first: list[int], second: list[int], told: str, sidecar_first: bool
@@ -163,7 +163,7 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
     check(recorder.close(recorder.cut(), NEVER), second_truth, between)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.data(), changes, changes)
 def test_measured_while_the_runtime_waits_every_figure_is_exact(
     data: st.DataObject, first: list[int], second: list[int]
@@ -221,7 +221,7 @@ def test_the_level_is_settled_where_no_page_was_touched_since_a_proven_look() ->
     assert (quiet.settled(), busy.settled(), fallen.settled()) == (True, False, False)
 
 
-def test_without_a_proven_look_it_is_not() -> None:
+def test_without_a_proven_look_the_level_is_not_settled() -> None:
     assert not boundary(look(5, START_KIB)).settled()
 
 

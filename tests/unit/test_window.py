@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.linux.procfs import Status
@@ -35,18 +38,25 @@ def known(made: Window) -> Peak:
     return result
 
 
-def test_one_process_is_exact() -> None:
-    result = known(window([status(hwm=250, rss=60)]))
-    assert (result.estimate, result.lower, result.upper) == (250 * MiB, 250 * MiB, 250 * MiB)
-    assert (result.method, result.raced) == ("vmhwm", False)
-
-
-def test_several_processes_are_bounded_by_their_sum_and_by_the_highest_sample() -> None:
-    made = window([status(100, 60), status(80, 20)])
-    made.sampled = 150 * MiB
+@pytest.mark.parametrize(
+    ("closing", "settings", "sampled", "expected"),
+    [
+        ([(250, 60)], {}, 0, (250, 250, 250, "vmhwm")),
+        ([(100, 60), (80, 20)], {}, 150, (150, 180, 180, "vmhwm-sum")),
+        ([(400, 60)], {"before": 400, "resets": False}, 120, (120, 120, 400, "sampled")),
+        ([(450, 60)], {"before": 400, "resets": False}, 120, (450, 450, 450, "sampled")),
+        ([], {}, 120, (120, 120, 0, "sampled")),
+    ],
+    ids=["one process", "several processes", "no resets", "no resets, and a risen watermark", "the function is gone"],
+)
+def test_bounds_estimate_and_method(
+    closing: list[tuple[int, int]], settings: dict[str, Any], sampled: int, expected: tuple[int, int, int, str]
+) -> None:
+    made = window([status(*levels) for levels in closing], **settings)
+    made.sampled = sampled * MiB
     result = known(made)
-    assert (result.lower, result.upper, result.estimate) == (150 * MiB, 180 * MiB, 180 * MiB)
-    assert result.method == "vmhwm-sum"
+    assert (result.lower // MiB, result.estimate // MiB, result.upper // MiB, result.method) == expected
+    assert not result.raced
 
 
 def test_what_ran_before_the_reset_is_below_the_watermark_that_closed_the_window_before() -> None:
@@ -79,7 +89,7 @@ def test_an_unproven_end_that_makes_no_difference_is_not_raced() -> None:
     assert not known(made).raced
 
 
-def test_nor_is_an_unproven_beginning_that_makes_none() -> None:
+def test_an_unproven_beginning_that_makes_no_difference_is_not_raced() -> None:
     made = window([status(90, 60)])
     made.opening = around(hwm=90)
     assert (known(made).estimate, known(made).raced) == (90 * MiB, False)
@@ -90,28 +100,6 @@ def test_children_that_ended_widen_the_upper_bound_only() -> None:
     made.several, made.ended, made.unseen = True, 40 * MiB, 5 * MiB
     result = known(made)
     assert (result.lower, result.estimate, result.upper) == (60 * MiB, 100 * MiB, 105 * MiB)
-
-
-def test_without_resets_the_peak_is_sampled_and_says_so() -> None:
-    made = window([status(400, 60)], before=400, resets=False)
-    made.sampled = 120 * MiB
-    result = known(made)
-    assert (result.method, result.estimate) == ("sampled", 120 * MiB)
-    assert (result.lower, result.upper) == (120 * MiB, 400 * MiB)
-
-
-def test_without_resets_a_risen_watermark_still_tells_the_peak() -> None:
-    made = window([status(450, 60)], before=400, resets=False)
-    made.sampled = 120 * MiB
-    result = known(made)
-    assert (result.lower, result.upper, result.method) == (450 * MiB, 450 * MiB, "sampled")
-
-
-def test_a_function_that_is_gone_leaves_its_samples_and_no_upper_bound() -> None:
-    made = window([])
-    made.sampled = 120 * MiB
-    result = known(made)
-    assert (result.lower, result.upper, result.method) == (120 * MiB, 0, "sampled")
 
 
 def test_a_function_never_seen_has_no_peak() -> None:

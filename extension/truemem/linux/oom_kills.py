@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .cgroup import MemorySource
 
 LABEL = b"oom_kill "
+PIECE = 16384
+"""Bytes to read at once."""
 _FILES = {"cgroup2": "memory.events", "cgroup1": "memory.oom_control"}
 
 
@@ -33,8 +35,9 @@ class OomKills:
     """Counts on from where it was made. Read when a window closes: 1 µs of a cgroup, 20 µs of /proc/vmstat (measured),
     so the descriptor is kept."""
 
-    def __init__(self, level: MemorySource, vmstat: str = "/proc/vmstat") -> None:
+    def __init__(self, level: MemorySource, vmstat: str = "/proc/vmstat", piece: int = PIECE) -> None:
         self._path = f"{level.folder}/{_FILES[level.source]}" if level.source in _FILES else vmstat
+        self._piece = piece
         self._descriptor = -1
         self.seen = self._count()
         """As last read; None where nothing counts."""
@@ -57,7 +60,7 @@ class OomKills:
             if self._descriptor < 0:
                 self._descriptor = posix.open(self._path, posix.O_RDONLY | posix.O_CLOEXEC)
             while not _has_it(text):
-                piece = posix.pread(self._descriptor, 16384, len(text))  # /proc gives a page at a time
+                piece = posix.pread(self._descriptor, self._piece, len(text))  # /proc gives a page at a time
                 if not piece:
                     break
                 text += piece

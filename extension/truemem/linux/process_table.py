@@ -80,6 +80,7 @@ class ProcessTable:
         oom_score: OomScore | None = None,
         last_pid: int = 0,
         own_pid: int = 0,
+        most: int = MOST,
     ) -> None:
         """`api_address` is our AWS_LAMBDA_RUNTIME_API: the function's processes have the same. `oom_score` is
         raised for each of those that is found. `last_pid` is the pid given out last before we asked to be registered
@@ -92,6 +93,7 @@ class ProcessTable:
         self._evidence = ProcessEvidence(proc, extensions_folder)
         self._self = own_pid or posix.getpid()
         self._before = last_pid
+        self._most = most
         self._known: dict[int, Process] = {}
         self._unrelated: set[int] = set()
         """A developer's other programs."""
@@ -144,7 +146,7 @@ class ProcessTable:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._known) >= MOST
+        return len(self._known) >= self._most
 
     def adopted_faults(self) -> int | None:
         """Page faults of all children that the processes above the function have waited for, orphans among them

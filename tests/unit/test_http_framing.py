@@ -337,16 +337,14 @@ def ours(requests: bool, stream: bytes, cuts: list[int]) -> list[tuple[bytes, in
     return [(head.start_line.split(b" ")[0 if requests else 1], head.body_bytes) for head in heads]
 
 
-@given(st.lists(message(REQUESTS), max_size=4), CUTS)
-def test_requests_are_read_as_node_reads_them(messages: list[Sent], cuts: list[int]) -> None:
-    stream = stream_of(messages)
-    assert ours(REQUESTS, stream, cuts) == NodesParser(REQUESTS).read(stream)
+@pytest.mark.parametrize("requests", [REQUESTS, RESPONSES], ids=["requests", "responses"])
+def test_messages_are_read_as_node_reads_them(requests: bool) -> None:
+    @given(st.lists(message(requests), max_size=4), CUTS)
+    def check(messages: list[Sent], cuts: list[int]) -> None:
+        stream = stream_of(messages)
+        assert ours(requests, stream, cuts) == NodesParser(requests).read(stream)
 
-
-@given(st.lists(message(RESPONSES), max_size=4), CUTS)
-def test_responses_are_read_as_node_reads_them(messages: list[Sent], cuts: list[int]) -> None:
-    stream = stream_of(messages)
-    assert ours(RESPONSES, stream, cuts) == NodesParser(RESPONSES).read(stream)
+    check()
 
 
 def sizes(messages: list[tuple[bytes, int]]) -> list[int]:

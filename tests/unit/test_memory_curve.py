@@ -24,22 +24,23 @@ def flight(*samples: tuple[float, float]) -> MemoryCurve:
     return made
 
 
-def test_a_tail_counts_back_from_the_end() -> None:
-    assert flight((10, 40), (20, 50), (30, 60)).tail(0, 32 * MS) == [[22.0, 40.0], [12.0, 50.0], [2.0, 60.0]]
-
-
-def test_nothing_from_before_the_invocation() -> None:
-    assert flight((10, 40), (20, 50)).tail(15 * MS, 20 * MS) == [[0.0, 50.0]]
-
-
-def test_of_one_that_died_before_its_first_look_the_level_at_its_beginning_is_shown() -> None:
-    assert flight((10, 40), (20, 50)).tail(21 * MS, 24 * MS) == [[4.0, 50.0]]
-    assert flight().tail(21 * MS, 24 * MS) == []
-
-
-def test_what_was_not_read_is_no_sample() -> None:
-    assert flight((10, 0)).tail(0, 20 * MS) == []
-    assert flight((10, 40), (20, 0)).tail(0, 20 * MS) == [[10.0, 40.0]]
+@pytest.mark.parametrize(
+    ("samples", "begin_ms", "end_ms", "tail"),
+    [
+        ([(10, 40), (20, 50), (30, 60)], 0, 32, [[22.0, 40.0], [12.0, 50.0], [2.0, 60.0]]),
+        ([(10, 40), (20, 50)], 15, 20, [[0.0, 50.0]]),
+        ([(10, 40), (20, 50)], 21, 24, [[4.0, 50.0]]),
+        ([], 21, 24, []),
+        ([(10, 0)], 0, 20, []),
+        ([(10, 40), (20, 0)], 0, 20, [[10.0, 40.0]]),
+    ],
+    ids=[
+        *("counted back from the end", "nothing from before the invocation", "no look yet: the level at its beginning"),
+        *("no sample at all", "not read", "the last one not read"),
+    ],
+)
+def test_a_tail(samples: list[tuple[float, float]], begin_ms: int, end_ms: int, tail: list[list[float]]) -> None:
+    assert flight(*samples).tail(begin_ms * MS, end_ms * MS) == tail
 
 
 def test_growth_of_a_burst_is_that_of_the_last_100_ms() -> None:
@@ -101,22 +102,22 @@ def test_growth_looks_no_further_back_than_it_says() -> None:
     assert made.growth_kib_per_s() == 0
 
 
-def test_the_curve_is_drawn_at_the_first_sample_and_then_when_it_has_moved() -> None:
+@pytest.mark.parametrize(
+    ("looks", "urgent", "due"),
+    [
+        ([(0, 100), (0, 110), (0, 163), (0, 165), (0, 220), (0, 240)], False, [0, 3, 5]),
+        ([(0, 240), (0, 250), (0, 257), (0, 260)], True, [0, 2]),
+        ([(ms, 100) for ms in (0, 500, 999, 1000, 1500, 2001)], False, [0, 3, 5]),
+    ],
+    ids=["when it has moved", "urgent: when it has moved a little", "each second: it may end with an old burst"],
+)
+def test_the_curve_is_drawn_at_the_first_sample_and_then(
+    looks: list[tuple[int, int]], urgent: bool, due: list[int]
+) -> None:
     drawn = CurveCheckpoint(limit_kib=1024 * 1024)
     drawn.begin()
-    assert [drawn.due(level * 1024, urgent=False) for level in (100, 110, 163, 165, 220, 240)] == [
-        *(True, False, False, True, False, True),
-    ]
-    assert [drawn.due(level * 1024, urgent=True) for level in (250, 257, 260)] == [False, True, False]
-
-
-def test_the_curve_is_drawn_each_second_if_it_does_not_move() -> None:
-    """Else it would end with the last burst, however long ago that was."""
-    drawn = CurveCheckpoint(limit_kib=1024 * 1024)
-    drawn.begin()
-    assert [drawn.due(102_400, urgent=False, at_ns=ms * MS) for ms in (0, 500, 999, 1000, 1500, 2001)] == [
-        *(True, False, False, True, False, True),
-    ]
+    told = [drawn.due(mib * 1024, urgent=urgent, at_ns=ms * MS) for ms, mib in looks]
+    assert [number for number, each in enumerate(told) if each] == due
 
 
 def test_how_long_until_a_level_at_the_rate_of_the_last_two_samples() -> None:

@@ -100,7 +100,7 @@ def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(
     assert cutter.holder[1] in workers
 
 
-def test_who_lives_on_is_the_picture_again(function: Function, cutter: SegmentRecorder) -> None:
+def test_a_worker_that_lives_on_is_the_picture_again(function: Function, cutter: SegmentRecorder) -> None:
     worker, _ = function.grow(), function.grow()
     both = cutter.cut().window
     function.end(worker)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from truemem.linux.cgroup import MemorySource
@@ -125,22 +126,22 @@ def test_a_runtime_of_another_cgroup_is_another_environments(tmp_path: Path) -> 
     assert processes.runtime_address() == ADDRESS
 
 
-def test_a_runtimes_address_stands_anywhere_among_its_variables(tmp_path: Path) -> None:
-    for variables in (
-        f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b",
-        f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0",
-    ):
-        (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
-        processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
-        processes.scan()
-        assert [process.pid for process in processes.function()] == [12]
-
-
-def test_a_name_that_only_ends_like_the_address_is_another(tmp_path: Path) -> None:
-    (unpack("proxy", tmp_path) / "12/environ").write_text(f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0")
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        (f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b", [12]),
+        (f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", [12]),
+        (f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", []),
+    ],
+    ids=["first", "last", "another name that ends alike"],
+)
+def test_a_runtimes_address_stands_anywhere_among_its_variables(
+    tmp_path: Path, variables: str, found: list[int]
+) -> None:
+    (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
     processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
     processes.scan()
-    assert processes.function() == []
+    assert [process.pid for process in processes.function()] == found
 
 
 def test_the_half_dead_do_not_stop_a_scan(tmp_path: Path) -> None:
@@ -365,10 +366,12 @@ class World:
         path.chmod(0o755)
         return self.start(str(path), **variables)
 
-    def table(self) -> ProcessTable:
+    def table(self, **settings: Any) -> ProcessTable:
         """As of when the sidecar registers."""
         proc = Procfs()
-        return ProcessTable(proc, self.address, str(self.extensions), last_pid=proc.last_pid(), own_pid=self.own)
+        return ProcessTable(
+            proc, self.address, str(self.extensions), last_pid=proc.last_pid(), own_pid=self.own, **settings
+        )
 
 
 def running(pid: int, program: str) -> None:
@@ -442,9 +445,8 @@ def test_another_environment_that_the_same_process_has_started_is_not_ours(world
         assert not {runtime, child} & {process.pid for process in processes.function()}
 
 
-def test_more_processes_than_lambda_allows_are_not_looked_at(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-    monkeypatch.setattr("truemem.linux.process_table.MOST", 4)
-    processes = world.table()
+def test_more_processes_than_lambda_allows_are_not_looked_at(world: World) -> None:
+    processes = world.table(most=4)
     runtime = world.start(sys.executable, "-c", "import os, time; [os.fork() for _ in range(3)]; time.sleep(600)")
     while len(children(runtime)) < 3:
         time.sleep(0.005)

@@ -69,6 +69,32 @@ class Line:
         assert self.exact.asking >= 0
         return self.handed_on - 1
 
+    def asks(self, connection: int = 0) -> int:
+        return self.passes(connection, RUNTIME, next_())
+
+    def gets(self, request_id: str, connection: int = 0) -> int:
+        return self.passes(connection, API, event(request_id))
+
+    def answers(self, request_id: str, connection: int = 0) -> None:
+        self.passes(connection, RUNTIME, answer(request_id))
+        self.passes(connection, API, ACCEPTED)
+
+    def plays(self, script: str) -> dict[str, int]:
+        """`0?` asks on connection 0, `0=a` gets the event a, `0!a` answers it, `0.` is closed. The numbers of their
+        pieces, by word; of a word that comes again, the last one's."""
+        told = {}
+        for word in script.split():
+            connection, does, request_id = int(word[0]), word[1], word[2:]
+            if does == "?":
+                told[word] = self.asks(connection)
+            elif does == "=":
+                told[word] = self.gets(request_id, connection)
+            elif does == "!":
+                self.answers(request_id, connection)
+            else:
+                self.closes(connection)
+        return told
+
     def closes(self, connection: int) -> None:
         if connection in self.talks:
             self.talks.pop(connection).closed()
@@ -101,25 +127,34 @@ class Line:
 # Step by step
 
 
-def test_a_window_begins_before_the_event_and_ends_before_the_request_for_the_next_one() -> None:
+LIVES = {
+    "one connection": ("0? 0=x 0!x 0?", {"x": "0=x"}, {"x": "0?"}, 1),
+    "the first request ends no invocation": ("0?", {}, {}, 1),
+    "closed while it asks": ("0? 0. 1? 1=x", {"x": "1=x"}, {}, 0),
+    "closed while it runs": ("0? 0=x 0. 1!x 1?", {"x": "0=x"}, {"x": "1?"}, 1),
+    "a second worker gets the same event": ("0? 0=x 1? 1=x 1? 0!x 0?", {"x": "0=x"}, {"x": "0?"}, 2),
+    "a thread asks for the first time": ("0? 0=x 1? 0!x 0?", {"x": "0=x"}, {"x": "0?"}, 2),
+}
+"""What is played, where each invocation has begun and ended, and how many requests are open."""
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_a_window_begins_with_its_event_and_ends_with_the_next_request(life: str) -> None:
+    script, begun, ended, asking = LIVES[life]
     line = Line()
-    line.passes(0, RUNTIME, next_())
-    delivered = line.passes(0, API, event("a"))
-    assert line.running == ["a"]
-    line.passes(0, RUNTIME, answer("a"))
-    line.passes(0, API, ACCEPTED)
-    assert line.ended == {}
-    asked = line.passes(0, RUNTIME, next_())
-    assert (line.begun, line.ended) == ({"a": delivered}, {"a": asked})
-    assert line.is_idle(asking=1)
-    line.closes(0)
-    assert line.is_idle(asking=0)
-    assert not line.exact.engaged
+    told = line.plays(script)
+    assert line.begun == {request_id: told[word] for request_id, word in begun.items()}
+    assert line.ended == {request_id: told[word] for request_id, word in ended.items()}
+    assert line.running == [request_id for request_id in begun if request_id not in ended]
+    assert line.exact.asking == asking
+    for connection in list(line.talks):
+        line.closes(connection)
+    assert line.exact.asking == 0
 
 
 def test_the_first_request_ends_what_was_before_the_first_event() -> None:
     line = Line()
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     (moment,) = line.exact.moments
     assert (moment.cut, moment.begun, moment.ended) == (0, None, [])
     assert line.exact.engaged
@@ -128,7 +163,7 @@ def test_the_first_request_ends_what_was_before_the_first_event() -> None:
 def test_a_window_begins_with_the_first_byte_of_the_event() -> None:
     """The runtime may read it before the rest has come."""
     line = Line()
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     first = line.passes(0, API, event("a")[:1])
     line.passes(0, API, event("a")[1:])
     assert line.begun == {"a": first}
@@ -136,10 +171,7 @@ def test_a_window_begins_with_the_first_byte_of_the_event() -> None:
 
 def test_a_window_ends_with_the_last_byte_of_the_request() -> None:
     line = Line()
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
-    line.passes(0, RUNTIME, answer("a"))
-    line.passes(0, API, ACCEPTED)
+    line.plays("0? 0=a 0!a")
     line.passes(0, RUNTIME, next_()[:-1])
     assert line.ended == {}
     last = line.passes(0, RUNTIME, next_()[-1:])
@@ -148,15 +180,15 @@ def test_a_window_ends_with_the_last_byte_of_the_request() -> None:
 
 def test_sizes_and_errors_are_told() -> None:
     line = Line()
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     line.passes(0, API, event("a", b"x" * 100))
     line.passes(0, RUNTIME, answer("a", b"y" * 30, chunk=7))
     line.passes(0, API, ACCEPTED)
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     line.passes(0, API, event("b", b""))
     line.passes(0, RUNTIME, answer("b", b"z" * 9, "error"))
     line.passes(0, API, ACCEPTED)
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     ended = [invocation for moment in line.exact.moments for invocation in moment.ended]
     assert [one.answer.body_bytes for one in ended if one.answer is not None] == [30, 9]
     assert [(one.size, one.failed) for one in ended] == [(100, False), (0, True)]
@@ -165,11 +197,10 @@ def test_sizes_and_errors_are_told() -> None:
 def test_the_size_of_a_response_is_known_when_all_of_it_has_passed() -> None:
     """Response and request for the next event come on two connections, so that the one may overtake the other."""
     line = Line()
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
+    line.plays("0? 0=a")
     line.passes(1, RUNTIME, answer("a", b"y" * 30)[:-10])
     line.passes(1, RUNTIME, b"y" * 10)
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     (invocation,) = line.exact.moments[-1].ended
     assert invocation.answer is not None
     assert invocation.answer.body_bytes == 30
@@ -177,8 +208,7 @@ def test_the_size_of_a_response_is_known_when_all_of_it_has_passed() -> None:
 
 def test_an_invocation_is_answered_with_the_last_byte_of_its_response_until_the_next_one_is_asked_for() -> None:
     line = Line()
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
+    line.plays("0? 0=a")
     assert not line.exact.answered
     whole = answer("a", b"y" * 30)
     line.passes(0, RUNTIME, whole[:-1])
@@ -186,7 +216,7 @@ def test_an_invocation_is_answered_with_the_last_byte_of_its_response_until_the_
     line.passes(0, RUNTIME, whole[-1:])
     assert line.exact.answered
     line.passes(0, API, ACCEPTED)
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     assert not line.exact.answered
 
 
@@ -205,13 +235,13 @@ NOT_AN_EVENT = {
 def test_what_is_no_event_begins_no_invocation(name: str, bytewise: bool) -> None:
     line = Line()
     for _ in range(3):
-        line.passes(0, RUNTIME, next_())
+        line.asks()
         size = 1 if bytewise else 1000
         for at in range(0, len(NOT_AN_EVENT[name]), size):
             line.passes(0, API, NOT_AN_EVENT[name][at : at + size])
         assert line.is_idle(asking=0)
-    line.passes(0, RUNTIME, next_())
-    delivered = line.passes(0, API, event("a"))
+    line.asks()
+    delivered = line.gets("a")
     assert (line.begun, line.ended) == ({"a": delivered}, {})
 
 
@@ -236,8 +266,7 @@ def test_other_requests_measure_nothing(name: str) -> None:
     line.passes(0, API, ACCEPTED)
     assert line.exact.moments == []
     assert line.is_idle(asking=0)
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
+    line.plays("0? 0=a")
     line.passes(0, RUNTIME, NOT_NEXT[name])
     line.passes(0, API, ACCEPTED)
     assert (line.running, line.ended) == (["a"], {})
@@ -258,23 +287,23 @@ def test_a_restored_environment_asks_for_its_event_after_the_restore() -> None:
     line = Line()
     line.passes(0, RUNTIME, NOT_NEXT["restore next"])
     line.passes(0, API, response(200, b""))
-    line.passes(0, RUNTIME, next_())
-    delivered = line.passes(0, API, event("a"))
+    line.asks()
+    delivered = line.gets("a")
     assert line.begun == {"a": delivered}
 
 
 def test_an_interim_response_is_no_event() -> None:
     """curl waits for it before it sends a large response."""
     line = Line()
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     line.passes(0, API, b"HTTP/1.1 100 Continue\r\n\r\n")
     assert line.exact.moments[-1].begun is None
-    delivered = line.passes(0, API, event("a"))
+    delivered = line.gets("a")
     line.passes(0, RUNTIME, answer("a", b"x" * 9)[:-9])
     line.passes(0, API, b"HTTP/1.1 100 Continue\r\n\r\n")
     line.passes(0, RUNTIME, b"x" * 9)
     line.passes(0, API, ACCEPTED)
-    asked = line.passes(0, RUNTIME, next_())
+    asked = line.asks()
     assert (line.begun, line.ended) == ({"a": delivered}, {"a": asked})
 
 
@@ -282,13 +311,12 @@ def test_an_interim_response_is_no_event() -> None:
 def test_the_rest_of_the_last_answer_is_not_yet_the_event(cut: int) -> None:
     """A client that pipelines has asked already: the event may come an hour later."""
     line = Line()
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
+    line.plays("0? 0=a")
     line.passes(0, RUNTIME, answer("a") + next_())
     line.passes(0, API, ACCEPTED[:cut])
     line.passes(0, API, ACCEPTED[cut:])
     assert line.is_idle(asking=1)
-    delivered = line.passes(0, API, event("b"))
+    delivered = line.gets("b")
     assert line.begun["b"] == delivered
 
 
@@ -298,82 +326,46 @@ def test_the_rest_of_an_event_is_not_yet_the_next_one() -> None:
     first = line.passes(0, API, event("a", b"x" * 100)[:-50])
     line.passes(0, API, b"x" * 50)
     assert (line.running, line.exact.asking) == (["a"], 1)
-    second = line.passes(0, API, event("b"))
+    second = line.gets("b")
     assert line.begun == {"a": first, "b": second}
 
 
 def test_a_thread_that_asks_for_the_first_time_ends_nothing_of_another_one() -> None:
     """The response of the other one may still be on its way: the connection that brought its event will ask again."""
     line = Line()
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
+    line.plays("0? 0=a")
     line.passes(0, RUNTIME, answer("a", b"streamed")[:-3])
-    line.passes(1, RUNTIME, next_())
+    line.asks(1)
     assert (line.running, line.ended) == (["a"], {})
     line.passes(0, RUNTIME, b"med")
     line.passes(0, API, ACCEPTED)
-    asked = line.passes(0, RUNTIME, next_())
+    asked = line.asks()
     assert line.ended == {"a": asked}
     assert line.is_idle(asking=2)
 
 
-def test_an_event_that_a_second_worker_gets_as_well_begins_nothing() -> None:
+def test_an_event_that_a_second_worker_gets_as_well_is_a_look() -> None:
     """The Runtime API gives the running event to a worker that asks meanwhile. The first worker's window goes on."""
     line = Line()
-    line.passes(0, RUNTIME, next_())
-    delivered = line.passes(0, API, event("a"))
-    line.passes(1, RUNTIME, next_())
-    line.passes(1, API, event("a"))
+    line.plays("0? 0=x 1? 1=x")
     assert [moment.look for moment in line.exact.moments] == [False, False, True]
-    line.passes(1, RUNTIME, next_())
-    assert (line.running, line.ended) == (["a"], {})
-    line.passes(0, RUNTIME, answer("a"))
-    line.passes(0, API, ACCEPTED)
-    asked = line.passes(0, RUNTIME, next_())
-    assert line.ended == {"a": asked}
-    assert delivered < asked
-    assert line.is_idle(asking=2)
+    assert line.running == ["x"]
 
 
 # Connections that are lost
 
 
-def test_a_lost_connection_takes_its_request_with_it() -> None:
-    line = Line()
-    line.passes(0, RUNTIME, next_())
-    line.closes(0)
-    assert line.is_idle(asking=0)
-    line.passes(1, RUNTIME, next_())
-    delivered = line.passes(1, API, event("a"))
-    assert line.begun == {"a": delivered}
-
-
 def test_an_event_that_is_cut_off_in_its_head_is_none() -> None:
     """Its runtime has not seen it, and asks again."""
     line = Line()
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     line.passes(0, API, event("a")[:20])
-    line.closes(0)
-    line.passes(1, RUNTIME, next_())
-    delivered = line.passes(1, API, event("a"))
+    line.plays("0. 1?")
+    delivered = line.gets("a", 1)
     assert line.begun == {"a": delivered}
-    line.passes(1, RUNTIME, answer("a"))
-    line.passes(1, API, ACCEPTED)
-    asked = line.passes(1, RUNTIME, next_())
+    line.answers("a", 1)
+    asked = line.asks(1)
     assert line.ended == {"a": asked}
-    assert line.is_idle(asking=1)
-
-
-def test_an_invocation_outlives_the_connection_that_brought_it() -> None:
-    line = Line()
-    line.passes(0, RUNTIME, next_())
-    delivered = line.passes(0, API, event("a"))
-    line.closes(0)
-    assert line.running == ["a"]
-    line.passes(1, RUNTIME, answer("a"))
-    line.passes(1, API, ACCEPTED)
-    asked = line.passes(1, RUNTIME, next_())
-    assert (line.begun, line.ended) == ({"a": delivered}, {"a": asked})
     assert line.is_idle(asking=1)
 
 
@@ -381,8 +373,8 @@ def test_invocations_that_are_never_answered_do_not_pile_up() -> None:
     """Their connections are lost, and their runtime asks for more as if nothing had been."""
     line = Line()
     for number in range(RUNNING + 100):
-        line.passes(number, RUNTIME, next_())
-        line.passes(number, API, event(f"{number}"))
+        line.asks(number)
+        line.gets(f"{number}", number)
         line.closes(number)
     assert len(line.running) <= RUNNING
 
@@ -392,10 +384,9 @@ def test_invocations_whose_answers_are_not_understood_do_not_pile_up() -> None:
     line = Line()
     line.passes(0, RUNTIME, b"\x16\x03\x01\r\n\r\n")
     for number in range(1, RUNNING + 100):
-        line.passes(number, RUNTIME, next_())
-        line.passes(number, API, event(f"{number}"))
-        line.passes(0, RUNTIME, answer(f"{number}"))
-        line.passes(0, API, ACCEPTED)
+        line.asks(number)
+        line.gets(f"{number}", number)
+        line.answers(f"{number}", 0)
         line.closes(number)
     assert len(line.running) <= RUNNING
 
@@ -403,24 +394,22 @@ def test_invocations_whose_answers_are_not_understood_do_not_pile_up() -> None:
 @pytest.mark.parametrize("side", [RUNTIME, API])
 def test_what_is_not_understood_ends_the_understanding_of_that_connection_alone(side: bool) -> None:
     line = Line()
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
+    line.plays("0? 0=a")
     line.passes(0, side, b"\x16\x03\x01\r\n\r\n")
     assert line.talks[0].lost
     assert line.is_idle(asking=0)
     assert not line.exact.engaged
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("b"))
+    line.plays("0? 0=b")
     assert line.is_idle(asking=0)
-    line.passes(1, RUNTIME, next_())
-    delivered = line.passes(1, API, event("c"))
+    line.asks(1)
+    delivered = line.gets("c", 1)
     assert line.begun["c"] == delivered
     assert line.running == ["c"]
 
 
 def test_an_answer_that_was_not_asked_for_is_not_understood() -> None:
     line = Line()
-    line.passes(0, API, event("a"))
+    line.gets("a")
     assert line.talks[0].lost
     assert line.exact.moments == []
 
@@ -428,7 +417,7 @@ def test_an_answer_that_was_not_asked_for_is_not_understood() -> None:
 def test_more_requests_than_any_runtime_has_are_not_understood() -> None:
     line = Line()
     for _ in range(PIPELINED + 1):
-        line.passes(0, RUNTIME, next_())
+        line.asks()
     assert line.talks[0].lost
     assert line.is_idle(asking=0)
 
@@ -446,8 +435,7 @@ def test_a_measurement_that_fails_is_counted_and_the_next_one_made() -> None:
         return next(readings)
 
     line.exact.cut = cut
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
+    line.plays("0? 0=a")
     line.passes(0, RUNTIME, answer("a") + next_())
     assert line.exact.failures == 1
     assert [moment.cut for moment in line.exact.moments] == [1, 2]
@@ -458,15 +446,14 @@ def test_a_measurement_that_fails_is_counted_and_the_next_one_made() -> None:
 def test_what_a_measurement_says_is_handed_through(rubbish: Any) -> None:
     line = Line()
     line.exact.cut = lambda: rubbish
-    line.passes(0, RUNTIME, next_())
+    line.asks()
     assert [moment.cut for moment in line.exact.moments] == [rubbish]
 
 
 def test_where_nothing_is_measured_the_bytes_are_understood_all_the_same() -> None:
     line = Line()
     line.exact.cut = None
-    line.passes(0, RUNTIME, next_())
-    line.passes(0, API, event("a"))
+    line.plays("0? 0=a")
     assert line.running == ["a"]
     assert line.exact.moments == []
 
@@ -656,8 +643,8 @@ def test_connections_that_are_lost_at_any_moment(data: st.DataObject) -> None:
             line.passes(connection, RUNTIME, next_()[: data.draw(st.integers(1, 100))])
             line.closes(connection)
             connection += 1
-        line.passes(connection, RUNTIME, next_())
-        line.passes(connection, API, event(request_id))
+        line.asks(connection)
+        line.gets(request_id, connection)
         for _ in range(data.draw(st.integers(0, 2))):  # lost while it answers
             line.passes(connection, RUNTIME, answer(request_id)[: data.draw(st.integers(1, 100))])
             line.closes(connection)
@@ -670,7 +657,7 @@ def test_connections_that_are_lost_at_any_moment(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             line.closes(connection)
             connection += 1
-    line.passes(connection, RUNTIME, next_())
+    line.asks(connection)
     assert sorted(line.begun) == sorted(line.ended) == ids
     assert all(line.begun[one] < line.ended[one] for one in ids)
     assert line.is_idle(asking=1)
