@@ -12,6 +12,7 @@ import json
 import marshal
 import sys
 from pathlib import Path
+from types import CodeType
 
 BOOT = {
     "_frozen_importlib": "importlib._bootstrap",
@@ -44,7 +45,13 @@ def frozen(name: str, source: bytes | str) -> bytes:
                 flags |= getattr(__future__, alias.name).compiler_flag
     # The statement also imports the module, at run time: one more to freeze and to load, for nothing.
     tree.body = [node for node in tree.body if not (isinstance(node, ast.ImportFrom) and node.module == "__future__")]
-    return marshal.dumps(compile(tree, f"<frozen {name}>", "exec", flags=flags, dont_inherit=True, optimize=2))
+    return marshal.dumps(_lean(compile(tree, f"<frozen {name}>", "exec", flags=flags, dont_inherit=True, optimize=2)))
+
+
+def _lean(code: CodeType) -> CodeType:
+    """Without line numbers: there is no source beside the file, and the log has no tracebacks."""
+    constants = tuple(_lean(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_linetable=b"", co_consts=constants)
 
 
 def table(tag: str, entries: list[tuple[str, bytes, bool]]) -> str:

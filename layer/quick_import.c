@@ -54,7 +54,9 @@ static PyObject *find_and_load(PyObject *self, PyObject *arguments)
     }
     const char *child = strrchr(text, '.');
     PyObject *above = child != NULL ? PyUnicode_FromStringAndSize(text, child - text) : NULL;
-    PyObject *parent = above != NULL ? PyImport_Import(above) : NULL;
+    PyObject *parent = above != NULL ? PyImport_GetModule(above) : NULL; /* an import costs more, even of what is there */
+    if (above != NULL && parent == NULL && !PyErr_Occurred())
+        parent = PyImport_Import(above);
     Py_XDECREF(above);
     if (child != NULL && parent == NULL)
         return NULL;

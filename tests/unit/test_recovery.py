@@ -16,11 +16,12 @@ from truemem.config import Config
 from truemem.measure.window import Window, peak
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
+from truemem.records.journal_text import curve, journal_text
 from truemem.records.out_of_memory import DeathReport
 from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
 from truemem.records.record import finished
-from truemem.records.recovery import curve, journal_text, lines
+from truemem.records.recovery import lines
 from truemem.support.minijson import dumps
 
 EVENT = b'{"eventType":"INVOKE","deadlineMs":1,"requestId":"%s"}'

@@ -5,7 +5,10 @@ from __future__ import annotations
 import posix
 
 from ..support import minijson
-from .drift import Drift
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .drift import Drift
 
 SNAP_START = "snap-start"
 
@@ -14,9 +17,9 @@ class EnvironmentState:
     """Of one execution environment."""
 
     __slots__ = (
+        "_drift",
         "boot",
         "children_kib",
-        "drift",
         "environment_id",
         "from_platform",
         "high_water_mark",
@@ -45,11 +48,19 @@ class EnvironmentState:
         """Max Memory Used, as last reported."""
         self.kills: int | None = None
         """The kernel's count of OOM kills, as last read."""
-        self.drift = Drift()
-        """Leak or not. It ends with this process: after a reset the function's processes are new as well."""
+        self._drift: Drift | None = None
         self.resumed = False
         """Another process of this sidecar has been here before: a reset started this one. So says its journal, or
         the platform, if that comes before the first event."""
+
+    @property
+    def drift(self) -> Drift:
+        """Leak or not. It ends with this process: after a reset the function's processes are new as well."""
+        if self._drift is None:
+            from .drift import Drift  # not needed before the first line, and an import is a part of each cold start
+
+            self._drift = Drift()
+        return self._drift
 
     def reached(self, kib: int) -> None:
         """The function was seen to hold so much."""

@@ -6,9 +6,9 @@ from ..measure.window import current
 from ..platform.telemetry_events import INIT_START, LOGS_DROPPED, REPORT, RESTORE_START, Event
 from ..support import minijson
 from ..support.log import log
-from . import recovery
 from .emf import line
 from .environment_state import SNAP_START
+from .journal_text import curve, journal_text
 from .pending_records import PendingRecords
 from .record import finished
 from .stdout_writer import StdoutWriter
@@ -66,7 +66,7 @@ class Publisher:
         """The record is closed: what is known of it so far is in the journal until it is printed."""
         signals = self._conclude(record)
         so_far = finished(record, self._config, self._history.environment_id, signals)
-        record.journaled(self._journal.keep(record.invocation, recovery.journal_text(so_far)))
+        record.journaled(self._journal.keep(record.invocation, journal_text(so_far)))
         self._journal.remember(self._history.text())
 
     def log_init_death(self, record: PendingRecord) -> None:
@@ -86,10 +86,15 @@ class Publisher:
         record = self._pending.current()
         if record is not None:
             seen = recorder.window, recorder.levels.holder, surroundings.held_kib, surroundings.extensions
-            self._journal.checkpoint(record.invocation, recovery.curve(record, *seen))
+            self._journal.checkpoint(record.invocation, curve(record, *seen))
 
     def recover(self, kills: int) -> None:
         """Print what an earlier process of the environment has left, `kills` OOM kills ago: marked, and once."""
+        if self._journal.empty():
+            self._journal.remember(self._history.text())
+            return
+        from . import recovery  # seldom needed, and an import before `next` is a part of each cold start
+
         left = recovery.lines(self._journal, self._history, self._config, kills)
         self._journal.remember(self._history.text())  # first: a line that is out takes its number with it
         for slot, text in left:

@@ -10,13 +10,13 @@ from ..measure.memory_curve import SHOWN
 from ..measure.window import Window
 from ..support import minijson
 from .emf import line
-from .out_of_memory import DeathReport, death_report
+from .journal_text import journal_text
+from .out_of_memory import DeathReport
 from .pending_record import PendingRecord
 from .record import InvocationRecord, finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from ..config import Config
@@ -55,11 +55,6 @@ def lines(journal: Journal, history: EnvironmentState, config: Config, kills: in
             left.append(InvocationRecord(record.time_ms, record.metrics, members, kept))
     left.sort(key=lambda record: record.properties["invocation"])
     return [(record.slot, line(record, config)) for record in left]
-
-
-def journal_text(record: InvocationRecord) -> str:
-    """A finished record as the journal keeps it."""
-    return minijson.dumps([record.time_ms, record.metrics, record.properties])
 
 
 def _closed(entry: JournalEntry, slot: int) -> InvocationRecord | None:
@@ -113,22 +108,6 @@ def _seen(drawn: Any) -> tuple[Window, DeathReport | None]:
     named = {name: largest[name] for name in ("process", "extension", "pid", "rss") if name in largest}
     level_kib, growth = None if level is None else int(level), window.flight.growth_kib_per_s()
     return window, DeathReport("", level_kib, growth, named, at_ms=round(window.flight.last_ns() / 1e6))
-
-
-def curve(
-    record: PendingRecord,
-    window: Window,
-    largest: tuple[str, int, int] | None,
-    others_kib: int,
-    extensions: Mapping[str, int],
-) -> str:
-    """What `_seen` reads, of the invocation that runs, in its open `window`. `largest` is the function's largest
-    process, (name, pid, KiB); `others_kib` is what sidecar and `extensions` hold. Samples are
-    epoch ms and KiB: the process that reads them does not know when this one ended."""
-    death = death_report("", window, others_kib, largest, extensions)
-    samples = window.flight.thinned(record.time_ms * 1_000_000, window.flight.last_ns())
-    seen = [window.baseline, window.sampled, window.last, death.level_kib]
-    return minijson.dumps([*seen, death.largest, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
 
 
 def _is_number(value: object) -> bool:
