@@ -33,7 +33,7 @@ def test_an_extension_that_has_become_a_program_elsewhere_is_not_the_function() 
         records = environment.records()
     for record in records:
         assert record.processes in (1, None)  # of the last, nothing is left to count
-        assert record.PeakRSS < HELD_MIB
+        assert record.PeakRSS < HELD_MIB, f"{record.line} {environment.log()}"
     assert records[0].CurrentRSS < HELD_MIB
     (held,) = records[0].holders["extensions"].values()
     assert held > 2 * HELD_MIB  # with its child

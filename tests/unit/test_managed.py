@@ -152,16 +152,15 @@ class Kills:
         return 1
 
 
-class SlowClock(Clock):
-    """A second of the sidecar's is a minute: it waits for as long as a busy machine needs."""
-
-    started_ns = time.monotonic_ns()
+class HeldClock(Clock):
+    """Stands still until `go`: the sidecar waits for as long as a busy machine needs."""
 
     def __init__(self) -> None:
-        self.monotonic_ns = self._slow_ns
+        self._held_ns = time.monotonic_ns()
+        self.monotonic_ns = lambda: self._held_ns
 
-    def _slow_ns(self) -> int:
-        return self.started_ns + (time.monotonic_ns() - self.started_ns) // 60
+    def go(self) -> None:
+        self.monotonic_ns = time.monotonic_ns
 
 
 class FailingRecorder(Recorder):
@@ -257,11 +256,13 @@ def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest
 
 
 def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(TelemetryServer(), SlowClock()) as running:
+    clock = HeldClock()
+    with Running(TelemetryServer(), clock) as running:
         running.tell("platform.start", "a")
         running.api.shut_down(within_ms=10 * PATIENCE_S * 1000)
         wait_until(lambda: not running.api.waiting)  # SHUTDOWN is read
         running.tell("platform.report", "a", status="success", metrics={"durationMs": 1.5})
+        clock.go()
     (line,) = lines(capfd)
     assert (line["requestId"], line["status"], line.get("reportMissing")) == ("a", "success", None)
 

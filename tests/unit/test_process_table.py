@@ -453,3 +453,18 @@ def test_more_processes_than_lambda_allows_are_not_looked_at(world: World) -> No
     processes.scan()
     assert len(processes.function()) + len(processes.others()) == 4
     assert processes.unfinished
+
+
+def test_when_the_runtime_has_ended_no_other_process_takes_its_place(world: World) -> None:
+    """An extension that began late, in an image that sets variables for all, still lives at SHUTDOWN."""
+    processes = world.table()
+    late = world.start("sleep", "600", AWS_EXECUTION_ENV="AWS_Lambda_python3.13")
+    runtime = world.start("sleep", "600", _HANDLER="a.b")
+    processes.scan()
+    (known,) = processes.function()
+    assert known.pid == runtime
+    os.killpg(runtime, signal.SIGKILL)
+    processes.forget(known, zombie=True)
+    assert not processes.adopt_elsewhere()
+    processes.scan()
+    assert late not in [process.pid for process in processes.function()]

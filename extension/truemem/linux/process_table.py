@@ -108,6 +108,7 @@ class ProcessTable:
         self._scanned_at = 0.0
         self._orphans = 0
         """Page faults of orphans that had ended when they were found, and were not waited for yet."""
+        self._settled = False
         self.errors = 0
         """Processes whose files could not be read although they live."""
         self._starter, self._platform = self._evidence.above(self._self)
@@ -236,8 +237,9 @@ class ProcessTable:
         return self.adopt_runtime(holder)
 
     def is_settled(self) -> bool:
-        """Is there a function, and no guess any more?"""
-        return any(not process.guessed for process in self.function())
+        """Is it known who is the function? Then it stays so: when its processes have ended, no other one takes their
+        place, an extension that still lives at SHUTDOWN, say."""
+        return self._settled
 
     def adopt_elsewhere(self) -> bool:
         """An event has come, so there is a runtime. If it is not settled which, look at everything once more, and take
@@ -278,7 +280,7 @@ class ProcessTable:
             self._unrelated.add(pid)
             return
         owner = self._owner(pid, stat)
-        if owner == GUESS and all(process.guessed for process in self.function()):
+        if owner == GUESS and not self._settled:
             self._add(pid, stat, FUNCTION).guessed = True
         elif owner not in (OTHER, GUESS, OTHER_API):
             process = self._add(pid, stat, owner)
@@ -346,6 +348,7 @@ class ProcessTable:
     def _accept(self, process: Process) -> None:
         """It is the function's: if memory runs out, it is to end before an extension."""
         process.guessed = False
+        self._settled = True
         parent = self._known.get(process.parent)
         # What is a child of one of them has inherited it.
         if self._oom_score is not None and (parent is None or parent.owner != FUNCTION):
