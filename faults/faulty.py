@@ -250,6 +250,6 @@ _socket.socket = Socket  # type: ignore[misc, assignment]
 from truemem.__main__ import main  # noqa: E402
 from truemem.measure.recorder import Recorder  # noqa: E402
 
-Recorder.cut = failing("cut", Recorder.cut)  # type: ignore[method-assign]
+Recorder.read_and_reset = failing("cut", Recorder.read_and_reset)  # type: ignore[method-assign]
 
 main(sys.argv[0])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 from truemem.config import Config
-from truemem.linux.procfs import Status
+from truemem.linux.proc_text import Status
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import Boundary, Look
 from truemem.measure.window import Window, peak

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from truemem.config import NAMES, Config
-from truemem.linux import cgroup, oom_kills, procfs
+from truemem.linux import cgroup, oom_kills, proc_text
 from truemem.platform import http1, http_framing, telemetry_events
 from truemem.platform.exact_mode import PIPELINED, ExactMode, Talk
 from truemem.records import recovery
@@ -64,16 +64,16 @@ def json(data: bytes) -> None:
 
 
 def proc_files(data: bytes) -> None:
-    for parse in procfs.parse_status, procfs.parse_stat, procfs.parse_statm, procfs.parse_meminfo:
-        with suppress(procfs.Gone):
+    for parse in proc_text.parse_status, proc_text.parse_stat, proc_text.parse_statm, proc_text.parse_meminfo:
+        with suppress(proc_text.Gone):
             parse(data)
-    procfs.parse_last_pid(data)
+    proc_text.parse_last_pid(data)
     oom_kills.parse(data)
 
 
 def cgroup_files(data: bytes) -> None:
     cgroup.parse_membership(data)
-    with suppress(procfs.Gone):
+    with suppress(proc_text.Gone):
         cgroup.parse_bytes(data)
 
 

@@ -63,7 +63,7 @@ def test_a_proc_that_says_anything_is_read_to_its_end(tree: str, data: st.DataOb
         table = ProcessTable(proc, "127.0.0.1:9001", oom_score=OomScore(proc, 100))
         recorder = Recorder(table, proc, 512 * 1024)
         recorder.reader.find()
-        recorder.settle(recorder.close(recorder.cut()))
+        recorder.adopt_new_processes(recorder.close(recorder.read_and_reset()))
         recorder.levels.sample(late=True)
         table.adopt_elsewhere()
         table.runtime_address()

@@ -100,8 +100,8 @@ class Function:
 
     def close(self) -> tuple[Window, Peak | None, int]:
         """The invocation ends: the window, the peak as it is told, and the truth (KiB). The next one begins."""
-        window = self.recorder.close(self.recorder.cut(most=100), 1 << 62)
-        self.recorder.settle(window)
+        window = self.recorder.close(self.recorder.read_and_reset(most=100), 1 << 62)
+        self.recorder.adopt_new_processes(window)
         truth, self.truth = self.truth, 0
         self._reach(sum(map(self._rss, self.living())))
         return window, peak(window), truth

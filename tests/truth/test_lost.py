@@ -134,14 +134,14 @@ def test_processes_that_no_look_had_time_for_leave_no_upper_bound(function: Func
     function.recorder.reader.find()
     function.close()
     function.step(function.members[3], "alloc", "30")
-    cut = function.recorder.cut(most=1)
+    cut = function.recorder.read_and_reset(most=1)
     assert len(cut.readings) == 1
     assert len(cut.left) == 3
     window = function.recorder.close(cut, 1 << 62)
-    function.recorder.settle(window)
+    function.recorder.adopt_new_processes(window)
     assert window.lost
-    cut = function.recorder.cut(most=1)
-    function.recorder.rest(cut, 1 << 62)
+    cut = function.recorder.read_and_reset(most=1)
+    function.recorder.read_rest(cut, 1 << 62)
     assert cut.left == []
     window = function.recorder.close(cut, 1 << 62)
     assert not window.end.exact
@@ -181,7 +181,7 @@ def test_a_zombie_is_counted_once_however_often_all_processes_are_looked_for(fun
         function.table.scan()
         function.table.scan()  # nothing is new: /proc is listed
         window, found, truth = function.close()
-        assert not window.someone_ended
+        assert not window.process_exited
         assert found is not None
         assert (found.method, found.raced) == (VMHWM, False)
         assert abs(found.estimate - truth) < MIB

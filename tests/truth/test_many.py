@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from truemem.linux.proc_text import Gone
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import Gone, ProcessFiles, Procfs
+from truemem.linux.procfs import ProcessFiles, Procfs
 from truemem.measure.level_sampler import TICK_NS
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import SAMPLED, peak
@@ -79,10 +80,10 @@ class Scene:
 def test_the_answer_waits_for_few_processes_and_the_rest_is_read_after_it(count: int, at_rest: bool) -> None:
     scene = Scene(count)
     began = scene.now_ns
-    cut = scene.recorder.cut(at_rest)
+    cut = scene.recorder.read_and_reset(at_rest)
     assert scene.now_ns - began <= MOST_NS
     assert scene.read[0] == 1  # the runtime is the first
-    scene.recorder.rest(cut, NEVER)
+    scene.recorder.read_rest(cut, NEVER)
     assert {reading.process.pid for reading in cut.readings} == set(range(1, count + 1))
 
 
@@ -102,7 +103,7 @@ def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
     for process in scene.processes[1:]:
         process.files = Ended(scene, process.pid)
     began = scene.now_ns
-    cut = scene.recorder.cut()
+    cut = scene.recorder.read_and_reset()
     assert scene.now_ns - began <= MOST_NS
     assert cut.ended
     assert cut.left
@@ -117,9 +118,9 @@ def test_ticks_take_turns_so_that_every_process_is_looked_at() -> None:
 
 def test_processes_that_the_cpu_budget_does_not_allow_leave_no_upper_bound() -> None:
     scene = Scene(1000)
-    scene.recorder.close(scene.recorder.cut(most=1000), NEVER)
-    cut = scene.recorder.cut()
-    scene.recorder.rest(cut, 1_000 * US)
+    scene.recorder.close(scene.recorder.read_and_reset(most=1000), NEVER)
+    cut = scene.recorder.read_and_reset()
+    scene.recorder.read_rest(cut, 1_000 * US)
     assert 900 < len(cut.left) < 1000
     window = scene.recorder.close(cut, NEVER)
     found = peak(window)
@@ -130,10 +131,10 @@ def test_processes_that_the_cpu_budget_does_not_allow_leave_no_upper_bound() -> 
 
 def test_where_two_windows_end_before_there_is_time_the_others_are_read_once_for_both() -> None:
     scene = Scene(64)
-    scene.recorder.close(scene.recorder.cut(most=64), NEVER)
-    closing, opening = scene.recorder.cut(at_rest=True), scene.recorder.cut(at_rest=True)
+    scene.recorder.close(scene.recorder.read_and_reset(most=64), NEVER)
+    closing, opening = scene.recorder.read_and_reset(at_rest=True), scene.recorder.read_and_reset(at_rest=True)
     scene.read.clear()
-    scene.recorder.rest(opening, NEVER)
+    scene.recorder.read_rest(opening, NEVER)
     closing.read_later(opening)
     assert max(scene.read.count(pid) for pid in scene.read) == 3  # stat, status, stat
     assert not closing.left
@@ -146,9 +147,9 @@ def test_where_two_windows_end_before_there_is_time_the_others_are_read_once_for
 
 def test_a_process_that_has_ended_when_it_was_to_be_read_later_has_ended_for_both() -> None:
     scene = Scene(20)
-    closing, opening = scene.recorder.cut(), scene.recorder.cut()
+    closing, opening = scene.recorder.read_and_reset(), scene.recorder.read_and_reset()
     scene.processes[19].files = Ended(scene, 20)
-    scene.recorder.rest(opening, NEVER)
+    scene.recorder.read_rest(opening, NEVER)
     closing.read_later(opening)
     assert [process.pid for process in closing.ended] == [20]
     assert not closing.left

@@ -48,7 +48,7 @@ class Seen(NamedTuple):
             record.death = DeathReport(self.reason, level_kib, growth, {"extension": "agent"} if self.extension else {})
         record.window = Window(0, 0, True)
         if self.unseen_ms is not None:
-            record.window.flight.see(LAST_NS, 1)
+            record.window.curve.see(LAST_NS, 1)
             record.done_ns = LAST_NS + round(self.unseen_ms * 1e6)
         return record
 

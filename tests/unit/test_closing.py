@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.lifecycle.window_closer import WindowCloser
 from truemem.linux.heap_page import Heap
+from truemem.linux.proc_text import Gone
 from truemem.linux.process_table import Process
-from truemem.linux.procfs import Gone, Procfs
+from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import NEVER
 from truemem.measure.recorder import Recorder
@@ -144,8 +145,8 @@ class Scene:
         self, closed_by: str = "next-invoke", died: str = "", seen: Callable[[Window], None] | None = None
     ) -> None:
         """INVOKE or SHUTDOWN, at a function that rests until its own event comes. `seen`: what else the window has."""
-        closed = self.recorder.close(self.recorder.cut(), NEVER)
-        self.recorder.settle(closed)
+        closed = self.recorder.close(self.recorder.read_and_reset(), NEVER)
+        self.recorder.adopt_new_processes(closed)
         if seen is not None:
             seen(closed)
         if self.records:
@@ -165,7 +166,7 @@ class Scene:
         given out, children held `unread_mib` at most. `gone`: the runtime has ended by the time that it is closed."""
 
         def seen(window: Window) -> None:
-            window.someone_ended, window.born, window.births = ended, born, born
+            window.process_exited, window.born, window.births = ended, born, born
             window.unread = unread_mib * MIB
             self.table.gone = gone
 
@@ -187,7 +188,7 @@ def scene() -> Scene:
 def dead(scene: Scene) -> None:
     """The kernel kills a process of the function, and SHUTDOWN comes."""
     scene.kills.new = 1
-    scene.recorder.window.someone_ended = True
+    scene.recorder.window.process_exited = True
     scene.event(closed_by="shutdown", died="failure")
 
 
@@ -215,7 +216,7 @@ def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(tmp_
     path = str(tmp_path / "journal")
     scene = Scene(reports=True, journal=path)
     scene.event()
-    scene.recorder.window.flight.see(scene.world.now_ns, 77 * MIB)
+    scene.recorder.window.curve.see(scene.world.now_ns, 77 * MIB)
     dead(scene)
     assert scene.output.lines == []
     ((_, text),) = recovery.lines(Journal(path), EnvironmentState(), Config(SIZED), 0)
@@ -250,14 +251,14 @@ def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: S
     """It is found when the next event has come, without memory."""
     scene.event()
     scene.kills.new = 1
-    closed = scene.recorder.close(scene.recorder.cut(), NEVER)
-    assert not closed.someone_ended
+    closed = scene.recorder.close(scene.recorder.read_and_reset(), NEVER)
+    assert not closed.process_exited
     scene.table.ended.append(Unread())
-    scene.recorder.settle(closed)
-    assert closed.someone_ended
+    scene.recorder.adopt_new_processes(closed)
+    assert closed.process_exited
     scene.closing.close(scene.records[0], closed, "next-invoke")
     assert scene.records[0].kernel_kills == 1
-    assert scene.recorder.window.someone_ended  # or it has ended since
+    assert scene.recorder.window.process_exited  # or it has ended since
 
 
 def told(record: PendingRecord) -> tuple[int | None, int]:

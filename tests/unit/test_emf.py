@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.line_schema import MEMBERS
 from truemem.linux.cgroup import MemoryUsage
-from truemem.linux.procfs import Status
+from truemem.linux.proc_text import Status
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import Boundary, Look
 from truemem.measure.window import Window, peak

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from truemem.config import Config
-from truemem.linux.procfs import Status
+from truemem.linux.proc_text import Status
 from truemem.measure.race import Boundary
 from truemem.measure.window import Window
 from truemem.platform.telemetry_events import REPORT, RUNTIME_DONE, START, Event

@@ -49,7 +49,7 @@ def everything() -> InvocationRecord:
     record.heap = Heap(1, 2, 3, [700, 10, 10], 4, "mallinfo")
     record.environment_kills = 1
     for ms in range(3):
-        record.window.flight.see((record.time_ms + ms) * 1_000_000, 1000 * (ms + 1))
+        record.window.curve.see((record.time_ms + ms) * 1_000_000, 1000 * (ms + 1))
     largest: dict[str, object] = {"process": "python3.13", "pid": 9, "rss": 1.5}
     record.died(DeathReport("failure", 1024, 12.5, largest, at_ms=record.time_ms))
     record.report_came = False

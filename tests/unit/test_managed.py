@@ -166,7 +166,7 @@ class HeldClock(Clock):
 class FailingRecorder(Recorder):
     """Cannot read."""
 
-    def cut(self, at_rest: bool = False, most: int = 0) -> Readings:
+    def read_and_reset(self, at_rest: bool = False, most: int = 0) -> Readings:
         raise RuntimeError("a bug")
 
 
@@ -348,7 +348,7 @@ def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(
     for _, ended, born, after_ms in segments:
         now_ns += after_ms * 1_000_000
         window = Window(0, 0, True)
-        window.someone_ended, window.born, window.births = ended, born, born
+        window.process_exited, window.born, window.births = ended, born, born
         placement.place(window, requests, now_ns)
     assert (request.kills, request.environment_kills) == told
 

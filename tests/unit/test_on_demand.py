@@ -45,10 +45,10 @@ class UnsteadyRecorder(Recorder):
 
     failing: list[bool]
 
-    def cut(self, at_rest: bool = False, most: int = 64) -> Readings:
+    def read_and_reset(self, at_rest: bool = False, most: int = 64) -> Readings:
         if self.failing and self.failing.pop(0):
             raise RuntimeError("a bug")
-        return super().cut(at_rest, most)
+        return super().read_and_reset(at_rest, most)
 
 
 class UnsteadyMemory(Surroundings):

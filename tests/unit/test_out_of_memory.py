@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.linux.cgroup import MemorySource, MemoryUsage
-from truemem.linux.procfs import Procfs, Status
+from truemem.linux.proc_text import Status
+from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EnvironmentMemory, HeldMemory
 from truemem.measure.window import Window, peak
 from truemem.platform.telemetry_events import REPORT, Event
@@ -83,7 +84,7 @@ def growing(record: PendingRecord, mib_per_s: float, unseen_ms: int) -> PendingR
     assert record.death is not None
     record.death.growth_kib_per_s = mib_per_s * 1024
     record.window = Window(0, 0, True)
-    record.window.flight.see(1_000_000_000, 50 * 1024)
+    record.window.curve.see(1_000_000_000, 50 * 1024)
     record.done_ns = 1_000_000_000 + unseen_ms * 1_000_000
     return record
 
@@ -249,7 +250,7 @@ def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pyt
     record = ended(**NAMED, kills=1, level_mib=509, mark=512)
     record.window = Window(50 * 1024, 0, True)
     for ms in range(900):
-        record.window.flight.see(ms * 1_234_567, 400_123 + ms * 111)
+        record.window.curve.see(ms * 1_234_567, 400_123 + ms * 111)
     record.window.closing = [Status(500_000, 500_000, 450_000, 40_000, 10_000, 32)] * 40
     record.peak = peak(record.window)
     extensions = {f"{name}-{number}": 10_240 + number for number in range(10)}

@@ -12,9 +12,8 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.linux.procfs import (
+from truemem.linux.proc_text import (
     Gone,
-    Procfs,
     parse_last_pid,
     parse_meminfo,
     parse_stat,
@@ -22,6 +21,7 @@ from truemem.linux.procfs import (
     parse_status,
     parse_tcp,
 )
+from truemem.linux.procfs import Procfs
 
 from tests.golden import unpack
 

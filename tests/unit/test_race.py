@@ -12,8 +12,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.linux.kernel import FAULT_KIB
+from truemem.linux.proc_text import FALLEN_KIB, PAGE_KIB
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import FALLEN_KIB, PAGE_KIB, ProcessFiles, Procfs
+from truemem.linux.procfs import ProcessFiles, Procfs
 from truemem.measure.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Look, keep
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import VMHWM, Window, peak
@@ -136,7 +137,7 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
         for _ in range(data.draw(st.integers(0, 3))):
             recorder.levels.sample(late=data.draw(st.booleans()))
 
-    recorder.close(recorder.cut(), NEVER)
+    recorder.close(recorder.read_and_reset(), NEVER)
     world.begin(first)
     looks()
     first_truth = world.finish()
@@ -146,7 +147,7 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
         started_ns = world.now_ns
         world.begin(second)
         looks()
-    closed = recorder.close(recorder.cut())
+    closed = recorder.close(recorder.read_and_reset())
     if sidecar_first:
         looks()
         started_ns = world.now_ns
@@ -160,7 +161,7 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
 
     looks()
     second_truth = world.finish()
-    check(recorder.close(recorder.cut(), NEVER), second_truth, between)
+    check(recorder.close(recorder.read_and_reset(), NEVER), second_truth, between)
 
 
 @settings(max_examples=2 * settings().max_examples)
@@ -171,19 +172,19 @@ def test_measured_while_the_runtime_waits_every_figure_is_exact(
     """In exact mode: nothing runs between a request for the next event and that event."""
     world = World(data.draw)
     recorder = Recorder(Table(world), PROC, clock=lambda: world.now_ns)  # type: ignore[arg-type]
-    recorder.close(recorder.cut(), NEVER)
+    recorder.close(recorder.read_and_reset(), NEVER)
     for plan in first, second:
         before = world.rss
         world.begin(plan)
         for _ in range(data.draw(st.integers(0, 3))):
             recorder.levels.sample(late=data.draw(st.booleans()), reset=False)
         truth = world.finish()
-        closed = recorder.close(recorder.cut(), NEVER)
+        closed = recorder.close(recorder.read_and_reset(), NEVER)
         found = peak(closed)
         assert found is not None
         assert not found.raced
         assert max(abs(found.estimate - truth), abs(closed.baseline - before)) <= FALLEN_KIB
-        recorder.close(recorder.cut(), NEVER)  # the next event passes
+        recorder.close(recorder.read_and_reset(), NEVER)  # the next event passes
 
 
 def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Look:

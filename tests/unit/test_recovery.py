@@ -77,7 +77,7 @@ def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
     window, largest = Window(10 * 1024, 0, True), ("python3.13", 9, 100 * 1024)
 
     for ms in range(0, 100, 10):
-        window.flight.see((1_700_000_000_000 + ms) * 1_000_000, (10 + ms) * 1024)
+        window.curve.see((1_700_000_000_000 + ms) * 1_000_000, (10 + ms) * 1024)
     window.sampled = window.last = 100 * 1024
     running = PendingRecord("r-3", 3, 1_700_000_000_000)
     journal = Journal(path)
@@ -105,7 +105,7 @@ def test_a_burst_long_before_the_kill_is_no_growth_at_its_end(path: str) -> None
 
     start_ns = 1_700_000_000_000 * 1_000_000
     for ms, mib in [(0, 10), (50, 60), (100, 110), *((1000 * second, 110) for second in range(1, 6))]:
-        window.flight.see(start_ns + ms * 1_000_000, mib * 1024)
+        window.curve.see(start_ns + ms * 1_000_000, mib * 1024)
     window.sampled = window.last = 110 * 1024
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
@@ -118,7 +118,7 @@ def test_a_burst_long_before_the_kill_is_no_growth_at_its_end(path: str) -> None
 def test_of_one_of_which_nothing_was_read_there_are_no_zeros(path: str) -> None:
     window, largest = Window(0, 0, True), None
 
-    window.flight.see(1_700_000_000_000 * 1_000_000, 0)
+    window.curve.see(1_700_000_000_000 * 1_000_000, 0)
     journal = Journal(path)
     journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
     journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), window, largest, 5 * 1024, {}))
@@ -131,7 +131,7 @@ def curve_at(mib: int, request: str) -> str:
 
     window, largest = Window(10 * 1024, 0, True), ("python3.13", 9, mib * 1024)
 
-    window.flight.see(1_700_000_000_000 * 1_000_000, mib * 1024)
+    window.curve.see(1_700_000_000_000 * 1_000_000, mib * 1024)
     window.sampled = window.last = mib * 1024
     return curve(PendingRecord(request, 3, 1_700_000_000_000), window, largest, 5 * 1024, {})
 

@@ -12,8 +12,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.linux.kernel import FAULT_KIB
+from truemem.linux.proc_text import PAGE_KIB, Stat, Status
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import PAGE_KIB, ProcessFiles, Procfs, Stat, Status
+from truemem.linux.procfs import ProcessFiles, Procfs
 from truemem.measure.recorder import Recorder
 from truemem.measure.segment_recorder import SegmentRecorder
 from truemem.measure.segments import KEPT, RESOLUTION_NS, VMHWM_SEGMENTS, WIDTHS, Segment, Segments, Zone
@@ -176,7 +177,7 @@ def test_during_a_cut_one_process_may_be_in_the_next_segment_and_the_other_in_th
     for opening, closing in ((zone(0), between), (between, zone(40))):
         window = Window(60 * MiB, 0, resets=True)
         window.closing = [Status(90 * MiB, 30 * MiB, 30 * MiB, 0, 0, 1), Status(30 * MiB, 30 * MiB, 30 * MiB, 0, 0, 1)]
-        window.several = True
+        window.multi_process = True
         segments.add(Segment(opening, window, closing))
     assert bounds(segments, 10, 30)[2] == 180
     assert bounds(segments, 15, 18)[2] == 180

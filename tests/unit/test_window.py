@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.linux.procfs import Status
+from truemem.linux.proc_text import Status
 from truemem.measure.race import KERNEL_SLACK_KIB, Boundary, Look
 from truemem.measure.window import Peak, Window, current, peak
 
@@ -21,7 +21,7 @@ def status(hwm: int, rss: int) -> Status:
 def window(closing: list[Status], baseline: int = 50, before: int = 50, resets: bool = True) -> Window:
     made = Window(baseline * MiB, before * MiB, resets)
     made.closing = closing
-    made.several = len(closing) > 1
+    made.multi_process = len(closing) > 1
     return made
 
 
@@ -97,7 +97,7 @@ def test_an_unproven_beginning_that_makes_no_difference_is_not_raced() -> None:
 
 def test_children_that_ended_widen_the_upper_bound_only() -> None:
     made = window([status(60, 55)])
-    made.several, made.ended, made.unseen = True, 40 * MiB, 5 * MiB
+    made.multi_process, made.ended, made.unseen = True, 40 * MiB, 5 * MiB
     result = known(made)
     assert (result.lower, result.estimate, result.upper) == (60 * MiB, 100 * MiB, 105 * MiB)
 

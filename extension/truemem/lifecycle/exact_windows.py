@@ -89,10 +89,10 @@ class ExactWindows:
 
     def _close_one(self, moment: Moment) -> bool:
         if moment.look:
-            self._recorder.absorb(moment.cut)
+            self._recorder.add_readings(moment.cut)
             return False
         window = self._recorder.close(moment.cut, NEVER)
-        self._recorder.settle(window)
+        self._recorder.adopt_new_processes(window)
         if self._init is None and not self._began:
             self._init = window
         closed = False

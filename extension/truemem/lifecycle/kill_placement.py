@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def may_be_of_function(window: Window) -> bool:
     """Has one of the function's processes ended in this window, or one come and gone unseen?"""
-    return window.someone_ended or window.births != 0
+    return window.process_exited or window.births != 0
 
 
 class KillPlacement:

@@ -203,8 +203,8 @@ class ManagedInstances:
         self._complete(request)
         whole = self._segments.recorder.whole
         if record.window is not None and whole is not None:
-            whole.flight.samples = self._segments.segments.curve(self._segments.recorder.whole_ns)
-            record.window.flight = whole.flight
+            whole.curve.samples = self._segments.segments.curve(self._segments.recorder.whole_ns)
+            record.window.curve = whole.curve
             noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
             record.environment_held(self._environment_memory.read(), noted)
             held_kib, extensions = self._environment_memory.held_kib, self._environment_memory.extensions

@@ -106,7 +106,7 @@ class OnDemand:
 
     def _read_as_runtime_waits(self) -> Readings:
         self._know_runtime()
-        return self._recorder.cut(at_rest=True)
+        return self._recorder.read_and_reset(at_rest=True)
 
     def _know_runtime(self) -> None:
         """Only at the first events: which process is the runtime?"""
@@ -121,13 +121,13 @@ class OnDemand:
         self._readings = None
         self._know_runtime()
         if not self._windows.covers_event:
-            self._readings = self._recorder.cut()
+            self._readings = self._recorder.read_and_reset()
 
     def _add_readings(self) -> None:
         """No event came: what was read is a look at the open window."""
         readings, self._readings = self._readings, None
         if readings is not None:
-            self._recorder.absorb(readings)
+            self._recorder.add_readings(readings)
 
     def _close_moments(self) -> None:
         self._maybe_printable |= self._windows.close()
@@ -138,14 +138,14 @@ class OnDemand:
         readings, self._readings = self._readings, None
         self._closed = None
         if readings is None and not event.invoke and self._publisher.current() is not None:
-            readings = self._recorder.cut()
+            readings = self._recorder.read_and_reset()
         if readings is None:
             return
         self._sampler.drain(readings)
         # No event of the runtime's comes with SHUTDOWN.
         not_before_ns, arrived_ns = (0, event.arrived_ns) if event.invoke else (NEVER, None)
         closed = self._recorder.close(readings, not_before_ns, arrived_ns)
-        self._recorder.settle(closed)
+        self._recorder.adopt_new_processes(closed)
         self._closed = closed
 
     # Events

@@ -50,7 +50,7 @@ class SamplerLoop:
         if not readings.left:
             return
         now_ns, cpu_ns = self._clock.monotonic_ns(), self._clock.cpu_ns()
-        self._recorder.rest(readings, self._budget.rest_ns(now_ns))
+        self._recorder.read_rest(readings, self._budget.rest_ns(now_ns))
         self._budget.spend(self._clock.cpu_ns() - cpu_ns, now_ns, saved=True)
 
     def look(self, now_ns: int, exact: bool) -> None:
@@ -66,8 +66,8 @@ class SamplerLoop:
         self._moved_kib = recorder.levels.sample(late, reset=not exact)
         if now_ns - self._began >= sampling_schedule.DENSE_AGE_NS:  # a short invocation's end will say it
             self._environment_memory.look()
-        if recorder.levels.is_whole and recorder.window.several:
-            pid = recorder.levels.holder[1] if recorder.levels.holder is not None else 0
+        if recorder.levels.is_whole and recorder.window.multi_process:
+            pid = recorder.levels.largest_process[1] if recorder.levels.largest_process is not None else 0
             recorder.window.together = self._environment_memory.together_kib(
                 pid, recorder.levels.last_sample, self._limit_kib
             )
@@ -102,7 +102,7 @@ class SamplerLoop:
         """When everybody together would be at the limit, if the function grows on as it does."""
         if not self._limit_kib:
             return None
-        return self._recorder.window.flight.ns_until(self._limit_kib - self._environment_memory.held_kib)
+        return self._recorder.window.curve.ns_until(self._limit_kib - self._environment_memory.held_kib)
 
     def plan_init(self, done_ns: int, found: bool) -> None:
         """The same in the init phase; `found`: is there a runtime yet?"""

@@ -104,7 +104,7 @@ class SegmentLoop:
     def _deduplicate(self, window: Window) -> None:
         """What workers share, a mapped model, each of them has in its RSS."""
         if window.closing:
-            largest = self._parts.recorder.levels.holder
+            largest = self._parts.recorder.levels.largest_process
             counted_kib = current(window) if len(window.closing) > 1 else 0
             self._deduplicated_kib = self._parts.environment_memory.together_kib(
                 largest[1] if largest is not None else 0, counted_kib, self._parts.config.memory_mib * 1024

@@ -10,8 +10,9 @@ from ..config import Config
 from ..linux.cgroup import MemorySource
 from ..linux.oom_kills import OomKills
 from ..linux.oom_score import OomScore
+from ..linux.proc_text import Gone, parse_last_pid
 from ..linux.process_table import ProcessTable
-from ..linux.procfs import Gone, Procfs, parse_last_pid
+from ..linux.procfs import Procfs
 from ..measure.environment_memory import EnvironmentMemory
 from ..measure.recorder import Recorder
 from ..platform.extensions_api import (

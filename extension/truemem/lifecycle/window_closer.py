@@ -88,7 +88,7 @@ class WindowCloser:
         self._environment_memory.look()
         held_kib, extensions = self._environment_memory.held_kib, self._environment_memory.extensions
         ended = self._environment_memory.ended
-        return death_report(died, window, held_kib, self._recorder.levels.holder, extensions, ended)
+        return death_report(died, window, held_kib, self._recorder.levels.largest_process, extensions, ended)
 
     def _place_kills(self, record: PendingRecord, window: Window) -> None:
         """OOM kills that the kernel has counted in the window: the function's, if one of its processes ended in it, or

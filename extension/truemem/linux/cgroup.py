@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import posix
 
-from .procfs import DIGITS, Gone, Procfs, parse_meminfo
+from .proc_text import DIGITS, Gone, parse_meminfo
+from .procfs import Procfs
 
 
 class MemoryUsage:

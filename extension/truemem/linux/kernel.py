@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posix
 
-from .procfs import PAGE_KIB, Gone, Procfs
+from .proc_text import PAGE_KIB, Gone
+from .procfs import Procfs
 
 FAULT_KIB = 64
 """What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posix
 
-from .procfs import Gone
+from .proc_text import Gone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .procfs import Gone, Procfs
+from .proc_text import Gone
+from .procfs import Procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from __future__ import annotations
 import posix
 import time
 
+from .proc_text import ZOMBIE, Gone, Stat
 from .process_evidence import ProcessEvidence, port_of
-from .procfs import ZOMBIE, Gone, ProcessFiles, Procfs, Stat
+from .procfs import ProcessFiles, Procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

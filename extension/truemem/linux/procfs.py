@@ -1,189 +1,20 @@
-"""Readers of /proc: a parser on bytes for each file that we use, and kept descriptors for one process.
-
-Everything is re-rootable. Fields as in proc_pid_status(5), proc_pid_stat(5), proc_pid_statm(5),
-proc_pid_clear_refs(5), proc_loadavg(5) and proc_meminfo(5).
-"""
+"""Reads /proc, real or captured, and keeps the descriptors of a process's files (proc_text parses them)."""
 
 from __future__ import annotations
 
 import posix
+
+from .proc_text import ZOMBIE, Gone, Stat, Status, parse_last_pid, parse_stat, parse_statm, parse_status, parse_tcp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import NoReturn
 
-PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
 ESRCH = 3
-FALLEN_KIB = 64
-"""Less is the kernel's own bookkeeping."""
-DIGITS = 20
-"""Of the largest number that the kernel prints."""
 OF_MEMORY = ("status", "statm", "clear_refs")
 """Files that are about a process's memory, of those that we use and every thread has as well."""
-MM_LENGTH = 15
-"""Shorter than three addresses."""
-ZOMBIE = b"Z"
-"""State of a process that has ended, or whose main thread has: then it has more than one."""
 _ENOENT = 2
-
-
-class Gone(Exception):
-    """The process has ended, or its files cannot be read: forget it.
-
-    `errno` is 0 when it has simply ended, else what the kernel answered: the caller counts those.
-    """
-
-    def __init__(self, message: str, errno: int = 0) -> None:
-        super().__init__(message)
-        self.errno = errno
-
-
-class Status:
-    """Memory of one process, from /proc/PID/status. Sizes in KiB, as the kernel prints them."""
-
-    __slots__ = ("anon", "file", "hwm", "rss", "shmem", "threads")
-
-    def __init__(self, hwm: int, rss: int, anon: int, file: int, shmem: int, threads: int) -> None:
-        self.hwm = hwm
-        """VmHWM: peak resident set since exec, or since the last watermark reset."""
-        self.rss = rss
-        """VmRSS. With VmHWM, up to 63 pages per thread behind the truth before Linux 6.2; since then up to
-        a per-CPU batch of some dozen pages."""
-        self.anon = anon
-        """RssAnon: heap, stacks, private writable memory."""
-        self.file = file
-        """RssFile: code and mapped files."""
-        self.shmem = shmem
-        """RssShmem: shared memory and tmpfs."""
-        self.threads = threads
-
-    def with_hwm(self, hwm: int) -> Status:
-        """The same, with another watermark: one that was partly read, and reset, before."""
-        return Status(hwm, self.rss, self.anon, self.file, self.shmem, self.threads)
-
-
-class Stat:
-    """What /proc/PID/stat says beside memory."""
-
-    __slots__ = ("child_faults", "faults", "mm", "name", "parent", "rss", "start_time", "state", "threads")
-
-    def __init__(
-        self,
-        state: bytes,
-        parent: int,
-        faults: int,
-        child_faults: int,
-        threads: int,
-        start_time: int,
-        rss: int,
-        name: str = "",
-        mm: bytes = b"",
-    ) -> None:
-        self.mm = mm
-        """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
-        does not say (no permission, or no memory any more). A child of fork() has its parent's."""
-        self.name = name
-        """Of the program, up to 15 characters: a process may give itself another."""
-        self.state = state
-        """One letter: R, S, D, Z (zombie), X (dead), T ..."""
-        self.parent = parent
-        self.faults = faults
-        """Page faults of the process, minor and major. Resident memory does not grow without one."""
-        self.child_faults = child_faults
-        """Page faults of its children that have ended and been waited for."""
-        self.threads = threads
-        self.start_time = start_time
-        """Clock ticks after boot. With the pid, the identity of a process."""
-        self.rss = rss
-        """Resident set, KiB."""
-
-
-def _field(text: bytes, label: bytes) -> int:
-    """The number after `label` in a file of `Label:  number [kB]` lines. Raises Gone if it is not there."""
-    start = text.find(label)
-    if start < 0:
-        raise Gone(f"no {label.strip().decode()}")
-    start += len(label)
-    end = text.find(b"\n", start)
-    words = text[start : end if end >= 0 else len(text)].split(None, 1)
-    if end < 0 or not words or not words[0].isdigit() or len(words[0]) > DIGITS:
-        raise Gone(f"{label.strip().decode()} is cut off")
-    return int(words[0])
-
-
-def parse_status(text: bytes) -> Status:
-    """Parse the fields we use. Raises Gone if the process has no memory any more (a zombie prints no Vm lines)."""
-    return Status(
-        hwm=_field(text, b"\nVmHWM:"),
-        rss=_field(text, b"\nVmRSS:"),
-        anon=_field(text, b"\nRssAnon:"),
-        file=_field(text, b"\nRssFile:"),
-        shmem=_field(text, b"\nRssShmem:"),
-        threads=_field(text, b"\nThreads:"),
-    )
-
-
-def has_fallen(text: bytes) -> bool:
-    """Is the level of a `status` below its watermark? Else the watermark is as a reset would leave it. Raises Gone."""
-    return _field(text, b"\nVmHWM:") - _field(text, b"\nVmRSS:") > FALLEN_KIB
-
-
-def parse_stat(text: bytes) -> Stat:
-    """Parse /proc/PID/stat. The name may hold spaces and parentheses: fields begin after the last `)`.
-
-    Raises Gone if the text is cut off.
-    """
-    fields = text[text.rfind(b")") + 1 :].split()
-    mm = b" ".join(fields[23:26])  # startcode, endcode, startstack: small numbers where they are not told
-    try:
-        return Stat(
-            state=fields[0],
-            parent=int(fields[1]),
-            faults=int(fields[7]) + int(fields[9]),
-            child_faults=int(fields[8]) + int(fields[10]),
-            threads=int(fields[17]),
-            start_time=int(fields[19]),
-            rss=int(fields[21]) * PAGE_KIB,
-            mm=mm if len(mm) > MM_LENGTH else b"",
-            name=text[text.find(b"(") + 1 : text.rfind(b")")].decode("utf-8", "replace"),
-        )
-    except (IndexError, ValueError):
-        raise Gone("stat is cut off") from None
-
-
-def parse_statm(text: bytes) -> int:
-    """Resident set in KiB, from /proc/PID/statm. Raises Gone if the text is cut off."""
-    fields = text.split(None, 2)
-    if len(fields) < 3 or not fields[1].isdigit() or len(fields[1]) > DIGITS:
-        raise Gone("statm is cut off")
-    return int(fields[1]) * PAGE_KIB
-
-
-def parse_last_pid(text: bytes) -> int:
-    """The pid given out last, from /proc/loadavg: it moves when a process or a thread is made. -1 if unknown."""
-    last = text.rsplit(None, 1)[-1:]
-    return int(last[0]) if last and last[0].isdigit() and len(last[0]) <= DIGITS else -1
-
-
-def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
-    """(local port, remote port, inode) of each socket in /proc/net/tcp or tcp6; the remote port is 0 where it listens.
-    Lines that are cut off are left out."""
-    rows = []
-    for line in text.split(b"\n")[1:]:
-        fields = line.split(None, 10)
-        try:
-            local, remote = (int(field[field.rindex(b":") + 1 :], 16) for field in fields[1:3])
-            rows.append((local, remote, int(fields[9])))
-        except (ValueError, IndexError):
-            continue
-    return rows
-
-
-def parse_meminfo(text: bytes) -> tuple[int, int]:
-    """(MemTotal, MemAvailable) in KiB. Raises Gone if either is missing."""
-    text = b"\n" + text
-    return _field(text, b"\nMemTotal:"), _field(text, b"\nMemAvailable:")
 
 
 class ProcessFiles:
@@ -275,7 +106,8 @@ class ProcessFiles:
         return rss
 
     def reset_watermark(self) -> None:
-        """Set VmHWM back to the present RSS: `5` to clear_refs (Linux 4.0), no page is walked. Raises OSError."""
+        """Set VmHWM back to the present RSS: `5` to clear_refs (proc_pid_clear_refs(5), Linux 4.0). No page is walked.
+        Raises OSError."""
         descriptor = self._open("clear_refs", posix.O_WRONLY | posix.O_CLOEXEC)
         try:
             posix.write(descriptor, b"5")

@@ -6,8 +6,8 @@ import posix
 
 from ..linux.cgroup import MemorySource
 from ..linux.heap_page import HeapPages
+from ..linux.proc_text import Gone
 from ..linux.process_table import KEPT_PROCESSES, SIDECAR, ProcessTable
-from ..linux.procfs import Gone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..linux.procfs import Gone
+from ..linux.proc_text import Gone
 from .race import NEVER
 from .sampling_schedule import child_interval_ns
 
@@ -40,17 +40,17 @@ class LevelSampler:
         self._clock = clock
         self.last_sample = 0
         """KiB."""
-        self.holder: tuple[str, int, int] | None = None
+        self.largest_process: tuple[str, int, int] | None = None
         """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
         self.is_whole = False
         """Was the last sample a picture of all that the function held?"""
         self._turn = 0
         """Where there are too many processes for one tick, the next one goes on from here."""
 
-    def begin(self, rss: int, holder: tuple[str, int, int] | None) -> None:
-        """A window has opened at this level in KiB. `holder`: who held most, if that was read."""
+    def begin(self, rss: int, largest: tuple[str, int, int] | None) -> None:
+        """A window has opened at this level in KiB. `largest`: who held most, if that was read."""
         self.last_sample = rss
-        self.holder = holder or self.holder
+        self.largest_process = largest or self.largest_process
 
     def sample(self, late: bool, reset: bool = True) -> int:
         """One tick: how much the function's level has moved since the last, in KiB.
@@ -64,7 +64,7 @@ class LevelSampler:
             self._reader.find(TICK_NS)
         processes = self._table.function()
         several = len(processes) > 1
-        self._open.window.several |= several
+        self._open.window.multi_process |= several
         levels: dict[int, int] = {}
         until_ns = self._clock() + TICK_NS
         turn = self._turn % len(processes) if several else 0
@@ -98,9 +98,9 @@ class LevelSampler:
         self.is_whole = bool(levels) and self._open.picture.take(now_ns)
         if self.is_whole:
             self._open.window.last = total
-            self._open.window.flight.see(now_ns, total)
+            self._open.window.curve.see(now_ns, total)
             pid = max(levels, key=levels.__getitem__)
-            self.holder = self._name(pid), pid, levels[pid]
+            self.largest_process = self._name(pid), pid, levels[pid]
         return moved
 
     def watch(self, sparing: int = 1) -> int | None:
@@ -114,7 +114,7 @@ class LevelSampler:
         processes = self._table.function()
         if len(processes) < 2:
             return None
-        self._open.window.several = True
+        self._open.window.multi_process = True
         now_ns = self._clock()
         due_ns = NEVER
         for process in processes[1:]:

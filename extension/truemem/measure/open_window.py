@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..linux.kernel import fault_kib, watermark_slack_kib
-from ..linux.procfs import ZOMBIE, Gone, Stat, Status, has_fallen, parse_status
+from ..linux.proc_text import ZOMBIE, Gone, Stat, Status, has_fallen, parse_status
 from .memory_curve import WholePicture
 from .process_family import ProcessFamily
 from .process_track import ProcessTrack
@@ -106,7 +106,7 @@ class OpenWindow:
             return  # two cuts have seen it
         track = self.track(process)
         self.picture.process_ended(self._clock())
-        self.window.someone_ended = True
+        self.window.process_exited = True
         self.window.ended += max(track.watermark, track.known)
         self.boundary.unread.append((self._clock(), max(track.highest, track.known)))
         del self.tracks[process.pid]

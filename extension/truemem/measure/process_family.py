@@ -8,7 +8,7 @@ seen, with what a child of fork() has from its parent at once. Sizes in KiB.
 from __future__ import annotations
 
 from ..linux.kernel import FAULT_KIB
-from ..linux.procfs import PAGE_KIB
+from ..linux.proc_text import PAGE_KIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ProcessFamily:
         faults = max(0, self.reaped - self.credited) + self.growth
         unseen = self.unseen(window)
         # One that was not seen and left no faults to its parent, or more than one: a daemon may be among them.
-        if self.orphaned or (window.someone_ended and unseen > (1 if self.reaped else 0)):
+        if self.orphaned or (window.process_exited and unseen > (1 if self.reaped else 0)):
             window.lost |= adopted is None
             window.orphans = bool(adopted)
             faults += adopted or 0

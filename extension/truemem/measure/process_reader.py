@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from ..linux.kernel import probe
+from ..linux.proc_text import Gone, has_fallen
 from ..linux.process_table import NO_LIMIT_NS
-from ..linux.procfs import ESRCH, Gone, Procfs, has_fallen
+from ..linux.procfs import ESRCH, Procfs
 from .readings import Reading, Readings
 
 TYPE_CHECKING = False

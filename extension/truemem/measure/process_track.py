@@ -6,7 +6,7 @@ from .race import Look, keep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..linux.procfs import Stat, Status
+    from ..linux.proc_text import Stat, Status
 
 
 class ProcessTrack:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 
-from ..linux.procfs import Gone, Procfs, Stat, Status, parse_status
+from ..linux.proc_text import Gone, Stat, Status, parse_status
+from ..linux.procfs import Procfs
 from .level_sampler import LevelSampler
 from .open_window import OpenWindow, final_faults
 from .process_family import UNKNOWN, ProcessFamily
@@ -83,11 +84,11 @@ class Recorder:
         """The one that is open."""
         return self._open.window
 
-    def cut(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
+    def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
         """See ProcessReader.read_and_reset."""
         return self.reader.read_and_reset(at_rest, most)
 
-    def rest(self, cut: Readings, most_ns: int) -> None:
+    def read_rest(self, cut: Readings, most_ns: int) -> None:
         """Read the other processes, for so long at most. Those that could not be read last time come first."""
         self.reader.read_rest(cut, {pid for pid, track in self._open.tracks.items() if track.stale}, most_ns)
 
@@ -115,8 +116,8 @@ class Recorder:
             self._open.leave(track)
         family.threads = max(0, total.threads - self._threads - total.earlier)
         self._threads = UNKNOWN if cut.left else total.threads
-        closed.several |= len(closed.closing) > 1 or family.reaped > 0
-        closed.someone_ended |= family.reaped > 0
+        closed.multi_process |= len(closed.closing) > 1 or family.reaped > 0
+        closed.process_exited |= family.reaped > 0
         closed.resets = not self.reader.refused
         closed.lost |= boundary.lost_ns > 0
         closed.dip = total.rss - total.together if len(closed.closing) > 1 else 0
@@ -124,7 +125,7 @@ class Recorder:
         closed.end = boundary
         window = Window(total.rss - closed.dip, total.watermark, closed.resets, boundary)
         window.first_pid = cut.last_pid
-        window.flight.see(cut.done_ns, total.rss)
+        window.curve.see(cut.done_ns, total.rss)
         if arrived_ns is not None:
             window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
         self._closed_family = family
@@ -168,7 +169,7 @@ class Recorder:
                 rss += track.rss
         return rss
 
-    def absorb(self, cut: Readings) -> None:
+    def add_readings(self, cut: Readings) -> None:
         """The window stays open: the cut was a look at it, and no more."""
         for process in cut.ended:
             self._open.end(process)
@@ -182,7 +183,7 @@ class Recorder:
             self._open.keep(track, status, before if reading.reset else after, after, reading.reset)
         self._open.note()
 
-    def settle(self, closed: Window) -> None:
+    def adopt_new_processes(self, closed: Window) -> None:
         """After the function has its event: look for processes that the cut could not know."""
         known = set(self._open.tracks)
         family = self._closed_family
@@ -199,13 +200,13 @@ class Recorder:
                 final = final_faults(process)
                 windows = [(self.window, self._open.family), (closed, family)]
                 for window, its in windows[:1] if self._open.is_new(process) else windows:
-                    window.someone_ended = True
+                    window.process_exited = True
                     its.ended(0, final, has_parent=False)
                 self._table.forget(process, zombie=final is not None)
                 continue
             # Born before or after the cut: an upper bound for both windows.
             closed.unseen += status.hwm
-            closed.several = True
+            closed.multi_process = True
             closed.end.strangers += status.hwm
             family.found += process.pid > closed.first_pid
             self._threads += status.threads - 1
@@ -222,8 +223,8 @@ class Recorder:
         unseen = family.unseen(closed)
         closed.births = unseen if closed.born >= 0 else -1
         if unseen and any(ignores_children(process) for process in self._table.function()[:FEW]):
-            closed.someone_ended = closed.several = closed.lost = True  # what ends is waited for by no process
-        if not closed.several and not closed.someone_ended:
+            closed.process_exited = closed.multi_process = closed.lost = True  # what ends is waited for by no process
+        if not closed.multi_process and not closed.process_exited:
             return
         before, now = self._adopted, self._table.adopted_faults()
         self._adopted = now

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ..linux.kernel import fault_kib
-from ..linux.procfs import Gone
+from ..linux.proc_text import Gone
 from .memory_curve import WholePicture
 from .race import NEVER
 from .segments import Segment, Zone, zone
@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..linux.proc_text import Stat
     from ..linux.process_table import ProcessTable
-    from ..linux.procfs import Stat
     from .recorder import Recorder
     from .window import Window
 
@@ -55,24 +55,24 @@ class SegmentRecorder:
             self._recorder.reader.find()
         before = self._look()
         start_ns = self._clock()
-        cut = self._recorder.cut(most=MOST)
+        cut = self._recorder.read_and_reset(most=MOST)
         end_ns = self._clock()
         after = self._look()
         window = self._recorder.close(cut, NEVER)
-        self._recorder.settle(window)
+        self._recorder.adopt_new_processes(window)
         self._keep(window, end_ns)
         if not window.closing and self.whole is not None:
             window.last = current(self.whole)  # a function that has ended leaves its last level
-        self.gone = not window.closing and (self.gone or window.someone_ended)
+        self.gone = not window.closing and (self.gone or window.process_exited)
         looks = [(stat, after.get(pid)) for pid, stat in before.items()]
         opening, self._opening = self._opening, zone(start_ns, end_ns, looks, self._fault_kib)
         return Segment(opening, window, self._opening)
 
     def _keep(self, window: Window, now_ns: int) -> None:
-        if window.someone_ended:
+        if window.process_exited:
             self._picture.process_ended(now_ns)
         if window.closing and self._picture.take(now_ns):
-            self.whole, self.holder = window, self._recorder.levels.holder
+            self.whole, self.holder = window, self._recorder.levels.largest_process
 
     def _look(self) -> dict[int, Stat]:
         """Level and page faults of each process."""

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..linux.procfs import Stat
+    from ..linux.proc_text import Stat
     from .window import Window
 
 VMHWM_SEGMENTS = "vmhwm-segments"
@@ -83,7 +83,7 @@ class Segment:
         """A level that was reached in it."""
         if window.resets and window.closing:
             self.lower = max(self.lower, *(status.hwm for status in window.closing))
-        elif found is not None and not window.several:
+        elif found is not None and not window.multi_process:
             self.lower = max(self.lower, found.lower)
         self.estimate = max(found.estimate if found is not None else 0, self.lower)
         """Its peak, by its watermarks."""

@@ -5,7 +5,7 @@ Pure: sizes in KiB in, a `Peak` out. The truth lies between the peak's two bound
 
 from __future__ import annotations
 
-from ..linux.procfs import Status
+from ..linux.proc_text import Status
 from .memory_curve import MemoryCurve
 from .race import KERNEL_SLACK_KIB, NEVER, Boundary
 
@@ -25,22 +25,22 @@ class Window:
         "child_most",
         "child_peak",
         "closing",
+        "curve",
         "dip",
         "dying",
         "end",
         "ended",
         "first_pid",
-        "flight",
         "last",
         "lost",
+        "multi_process",
         "opening",
         "orphans",
+        "process_exited",
         "reset_delay_us",
         "resets",
         "risen",
         "sampled",
-        "several",
-        "someone_ended",
         "together",
         "unread",
         "unread_estimate",
@@ -72,7 +72,7 @@ class Window:
         self.together = 0
         """The environment's own level at the last sample, asked where the sum of RSS is at the limit and may count what
         several processes share in each of them; 0 where it was not."""
-        self.several = False
+        self.multi_process = False
         """More than one process lived in the window."""
         self.ended = 0
         """Watermarks of processes that ended in the window, as last read."""
@@ -104,9 +104,9 @@ class Window:
         """One of them was as large as this; 0 where that is not known."""
         self.risen = 0
         """By so much Max Memory Used has risen in this invocation, KiB; 0 where that is not known."""
-        self.someone_ended = False
+        self.process_exited = False
         """A process of the function ended in the window: by itself, or killed."""
-        self.flight = MemoryCurve()
+        self.curve = MemoryCurve()
         self.closing: list[Status] = []
         """Each live process as read when the window closed, before the reset."""
 
@@ -140,7 +140,7 @@ def peak(window: Window) -> Peak | None:
     """The peak of a closed window, by what is known of its boundaries now; None when the function was never seen."""
     if not window.closing:  # the function was gone before its watermark could be read once more
         seen = max(window.sampled, window.baseline)
-        if not window.several and window.resets:
+        if not window.multi_process and window.resets:
             seen = max(seen, window.ended)
         return Peak(seen, seen, 0, SAMPLED, not window.opening.settled()) if seen else None
 
@@ -152,7 +152,7 @@ def peak(window: Window) -> Peak | None:
     lower = seen if window.end.exact else max(window.end.reached(), window.baseline)
 
     if not window.resets:
-        if watermark > window.before and not window.several and window.end.exact:
+        if watermark > window.before and not window.multi_process and window.end.exact:
             lower = watermark  # the life's watermark rose: it was this window that raised it
         return Peak(lower, lower, 0 if lost else max(lower, own), SAMPLED, not window.opening.settled())
 
@@ -170,8 +170,8 @@ def peak(window: Window) -> Peak | None:
     estimate = min(max(likely, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
     by_race = upper - own > KERNEL_SLACK_KIB or seen - lower > KERNEL_SLACK_KIB
-    raced = uncertain and (by_race or not window.several)
-    return Peak(estimate, lower, upper, VMHWM_SUM if window.several else VMHWM, raced)
+    raced = uncertain and (by_race or not window.multi_process)
+    return Peak(estimate, lower, upper, VMHWM_SUM if window.multi_process else VMHWM, raced)
 
 
 def _unread(window: Window, kib: int) -> int:

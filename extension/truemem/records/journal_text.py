@@ -30,6 +30,6 @@ def curve(
     process, (name, pid, KiB); `others_kib` is what sidecar and `extensions` hold. Samples are
     epoch ms and KiB: the process that reads them does not know when this one ended."""
     death = death_report("", window, others_kib, largest, extensions)
-    samples = window.flight.thinned(record.time_ms * 1_000_000, window.flight.last_ns())
+    samples = window.curve.thinned(record.time_ms * 1_000_000, window.curve.last_ns())
     seen = [window.baseline, window.sampled, window.last, death.level_kib]
     return minijson.dumps([*seen, death.largest, [[at_ns / 1e6, kib] for at_ns, kib in samples]])

@@ -131,7 +131,7 @@ def death_report(
     if level_kib is not None and largest_kib > level_kib:
         who = {}
     extension_ended = who.get("extension") in ended
-    return DeathReport(reason, level_kib, window.flight.growth_kib_per_s(), who, extension_ended)
+    return DeathReport(reason, level_kib, window.curve.growth_kib_per_s(), who, extension_ended)
 
 
 class DeathReport:

@@ -227,7 +227,7 @@ class PendingRecord:
         """Of one that died, the end of its curve: [ms before the end, MiB], oldest first."""
         if self.death is None or self.window is None:
             return []
-        curve = self.window.flight
+        curve = self.window.curve
         if self.death.at_ms:  # the end is not known
             return curve.tail(0, curve.last_ns())
         return curve.tail(self.time_ms * 1_000_000, self.done_ns or curve.last_ns())
@@ -240,7 +240,7 @@ class PendingRecord:
         """That it ran out of memory: see out_of_memory.signals."""
         unseen_ns = None
         if self.window is not None and self.done_ns is not None:
-            unseen_ns = max(0, self.done_ns - self.window.flight.last_ns())
+            unseen_ns = max(0, self.done_ns - self.window.curve.last_ns())
         return out_of_memory.signals(
             limit_mib,
             mark_before_mib,

@@ -85,7 +85,7 @@ class Publisher:
         """Put the curve of the invocation that runs into the journal."""
         record = self._pending.current()
         if record is not None:
-            seen = recorder.window, recorder.levels.holder, surroundings.held_kib, surroundings.extensions
+            seen = recorder.window, recorder.levels.largest_process, surroundings.held_kib, surroundings.extensions
             self._journal.checkpoint(record.invocation, curve(record, *seen))
 
     def recover(self, kills: int) -> None:

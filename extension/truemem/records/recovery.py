@@ -102,12 +102,12 @@ def _seen(drawn: Any) -> tuple[Window, DeathReport | None]:
     window = Window(int(baseline), 0, True)
     window.sampled, window.last = int(sampled), int(last)
     for at_ms, kib in pairs:
-        window.flight.see(round(at_ms * 1e6), int(kib))
-    if level is None and not window.flight.samples:
+        window.curve.see(round(at_ms * 1e6), int(kib))
+    if level is None and not window.curve.samples:
         return window, None  # nothing was read
     named = {name: largest[name] for name in ("process", "extension", "pid", "rss") if name in largest}
-    level_kib, growth = None if level is None else int(level), window.flight.growth_kib_per_s()
-    return window, DeathReport("", level_kib, growth, named, at_ms=round(window.flight.last_ns() / 1e6))
+    level_kib, growth = None if level is None else int(level), window.curve.growth_kib_per_s()
+    return window, DeathReport("", level_kib, growth, named, at_ms=round(window.curve.last_ns() / 1e6))
 
 
 def _is_number(value: object) -> bool:

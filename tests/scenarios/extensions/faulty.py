@@ -81,7 +81,7 @@ elif fault == "bug":
         """A bug of ours, at the worst of places."""
         raise ZeroDivisionError
 
-    recorder.Recorder.cut = broken  # type: ignore[method-assign, assignment]
+    recorder.Recorder.read_and_reset = broken  # type: ignore[method-assign, assignment]
 elif fault != "telemetry-lost":
     raise SystemExit(f"no fault {fault!r}")
 
