@@ -1,8 +1,10 @@
 /* Imports of our own frozen modules without importlib: no finders, no specs, no locks. There is one thread, and the
  * path of each module is known. 1.5 ms of each cold start.
  *
- * import_find_and_load() in CPython's import.c calls `_find_and_load` of importlib._bootstrap by name: that is what is
- * replaced. Whatever is not ours goes to the original.
+ * import.c of CPython calls `_find_and_load` of importlib._bootstrap by name, and `_handle_fromlist` for names that are
+ * imported from a package: those are replaced. Whatever is not ours goes to the originals. The second one must not run
+ * for ours: where there is no memory left, CPython 3.13 may stay for ever in the handler of an exception that passes
+ * through it (ceval.c, exception_unwind: no room for the number of the instruction, so it is handled again).
  */
 #include <Python.h>
 #include <marshal.h>
@@ -10,7 +12,7 @@
 
 static const char package[] = "truemem";
 
-static PyObject *original;
+static PyObject *original, *original_names;
 
 static const struct _frozen *ours(const char *name)
 {
@@ -74,15 +76,47 @@ static PyObject *find_and_load(PyObject *self, PyObject *arguments)
     return module;
 }
 
-static PyMethodDef definition = {"_find_and_load", find_and_load, METH_VARARGS, NULL};
+/* `from PACKAGE import NAME, ...`: NAME may be a module that is not loaded yet. */
+static PyObject *handle_fromlist(PyObject *self, PyObject *arguments)
+{
+    PyObject *module = PyTuple_GET_ITEM(arguments, 0), *names = PyTuple_GET_ITEM(arguments, 1);
+    const char *text = PyModule_Check(module) ? PyModule_GetName(module) : NULL;
+    if (text == NULL || ours(text) == NULL || !PyTuple_Check(names)) {
+        PyErr_Clear();
+        return PyObject_CallObject(original_names, arguments);
+    }
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(names); at++) {
+        PyObject *name = PyTuple_GET_ITEM(names, at), *known = NULL;
+        if (PyObject_GetOptionalAttr(module, name, &known) < 0)
+            return NULL;
+        if (known == NULL) {
+            PyObject *full = PyUnicode_FromFormat("%s.%U", text, name);
+            PyObject *wanted = full != NULL ? PyTuple_Pack(1, full) : NULL;
+            known = wanted != NULL ? find_and_load(self, wanted) : NULL;
+            Py_XDECREF(full);
+            Py_XDECREF(wanted);
+            if (known == NULL)
+                return NULL;
+        }
+        Py_DECREF(known);
+    }
+    return Py_NewRef(module);
+}
+
+static PyMethodDef definitions[] = {{"_find_and_load", find_and_load, METH_VARARGS, NULL},
+                                    {"_handle_fromlist", handle_fromlist, METH_VARARGS, NULL}};
 
 int install_quick_import(void)
 {
     PyObject *bootstrap = PyImport_ImportModule("_frozen_importlib");
-    original = bootstrap != NULL ? PyObject_GetAttrString(bootstrap, definition.ml_name) : NULL;
-    PyObject *replacement = original != NULL ? PyCFunction_New(&definition, NULL) : NULL;
-    int result = replacement != NULL ? PyObject_SetAttrString(bootstrap, definition.ml_name, replacement) : -1;
+    PyObject **originals[] = {&original, &original_names};
+    int result = bootstrap != NULL ? 0 : -1;
+    for (int at = 0; at < 2 && result == 0; at++) {
+        *originals[at] = PyObject_GetAttrString(bootstrap, definitions[at].ml_name);
+        PyObject *replacement = *originals[at] != NULL ? PyCFunction_New(&definitions[at], NULL) : NULL;
+        result = replacement != NULL ? PyObject_SetAttrString(bootstrap, definitions[at].ml_name, replacement) : -1;
+        Py_XDECREF(replacement);
+    }
     Py_XDECREF(bootstrap);
-    Py_XDECREF(replacement);
     return result;
 }

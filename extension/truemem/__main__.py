@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 PASSING_S = 0.01
 """Where nothing is measured any more: the wait before `next` is asked for again, or given up."""
 FOREVER = float("inf")
+RESERVE = (*(440,) * 150, 65_536)
+"""Bytes: memory that is given back when measuring has failed, perhaps because there was no more. To answer for the
+extension takes small pieces and large ones."""
 
 
 def main(path: str) -> None:
@@ -32,6 +35,7 @@ def main(path: str) -> None:
     if not address.rpartition(":")[2].isdigit():
         _say("AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension")
         sys.exit(1)
+    reserve = [bytes(size) for size in RESERVE]
     api = ExtensionsApi(address)
     measuring = _enabled()
     door = open_door(address) if measuring else None  # the runtime may come as soon as we have registered
@@ -47,6 +51,7 @@ def main(path: str) -> None:
             start(api, address, folder, name, managed, loadavg, proxy)
             return
         except Exception as error:  # a bug of ours must not become the function's
+            reserve.clear()
             _say(f"stopped measuring: {error!r}")
     _sit_out(api, proxy)
 
