@@ -167,7 +167,7 @@ def test_a_bootstrap_can_be_checked(invoke_check: Check) -> None:
     done = invoke_check(BOOTSTRAP, "--warm-up", 0, "--invocations", 130, "--max-peak", 10_000, "--json")
     assert done.exit_code == 0, done.output
     checked = json.loads(done.stdout)
-    assert checked["records"] == 130
+    assert checked["records"] >= 130  # more, where the verdict needs them
     assert 1 < checked["peak"] < 128
 
 

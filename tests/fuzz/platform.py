@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -84,8 +85,11 @@ class Platform:
         self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
         self._serving = threading.Thread(target=self._serve, daemon=True)
         self._serving.start()
+        # Of its own: another one, killed at the same port earlier, may have left its journal in /tmp.
+        self._tmp = tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True)
         environment = {
             b"PATH": os.environb[b"PATH"],
+            b"TMPDIR": self._tmp.name.encode(),
             b"AWS_LAMBDA_RUNTIME_API": self.address.encode(),
             b"AWS_LAMBDA_FUNCTION_NAME": b"fuzzed",
             b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512",
@@ -107,6 +111,7 @@ class Platform:
             os.kill(self.sidecar.pid, signal.SIGKILL)
         self._draining.join(PATIENCE_S)
         self._listening.close()
+        self._tmp.cleanup()
 
     def wait_for_nexts(self, count: int) -> None:
         """Until so many more events were asked for."""
