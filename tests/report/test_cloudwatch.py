@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from truemem_workbench.aws import clients as mended
-from truemem_workbench.aws import cloudwatch
+from truemem_workbench.aws import clients, cloudwatch
 
 from tests.report.conftest import Command
 from tests.report.service import answering
@@ -140,7 +139,7 @@ def test_throttling_is_waited_out(truemem: Command, aws: Callable[[str], Any], m
 def test_throttling_for_good_is_told(
     truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mended, "ATTEMPTS", 2)
+    monkeypatch.setattr(clients, "ATTEMPTS", 2)
     with answering(lambda operation, times: (400, {"__type": "ThrottlingException", "message": "Rate"})) as endpoint:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         ran = truemem("report", "--function", "orders")

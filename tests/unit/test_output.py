@@ -47,5 +47,5 @@ def test_a_full_pipe_keeps_lines_in_order_and_drops_the_oldest_whole(pipe: tuple
 def test_a_closed_pipe_loses_the_line_and_those_that_it_tells_of(pipe: tuple[int, int], tells: int) -> None:
     os.close(pipe[0])
     output = StdoutWriter(pipe[1])
-    output.put("nobody reads this", lost=tells)
+    output.put("a line without a reader", lost=tells)
     assert output.dropped == 1 + tells

@@ -76,7 +76,8 @@ class ManagedInstances:
         if self._parts.telemetry_server is None:
             log(
                 "warn",
-                f"telemetry={self._parts.unsubscribed}: on Managed Instances nobody else tells of requests; no records",
+                f"telemetry={self._parts.unsubscribed}: on Managed Instances only telemetry tells of requests, "
+                "so there are no records",
             )
         self._recorder.reader.find()
         self._loop.run()
@@ -99,11 +100,6 @@ class ManagedInstances:
         return True
 
     # Exact mode
-
-    def _know_runtime(self) -> None:
-        proxy = self._parts.proxy
-        if not self._table.is_settled() and (proxy is None or not proxy.show_runtime(self._table)):
-            self._table.adopt_elsewhere()
 
     def _passes(self) -> int:
         """A request begins or ends: epoch ns. A segment ends here too, if that costs the request little."""
@@ -146,7 +142,7 @@ class ManagedInstances:
         for event in events:
             if event.kind in (START, REPORT):
                 self._segments.heard()
-                self._know_runtime()
+                self._parts.know_runtime()
             else:
                 self._publisher.join(event)
 

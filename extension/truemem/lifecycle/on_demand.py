@@ -86,7 +86,7 @@ class OnDemand:
     def run(self, kills: int = 0) -> None:
         """Serve until SHUTDOWN. `kills`: OOM kills since an earlier process of this environment looked."""
         self._publisher.recover(kills)
-        self._recorder.reader.find()  # whoever is here before the runtime is not the function
+        self._recorder.reader.find()  # a process that is here before the runtime is not the function
         self._loop.run()
 
     def look(self, pending: Pending) -> None:
@@ -105,21 +105,13 @@ class OnDemand:
     # Readings and windows
 
     def _read_as_runtime_waits(self) -> Readings:
-        self._know_runtime()
+        self._parts.know_runtime()
         return self._recorder.read_and_reset(at_rest=True)
-
-    def _know_runtime(self) -> None:
-        """Only at the first events: which process is the runtime?"""
-        if self._table.is_settled():
-            return
-        self._recorder.reader.find()
-        if self._parts.proxy is None or not self._parts.proxy.show_runtime(self._table):
-            self._table.adopt_elsewhere()
 
     def _read_and_reset(self) -> None:
         """An event has arrived: read and reset, unless exact mode does that."""
         self._readings = None
-        self._know_runtime()
+        self._parts.know_runtime()
         if not self._windows.covers_event:
             self._readings = self._recorder.read_and_reset()
 

@@ -54,3 +54,11 @@ class Parts:
         self.clock = clock
         self.poll = poll
         """What waits for sockets: None for the system's."""
+
+    def know_runtime(self) -> None:
+        """Only at the first events: which process is the runtime?"""
+        if self.table.is_settled():
+            return
+        self.recorder.reader.find()
+        if self.proxy is None or not self.proxy.show_runtime(self.table):
+            self.table.adopt_elsewhere()

@@ -1,5 +1,5 @@
-"""From registered to serving: settings, telemetry, and what there is to measure with. All of it before the
-first `next`, which ends the init phase and closes the subscription."""
+"""From registered to serving: read the settings, subscribe to telemetry, make the parts. All before the first `next`,
+which ends the init phase and closes the subscription."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def start(
     killed = kills.since(environment_state.kills)
     environment_state.kills = kills.seen
     lifecycle = OnDemand(parts, environment_state, journal)
-    gc.freeze()  # what there is by now stays, and need not be looked at again
+    gc.freeze()  # these objects stay: the collector need not look at them again
     gc.enable()  # off since the start where this is the layer's executable
     lifecycle.run(killed)
 

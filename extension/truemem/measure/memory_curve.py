@@ -5,6 +5,8 @@ Dense where it is young, thinner the longer ago: the last moments tell most.
 
 from __future__ import annotations
 
+from ..support.units import mib
+
 DYING_NS = 500_000_000
 """Processes of an environment that dies end one after the other. After one has ended, the others are no picture of what
 the function held, for so long."""
@@ -105,10 +107,7 @@ class MemoryCurve:
 
     def tail(self, since_ns: int, end_ns: int) -> list[list[float]]:
         """The samples of `thinned` as pairs of (ms before `end_ns`, MiB)."""
-        return [
-            [round(max(0, end_ns - at_ns) / 1e6, 1), round(level / 1024, 2)]
-            for at_ns, level in self.thinned(since_ns, end_ns)
-        ]
+        return [[round(max(0, end_ns - at_ns) / 1e6, 1), mib(level)] for at_ns, level in self.thinned(since_ns, end_ns)]
 
     def thinned(self, since_ns: int, end_ns: int) -> list[tuple[int, int]]:
         """At most SHOWN of the samples, oldest first, and the more of them the closer to `end_ns`; none from before

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..measure.environment_memory import AT_LIMIT
 from ..measure.window import current
+from ..support.units import mib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,10 +121,10 @@ def death_report(
     who: dict[str, object] = {}
     if largest is not None and largest[1] > (largest_process[2] if largest_process is not None else 0):
         largest_kib = largest[1]
-        who = {"extension": largest[0], "rss": round(largest_kib / 1024, 2)}
+        who = {"extension": largest[0], "rss": mib(largest_kib)}
     elif largest_process is not None and largest_process[2]:
         name, pid, largest_kib = largest_process
-        who = {**({"process": name} if name else {}), "pid": pid, "rss": round(largest_kib / 1024, 2)}
+        who = {**({"process": name} if name else {}), "pid": pid, "rss": mib(largest_kib)}
     function_kib = (window.last if window.dying else 0) or current(window) or window.baseline
     level_kib = function_kib + others_kib if function_kib else None
     if level_kib is not None and window.together:
@@ -166,9 +167,9 @@ class DeathReport:
         """As it stands on the record; MiB, and MiB per second."""
         members: dict[str, object] = {}
         if self.level_kib is not None:
-            members["level"] = round(self.level_kib / 1024, 2)
+            members["level"] = mib(self.level_kib)
         if self.growth_kib_per_s is not None:
-            members["growthPerSecond"] = round(self.growth_kib_per_s / 1024, 2)
+            members["growthPerSecond"] = mib(self.growth_kib_per_s)
         if self.largest:
             members["holder"] = self.largest
         if self.at_ms:

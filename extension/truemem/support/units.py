@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def mib(kib: int) -> float:
+def mib(kib: float) -> float:
     """MiB with two decimals."""
     return round(kib / 1024, 2)

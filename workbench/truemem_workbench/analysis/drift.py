@@ -221,7 +221,7 @@ def _size(kib: float | None) -> str:
 
 
 def points(lines: Iterable[Line]) -> list[Point]:
-    """What the verdict takes of one environment's lines. What ran out of memory has left its last level at least."""
+    """The points of one environment that the verdict uses. One that ran out of memory has at least its last level."""
     made = []
     for number, line in enumerate(lines, 1):
         current = line.peak_rss if line.current_rss is None and line.out_of_memory else line.current_rss

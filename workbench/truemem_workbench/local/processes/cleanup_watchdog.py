@@ -61,6 +61,6 @@ class CleanupWatchdog:
 
     def _tell(self, line: str) -> None:
         assert self._shell.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # somebody ended it: then there is no watchdog, and no harm yet
+        with contextlib.suppress(BrokenPipeError):  # it was killed: without it the cleanup depends on us alone
             self._shell.stdin.write(line.encode() + b"\n")
             self._shell.stdin.flush()

@@ -11,7 +11,7 @@ import aiohttp
 
 class Destination(Protocol):
     async def send(self, items: list[bytes]) -> None:
-        """Raises OSError or aiohttp.ClientError if nobody took it."""
+        """Raises OSError or aiohttp.ClientError if the subscriber did not take it."""
 
     def close(self) -> None: ...
 

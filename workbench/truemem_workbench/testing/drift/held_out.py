@@ -1,6 +1,6 @@
 """Labelled curves that no threshold was chosen by: kinds, noise and rates other than those of `synthetic`.
 
-Written before anybody looked at what the verdict says of them. Whoever tunes it by these has to make others: KINDS were
+Written before the verdict was run on them. If you tune the verdict with them, make others: KINDS were
 held out from the first verdict, and have been looked at since; AGAIN from the second.
 """
 
