@@ -48,7 +48,7 @@ class Count:
     recovered: int = 0
     """On one line, printed from the journal."""
     repeated: int = 0
-    """On the first process's line, and once more, marked `mayRepeat`."""
+    """On the first process's line perhaps, and once more for each kill that came while it was printed: `mayRepeat`."""
     unknown: int = 0
     """Nowhere, and the event lay unread."""
     unnoted: int = 0
@@ -64,8 +64,8 @@ class Count:
                 self.recovered += 1
             else:
                 self.once += 1
-        elif len(certain) <= 1 and len(lines) - len(certain) == 1:
-            self.repeated += 1  # the second witness of a line that may have got out, or of one that did not
+        elif len(certain) <= 1 and lines:
+            self.repeated += 1  # marked lines beside one that may have got out
         elif not lines and left == UNREAD:
             self.unknown += 1
         elif not lines and left == UNNOTED:

@@ -78,7 +78,8 @@ def test_a_failed_init_is_done_again_within_the_first_invocation(start: Start) -
 
 
 def test_an_init_over_its_limit_is_done_again_under_the_functions_timeout(start: Start) -> None:
-    local = start(f"{HERE / 'functions' / 'init_hangs.py'}:handler", init_timeout_s=0.5)
+    # Python itself must have started by then, on a busy machine as well.
+    local = start(f"{HERE / 'functions' / 'init_hangs.py'}:handler", init_timeout_s=3)
     assert local.invoke({"a": 1}).payload == {"a": 1}  # /tmp survived: the second init found the mark of the first
     reports = local.of_type("platform.initReport")
     assert [(report["phase"], report["status"]) for report in reports] == [("init", "timeout"), ("invoke", "success")]

@@ -143,7 +143,7 @@ def test_waiting_for_aws_is_told_once(
             return 400, {"__type": "ThrottlingException", "message": "Rate exceeded"}
         if operation == "StartQuery":
             return 200, {"queryId": "1"}
-        row = [{"field": "@message", "value": line("a", 1, _aws={"Timestamp": NOW_MS})}]
+        row = [{"field": "@message", "value": line("a", 1, _aws={"Timestamp": int(time.time() * 1000)})}]
         return 200, {"status": "Complete", "results": [row]}
 
     with answering(answer) as endpoint:

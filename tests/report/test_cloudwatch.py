@@ -126,7 +126,7 @@ def test_throttling_is_waited_out(truemem: Command, aws: Callable[[str], Any], m
             return 400, {"__type": "ThrottlingException", "message": "Rate exceeded"}
         if operation == "StartQuery":
             return 200, {"queryId": "1"}
-        row = [{"field": "@message", "value": line("a", 1, _aws={"Timestamp": NOW_MS})}]
+        row = [{"field": "@message", "value": line("a", 1, _aws={"Timestamp": int(time.time() * 1000)})}]
         return 200, {"status": "Complete" if times > 2 else "Running", "results": [row]}
 
     with answering(answer) as endpoint:

@@ -126,7 +126,7 @@ def unborn() -> Life:
 @pytest.fixture(scope="module")
 def late() -> Life:
     """An init over its limit, and again within the invocation."""
-    return live(f"{HERE / 'functions' / 'init_hangs.py'}:handler", {}, init_timeout_s=0.5)
+    return live(f"{HERE / 'functions' / 'init_hangs.py'}:handler", {}, init_timeout_s=3)
 
 
 @pytest.fixture(scope="module")
