@@ -10,13 +10,17 @@ from pathlib import Path
 
 from .cpython import Build
 from .errors import BuildError
-from .imports import Module, closure
+from .imports import Module, at_import, closure
 from .toolchain import Toolchain
 
 HERE = Path(__file__).parent
 PROGRAM = (HERE / "main.c", HERE / "quick_import.c")
 WRAPPER = HERE / "exact.c"
 SIDECAR = HERE.parent / "extension" / "truemem"
+FIRST = "truemem.__main__"
+"""What is imported before the sidecar registers: by itself, so that the request leaves early."""
+NEXT = ("truemem.lifecycle.startup", "truemem.platform.runtime_proxy")
+"""What it imports while that request is on its way: one block of code."""
 
 
 def modules(build: Build) -> list[Module]:
@@ -27,10 +31,12 @@ def modules(build: Build) -> list[Module]:
 
 def link(build: Build, toolchain: Toolchain, chosen: list[Module], machines: dict[str, Path]) -> None:
     """Write each machine's executable to its path. Raises BuildError."""
+    block = at_import(chosen, NEXT) - at_import(chosen, (FIRST,))
+    rows = [[module.name, str(module.path), module.is_package, module.name in block] for module in chosen]
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         order, frozen = work / "order.json", work / "frozen.c"
-        order.write_text(json.dumps([[module.name, str(module.path), module.is_package] for module in chosen]))
+        order.write_text(json.dumps(rows))
         _python(build, [str(frozen), str(order)])
         for machine, target in machines.items():
             sources = [

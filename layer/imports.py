@@ -107,6 +107,20 @@ def closure(ours: Path, library: Path, builtin: Collection[str], stand_ins: Path
     return [found[name] for name in sorted(found)]
 
 
+def at_import(modules: Collection[Module], roots: Collection[str]) -> set[str]:
+    """Names of those of `modules` that the import of `roots` loads at once: not what functions import later."""
+    by_name = {module.name: module for module in modules}
+    pending = list(roots)
+    found: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in by_name and name not in found:
+            found.add(name)
+            pending += [one for names in imported(by_name[name], deep=False) for one in names]
+            pending.append(name.rpartition(".")[0])
+    return found
+
+
 def _own(path: Path, ours: Path) -> Module:
     parts = path.relative_to(ours.parent).with_suffix("").parts
     return Module(".".join(parts[:-1] if parts[-1] == "__init__" else parts), path)

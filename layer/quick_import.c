@@ -1,5 +1,5 @@
 /* Imports of our own frozen modules without importlib: no finders, no specs, no locks. There is one thread, and the
- * path of each module is known. 1.5 ms of each cold start.
+ * path of each module is known. 1.5 ms of each cold start. What start needs comes from one block of code (freeze.py).
  *
  * import.c of CPython calls `_find_and_load` of importlib._bootstrap by name, and `_handle_fromlist` for names that are
  * imported from a package: those are replaced. Whatever is not ours goes to the originals. The second one must not run
@@ -11,6 +11,14 @@
 #include <string.h>
 
 static const char package[] = "truemem";
+
+/* freeze.py: {name: code} of the modules that start needs, a block a room. In the table of modules such a one has no
+ * code, and its block's number for a size. */
+extern struct start_block {
+    const unsigned char *content;
+    long size;
+    PyObject *codes;
+} start_blocks[];
 
 static PyObject *original, *original_names;
 
@@ -24,6 +32,20 @@ static const struct _frozen *ours(const char *name)
     return NULL;
 }
 
+/* Each module's code once: it is not kept when the module has been executed. */
+static PyObject *from_block(const struct _frozen *entry)
+{
+    struct start_block *block = &start_blocks[entry->size];
+    PyObject *code = NULL;
+    if (block->codes != NULL && PyDict_PopString(block->codes, entry->name, &code) != 0)
+        return code;
+    /* Not read yet; or this module has failed before, and is wanted again. */
+    Py_XSETREF(block->codes, PyMarshal_ReadObjectFromString((const char *)block->content, block->size));
+    if (block->codes != NULL && PyDict_PopString(block->codes, entry->name, &code) == 0)
+        PyErr_SetString(PyExc_ImportError, entry->name);
+    return code;
+}
+
 static int execute(const struct _frozen *entry, PyObject *module)
 {
     PyObject *names = PyModule_GetDict(module);
@@ -31,7 +53,9 @@ static int execute(const struct _frozen *entry, PyObject *module)
     size_t length = entry->is_package || child == NULL ? strlen(entry->name) : (size_t)(child - entry->name);
     PyObject *its_package = PyUnicode_FromStringAndSize(entry->name, length);
     PyObject *path = entry->is_package ? PyList_New(0) : NULL;
-    PyObject *code = PyMarshal_ReadObjectFromString((const char *)entry->code, entry->size);
+    PyObject *code = entry->code == NULL
+                         ? from_block(entry)
+                         : PyMarshal_ReadObjectFromString((const char *)entry->code, entry->size);
     int failed = its_package == NULL || code == NULL || (entry->is_package && path == NULL) ||
                  PyDict_SetItemString(names, "__package__", its_package) < 0 ||
                  PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()) < 0 ||

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from layer.errors import BuildError
-from layer.imports import BOOTSTRAP, closure
+from layer.imports import BOOTSTRAP, at_import, closure
 
 BUILTIN = ("sys", "posix", "time", "_io")
 
@@ -97,3 +97,18 @@ def test_an_import_that_the_file_would_not_have_stops_the_build(tree: Path, stat
     write(tree, "own/a.py", statement)
     with pytest.raises(BuildError, match=r"own/a.py: imports missing"):
         names(tree)
+
+
+def test_what_an_import_loads_at_once_leaves_out_what_functions_import(tree: Path) -> None:
+    write(
+        tree,
+        "own/start.py",
+        "from .room.near import x\nif TYPE_CHECKING:\n    from . import typed\ndef f():\n    from . import late\n",
+    )
+    write(tree, "own/room/__init__.py", "")
+    write(tree, "own/room/near.py", "import used")
+    for name in ("typed", "late", "alone"):
+        write(tree, f"own/{name}.py", "")
+    write(tree, lib("used"), "")
+    made = closure(tree / "own", tree / "Lib", BUILTIN, tree / "stand_ins")
+    assert at_import(made, ["own.start"]) == {"own", "own.start", "own.room", "own.room.near", "used"}
