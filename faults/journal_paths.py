@@ -56,7 +56,7 @@ def pipe(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def somebody_elses(path: Path) -> Iterator[None]:
+def another_users(path: Path) -> Iterator[None]:
     """Of another user."""
     path.write_bytes(CONTENT)
     try:
@@ -111,7 +111,7 @@ PATHS = {
     "the journal's path is a hard link": hard_link,
     "the journal's path is a folder": folder,
     "the journal's path is a named pipe": pipe,
-    "the journal is somebody else's file": somebody_elses,
+    "the journal is another user's file": another_users,
     "the journal holds garbage": garbage,
     "the journal holds garbage of the right size": garbage_of_its_size,
     "/tmp is full": full,
@@ -141,7 +141,7 @@ def in_the_way(subject: Subject, title: str, advance: Callable[[], None]) -> Row
             broken.append(f"{title}: {counted(missing, 'line')} missing")
         strangers = len(environment.lines) - printed.total()
         if strangers:
-            broken.append(f"{title}: {counted(strangers, 'line')} of nobody's")
+            broken.append(f"{title}: {counted(strangers, 'line')} of unknown invocations")
         said = "; the log says that there is no journal" if path.name in environment.said() else ""
         return Row(
             title,

@@ -1,4 +1,4 @@
-"""Standard output that takes nothing, or that nobody reads."""
+"""Faults of standard output: it takes nothing, or nothing reads it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def gone(subject: Subject, title: str, count: int, advance: Callable[[], None]) 
 
 def blocked(subject: Subject, count: int, advance: Callable[[], None]) -> Row:
     """Nobody reads for `count` invocations, then somebody does."""
-    title = f"nobody reads standard output for {count:,} invocations"
+    title = f"standard output is not read for {count:,} invocations"
     reading, writing = os.pipe()
     taken: list[bytes] = []
     with Environment(subject, stdout=writing) as environment, os.fdopen(reading, "rb") as pipe:
