@@ -56,7 +56,6 @@ class Server:
         self._function = function
         self._settings = settings
         self.id = secrets.token_hex(16)
-        self._runners: list[web.AppRunner] = []
         self._undo = contextlib.AsyncExitStack()
         self._watchdog: CleanupWatchdog
         self._worker_output: WorkerOutput | None = None
