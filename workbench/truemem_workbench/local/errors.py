@@ -1,7 +1,7 @@
-"""What can go wrong, and how each API says it.
+"""Errors of the local Lambda, and how each API reports them.
 
-The tables are AWS's own code (runtime-interface-emulator, `internal/lambda/rapi`): status, errorType and errorMessage
-of every refusal, so that a client tested here reads what it will read in Lambda.
+Status, errorType and errorMessage of every refusal are those of AWS's own code (runtime-interface-emulator,
+`internal/lambda/rapi`), so that a client sees here what it will see in Lambda.
 """
 
 from __future__ import annotations
@@ -28,27 +28,29 @@ class ApiError(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an init or an invocation ended before its time."""
+    """The reason why an init or an invocation failed."""
 
     error_type: str
-    """As in telemetry: `Runtime.ExitError`, `Runtime.OutOfMemory`, `Extension.Crash`, `Sandbox.Timedout`..."""
+    """Error type as in telemetry: `Runtime.ExitError`, `Runtime.OutOfMemory`, `Extension.Crash`,
+    `Sandbox.Timedout`..."""
     message: str
-    """For the caller; the request id is put in front of it."""
+    """Message for the caller, without the request id that the answer puts before it."""
     reason: Literal["failure", "timeout", "spindown"]
-    """What extensions read as shutdownReason."""
+    """The shutdownReason that extensions get."""
     payload: bytes | None = None
-    """The body that the runtime itself posted (init/error), passed on to the caller as it is."""
+    """Body that the runtime itself posted (init/error). The caller gets it unchanged."""
 
     @property
     def status(self) -> str:
-        """Of runtimeDone and report: `timeout`; `failure` for `Sandbox.*`, the platform's own; `error` for the rest."""
+        """Status in runtimeDone and report: `timeout`; `failure` for the platform's own errors (`Sandbox.*`); else
+        `error`."""
         if self.reason == "timeout":
             return "timeout"
         return "failure" if self.error_type.startswith("Sandbox.") else "error"
 
 
 class Failed(Exception):
-    """Ends the wait for an init or an invocation."""
+    """Raised to end the wait for an init or an invocation."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -78,7 +80,7 @@ def internal_extension_shutdown() -> ApiError:
 
 
 def no_internal_events() -> ApiError:
-    """On Managed Instances."""
+    """The refusal of events for an internal extension on Managed Instances."""
     return ApiError(403, "Extension.InvalidEventType", "No events allowed for internal extensions")
 
 
@@ -132,7 +134,7 @@ def invalid_invocation_id() -> ApiError:
 
 
 def invoke_timeout() -> ApiError:
-    """On Managed Instances: the request was given up, the worker goes on."""
+    """The refusal of a response that comes after its request has timed out, on Managed Instances."""
     return ApiError(410, "InvokeTimeout", "Invoke timeout")
 
 
@@ -150,7 +152,7 @@ def truncated_request() -> ApiError:
 
 
 def normalised_error_type(reported: str) -> str:
-    """The error type that the platform makes of what a runtime reported (RIE fatalerror.go)."""
+    """The error type that the platform reports for the one that a runtime posted (RIE fatalerror.go)."""
     if re.fullmatch(r"(Runtime|Function)\.[A-Z][a-zA-Z]+", reported):
         return reported
     return "Function.Unknown" if reported.startswith("Function.") else "Runtime.Unknown"

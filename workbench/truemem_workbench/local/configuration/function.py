@@ -185,7 +185,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
         case ast.AnnAssign(target=ast.Name(id=name)):
             yield name
         case _:
-            # setattr(sys.modules[...]), globals().update(...): nobody can tell which names those make
+            # setattr(sys.modules[...]), globals().update(...): the names that these make are not known
             if any(isinstance(n, ast.Name) and n.id == "globals" for n in ast.walk(statement)):
                 yield "globals"
 

@@ -1,1 +1,2 @@
-"""States of one generation of processes: runtime, extensions, invocation. They answer what a client may ask next."""
+"""States of one generation of processes: runtime, extensions, invocation. They decide which calls a client may make
+next."""
