@@ -1,4 +1,4 @@
-"""`truemem check` at a terminal."""
+"""The command `truemem check`."""
 
 from __future__ import annotations
 

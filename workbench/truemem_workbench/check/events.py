@@ -1,4 +1,4 @@
-"""What a function is invoked with: one event, or a file of them, over and over."""
+"""Reads the events that a function is invoked with: one, or a file of several."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..support.untrusted_text import loads, read_text
 
 
 def read_events(path: Path) -> list[object]:
-    """A JSON array of events, JSON lines with one event each, or one event on its own. Raises BadInput."""
+    """Read a file with a JSON array of events, JSON lines with one event each, or one event. Raises BadInput."""
     try:
         text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
@@ -43,7 +43,7 @@ def _lines(path: Path, text: str) -> list[object]:
 
 
 def read_event(given: str) -> object:
-    """`--event`: JSON, `@FILE`, or `-` for standard input. Raises BadInput."""
+    """Read the value of `--event`: JSON, `@FILE`, or `-` for standard input. Raises BadInput."""
     source = "--event"
     text = given
     if given == "-":

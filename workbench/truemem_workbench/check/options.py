@@ -1,4 +1,4 @@
-"""What the options of `truemem check` take."""
+"""Types of the options of `truemem check`."""
 
 from __future__ import annotations
 

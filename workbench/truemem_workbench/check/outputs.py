@@ -1,4 +1,5 @@
-"""Where a result goes: each place is tried before the run, and one that fails at its end hides no other."""
+"""Writes a result to all its places. It tries each place before the run, and one that fails does not stop the
+others."""
 
 from __future__ import annotations
 
@@ -23,27 +24,28 @@ class Outputs:
     junit: Path | None
     png: Path | None
     summary: Path | None
-    """GitHub's, of the step."""
+    """GitHub's summary of the step."""
     baseline: Path | None
-    """To write."""
+    """The baseline to write."""
 
     def try_them(self) -> None:
-        """Raises BadInput for a place that cannot be written to."""
+        """Raise BadInput for a place that cannot be written to."""
         if self.as_json and self.github:
             raise BadInput("--json with --github: both would be on stdout. Leave one out")
-        for path, mend in (
+        for path, fix in (
             (self.junit, "--junit PATH/report.xml"),
             (self.png, "--png PATH/curve.png"),
             (self.baseline, "--write-baseline PATH/memory.json"),
             (self.summary, "another GITHUB_STEP_SUMMARY, or none"),
         ):
             if path is not None:
-                _try(path, mend)
+                _try(path, fix)
         if self.baseline is not None:
             baselines.check_place(self.baseline)
 
     def write(self, result: Result, limits: Limits, spec: str) -> int:
-        """All of them. Returns the exit code: that of the result, or if it passed and something is missing, 2."""
+        """Write to all places. Returns the exit code: the result's, or 2 if it passed but something could not be
+        written."""
         writers: list[Callable[[], None]] = [lambda: self._print(result)]
         if self.github:
             writers.append(lambda: _annotate(result))
@@ -67,7 +69,7 @@ class Outputs:
         show(result, console())
 
 
-def _try(path: Path, mend: str) -> None:
+def _try(path: Path, fix: str) -> None:
     was_there = path.exists()
     if was_there and not path.is_file() and not path.is_dir():
         return  # a pipe, or a device
@@ -77,7 +79,7 @@ def _try(path: Path, mend: str) -> None:
         if not was_there:
             path.unlink()
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}. Try {mend}") from None
+        raise BadInput(f"cannot write {path}: {error.strerror}. Try {fix}") from None
 
 
 def _written(writer: Callable[[], None]) -> bool:

@@ -1,4 +1,4 @@
-"""`make demo`: the incident replayed on this machine, in a table, a few sentences and a picture."""
+"""The command behind `make demo`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ METHODS = {
 
 
 class Refused(click.ClickException):
-    """One line: what was asked, what is there, what to type."""
+    """Input that cannot be used, told in one line."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         tell("truemem demo", self.message)
@@ -185,7 +185,7 @@ def _subtitle(outcome: Outcome, memory: int, variables: Mapping[str, str]) -> st
 
 @contextmanager
 def _progress(*, shown: bool) -> Iterator[Progress]:
-    """A progress bar on stderr, gone at the end."""
+    """Show a progress bar on stderr."""
     columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bar(*columns, console=terminal.console(stderr=True), transient=True, disable=not shown) as bar:
         task = bar.add_task("starting", total=None)

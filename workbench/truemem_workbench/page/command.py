@@ -1,4 +1,4 @@
-"""`truemem page`."""
+"""The command `truemem page`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One version of a function before another: what a release has changed. Pure."""
+"""Compares two versions of a function: what a release has changed. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORTH_SAYING_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Row:
-    """One figure."""
+    """One figure of both versions."""
 
     name: str
     before: float | None
@@ -27,20 +27,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of two versions."""
+    """The comparison of two versions."""
 
     before: str
     after: str
     rows: Sequence[Row]
     grew_before: int
     grow_after: int
-    """Environments that are judged to be growing,"""
+    """Environments that are judged to be growing, before and after."""
     settled_before: int
     settled_after: int
-    """and those whose memory has come to rest: without one nobody knows that nothing grows."""
+    """Environments whose memory has settled. Without one it is not known that nothing grows."""
 
     def sentence(self) -> str:
-        """What it comes to."""
+        """The result as a sentence."""
         if self.grow_after and not self.grew_before:
             if not self.settled_before:
                 return f"Version {self.after} grows; of {self.before} there is too little to judge."
@@ -60,7 +60,7 @@ class Comparison:
 
 
 def compare(report: Report, wanted: str) -> Comparison:
-    """`wanted` is `41:42`. Raises BadInput if a version is not among the lines."""
+    """Compare two versions; `wanted` is `41:42`. Raises BadInput if the lines have none of a version."""
     before_name, separator, after_name = wanted.partition(":")
     if not separator or not before_name or not after_name:
         raise BadInput(f"--compare {wanted} is not two versions. Try --compare 41:42")

@@ -1,4 +1,4 @@
-"""A report for programs: JSON, and CSV with one row an environment."""
+"""Writes a report for programs: as JSON, or as CSV with one row per environment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CSV_COLUMNS = (
 
 
 def to_json(report: Report, comparison: Comparison | None, sentences: list[str], file: TextIO) -> None:
-    """All of it; sizes in MiB, names as in the code, absent figures null."""
+    """Write the whole report as JSON. Sizes in MiB, names as in the code, unknown figures null."""
     document = {**dataclasses.asdict(report), "sentences": sentences}
     for made, environment in zip(document["environments"], report.environments, strict=True):
         made["verdict"]["sentence"] = environment.verdict.sentence()
@@ -50,7 +50,7 @@ def to_json(report: Report, comparison: Comparison | None, sentences: list[str],
 
 
 def to_csv(report: Report, file: TextIO) -> None:
-    """One row an environment, the most urgent first; sizes in MiB, absent figures empty."""
+    """Write one row per environment, the most urgent first. Sizes in MiB, unknown figures empty."""
     writer = csv.writer(file)
     writer.writerow(CSV_COLUMNS)
     writer.writerows(map(cell, _row(each)) for each in report.environments)

@@ -1,4 +1,4 @@
-"""A report for people: tables, with the sentences below them. MiB unless said otherwise."""
+"""Prints a report: tables, with the sentences below them. MiB unless said otherwise."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .sizing import HEADROOM
 from .summary import Environment, Function, Part, Report
 
 SHOWN = 20
-"""Environments, and values of --by; the rest of the environments is in --csv, all of it in --json."""
+"""Most environments, and values of --by, in the tables. --csv has all environments, --json has everything."""
 WIDE = 120
-"""Columns of a terminal from which everything is shown."""
+"""Least width of a terminal that shows all columns."""
 STYLES = {"growing": "bold red", "warming": "yellow", "spiky": "cyan", "stable": "green", "plateau": "green"}
 
 
 def show(report: Report, console: Console, *, headroom: float = HEADROOM, comparison: Comparison | None = None) -> None:
-    """All of it. `console`: of `truemem_workbench.support.terminal`, which prints strings as they are."""
+    """Print the report. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
     console.print(_heading(report))
     narrow = console.width < WIDE
     console.print(_functions(report.functions, narrow))
@@ -149,5 +149,5 @@ def _verdicts(verdicts: Mapping[str, int]) -> Text:
 
 
 def _short(environment_id: str) -> str:
-    """The end of a log stream's name tells it from the others: 2026/11/21/[$LATEST]8f73…"""
+    """The end of a log stream's name, which is different for each: 2026/11/21/[$LATEST]8f73…"""
     return environment_id.rpartition("]")[2][:12] or environment_id

@@ -1,4 +1,4 @@
-"""What follows from a report, in plain words. MiB unless said otherwise."""
+"""Says in sentences what follows from a report. MiB unless said otherwise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .sizing import ORDINARY_MIB, Sizing
 from .summary import Environment, Function, Report
 
 NAMED = 3
-"""Request ids in a sentence."""
+"""Most request ids in a sentence."""
 
 
 def sentences(report: Report, headroom: float) -> Iterator[str]:
-    """What follows, the most urgent first."""
+    """The sentences, the most urgent first."""
     several = len(report.functions) > 1
     for function in report.functions:
         name = f"{function.function}:{function.version}: " if several else ""
@@ -47,7 +47,7 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
 
 
 def _of_growth(own: Sequence[Environment]) -> Iterator[str]:
-    """Leak or not; and what the allocator says, which has the last word on that."""
+    """Say whether it leaks. The allocator's figures decide, if there are any."""
     growing = [each for each in own if each.verdict.name == "growing"]
     hoarding = max((each for each in own if each.hoards), key=lambda each: each.heap_held or 0.0, default=None)
     if growing:
@@ -73,7 +73,7 @@ def _of_growth(own: Sequence[Environment]) -> Iterator[str]:
 
 
 def _without_growth(environments: Sequence[Environment]) -> str:
-    """Of environments none of which is growing."""
+    """Say what is known of environments without growth."""
     settled = sum(each.settled for each in environments)
     rising = [each for each in environments if each.rises]
     risen = ""

@@ -1,4 +1,4 @@
-"""What `report`, `page` and `metrics` have in common at a terminal: width, bars, numbers that are numbers."""
+"""Shared by the commands at a terminal: width, progress bars, numeric options."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:  # rich is for the work itself, not for every `truemem --help`
     from rich.text import Text
 
 Count = Callable[[int], None]
-"""Hears of an amount that is done."""
+"""Called with each amount that is done."""
 WIDTH = 140
-"""Of a file or a pipe, which have none: all columns."""
+"""Width of a file or a pipe: all columns fit."""
 LONGEST = 2000
-"""Characters of a message."""
+"""Longest message in characters."""
 
 
 class Finite(click.FloatRange):
-    """A range without not-a-number, which is on no side of a bound, and without infinity."""
+    """A range of numbers without NaN and infinity."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number: float = super().convert(value, param, ctx)
@@ -36,13 +36,13 @@ class Finite(click.FloatRange):
 
 
 def tell(command: str, problem: object) -> None:
-    """Say on stderr, in one line, what is wrong."""
+    """Print a problem on stderr, in one line."""
     text = str(problem)
     click.echo(f"{command}: {visible(text[:LONGEST])}{'...' if len(text) > LONGEST else ''}", err=True)
 
 
 def console(**settings: Any) -> Console:
-    """rich's, for text from outside: strings are printed as they are, in tables too. Styles need a Text."""
+    """rich's console for text from outside: it prints strings as they are, in tables too. Styles need a Text."""
     from rich.console import Console
 
     class Plain(Console):
@@ -54,14 +54,14 @@ def console(**settings: Any) -> Console:
 
 
 def output() -> Console:
-    """Standard output, as wide as the terminal."""
+    """A console on standard output, as wide as the terminal."""
     return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
 
 
 @contextmanager
 def progress(doing: str, total: int, console: Console | None = None) -> Iterator[Count]:
-    """A bar on stderr if that is a terminal, gone at the end. It turns and counts the time while nothing is done: one
-    query, or one statement, can take a minute."""
+    """Show a progress bar on stderr if that is a terminal. It shows the time as well, because one query can take a
+    minute."""
     from rich import progress as rich
     from rich.console import Console
 
