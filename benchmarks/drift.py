@@ -1,7 +1,7 @@
-"""How right is the verdict? Precision and recall, false alarms, missed leaks, on labelled curves
-(truemem_workbench.testing.drift).
+"""Measures how often the verdict is right, on labelled curves (truemem_workbench.testing.drift): precision, recall,
+false alarms, missed leaks.
 
-And on two held-out sets, of which nothing is promised. Writes results/drift.md, and the recorded curves into
+Also on two held-out sets, for which nothing is promised. Writes results/drift.md, and the recorded curves into
 docs/patterns.md. Exit codes: 0 as promised, 1 not.
 """
 

@@ -1,7 +1,7 @@
-"""A PID namespace of its own for a benchmark, as each execution environment has one.
+"""A separate PID namespace for a benchmark, as each execution environment has one.
 
-An extension sees the function's processes there, other extensions', and hardly anything else. On a machine with
-hundreds of processes it would pay for them all.
+There an extension sees little more than the function's processes and other extensions'. On a machine with hundreds of
+processes it would have to look at them all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writes modules as C tables: what takes the place of CPython's own Python/frozen.c.
+"""Writes modules as C tables, which replace CPython's own Python/frozen.c.
 
-Run by the interpreter that was built, as a file of its own: `python freeze.py OUT.c ORDER.json`, where the order is
-[[name, path, is_package], ...]. Without arguments it prints the names of the built-in modules.
+The interpreter that was built runs it as a script: `python freeze.py OUT.c ORDER.json`, where the order is [[name,
+path, is_package], ...]. Without arguments it prints the names of the built-in modules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BOOT = {
     "_frozen_importlib_external": "importlib._bootstrap_external",
     "zipimport": "zipimport",
 }
-"""What CPython starts with: by which name, and by which it knows its source."""
+"""Modules that CPython starts with: their names, and the names of their source."""
 
 HEADER = """#include <Python.h>
 struct _module_alias { const char *name, *orig; };
@@ -36,7 +36,7 @@ const struct _frozen *PyImport_FrozenModules = modules;
 
 
 def frozen(name: str, source: bytes | str) -> bytes:
-    """Without asserts, docstrings and anything that depends on where it was built."""
+    """Compile a module without asserts, docstrings and anything that depends on the place of the build."""
     tree = ast.parse(source)
     flags = 0
     for node in tree.body:
@@ -49,7 +49,7 @@ def frozen(name: str, source: bytes | str) -> bytes:
 
 
 def _lean(code: CodeType) -> CodeType:
-    """Without line numbers: there is no source beside the file, and the log has no tracebacks."""
+    """Remove line numbers: there is no source beside the file, and the log has no tracebacks."""
     constants = tuple(_lean(each) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_linetable=b"", co_consts=constants)
 
