@@ -32,8 +32,7 @@ SHORT = 8
 SEVERAL = 3
 """Number of such lives that are judged together, if one alone is not enough."""
 MOST = 150
-"""Most points for Theil-Sen, which compares all pairs. More points are reduced to medians, because a fleet has many
-environments."""
+"""Most points for Theil-Sen, which compares all pairs. More points are reduced to medians."""
 MINUTE_MS = 60_000
 
 PATTERNS: dict[Name, str] = {
@@ -59,8 +58,7 @@ class Point(NamedTuple):
     peak_kib: float | None
     """Highest RSS in the invocation, or None if unknown."""
     certain: bool = True
-    """False if `current_kib` may contain memory of another invocation (raced), or is of a dying process
-    (`shutdown`)."""
+    """False if `current_kib` may contain another invocation's memory, or is of a dying process."""
     begins: bool = False
     """True if the function's processes are new: at a cold start, and first after a reset."""
     died: bool = False

@@ -24,8 +24,7 @@ GROWTH_MIB, GROWTH_SHARE = 2.0, 0.02
 """A level has grown if the difference is more than both."""
 
 THRESHOLD = 32768
-"""Threshold that we suggest, in bytes. It helped in the incident, and in our own measurements
-(sample_function/README.md)."""
+"""Suggested threshold in bytes. It helped in the incident and in our measurements (sample_function/README.md)."""
 
 HUGE_MIB = 2**30
 """Larger figures are not believed."""

@@ -31,8 +31,7 @@ _FIX_PROXY = "that is no answer of AWS. Check what is in between: HTTPS_PROXY, A
 
 
 def client(service: str, **settings: Any) -> Any:
-    """Make a client with the caller's own region and credentials. `settings` are botocore's. Raises BadInput without
-    boto3 or a region."""
+    """Make a client of the caller's region and credentials. Raises BadInput without boto3 or a region."""
     try:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError

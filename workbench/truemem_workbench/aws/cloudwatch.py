@@ -27,8 +27,7 @@ FIRST_SLICE_S = 3600
 POLL_S = (0.2, 2.0)
 """Shortest and longest pause between two looks at a running query, in seconds."""
 PATIENCE_S = 900
-"""Longest time for one query. Insights ends a query after 60 minutes; a slice that takes a quarter of that is too
-large."""
+"""Longest time for one query in seconds. A slice that takes longer is too large."""
 
 
 def fetch(

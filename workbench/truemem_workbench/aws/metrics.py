@@ -120,22 +120,12 @@ def period_s(begin_s: float, end_s: float) -> int:
 
 def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
     """A table with one row per period, and a bar of the highest peak beside the mark. `narrow` fits 80 columns."""
-    from rich import box
-    from rich.table import Table
-
+    from ..support import terminal
     from ..support.amounts import mib
 
-    made = Table(
-        title=f"{function}: peaks (mean, max), highest current and mark, MiB",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    made.add_column("UTC", no_wrap=True)
-    for name in ("inv.", "mean", "max", "current", "mark", "OOM"):
-        made.add_column(name, justify="right", no_wrap=True)
-    made.add_column("█ peak max  │ mark", no_wrap=True)
+    title = f"{function}: peaks (mean, max), highest current and mark, MiB"
+    figures = ("inv.", "mean", "max", "current", "mark", "OOM")
+    made = terminal.table(title, ("UTC",), figures, ("█ peak max  │ mark",))
     full = max((value for moment in moments for value in (moment.peak_max, moment.mark_max) if value), default=0.0)
     for moment in moments:
         count = "-" if moment.invocations is None else f"{moment.invocations:,.0f}"

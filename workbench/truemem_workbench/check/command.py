@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +11,11 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
-from ..support.terminal import console, tell
+from ..support.terminal import steps, tell
 from .baseline import Growth
 from .events import read_event, read_events
-from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan, Progress
-from .options import AMOUNT, FILE, GROWTH, SECONDS
+from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
+from .options import AMOUNT, FILE, GROWTH, SECONDS, variables
 
 if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`
     from .limits import Limits
@@ -172,7 +170,7 @@ def _measured(
         except ModuleNotFoundError as missing:
             raise BadInput(f"--remote needs {missing.name}. Try pip install boto3") from None
 
-        with _progress() as progress:
+        with steps() as progress:
             measurement = remote_run.measure(remote, payloads, plan, limits, log_group=log_group, progress=progress)
         return measurement, None, None
     from . import local_run
@@ -185,32 +183,8 @@ def _measured(
         resolved,
         memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
         timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
-        environment={**resolved.environment, **dict(_variable(each) for each in env)},
+        environment={**resolved.environment, **variables(env)},
     )
-    with _progress() as progress:
+    with steps() as progress:
         measurement = local_run.measure(resolved, payloads, plan, limits, exact=not no_exact, progress=progress)
     return measurement, resolved.source, resolved.line
-
-
-def _variable(given: str) -> tuple[str, str]:
-    name, separator, value = given.partition("=")
-    if not separator:
-        raise BadInput(f"--env {given} has no value. Try --env {given}=VALUE")
-    return name, value
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar on stderr if that is a terminal, gone at the end."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    stderr = console(stderr=True)
-    with Bar(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def progress(doing: str, done: int, of: int) -> None:
-            bar.update(task, description=doing, completed=done, total=of)
-
-        yield progress

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..support.bad_input import BadInput
+from ..support.terminal import Progress
 
 BLOCK = 10
-"""Invocations between two checks whether the warm-up is over. Also the least number between two checks for a
-decision."""
+"""Invocations between two checks for the end of the warm-up, and at least between two for a decision."""
 INVOCATIONS = 200
 WARM_UP = 100
 """Default of the most invocations for the warm-up."""
@@ -20,8 +20,6 @@ MOST_TIMES, MOST_LEAST = 4, 400
 HOPELESS = 5
 """Invocations that may all fail before the run gives up. An init that fails takes its time with each of them."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with the present step, how much of it is done, and of how much."""
 Undecided = Callable[[int], str]
 """Called with the length of the warm-up. Returns why more invocations are needed; empty if they are not."""
 

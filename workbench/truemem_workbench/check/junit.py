@@ -11,8 +11,7 @@ from .result import Result
 
 
 def document(result: Result) -> ET.Element:
-    """Make the document. XML 1.0 has no control characters, and a function's error message may have some: `visible`
-    escapes them."""
+    """Make the document. `visible` escapes control characters, which XML 1.0 cannot have."""
     count = {outcome: sum(each.outcome == outcome for each in result.findings) for outcome in ("broken", "unknown")}
     suite = ET.Element(
         "testsuite",

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Settings
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
-from .invocations import BLOCK, WARM_UP, Plan, Progress, invoke_until_decided
+from ..support.terminal import Progress
+from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, settling, told
 from .target import Target

@@ -72,8 +72,7 @@ class Measurement:
 
     @cached_property
     def judged(self) -> list[Seen]:
-        """The judged invocations: after the warm-up, in the environment that served most. A second one would be a step
-        in the curve."""
+        """The judged invocations: those after the warm-up, of the environment that served most."""
         later = [each for each in self.seen if each.number > self.warm_up]
         counted = Counter(each.line.environment for each in later)
         most = counted.most_common(1)[0][0] if counted else ""
@@ -95,8 +94,7 @@ class Measurement:
 
     @cached_property
     def in_a_row(self) -> int:
-        """Number of invocations that the verdict can use, of the same processes: after a reset, counting starts
-        again."""
+        """Longest series of invocations of the same processes that the verdict can use."""
         return max(len(trusted_of(life)) for life in lives(self.points))
 
     @property

@@ -1,5 +1,4 @@
-"""Writes a result to all its places. It tries each place before the run, and one that fails does not stop the
-others."""
+"""Writes a result to all its places. Each is tried before the run; one that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ import click
 from ..support.bad_input import BadInput
 from ..support.terminal import console, tell
 from . import baseline as baselines
+from . import github, junit
 from .limits import Limits
 from .result import BROKEN, KEPT, UNKNOWN, Result
 
@@ -44,17 +44,16 @@ class Outputs:
             baselines.check_place(self.baseline)
 
     def write(self, result: Result, limits: Limits, spec: str) -> int:
-        """Write to all places. Returns the exit code: the result's, or 2 if it passed but something could not be
-        written."""
+        """Write to all places. Returns the exit code: the result's, or 2 if it passed and a place failed."""
         writers: list[Callable[[], None]] = [lambda: self._print(result)]
         if self.github:
-            writers.append(lambda: _annotate(result))
-        if (junit := self.junit) is not None:
-            writers.append(lambda: _junit(result, junit))
+            writers.append(lambda: click.echo("".join(f"{error}\n" for error in github.errors(result)), nl=False))
+        if (xml := self.junit) is not None:
+            writers.append(lambda: junit.write(result, xml))
         if (png := self.png) is not None:
             writers.append(lambda: _draw(result, limits, png))
         if (summary := self.summary) is not None:
-            writers.append(lambda: _summarise(result, summary))
+            writers.append(lambda: github.add_summary(result, summary))
         if (baseline := self.baseline) is not None:
             writers.append(lambda: _note(result, spec, baseline))
         written = [_written(writer) for writer in writers]
@@ -91,29 +90,10 @@ def _written(writer: Callable[[], None]) -> bool:
     return True
 
 
-def _annotate(result: Result) -> None:
-    from .github import errors
-
-    for annotation in errors(result):
-        click.echo(annotation)
-
-
-def _junit(result: Result, path: Path) -> None:
-    from .junit import write
-
-    write(result, path)
-
-
 def _draw(result: Result, limits: Limits, path: Path) -> None:
-    from .picture import draw
+    from .picture import draw  # matplotlib takes a second
 
     draw(result, limits, path)
-
-
-def _summarise(result: Result, path: Path) -> None:
-    from .github import add_summary
-
-    add_summary(result, path)
 
 
 def _note(result: Result, spec: str, path: Path) -> None:

@@ -1,5 +1,4 @@
-"""Measures a deployed function: invokes it through Lambda's API, and reads its lines from log tails and CloudWatch
-Logs."""
+"""Measures a deployed function, through Lambda's API. The lines come from log tails and CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -15,8 +14,9 @@ import botocore.exceptions
 from ..aws.clients import client, log_group_of
 from ..lines.line import Line, parse_event
 from ..support.bad_input import BadInput
+from ..support.terminal import Progress
 from ..support.untrusted_text import loads
-from .invocations import Plan, Progress, invoke_until_decided
+from .invocations import Plan, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, told
 from .text import end_of_log
@@ -37,8 +37,7 @@ ENOUGH = 0.95
 With a limit on peaks all records are needed, because each may break it.
 """
 FLUSHING = 5
-"""Most invocations that are only made so that earlier lines are printed: a line comes with its report, 25 ms into the
-next invocation."""
+"""Most extra invocations that make earlier lines come: a line comes with its report, 25 ms into the next one."""
 PATTERN = '{ $.schema = 1 && $.requestId = "*" }'
 """Filter of CloudWatch Logs for our lines."""
 

@@ -7,8 +7,7 @@ from typing import Any
 import yaml
 
 MOST_DEPTH, MOST_NODES = 60, 100_000
-"""Limits of a template. Aliases count with all that they stand for; each 64 characters of a text count as one more
-value."""
+"""Limits of a template. An alias counts in full, and 64 characters of a text are one more value."""
 
 
 class TemplateLoader(yaml.SafeLoader):

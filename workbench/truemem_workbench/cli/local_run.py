@@ -9,6 +9,8 @@ from typing import Any, Literal
 import click
 
 from ..check.events import read_event
+from ..check.options import variables
+from ..check.target import name_from
 from ..local.configuration.function import Function
 from ..local.configuration.settings import Settings, extensions_of
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
@@ -124,11 +126,11 @@ def run(
         played = SCENARIOS[scenario]
         settings |= {key: value for key, value in played.settings.items() if not _given(key)}
         launched |= {BYSTANDER.stem: BYSTANDER} if played.extensions else {}
-    environment: Mapping[str, str] = dict(_variable(each) for each in env)
+    environment: Mapping[str, str] = variables(env)
     if NAME in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
         target, environment = in_exact_mode(target, environment, launched[NAME]) or (target, environment)
     chosen = Settings(
-        name=name or _name_of(target),
+        name=name or name_from(target.task_root.name),
         extensions=launched,
         environment=environment,
         **settings,
@@ -168,21 +170,9 @@ def _given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
-def _name_of(target: Function) -> str:
-    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in target.task_root.name)
-    return allowed[:64] or "function"
-
-
 def _times(invocations: int | None, *, with_event: bool) -> int | None:
     if invocations is not None and not with_event:
         raise BadInput(f"--invocations {invocations} without an event. Try --event '{{}}' --invocations {invocations}")
     if invocations is not None and invocations < 1:
         raise BadInput(f"--invocations {invocations}: nothing to do. Try --invocations 1")
     return (invocations or 1) if with_event else None
-
-
-def _variable(given: str) -> tuple[str, str]:
-    name, separator, value = given.partition("=")
-    if not separator:
-        raise BadInput(f"--env {given} has no value. Try --env {given}=VALUE")
-    return name, value

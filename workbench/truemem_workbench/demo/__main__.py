@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.text import Text
 
 from ..support import terminal
@@ -21,7 +18,7 @@ from ..support.terminal import tell
 from ..support.untrusted_text import visible
 from .picture import draw
 from .repairs import Level, chosen, effects, largest, level
-from .run import Outcome, Progress, as_json, run, save_lines
+from .run import Outcome, as_json, run, save_lines
 from .table import table
 from .verdict import headline, verdict
 from .workload import describe, working_day
@@ -94,7 +91,7 @@ def main(
     workload = describe(calls)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        with _progress(shown=not as_document) as progress:
+        with terminal.steps(shown=not as_document) as progress:
             outcome = run(calls, memory_mib=memory, variables=variables, progress=progress)
             others = chosen(variables) if repairs else {}
             repaired = {
@@ -181,19 +178,6 @@ def _subtitle(outcome: Outcome, memory: int, variables: Mapping[str, str]) -> st
     known = ", ".join(f"{number} {METHODS.get(name, name)}" for name, number in counted.most_common())
     peaks = f" Peaks: {known}." if known else ""
     return f"ONNX sample, local Lambda, {_settings(memory, variables)}.{peaks}"
-
-
-@contextmanager
-def _progress(*, shown: bool) -> Iterator[Progress]:
-    """Show a progress bar on stderr."""
-    columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=terminal.console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def progress(doing: str, done: int, of: int) -> None:
-            bar.update(task, description=doing, completed=done, total=of)
-
-        yield progress
 
 
 if __name__ == "__main__":

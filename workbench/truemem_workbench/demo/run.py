@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from ..lines.record import Record, parse_line
 from ..local import Function, Invocation, LocalLambda, Settings
 from ..local.configuration.sidecar import in_exact_mode
 from ..support.bad_input import BadInput
+from ..support.terminal import Progress
 from .verdict import Row
 from .workload import MODELS, Call
 
@@ -23,9 +24,6 @@ SAMPLE = ROOT / "sample_function"
 SIDECAR = ROOT / "extension" / "run"
 PROBE = ROOT / "layer" / "python"
 """Folder of the probe. The function has it on its path, as from a layer."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with the present step, how much of it is done, and of how much."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,7 @@ def join(
     records: Sequence[Record],
     marks: Mapping[str, float],
 ) -> list[Row]:
-    """Join calls, answers and records to rows, by request id. The last REPORT comes after its record, so it is from
-    `marks`."""
+    """Join calls, answers and records by request id. The last REPORT comes after its record: from `marks`."""
     by_request = {record.request_id: record for record in records}
     rows = []
     for number, (call, invocation) in enumerate(zip(calls, invocations, strict=True), 1):

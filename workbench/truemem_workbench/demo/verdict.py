@@ -14,12 +14,10 @@ from ..lines.record import Record
 from .workload import Call
 
 WELL_BELOW = 0.9
-"""A peak is well below the mark if it is under this share of it. The mark also counts other memory, such as the
-sidecar's."""
+"""A peak is well below the mark if it is under this share of it. The mark also counts the sidecar, for example."""
 
 FLAT_SHARE, FLAT_MIB = 0.02, 2.0
-"""Two levels are the same within this share or these MiB, whichever is more. The first use of a library costs that
-much."""
+"""Two levels are the same within this share or these MiB. The first use of a library costs that much."""
 
 _NO_LEAK = "As far as these invocations can tell, this is not a leak: it is a mark that cannot fall."
 
@@ -157,8 +155,7 @@ def _points(rows: Sequence[Row]) -> list[Point]:
 
 
 def _left_behind(seen: Sequence[Seen], whole: Verdict, *, known: bool) -> str:
-    """The sentence on what invocations leave behind. `whole` is the verdict on all of them. With `known`, a sentence on
-    the heap follows."""
+    """The sentence on what invocations leave behind. `whole`: the verdict. `known`: a sentence on the heap follows."""
     if len(seen) < 2 * TAIL:
         return (
             f"Current RSS went from {seen[0].current:.0f} to {seen[-1].current:.0f} MiB:"

@@ -64,8 +64,7 @@ def csv_events(file: Iterable[str]) -> Iterator[str]:
 
 
 def texts(document: Any) -> Iterator[str]:
-    """The text of every event in a JSON document: `{"message": …}`, `{"field": "@message", "value": …}`, at any
-    depth."""
+    """Every event's text in a JSON document: `{"message": …}`, `{"field": "@message", "value": …}`, at any depth."""
     if isinstance(document, list):
         for each in document:
             yield from texts(each)
@@ -90,8 +89,7 @@ def _text(value: Any) -> str:
 
 
 def has_text(document: dict[str, Any]) -> bool:
-    """True if the object is a wrapper around an event. A function's own line may have a `message` too, but no log
-    around it."""
+    """True for a wrapper around an event. A function's own line may have a `message`, but no log around it."""
     if document.keys() & {"events", "results", "logEvents"}:
         return True
     if "@message" in document or ("message" in document and document.keys() & {"timestamp", "ingestionTime"}):

@@ -21,8 +21,7 @@ WIDE_MIB = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One invocation, as the sidecar measured it. Sizes in MiB. None: unknown, or the line leaves it out because it is
-    false."""
+    """One invocation, as the sidecar measured it. Sizes in MiB. None: unknown, or false."""
 
     request_id: str | None = None
     """Request id of the platform. None on lines that belong to no invocation."""
@@ -86,8 +85,7 @@ class Record:
 
     @property
     def certain(self) -> bool:
-        """True if `current_rss` is what this invocation left behind, and not of another invocation or a dying
-        process."""
+        """True if `current_rss` is what this invocation left behind, and no other memory is in it."""
         return not self.raced and self.closed_by != "shutdown" and not self.recovered
 
     @property

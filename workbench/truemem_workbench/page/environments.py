@@ -64,8 +64,7 @@ class Environment:
     columns: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
     request_ids: list[str] = field(default_factory=list)
     last_samples: dict[float, float] = field(default_factory=dict)
-    """Last samples of invocations that shutdown closed, by number. The curve leaves them out; the verdict uses them as
-    uncertain."""
+    """Last samples of invocations that shutdown closed, by number: not on the curve, and uncertain in the verdict."""
     words: list[str] = field(default_factory=lambda: [""])
     """Outcomes other than `success`, in words."""
     several: bool = False
@@ -177,8 +176,7 @@ class Environment:
 
 
 def gather(lines: Iterable[Line]) -> list[Environment]:
-    """Group lines by environment. First those that ran out of memory, then by verdict, then by nearness to the
-    limit."""
+    """Group lines by environment: first those out of memory, then by verdict, then by nearness to the limit."""
     found: dict[tuple[str, str], Environment] = {}
     for line in lines:
         if line.request_id is None and line.peak_rss is None:

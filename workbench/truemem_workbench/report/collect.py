@@ -1,5 +1,4 @@
-"""Makes a report from the store's lines: DuckDB computes percentiles and sums, `drift.judge` the verdicts on all
-cores."""
+"""Makes a report from the store's lines: percentiles and sums by DuckDB, verdicts by `drift.judge` on all cores."""
 
 from __future__ import annotations
 

@@ -108,8 +108,7 @@ class Store:
         return Loaded(lines, everything - lines, unreadable)
 
     def batches(self) -> Iterator[int]:
-        """Fill the table `batch` with whole environments, one row per invocation. Yields the number of lines, until all
-        are done."""
+        """Fill the table `batch` with whole environments, again and again until all are done. Yields its lines."""
         begin, lines = None, 0
         sizes = self._db.execute("SELECT environment, count(*) FROM line GROUP BY 1 ORDER BY 1").fetchall()
         for place, (environment, count) in enumerate(sizes):

@@ -79,8 +79,7 @@ def unheard_by_children() -> Iterator[None]:
 
 
 class _Signals:
-    """Handles signals: the first raises Ended, so that folders are removed and queries stopped; the second ends the
-    process at once."""
+    """Handles signals. The first raises Ended, so that the command can clean up; the second ends it at once."""
 
     def __init__(self) -> None:
         self.came = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,11 @@ from .untrusted_text import visible
 
 if TYPE_CHECKING:  # rich is for the work itself, not for every `truemem --help`
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
+Progress = Callable[[str, int, int], None]
+"""Called with the present step, how much of it is done, and of how much."""
 Count = Callable[[int], None]
 """Called with each amount that is done."""
 WIDTH = 140
@@ -58,10 +61,24 @@ def output() -> Console:
     return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
 
 
+def table(title: str, texts: Sequence[str], figures: Sequence[str], last: Sequence[str]) -> Table:
+    """A table with columns of texts, of figures, which are aligned right, and of texts again."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in texts:
+        made.add_column(name, overflow="fold")
+    for name in figures:
+        made.add_column(name, justify="right", no_wrap=True)
+    for name in last:
+        made.add_column(name)
+    return made
+
+
 @contextmanager
 def progress(doing: str, total: int, console: Console | None = None) -> Iterator[Count]:
-    """Show a progress bar on stderr if that is a terminal. It shows the time as well, because one query can take a
-    minute."""
+    """Show a progress bar on stderr, if that is a terminal, with the time: one query can take a minute."""
     from rich import progress as rich
     from rich.console import Console
 
@@ -81,3 +98,21 @@ def progress(doing: str, total: int, console: Console | None = None) -> Iterator
             bar.advance(task, amount)
 
         yield advance
+
+
+@contextmanager
+def steps(*, shown: bool = True) -> Iterator[Progress]:
+    """Show the steps of a run in a progress bar on stderr, if that is a terminal and unless not `shown`."""
+    from rich import progress as rich
+
+    stderr = console(stderr=True)
+
+    columns = (rich.TextColumn("{task.description:12}"), rich.BarColumn(), rich.MofNCompleteColumn())
+    last, hidden = rich.TimeRemainingColumn(), not (shown and stderr.is_terminal)
+    with rich.Progress(*columns, last, console=stderr, transient=True, disable=hidden) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def progress(doing: str, done: int, of: int) -> None:
+            bar.update(task, description=doing, completed=done, total=of)
+
+        yield progress

@@ -53,8 +53,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def cell(value: object) -> object:
-    """Make a CSV cell: a text that a spreadsheet would take for a formula gets a `'` before it. Numbers stay
-    numbers."""
+    """Make a CSV cell: a text that looks like a formula gets a `'` before it. Numbers stay numbers."""
     if not isinstance(value, str):
         return value
     shown = visible(value)
@@ -62,14 +61,12 @@ def cell(value: object) -> object:
 
 
 def script_json(value: Any) -> str:
-    """Make JSON in ASCII for a <script> of type application/json: nothing in it can end the element. Raises ValueError
-    for NaN and infinity."""
+    """Make JSON for a <script>, in ASCII: nothing in it can end the element. Raises ValueError for NaN and infinity."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def quoted(text: str) -> str:
-    """Quote a text for DuckDB's SQL. Raises ValueError for half a surrogate pair or a zero character, which SQL cannot
-    have."""
+    """Quote a text for DuckDB's SQL. Raises ValueError for half a surrogate pair or a zero character."""
     text.encode()
     if "\0" in text:
         raise ValueError("a zero character")

@@ -39,8 +39,7 @@ class SnapStartApi:
         return await pending_next.answered()
 
     async def error(self, request: web.Request) -> web.Response:
-        """End the restore with an error: the caller gets the posted body. Unlike init/error, the call itself ends
-        it."""
+        """End the restore with an error, which the caller gets. Unlike init/error, the call itself ends it."""
         generation = self._environment.generation
         generation.runtime.act(RuntimeAction.RESTORE_ERROR)
         body = await read(request, MAX_PAYLOAD)

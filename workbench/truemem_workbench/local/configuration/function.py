@@ -36,8 +36,7 @@ class Function:
     """Files that the user of the processes must be able to read."""
 
     def started_with(self, variables: Mapping[str, str]) -> list[str]:
-        """The command to execute with these variables. A managed runtime is started through its wrapper, a bootstrap is
-        not."""
+        """The command to execute with these variables. A managed runtime is started through its wrapper."""
         if self.runtime is None or not variables.get(WRAPPER):
             return list(self.command)
         return ["/bin/sh", "-c", _THROUGH_WRAPPER, "bootstrap", *self.command]
@@ -47,8 +46,7 @@ class Function:
         return dataclasses.replace(self, command=(str(program), *self.command), needs=(*self.needs, program))
 
     def wrapped(self) -> Function:
-        """A copy with a shell as its runtime process. The shell starts the real runtime, and exits with 0 at
-        SIGUSR1."""
+        """A copy in which a shell starts the runtime and stays. The shell exits with 0 at SIGUSR1."""
         return dataclasses.replace(self, command=("/bin/sh", "-c", _EXITS_WHEN_TOLD, "sh", *self.command))
 
     def growing(self) -> Function | None:

@@ -1,5 +1,4 @@
-"""The release order: does the runtime or do the extensions get an invocation first, and how long before the other?
-Pure."""
+"""The release order: who gets an invocation first, runtime or extensions, and how long before the other. Pure."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ class Lead(NamedTuple):
 
 
 def lead(order: str, chance: Random) -> Lead:
-    """Draw the lead for one invocation. `order` is `aws`, `together`, `runtime:US` or `extension:US`; others raise
-    BadInput."""
+    """Draw the lead of one invocation: `aws`, `together`, `runtime:US` or `extension:US`. Others raise BadInput."""
     if order == "aws":
         if chance.random() < RUNTIME_FIRST:
             return Lead(True, _quantile(chance.random()))

@@ -35,8 +35,7 @@ class Settings:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that the function and the extensions get."""
     extensions: Sequence[Path] | Mapping[str, Path] = ()
-    """Executables of extensions. Each has its base name, as if it lay in /opt/extensions; a mapping sets other
-    names."""
+    """Executables of extensions under their base names, as if in /opt/extensions; a mapping sets other names."""
     release: str = "aws"
     """Release order: `aws` (as AWS's code does: mostly the runtime first), `together` (without a pause, either may be
     first), or `runtime:US` or `extension:US`, which is first by so many microseconds."""
@@ -47,20 +46,16 @@ class Settings:
     emulator answers 202."""
     log_format: Literal["Text", "JSON"] = "Text"
     user: Literal["auto", "current"] = "auto"
-    """`auto` runs processes as uid 993 and gid 990, as Lambda does, if root starts them and that user can read the
-    code."""
+    """`auto`: uid 993 and gid 990, as in Lambda, if root starts it and that user can read the code."""
     init_timeout_s: float | None = None
     """Time limit of init. Default: 10 s on demand, else the function's timeout or 130 s, if that is more. After it, the
     first invocation repeats init."""
     initialization: Literal["on-demand", "provisioned-concurrency", "snap-start"] = "on-demand"
-    """`provisioned-concurrency`: init at the start, then a freeze until the first invocation. `snap-start`: the same,
-    then a restore."""
+    """`provisioned-concurrency`: init, then a freeze until the first invocation. `snap-start`: also a restore."""
     telemetry_fault: Literal["none", "report-lost", "out-of-order", "slow"] = "none"
-    """Fault of telemetry: the report of each failed invocation is lost, batches are reversed, or all is seconds
-    late."""
+    """Fault of telemetry: reports of failed invocations are lost, batches are reversed, or all is seconds late."""
     managed_instances: int | None = None
-    """Number of requests that an environment of Lambda Managed Instances serves at once. It never freezes and logs
-    JSON."""
+    """Number of requests at once on Lambda Managed Instances. These never freeze, and log JSON."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -133,8 +128,7 @@ def extensions_of(folder: Path) -> list[Path]:
 
 
 def check_extension(path: Path) -> None:
-    """Raise BadInput if the file is not executable. Lambda executes every file of /opt/extensions, and fails at such a
-    file."""
+    """Raise BadInput if it is not executable. Lambda executes every file of /opt/extensions."""
     if not path.is_file():
         raise BadInput(f"no extension {path}. Try the path of an executable file")
     if not os.access(path, os.X_OK):

@@ -30,8 +30,7 @@ class Place:
     """`host:port`, without a scheme."""
     log_stream: str
     path: str
-    """Value of PATH. It begins with the folder of our own interpreter, so `python3` is the same for function and
-    extensions."""
+    """Value of PATH. It begins with our own interpreter's folder, so that all processes have the same `python3`."""
     tmp: str
     """Folder in place of Lambda's /tmp. Processes get it as TMPDIR, and it is removed at the end."""
     log_socket: Path | None = None

@@ -106,8 +106,7 @@ class Environment(Serving):
                 await self._reset(failed.failure)
 
     async def _init(self, phase: Phase) -> float:
-        """Start all processes. Returns the duration in seconds. Raises Failed; the caller cancels it when its time is
-        over."""
+        """Start all processes. Returns the duration in seconds. Raises Failed; the caller limits the time."""
         generation = self.generation
         self.freezer.thaw()  # a process that joins a frozen group is frozen
         self.journal.relay = generation.relay
@@ -137,8 +136,7 @@ class Environment(Serving):
             process.drain()
 
     async def _reset(self, failure: Failure) -> None:
-        """End the processes as in a shutdown. /tmp and the high-water mark stay, and the next invocation repeats
-        init."""
+        """Shut the processes down. /tmp and the high-water mark stay, and the next invocation repeats init."""
         self.freezer.thaw()
         self.generation.relay.resume(flush=True)
         await shut_down(self.generation, failure.reason, self.memory)
@@ -147,8 +145,7 @@ class Environment(Serving):
         self.generation = Generation(list(self._launcher.extensions))
 
     async def _replace(self) -> None:
-        """Start another environment for another tenant. The present one ends first, because only one runs at a time
-        here."""
+        """End this environment and start another one for another tenant. Here only one runs at a time."""
         await self._reset(SPINDOWN)
         self._renew()
         self._launcher.renew(self.journal.log_stream)

@@ -63,8 +63,7 @@ class Journal:
             self.relay.offer(event)
 
     def _lost(self, event: Event) -> bool:
-        """True for the report of a failed invocation with the fault `report-lost`. Real reports are lost in this way
-        too."""
+        """True for the report of a failed invocation with the fault `report-lost`, which happens on AWS too."""
         failed = event["type"] == "platform.report" and event["record"]["status"] != "success"
         return failed and self._settings.telemetry_fault == "report-lost"
 
@@ -99,8 +98,7 @@ class Journal:
         self.emit("platform.initStart", record, line)
 
     def init_ended(self, generation: Generation, phase: str, failure: Failure | None, duration_s: float) -> None:
-        """Emit the events of an ended init. There is no initRuntimeDone if an extension failed before the runtime was
-        started."""
+        """Emit the events of an ended init: no initRuntimeDone if an extension failed before the runtime's start."""
         if "runtime" in generation.processes:
             self.emit("platform.initRuntimeDone", events.init_runtime_done(self._settings, phase, failure))
         self.extensions_told(generation)

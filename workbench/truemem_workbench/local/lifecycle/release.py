@@ -57,8 +57,7 @@ async def release(generation: Generation, pending: Pending, freezer: Freezer, le
 
 
 async def resume_runtime(generation: Generation) -> None:
-    """Answer restore/next after a SnapStart restore, and wait until the runtime asks for its first event. Raises
-    Failed."""
+    """Answer restore/next, and wait until the restored runtime asks for its first event. Raises Failed."""
     runtime = generation.runtime
     if runtime.state is RuntimeState.RESTORE_READY and runtime.pending_next is not None:
         runtime.act(RuntimeAction.RESTORE)

@@ -25,8 +25,7 @@ REAP_S = 5.0
 
 
 def window(generation: Generation) -> float:
-    """Time for the whole shutdown in seconds: 2 with an external extension, 0.5 with internal ones only, 0 with
-    none."""
+    """Seconds for the shutdown: 2 with an external extension, 0.5 with internal ones only, 0 with none."""
     if generation.registry.external():
         return WINDOW_EXTERNAL_S
     return WINDOW_INTERNAL_S if generation.registry.all() else 0.0
@@ -86,8 +85,7 @@ async def _notify(generation: Generation, extension: Extension) -> None:
 
 
 def shutdown_response(event: bytes) -> web.Response:
-    """Make the answer with SHUTDOWN. AWS's code sends only the body: no event id, and a content type that Go
-    guessed."""
+    """Make the answer with SHUTDOWN: only a body, without an event id, and with Go's content type, as in AWS's code."""
     return web.Response(body=event, headers={"Content-Type": "text/plain; charset=utf-8"})
 
 

@@ -75,8 +75,7 @@ class ManagedEnvironment(Serving):
             await self._end()
 
     def _renew(self) -> None:
-        """Start as a new environment: it shares no process, registration, file in /tmp, log stream or mark with the
-        last one."""
+        """Start as a new environment, with nothing of the last one: no process, file, log stream or mark."""
         self.journal.renew()
         self.memory.forget()
         self._launcher.renew(self.journal.log_stream)

@@ -39,8 +39,7 @@ class ManagedReport(Report):
 
 
 def make_report(pending: Pending, failure: Failure | None, ended: float, memory_mib: int, mark_bytes: int) -> Report:
-    """Make the report of a request. `ended` is when the response was sent or the request was given up, by
-    perf_counter."""
+    """Make a report. `ended`, by perf_counter: when the response was sent or the request was given up."""
     made = events.make_report(
         pending.request_id, failure, ended - pending.moments.released, None, memory_mib, mark_bytes
     )

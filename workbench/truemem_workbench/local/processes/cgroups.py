@@ -55,8 +55,7 @@ class Cgroup:
                 os.kill(pid, signal.SIGKILL)
 
     def remove(self, within_s: float = 2.0) -> bool:
-        """Remove the directory. Tries for `within_s` seconds, because a killed process leaves the group only when it
-        has ended."""
+        """Remove the directory within this time. A killed process stays in the group until it has ended."""
         end = time.monotonic() + within_s
         while True:
             try:

@@ -150,8 +150,7 @@ def choose(
     memory_group: Cgroup | None,
     roots: Callable[[], dict[str, int]],
 ) -> tuple[Freezer, str | None]:
-    """Choose the best permitted freezer, and a notice if it is less than Lambda has. Raises NotPermitted for
-    `cgroup`."""
+    """Choose the best permitted freezer, and a notice if there is a better one. Raises NotPermitted for `cgroup`."""
     if asked == "off":
         return NoFreezer(), "no freeze between invocations, as asked"
     if asked == "signal":

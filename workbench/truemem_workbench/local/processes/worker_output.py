@@ -17,8 +17,7 @@ LONGEST_PATH = 107
 
 
 class WorkerOutput:
-    """Listens at `path` until `close`. A worker connects once for stdout and once for stderr, and does not say which is
-    which."""
+    """Listens at `path` until `close`. A worker connects twice, for stdout and stderr, without saying which."""
 
     def __init__(self, path: Path, on_line: LineSink) -> None:
         self._on_line = on_line

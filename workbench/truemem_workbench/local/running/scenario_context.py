@@ -111,8 +111,8 @@ class ScenarioContext:
 
     @contextlib.contextmanager
     def invocation(self, *, held: bool = True) -> Iterator[None]:
-        """Run an invocation, and a fault within it. With `held`, the fault comes after the function's work and before
-        its answer."""
+        """Run an invocation with a fault in it. With `held`, the fault comes between the function's work and its
+        answer."""
         hold = self.local.hold
         if held:
             hold.at("response")
@@ -170,8 +170,7 @@ class ScenarioContext:
             raise BadInput("this scenario needs a memory cgroup, which is off or not permitted here. Try it as root")
 
     def fill_memory(self) -> None:
-        """Start another process that takes the remaining memory, and make the kernel prefer the runtime as its
-        victim."""
+        """Let another process take the remaining memory, and make the kernel prefer the runtime as its victim."""
         environment = self.local.environment
         runtime = Path("/proc") / str(self.local.processes()["runtime"])
         owner = runtime.stat()

@@ -159,16 +159,14 @@ def report_lost(context: ScenarioContext) -> None:
 
 
 def telemetry_out_of_order(context: ScenarioContext) -> None:
-    """Each batch of telemetry has its newest event first: a report before its runtimeDone, and that before its
-    start."""
+    """Each batch of telemetry has its newest event first: a report before its runtimeDone and its start."""
     for _ in range(3):
         context.invoke()
     _all_well(context, 3)
 
 
 def slow_telemetry(context: ScenarioContext) -> None:
-    """Telemetry is seconds late, or comes at SHUTDOWN: runtimeDone comes long after its invocation, or after the next
-    one."""
+    """Telemetry is seconds late, or comes at SHUTDOWN: runtimeDone comes long after its invocation."""
     for _ in range(3):
         context.invoke()
     _all_well(context, 3)

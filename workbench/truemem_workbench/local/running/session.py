@@ -76,8 +76,7 @@ class LocalLambda:
         self.stop(abort=error is not None)
 
     def start(self) -> None:
-        """Serve the APIs and begin the init phase. Raises BadInput if a port is in use or a mechanism is not
-        permitted."""
+        """Serve the APIs and begin init. Raises BadInput for a port in use, or a mechanism that is not permitted."""
         self._thread.start()
         starting = asyncio.run_coroutine_threadsafe(self._server.start(), self._loop)
         try:
@@ -140,8 +139,7 @@ class LocalLambda:
         return Invocation(pending.request_id, parsed, answer.payload, answer.function_error, 200, pending.arn)
 
     def settle(self, *, timeout: float | None = None) -> None:
-        """Wait until no invocation runs or waits. Then everything is frozen, every report is made, every line is in
-        `logs`."""
+        """Wait until no invocation runs or waits. Then all is frozen, and all reports and lines are there."""
         if not self._stopped:
             self._call(self._server.environment.settle(), timeout)
 

@@ -1,2 +1,1 @@
-"""States of one generation of processes: runtime, extensions, invocation. They decide which calls a client may make
-next."""
+"""States of one generation of processes. They decide which calls runtime and extensions may make next."""

@@ -73,8 +73,7 @@ class Generation:
         self.notify()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until a condition on the registry or the runtime is true. Raises Failed if the generation fails
-        first."""
+        """Wait until a condition on the registry or the runtime is true. Raises Failed if the generation fails."""
         while not condition():
             if self.failure is not None:
                 raise Failed(self.failure)

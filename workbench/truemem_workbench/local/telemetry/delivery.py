@@ -19,8 +19,7 @@ from .events import Event
 RETRY_AFTER_S = (0.0, 0.1, 0.4)
 """Pauses before each attempt of a POST, in seconds. AWS documents a back-off, but not its values."""
 HELD_BATCHES = 8
-"""Events are dropped when more than this many times maxBytes wait, so that a slow listener does not slow the
-function."""
+"""Events beyond this many times maxBytes are dropped, so that a slow listener does not slow the function."""
 TOO_SLOW = "Some logs were dropped because the downstream consumer is slower than the logs production rate"
 
 
@@ -156,8 +155,7 @@ class Relay:
         self._flow = True
 
     def subscribe(self, extension_id: str, subscriber: Subscriber) -> None:
-        """Add a subscription. A new subscriber first gets the events of init so far; a second subscription replaces the
-        first."""
+        """Add a subscription. A new subscriber gets init's events so far; a second subscription replaces the first."""
         known = self._subscribers.pop(extension_id, None)
         if known:
             known.close()
@@ -170,8 +168,7 @@ class Relay:
         self.closed = True
 
     def tell_init_again(self) -> None:
-        """Deliver initStart (with the snapshot's instanceId), initRuntimeDone and initReport again, after a SnapStart
-        restore."""
+        """Deliver init's events, with the snapshot's instanceId, once more after a SnapStart restore."""
         for event in self._init_events:
             if event["type"].startswith("platform.init"):
                 self._offer(event)

@@ -129,8 +129,7 @@ def level(of: Event) -> int:
 
 
 def init_start(settings: Settings, phase: str, log_stream: str, runtime: str | None) -> dict[str, Any]:
-    """The record of initStart. Extensions find the log stream's name only in its `instanceId`; `instanceMaxMemory` is
-    in bytes."""
+    """The record of initStart. Only its `instanceId` has the log stream's name; `instanceMaxMemory` is in bytes."""
     return _initialization(settings, phase) | restore_start(settings, log_stream, runtime)
 
 
@@ -207,7 +206,7 @@ class Moments:
     produced_bytes: int = 0
 
     def spans(self, epoch: float) -> list[dict[str, Any]]:
-        """The spans responseLatency, responseDuration, runtimeOverhead. `epoch` is the wall-clock time of perf_counter
+        """The spans responseLatency, responseDuration, runtimeOverhead. `epoch`: the wall-clock time of perf_counter
         0."""
         if self.response_began is None or self.response_sent is None:
             return []
