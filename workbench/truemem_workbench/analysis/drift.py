@@ -87,12 +87,12 @@ class Verdict:
         if self.name == "growing":
             return self._growing()
         return {
-            "stable": "Stable: what it holds after an invocation has its ups and downs, and no growth beyond them.",
+            "stable": "Stable: what it holds after an invocation goes up and down, and does not grow.",
             "warming": f"Warming: it still grows, by {_size(self.per_invocation_kib)} per invocation; it is too early"
             " to tell a leak from a cache that fills.",
-            "plateau": "Plateau: it has grown and stopped, as a cache does that is full.",
+            "plateau": "Plateau: it has grown and stopped, as a full cache does.",
             "spiky": "Spiky: single invocations need much more than they leave behind; this is not a leak.",
-            "insufficient": f"Too little to judge: {MINIMUM} invocations of one environment are needed.",
+            "insufficient": f"Too few to judge: {MINIMUM} invocations of one environment are needed.",
         }[self.name]
 
     def _growing(self) -> str:

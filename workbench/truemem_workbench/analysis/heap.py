@@ -30,8 +30,8 @@ HUGE_MIB = 2**30
 """Larger figures are not believed."""
 
 UNKNOWN = (
-    "How much of that is in use, and how much is freed but held by malloc, RSS cannot tell: `import truemem_heap` in"
-    " the function does (docs/heap.md)."
+    "RSS cannot tell how much of that is in use, and how much is freed but held by malloc. `import truemem_heap` in"
+    " the function can (docs/heap.md)."
 )
 
 
@@ -68,7 +68,7 @@ class Levels:
     def told(self) -> str:
         """Say whether it is a leak, in words."""
         if self.earlier is None:
-            return "whether something leaks, more invocations can tell"
+            return "more invocations can tell whether something leaks"
         if self.growth:
             return f"{', and '.join(self.growth)}: a cache that fills, or a leak"
         if self.now.other is None:

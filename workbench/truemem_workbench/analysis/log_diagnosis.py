@@ -120,7 +120,7 @@ def of_log(log: Log, fix: str) -> Iterator[Finding]:
     for complaint, times in log.complaints.most_common():
         yield Finding("note", f"It says{f', {times} times' if times > 1 else ''}: {complaint}", "docs/configuration.md")
     if log.foreign:
-        text = "`exec format error`: an extension is another architecture's, and the function fails at its start."
+        text = "`exec format error`: an extension is for another architecture, and the function fails at its start."
         yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md")
     if log.start:
         yield Finding("ok", f"It has started: {log.start}")
@@ -138,7 +138,7 @@ def of_log(log: Log, fix: str) -> Iterator[Finding]:
         text = f"{counted(none, 'invocation has', 'invocations have')} no peak: the function's processes were not seen."
         if none > NEARLY_ALL * log.invocations:
             yield Finding(
-                "problem", text, "What it needs of /proc is in docs/how-it-measures.md; its first line says more."
+                "problem", text, "docs/how-it-measures.md says what it needs of /proc; its first line says more."
             )
         else:
             yield Finding("note", text)
@@ -147,7 +147,7 @@ def of_log(log: Log, fix: str) -> Iterator[Finding]:
         without = counted(log.without_report, "invocation has", "invocations have")
         yield Finding(
             "note",
-            f"{without} no mark and no status: telemetry did not come.",
+            f"{without} no mark and no status: no telemetry came.",
             "An emulator has none; in Lambda it may be late at an environment's end.",
         )
     if log.lost:
@@ -163,7 +163,7 @@ def of_log(log: Log, fix: str) -> Iterator[Finding]:
         )
     if log.out_of_memory:
         yield Finding(
-            "note", f"{counted(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report tells which."
+            "note", f"{counted(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report names them."
         )
 
 

@@ -27,7 +27,7 @@ _EXPIRED = (
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 _FIX_REGION = "Try AWS_REGION=eu-west-1 truemem ..."
 _FIX_CREDENTIALS = "Try aws sso login, or aws configure; AWS_PROFILE chooses one"
-_FIX_PROXY = "that is no answer of AWS. Check what is in between: HTTPS_PROXY, AWS_ENDPOINT_URL"
+_FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL"
 
 
 def client(service: str, **settings: Any) -> Any:
@@ -71,7 +71,7 @@ class _Patience:
                 raise caught_exception
         elif response and throttled(response[1].get("Error", {}).get("Code", "")) and not self._told:
             self._told = True
-            click.echo("truemem: AWS throttles the requests; it waits and asks again", err=True)
+            click.echo("truemem: AWS throttles the requests; truemem waits and tries again", err=True)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def refused(what: str, permissions: str) -> Iterator[None]:
         raise BadInput(f"{what}: {_FIX_PROXY}") from error
     except (ConnectionError, HTTPClientError) as error:
         region = _session().region_name
-        fix = f"Is there a network, and {region} the region? Try AWS_REGION, HTTPS_PROXY"
+        fix = f"Check the network, and the region {region}. Try AWS_REGION, HTTPS_PROXY"
         raise BadInput(f"{what}: {_sentence(error)} {fix}") from error
     except BotoCoreError as error:
         missing = type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError")

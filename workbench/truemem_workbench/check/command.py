@@ -26,8 +26,8 @@ EPILOG = """
 Exit codes:
   0  every limit was kept
   1  a limit was broken, or the function ran out of memory
-  2  it could not be measured: the input cannot be used, invocations failed, still undecided,
-     a limit within the bounds of a peak, or a result that could not be written
+  2  it could not be decided: the input cannot be used, invocations failed, more of them are needed,
+     a limit is within the bounds of a peak, or the result could not be written
   130, 143  Ctrl-C or SIGTERM
 """
 
@@ -36,13 +36,13 @@ Exit codes:
 @click.argument("target", required=False, metavar="APP.py:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
 @click.option("--remote", metavar="FUNCTION", help="Check a deployed function, which has truemem's layer, instead.")
 @click.option(
-    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="To judge."
+    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="Least to judge."
 )
 @click.option(
     "--most",
     type=click.IntRange(1),
     metavar="N",
-    help=f"To judge while nothing is decided [default: {MOST_TIMES} x --invocations, {MOST_LEAST} at least].",
+    help=f"Most to judge, while undecided [default: {MOST_TIMES} x --invocations, {MOST_LEAST} at least].",
 )
 @click.option(
     "--warm-up",
@@ -50,38 +50,33 @@ Exit codes:
     default=WARM_UP,
     show_default=True,
     metavar="N",
-    help="At most, until it settles.",
+    help="Most invocations before these, until memory settles.",
 )
 @click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}].")
 @click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over.")
 @click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation.")
-@click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="The same by the clock.")
-@click.option(
-    "--max-peak",
-    type=AMOUNT,
-    metavar="MiB",
-    help="Of any invocation, or the init phase.",
-)
-@click.option("--max-current", type=AMOUNT, metavar="MiB", help="Left behind by any invocation after the warm-up.")
-@click.option("--max-growth", type=GROWTH, help="Of peak and current over --baseline [default: 10%].")
+@click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute.")
+@click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation or the init phase.")
+@click.option("--max-current", type=AMOUNT, metavar="MiB", help="Current RSS allowed after a judged invocation.")
+@click.option("--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%].")
 @click.option("--baseline", type=FILE, help="Compare with this file.")
-@click.option("--write-baseline", type=FILE, help="Note the figures there if all limits are kept.")
-@click.option("--allow-errors", is_flag=True, help="Invocations may fail; else a failure leaves it unmeasured.")
+@click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept.")
+@click.option("--allow-errors", is_flag=True, help="Invocations may fail; otherwise the result is undecided.")
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="For the function; repeatable.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable.")
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("--junit", type=FILE, help="Write JUnit XML.")
 @click.option("--png", type=FILE, help="Write the curve as a picture.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub Actions.")
-@click.option("--log-group", metavar="NAME", help="Of --remote [default: /aws/lambda/FUNCTION].")
+@click.option("--log-group", metavar="NAME", help="Log group of --remote [default: /aws/lambda/FUNCTION].")
 @click.pass_context
 def check(context: click.Context, /, **given: Any) -> None:
     """Invoke a function many times, and fail if its memory breaks a limit.
 
-    Without --max-drift it must not grow: the verdict `growing` fails. Nothing passes while that is undecided.
-    GITHUB_STEP_SUMMARY, if set, gets a summary.
+    Without --max-drift, memory must not grow: the verdict `growing` fails. Nothing passes while that is undecided.
+    If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
     raise_on_signals()
     try:
@@ -141,7 +136,7 @@ def _check(
 
 def _spec(target: str | None, remote: str | None) -> str:
     if (target is None) == (remote is None):
-        raise BadInput("one function is checked, here or there. Try truemem check app.py:handler")
+        raise BadInput("give one function, local or --remote. Try truemem check app.py:handler")
     return target or f"remote:{remote}"
 
 

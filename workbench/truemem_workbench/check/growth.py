@@ -83,7 +83,7 @@ def undecided(findings: Sequence[Finding]) -> str:
 def _too_few(name: str, count: int) -> Finding:
     sentence = (
         f"Drift cannot be judged: {count} invocations of the same processes can be used, and {GROWING_FROM} are needed,"
-        " for until then a leak looks like a cache that fills. Try more --invocations."
+        " because before that a leak looks like a cache that fills. Try more --invocations."
     )
     return Finding(name, "", "too few", "unknown", sentence, why="too few to judge")
 
@@ -94,7 +94,7 @@ def _growth(measurement: Measurement, rate: Rate) -> Finding:
         outcome: Outcome = "broken" if verdict.name == "growing" else "kept"
         return Finding("growth", "none", str(rate), outcome, verdict.sentence(), rate.value)
     sentence = (
-        f"A leak or not: {measurement.in_a_row} invocations did not decide it. {verdict.sentence()} Try more"
+        f"Leak or not is undecided after {measurement.in_a_row} invocations. {verdict.sentence()} Try more"
         " --invocations, or allow some growth with --max-drift KiB."
     )
     return Finding("growth", "none", str(rate), "unknown", sentence, rate.value, why="still warming")

@@ -75,7 +75,7 @@ def _errors(measurement: Measurement) -> Finding:
 
 
 def _nothing(measurement: Measurement) -> Finding:
-    sentence = f"No record of {measurement.invocations} invocations came. The last that the sidecar said: "
+    sentence = f"None of {measurement.invocations} invocations has a record. The sidecar's last line: "
     return Finding("records", "", "none", "unknown", sentence + printable(measurement.last_words))
 
 

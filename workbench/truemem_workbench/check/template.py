@@ -105,7 +105,7 @@ def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[
     uri = properties.get("CodeUri", ".")
     code = folder / uri if isinstance(uri, str) else folder
     if not isinstance(uri, str) or uri.startswith("s3://") or not code.is_dir():
-        shown = "known to a stack alone" if uri is UNKNOWN else uri
+        shown = "only a stack knows it" if uri is UNKNOWN else uri
         raise BadInput(
             f"CodeUri of {where} is no folder of this machine: {shown}. Try sam build, and"
             f" {BUILT}:{where.partition(' ')[0]}, or APP.py:HANDLER"

@@ -23,7 +23,7 @@ STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 @click.command(short_help="Does the sidecar work there, and if not, what to do.")
 @click.argument("target", metavar="FUNCTION|FILE|-")
-@click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="Of a FUNCTION's log.")
+@click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="How far back to read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each finding.")
 def doctor(target: str, since: str, as_json: bool) -> int:
     """Look at a FUNCTION in AWS (its configuration and its log), or at a FILE of log lines (`-` is standard

@@ -56,10 +56,10 @@ Exit codes:
     metavar="MiB",
     help="Memory size, 128 to 10240; on Managed Instances to 32768.",
 )
-@click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Up to 900.")
+@click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Timeout, up to 900.")
 @click.option("--name", help="The function's name [default: its folder's name].")
-@click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start every file of it.")
-@click.option("--no-sidecar", is_flag=True, help="Leave this repository's own extension out.")
+@click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER.")
+@click.option("--no-sidecar", is_flag=True, help="Do not attach this repository's own extension.")
 @click.option("--no-exact", is_flag=True, help="Measure in the default mode, as without AWS_LAMBDA_EXEC_WRAPPER.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of function and extensions; repeatable.")
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
@@ -92,7 +92,7 @@ Exit codes:
     metavar="NAME",
     help="Play a scenario with --event [default: {}], and exit. Names: below.",
 )
-@click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Freeze of a scenario.")
+@click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Length of the freeze.")
 @click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def run(

@@ -48,7 +48,7 @@ class Refused(click.ClickException):
     help="Folder for the picture and the raw lines.",
 )
 @click.option("--json", "as_document", is_flag=True, help="One JSON document on stdout, no table.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the calls.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the calls.")
 @click.option(
     "--load-from",
     type=click.Choice(["bytes", "path"]),
@@ -61,9 +61,9 @@ class Refused(click.ClickException):
 @click.option(
     "--mmap-threshold",
     type=click.IntRange(0, 32 * 1024 * 1024),
-    help="malloc's, in bytes; glibc's own sliding one if not given. Try 32768.",
+    help="malloc's, in bytes [default: glibc's own, which changes]. Try 32768.",
 )
-@click.option("--repairs", is_flag=True, help="Then each repair with the same calls: up to five more runs.")
+@click.option("--repairs", is_flag=True, help="Also run each repair with the same calls: up to five more runs.")
 def main(
     invocations: int,
     memory: int,

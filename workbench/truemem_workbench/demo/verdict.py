@@ -140,7 +140,7 @@ def _peaks(seen: Sequence[Seen]) -> str:
         return f"{sentence}. It was never known to be 10 % or more below the mark.{doubt}"
     return (
         f"{sentence}. In {len(below)} of {len(seen)} invocations it was 10 % or more below the mark,"
-        f" by {statistics.median(below):.0f} MiB in the median.{doubt}"
+        f" by {statistics.median(below):.0f} MiB at the median.{doubt}"
     )
 
 

@@ -100,7 +100,7 @@ def kind_of(path: Path) -> Kind:
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(_NO_TEXT.findall(head)) > BINARY * len(head):
-        raise BadInput(f"{path} is no log: it is no text. Try the log itself, or its .gz")
+        raise BadInput(f"{path} is not a log, because it is not text. Try the log itself, or its .gz")
     first = head.partition("\n")[0].strip()
     if _is_header(first):
         return "csv"

@@ -46,15 +46,15 @@ FAILURES = {
     help="CloudWatch Logs Insights, or FilterLogEvents: no charge for scanning, but slow.",
 )
 @click.option("--environment", metavar="ID", help="Only environments with this in their id.")
-@click.option("--by", metavar="NAME", help="Tell memory apart by what the function's own JSON log lines say of it.")
-@click.option("--compare", "compared", metavar="41:42", help="One version before another.")
-@click.option("--invocations-per-month", "per_month", type=Finite(0), metavar="N", help="For the saving.")
-@click.option("--headroom", default=20, show_default=True, type=Finite(0, 300), metavar="PERCENT")
+@click.option("--by", metavar="NAME", help="Group by a member of the function's own JSON log lines.")
+@click.option("--compare", "compared", metavar="41:42", help="Compare two versions.")
+@click.option("--invocations-per-month", "per_month", type=Finite(0), metavar="N", help="Traffic, for the saving.")
+@click.option("--headroom", default=20, show_default=True, type=Finite(0, 300), metavar="%", help="Added to the need.")
 @click.option("--gb-second", default=0.0000166667, show_default=True, type=Finite(0), help="USD; us-east-1, x86_64.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each environment.")
-@click.option("--html", metavar="PATH", type=click.Path(path_type=Path), help="Draw them, as `truemem page`.")
-@click.option("--fail-on", multiple=True, type=click.Choice(list(FAILURES)), help="Exit with 1; repeatable.")
+@click.option("--html", metavar="PATH", type=click.Path(path_type=Path), help="Also draw the environments.")
+@click.option("--fail-on", multiple=True, type=click.Choice(list(FAILURES)), help="Exit with 1 if found; repeatable.")
 def report(files: tuple[Path, ...], **options: Any) -> int:
     """Report from FILEs of log lines (`-` is standard input), or from CloudWatch.
 

@@ -43,17 +43,17 @@ class Comparison:
         """The result as a sentence."""
         if self.grow_after and not self.grew_before:
             if not self.settled_before:
-                return f"Version {self.after} grows; of {self.before} there is too little to judge."
+                return f"Version {self.after} grows; {self.before} has too few invocations to judge."
             return f"Version {self.after} brought growth that {self.before} did not have."
         if self.grew_before and not self.grow_after:
             if not self.settled_after:
-                return f"Version {self.before} grew; of {self.after} there is too little to judge."
+                return f"Version {self.before} grew; {self.after} has too few invocations to judge."
             return f"Version {self.after} ended the growth of {self.before}."
         if self.grew_before:
             return "Both versions grow."
         peak = next(row for row in self.rows if row.name == "peak p50")
         if peak.change is None or not peak.before:
-            return "There is too little to compare."
+            return "There are too few figures to compare."
         if abs(peak.change) < max(WORTH_SAYING_MIB, WORTH_SAYING_SHARE * peak.before):
             return "The usual peak is the same."
         return f"The usual peak {'rose' if peak.change > 0 else 'fell'} by {abs(peak.change):,.1f} MiB."

@@ -47,7 +47,7 @@ def _heading(report: Report) -> str:
         for number, what in (
             (report.repeated, "repeated lines left out"),
             (report.elsewhere, "lines of another time or environment left out"),
-            (report.unreadable, "lines cut off or mangled"),
+            (report.unreadable, "lines cut off or damaged"),
         )
         if number
     ]
@@ -92,11 +92,12 @@ def _environments(environments: Sequence[Environment], narrow: bool) -> Table:
 
 
 def _holders(functions: Sequence[Function]) -> Table:
-    made = table("Who holds the memory at rest", ("function", "version", "holder"), ("envs", "median", "highest"), ())
+    texts, figures = ("function", "version", "holder"), ("envs", "median", "highest")
+    made = table("Who holds the memory between invocations", texts, figures, ())
     for function in functions:
         for holder in function.holders:
-            figures = (f"{holder.environments:,}", mib(holder.median), mib(holder.highest))
-            made.add_row(function.function, function.version, holder.name, *figures)
+            cells = (f"{holder.environments:,}", mib(holder.median), mib(holder.highest))
+            made.add_row(function.function, function.version, holder.name, *cells)
     return made
 
 

@@ -35,8 +35,8 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
     if function.mark_only_rises:
         many = counted(function.mark_only_rises, "environment")
         yield (
-            f"Max Memory Used rose in {many} whose memory has come to rest well below it: read as a level, it would"
-            " have been taken for a leak."
+            f"Max Memory Used rose in {many} whose memory has settled well below it. Read as a level, it looks like"
+            " a leak."
         )
     yield from _of_size(function.sizing, headroom)
     if (payload := function.payload) is not None:
@@ -101,7 +101,7 @@ def _of_size(sizing: Sizing, headroom: float) -> Iterator[str]:
             " then rounded up." + (f" It has {sizing.size:,.0f} MB now." if sizing.size else "")
         )
         if sizing.suggested > ORDINARY_MIB:
-            yield f"Above {ORDINARY_MIB:,} MB there are Lambda Managed Instances alone."
+            yield f"Above {ORDINARY_MIB:,} MB there are only Lambda Managed Instances."
         if sizing.saving is not None:
             word = "saves" if sizing.saving >= 0 else "costs"
             yield f"At that traffic it {word} ${abs(sizing.saving):,.2f} a month, if durations stay as they are."

@@ -14,7 +14,7 @@ SMALLEST_MIB, LARGEST_MIB = 128, 32_768
 """Lambda's limits. Above ORDINARY_MIB there are only Managed Instances."""
 ORDINARY_MIB = 10_240
 TELLS = (
-    "Exact mode tells more (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact), and of child processes `import truemem_heap`"
+    "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; `import truemem_heap` bounds children"
 )
 ENOUGH = 100
 """Least number of invocations for a suggestion."""
@@ -101,8 +101,8 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
         return f"memory grows in {seen.growing} of its environments: no size is safe for long, fix that first"
     if not seen.settled and 2 * seen.rising >= seen.environments:
         return (
-            f"memory still rises in {seen.rising:,} of {seen.environments:,} environments, and none has come to rest:"
-            " what it will need is not known yet"
+            f"memory still rises in {seen.rising:,} of {seen.environments:,} environments, and none has settled:"
+            " its need is not known yet"
         )
     if seen.out_of_memory:
         return _ran_out(seen.size)
@@ -110,7 +110,7 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
         return f"{seen.invocations} invocations are too few: {ENOUGH} are needed"
     if seen.unbounded:
         return (
-            f"in {counted(seen.unbounded, 'invocation')} the peak may have reached the memory size: what is needed is"
+            f"in {counted(seen.unbounded, 'invocation')} the peak may have reached the memory size: its need is"
             f" not known. {TELLS}"
         )
     if wanted > LARGEST_MIB:
@@ -120,11 +120,11 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
 
 def _ran_out(size: float | None) -> str:
     if size is None:
-        return "it ran out of memory: what it would have needed is not known, give it more and measure again"
+        return "it ran out of memory, so its need is not known: give it more and measure again"
     if size >= LARGEST_MIB:
         return f"it ran out of memory at Lambda's largest size, {LARGEST_MIB:,} MiB"
     trial = min(2 * rounded(size), ORDINARY_MIB if size < ORDINARY_MIB else LARGEST_MIB)
     return (
-        f"it ran out of memory at {size:,.0f} MiB: what it would have needed is not known,"
+        f"it ran out of memory at {size:,.0f} MiB, so its need is not known:"
         f" give it {trial:,} MiB{' (Managed Instances)' if trial > ORDINARY_MIB else ''} for a while and measure again"
     )

@@ -118,7 +118,7 @@ def _code(error: BaseException) -> int:
         return UNUSABLE
     for line in "".join(traceback.format_exception(error)).splitlines():
         click.echo(visible(line), err=True)
-    click.echo("truemem: that was an error of its own, not of what you typed; the lines above tell where", err=True)
+    click.echo("truemem: this is an error of truemem, not of your input; the lines above say where", err=True)
     return UNUSABLE
 
 
