@@ -17,7 +17,7 @@ COMMAND = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def enter() -> bool:
-    """Start this program anew in one (unshare(1)), unless it is in one already; False where that is not permitted."""
+    """Start this program again in one (unshare(1)), unless it is in one. Returns False if that is not permitted."""
     if INSIDE in os.environ:
         return True
     if not shutil.which(COMMAND[0]) or subprocess.run([*COMMAND, "true"], check=False, capture_output=True).returncode:

@@ -195,7 +195,7 @@ def under(subject: Subject, fault: str, *, exact: bool = False, may_break: bool 
     missing = [name for name in environment.served if not printed[name]]
     dropped = sum(record.get("dropped", 0) for record in records)
     after = _after_the_last(environment.served, [record["requestId"] for record in records])
-    # What an earlier process has left can't be read: nobody knows how much that was, and the log says why.
+    # What an earlier process has left can't be read: its size is unknown, and the log says why.
     unread = fault.startswith(OF_A_JOURNAL_THAT_IS_THERE) and "/.truemem-" in log
     silent = len(missing) - dropped - after - unread
     told = len(missing) if stopped or silent <= 0 else dropped

@@ -168,7 +168,7 @@ def _one_life(environment: Environment, chance: random.Random, totals: Count, le
             environment.work(name, chance.choice(WORK))
     except Died:
         pass
-    assert killer is not None, "the sidecar has ended, and nobody has killed it"
+    assert killer is not None, "the sidecar has ended, and was not killed"
     killer.wait()
     totals.kills[where] += 1
     if where == "serving":
@@ -189,7 +189,7 @@ def kills_under_the_local_lambda(subject: Subject, count: int, advance: Callable
             if number % 4 == 3:
                 totals.kills["frozen"] += 1
                 os.kill(pid, signal.SIGKILL)
-                environment.attempt(mib=4, ms=0)  # it pays for that, and nobody hears of it
+                environment.attempt(mib=4, ms=0)  # it fails because of that, and extensions get no INVOKE
                 left[environment.invocations[-1].request_id] = UNREAD
             else:
                 totals.kills["serving"] += 1

@@ -175,5 +175,5 @@ def incomplete(found: list[dict[str, Any]], *, died: bool) -> str:
 def _victim(made: Invocation, error_type: str) -> str:
     """Say which process was killed."""
     if made.function_error is None:
-        return CHILD if "a child died: -9" in str(made.payload) else "nobody"
-    return DIED.get(error_type, error_type or "nobody knows who")
+        return CHILD if "a child died: -9" in str(made.payload) else "no process"
+    return DIED.get(error_type, error_type or "an unknown process")

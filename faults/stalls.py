@@ -93,7 +93,7 @@ def row(title: str, exact: bool, stopped: int, complete: bool, judged: Sequence[
         counted(failed, "error") if failed else "nothing",
         f"nothing; {raced:,} `raced`, nothing else inexact" if complete and not wrong else "see below",
         [
-            *([] if stopped else [f"{title}: nobody was stopped"]),
+            *([] if stopped else [f"{title}: no process was stopped"]),
             *([] if complete else [f"{title}: not one line for each invocation"]),
             *([f"{title}: {counted(failed, 'error')} of the function"] if failed else []),
             *(f"{title}: {each}" for each in wrong),

@@ -84,7 +84,7 @@ def test_with_the_probe_it_names_hoarding_and_not_a_leak(make_row: MakeRow) -> N
 
 
 BELOW = "never known to be 10 % or more below the mark."
-FELL = "Max Memory Used reached 300 MiB and fell once: with a new environment it starts anew."
+FELL = "Max Memory Used reached 300 MiB and fell once: a new environment starts with a new mark."
 
 
 @pytest.mark.parametrize(

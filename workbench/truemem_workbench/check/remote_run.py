@@ -189,5 +189,5 @@ def _fix(code: str) -> str:
     if "NotFound" in code:
         return "Try another name, or AWS_REGION"
     if "Token" in code or "Credential" in code:
-        return "Sign in anew: aws sso login"
+        return "Sign in again: aws sso login"
     return "Try again later"

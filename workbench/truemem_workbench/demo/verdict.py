@@ -113,7 +113,7 @@ def _mark(seen: Sequence[Seen]) -> str:
     top = max(seen, key=lambda row: row.mark)
     if falls := _falls(seen):
         times = "once" if falls == 1 else f"{falls} times"
-        return f"Max Memory Used reached {top.mark:.0f} MiB and fell {times}: with a new environment it starts anew."
+        return f"Max Memory Used reached {top.mark:.0f} MiB and fell {times}: a new environment starts with a new mark."
     if first.mark == top.mark:
         return f"Max Memory Used was {top.mark:.0f} MiB from the first invocation to the last."
     if top.number == last.number:
