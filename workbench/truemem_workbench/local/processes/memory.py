@@ -86,7 +86,7 @@ class CgroupMemory:
 
     def _mapped_but_not_charged(self) -> int:
         """File pages that our largest process maps and another group is charged for, in bytes."""
-        mapped = max((mapped_files(pid) for pid in self.group.pids()), default=0)
+        mapped = max((memory_of(pid, "shared") for pid in self.group.pids()), default=0)
         if not mapped:
             return 0
         charged = self.group.field("memory.stat", "mapped_file" if self.group.version == 1 else "file_mapped")
@@ -126,7 +126,7 @@ class WatchedMemory:
 
     def _look(self) -> None:
         roots = self._roots()
-        used = sum(resident(pid) for pid in tree(roots.values()))
+        used = sum(memory_of(pid, "rss") for pid in tree(roots.values()))
         self._highest = max(self._highest, used)
         if self._limit is not None and used > self._limit and "runtime" in roots:
             self._kills += 1
@@ -156,18 +156,10 @@ class WatchedMemory:
         self._thread.join()
 
 
-def resident(pid: int) -> int:
-    """RSS in bytes; 0 if the process is gone."""
+def memory_of(pid: int, kind: Literal["rss", "shared"]) -> int:
+    """RSS, or its part of mapped files and shared memory, in bytes; 0 if the process is gone."""
     try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return 0
-
-
-def mapped_files(pid: int) -> int:
-    """RSS of mapped files and shared memory in bytes; 0 if the process is gone."""
-    try:
-        return int(psutil.Process(pid).memory_info().shared)
+        return int(getattr(psutil.Process(pid).memory_info(), kind))
     except psutil.Error:
         return 0
 

@@ -145,7 +145,7 @@ def restore_start(settings: Settings, log_stream: str, runtime: str | None) -> d
 
 
 def init_runtime_done(settings: Settings, phase: str, failure: Failure | None) -> dict[str, Any]:
-    return _initialization(settings, phase) | _runtime_outcome(failure)
+    return _initialization(settings, phase) | restore_runtime_done(failure)
 
 
 def init_report(settings: Settings, phase: str, failure: Failure | None, duration_s: float) -> dict[str, Any]:
@@ -157,7 +157,10 @@ def _initialization(settings: Settings, phase: str) -> dict[str, Any]:
 
 
 def restore_runtime_done(failure: Failure | None) -> dict[str, Any]:
-    return _runtime_outcome(failure)
+    """The record of restoreRuntimeDone, and a part of initRuntimeDone. To AWS's code a timeout is an unknown error."""
+    if failure is not None and failure.reason == "timeout":
+        return _status("error", "Runtime.Unknown")
+    return _outcome(failure)
 
 
 def restore_report(failure: Failure | None, duration_s: float) -> dict[str, Any]:
@@ -248,13 +251,6 @@ def error_type_of(failure: Failure | None) -> str | None:
 
 def _outcome(failure: Failure | None) -> dict[str, Any]:
     return _status(failure.status if failure else "success", error_type_of(failure))
-
-
-def _runtime_outcome(failure: Failure | None) -> dict[str, Any]:
-    """Status of init and restore. AWS's code reports a timeout there as an unknown error (getFirstFatalError)."""
-    if failure is not None and failure.reason == "timeout":
-        return _status("error", "Runtime.Unknown")
-    return _outcome(failure)
 
 
 def _status(status: str, error_type: str | None) -> dict[str, Any]:
