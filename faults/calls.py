@@ -180,7 +180,7 @@ def under(subject: Subject, fault: str, *, exact: bool = False, may_break: bool 
         except Died:
             environment.kill()
             broken = "the sidecar has ended"
-        except (OSError, AssertionError) as error:  # it does not ask, or hangs up on what it is told
+        except (OSError, AssertionError) as error:  # it does not ask, or closes the connection at an answer
             broken = f"{error!r}"
         failed = environment.tmp / "failed"
         failures = failed.read_bytes().count(b"INJECTED") if failed.exists() else 0

@@ -232,7 +232,7 @@ class Environment:
         try:
             while True:
                 self.api.shut_down()
-                self.await_next()  # it has not got it: who asks again is told again
+                self.await_next()  # it has not got it, so it asks again and gets it again
         except Died:
             code = self.sidecar.returncode
         except OSError as error:  # ended while it was told, or does not end

@@ -110,7 +110,7 @@ def _stack(
         TemplateBody=json.dumps(body),
         Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
         Capabilities=["CAPABILITY_IAM"],
-        OnFailure="DO_NOTHING",  # so that its events can be read; it is deleted below all the same
+        OnFailure="DO_NOTHING",  # so that its events can be read; it is deleted below in any case
     )
     try:
         try:

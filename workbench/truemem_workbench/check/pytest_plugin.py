@@ -58,7 +58,7 @@ def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     from .local_run import Run
 
     marker = _marker(request.node)
-    _baseline(request.node, marker)  # what cannot be compared is told at once
+    _baseline(request.node, marker)  # fails early if there is nothing to compare with
     with ExitStack() as stack:
         try:
             run = stack.enter_context(Run(marker.target(_folders(request.node)), exact=marker.exact))
