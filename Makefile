@@ -93,7 +93,7 @@ line-table: $(READY) ## Write the line's members into docs/metrics.md, from line
 gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
 	@$(BIN)/python -m benchmarks.gate $(ARGS)
 
-lock: ## Resolve the dependencies anew into requirements.lock
+lock: ## Resolve the dependencies again, into requirements.lock
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --no-header \
 		--no-emit-index-url --output-file requirements.lock pyproject.toml $(ARGS)

@@ -1,10 +1,10 @@
-"""How true are the figures? Known amounts of memory, measured by truemem and by polling, side by side.
+"""Measures how accurate the figures are: known amounts of memory, measured by truemem and by polling.
 
-The workload is the tests' own: memory that rises and falls, spikes of 2 ms and of 0.2 ms right at the handler's start,
-32 threads, a child process, a file mapping. Who is released first, the runtime or the extension, differs from row to
-row. Writes results/accuracy.md and the table of docs/accuracy.md.
+The workload is that of the tests: memory that rises and falls, spikes of 2 ms and of 0.2 ms at the handler's start, 32
+threads, a child process, a file mapping. The release order of runtime and extension differs from row to row. Writes
+results/accuracy.md and the table of docs/accuracy.md.
 
-Exit codes: 0 every promise held, 1 one was broken, 2 it could not be measured.
+Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Result:
 
 
 def poll(pid: int, interval_s: float, samples_file: str, stop: multiprocessing.synchronize.Event) -> None:
-    """What everybody does: look at RSS every `interval_s`, until told to stop. Writes [[time, MiB], ...]."""
+    """Poll as usual monitoring does: read RSS every `interval_s`, until told to stop. Writes [[time, MiB], ...]."""
     process = psutil.Process(pid)
     samples = []
     while not stop.wait(interval_s):

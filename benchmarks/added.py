@@ -1,5 +1,5 @@
-"""What an attached sidecar adds to the function: paired runs under the local Lambda, with it, without, and beside an
-extension that does nothing."""
+"""Measures what an attached sidecar adds to the function: paired runs under the local Lambda with it, without it, and
+with an extension that does nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What TRUEMEM_AGGREGATE saves, and costs. Writes the table of docs/scale.md.
+"""Measures what TRUEMEM_AGGREGATE saves and costs. Writes the table of docs/scale.md.
 
-Exit codes: 0 measured, 1 it could not be, or lines of many are not a fifth of the bytes.
+Exit codes: 0 measured, 1 not measured, or shared lines are more than a fifth of the bytes.
 """
 
 from __future__ import annotations

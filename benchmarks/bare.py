@@ -1,7 +1,7 @@
-"""The APIs as bare as they get, for one extension and, in exact mode, a runtime: what is measured is the extension.
+"""The smallest possible APIs for one extension, and in exact mode a runtime, so that only the extension is measured.
 
-One thread, blocking sockets: what an extension asks is answered at once, and noted with its time. The local Lambda
-would do, were it not slower than what it is to measure.
+One thread with blocking sockets answers each request at once, and notes its time. The local Lambda would be slower than
+what it is to measure.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from types import TracebackType
 from urllib.parse import urlsplit
 
 TELL_S = 2.0
-"""Telemetry that is not taken by then is given up, as the platform does."""
+"""Telemetry that is not taken after this time is dropped, as the platform does."""
 
 WAIT_S = 20.0
-"""What has not come by then does not come. Raises TimeoutError."""
+"""Longest wait in seconds. Then TimeoutError is raised."""
 
 LOOK_S = 0.02
 """So often is looked whether the extension lives, where that is asked for."""

@@ -1,9 +1,10 @@
-"""Is the peak of a function known whose children do not live long? In exact mode, with the layer's executable.
+"""Measures how well the peak of a function with short-lived children is known, in exact mode, with the layer's
+executable.
 
 Children of 20 ms to 1 s and 20 to 300 MiB, spawned and forked, one and four at once, at three memory sizes, one
 invocation after the other. Writes results/children.md.
 
-Exit codes: 0 every promise held, 1 one was broken, 2 it could not be measured.
+Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
 """
 
 from __future__ import annotations

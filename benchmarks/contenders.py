@@ -1,4 +1,4 @@
-"""Who is compared: our executable, the same source under python3, a usual extension, and the floor."""
+"""The extensions that are compared: our executable, the same source under python3, a usual extension, and the floor."""
 
 from __future__ import annotations
 

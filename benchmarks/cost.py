@@ -1,4 +1,4 @@
-"""What the sidecar costs a user: prices times what was measured. Pure.
+"""Computes what the sidecar costs a user: prices times measured figures. Pure.
 
 Prices of us-east-1, x86_64, first tier, USD, without free tiers; aws.amazon.com/lambda/pricing and
 aws.amazon.com/cloudwatch/pricing, as published in 2026.

@@ -1,7 +1,7 @@
-"""How right is the verdict? Precision and recall, false alarms, missed leaks, on labelled curves
-(truemem_workbench.testing.drift).
+"""Measures how often the verdict is right, on labelled curves (truemem_workbench.testing.drift): precision, recall,
+false alarms, missed leaks.
 
-And on two held-out sets, of which nothing is promised. Writes results/drift.md, and the recorded curves into
+Also on two held-out sets, for which nothing is promised. Writes results/drift.md, and the recorded curves into
 docs/patterns.md. Exit codes: 0 as promised, 1 not.
 """
 
@@ -169,7 +169,7 @@ def page(free: Sequence[Told], leaks: Sequence[Told]) -> str:
     parts += ["\n## By kind\n", markdown(headings, rows, 2)]
     parts.append(
         "\n*On the way*: the sidecar called it growing at some time before the end. A cache that is far from full has "
-        "the same curve as a leak: until it bends nobody can tell them apart by memory alone.\n\n"
+        "the same curve as a leak: until it bends, memory alone cannot tell them apart.\n\n"
         "A leak that comes with the load of a model, with a collector's teeth as large as itself, or in one invocation "
         "of ten, may take more than 300 of them to be told.\n"
     )
@@ -224,7 +224,7 @@ def held_out_page(told: dict[int, list[Told]]) -> str:
         *set_page(told, held_out.KINDS, held_out.GROUPS, each),
         f"\n## Held out again\n\n{len(held_out.AGAIN)} more kinds, written before the present verdict was tried on "
         "them. Where an environment is killed again and again the workbench looks at all of its lives, the sidecar at "
-        "the present one: it begins anew with each.\n",
+        "the present one: it starts again with each.\n",
         *set_page(told, held_out.AGAIN, held_out.GROUPS_AGAIN, each),
     ]
     rows = []

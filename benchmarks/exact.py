@@ -1,8 +1,8 @@
-"""What exact mode adds: the same function and the same sidecar by turns, with the wrapper and without.
+"""Measures what exact mode adds: the same function and the same sidecar in turn, with the wrapper and without.
 
-Runs what `make layer` has made, under the local Lambda. Writes results/exact.md and the table of docs/overhead.md.
+Runs the layer of `make layer` under the local Lambda. Writes results/exact.md and the table of docs/overhead.md.
 
-Exit codes: 0 every promise held, 1 one was broken, 2 it could not be measured.
+Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Has the layer become slower or larger? A short measurement against the committed results/layer.json.
+"""Fails if the layer has become slower or larger: a short measurement against the committed results/layer.json.
 
-Ratios and sizes only: each figure is our executable's beside another's in the same run. Worse by a fifth fails.
+It compares only ratios and sizes: each figure of our executable is set against another in the same run. Worse by a
+fifth fails.
 
-Exit codes: 0 no worse, 1 worse, 2 it could not be measured, or not compared: another class of machine.
+Exit codes: 0 no worse, 1 worse, 2 not measured, or not compared because the machine is of another class.
 """
 
 from __future__ import annotations

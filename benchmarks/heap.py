@@ -1,6 +1,6 @@
-"""What the in-process probe costs (layer/python/truemem_heap.py). Writes the table of docs/heap.md.
+"""Measures what the in-process probe costs (layer/python/truemem_heap.py). Writes the table of docs/heap.md.
 
-Exit codes: 0 measured, 1 it could not be.
+Exit codes: 0 measured, 1 not measured.
 """
 
 from __future__ import annotations

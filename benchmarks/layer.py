@@ -1,9 +1,9 @@
-"""The layer's figures: cold start, memory, time and CPU of an invocation, beside what else there could be.
+"""Measures the layer: cold start, memory, time and CPU of an invocation, compared with other extensions.
 
-Runs what `make layer` has made. Writes results/DATE.md, results/layer.json (what `make gate` compares with), and the
+Runs the layer of `make layer`. Writes results/DATE.md, results/layer.json (which `make gate` compares with), and the
 tables of docs/overhead.md.
 
-Exit codes: 0 measured, 2 it could not be.
+Exit codes: 0 measured, 2 not measured.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Do many processes hold an invocation up? A function with up to 2,000 idle children, with the sidecar and without.
+"""Measures whether many processes delay an invocation: up to 2,000 idle children, with and without the sidecar.
 
-Runs what `make layer` has made, under the local Lambda, by turns. Writes results/many.md.
+Runs the layer of `make layer` under the local Lambda, in turn. Writes results/many.md.
 
-Exit codes: 0 every promise held, 1 one was broken, 2 it could not be measured.
+Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ HEADINGS = ("children", "mode", "response, ms", "after it, ms", "CPU of the side
 @click.option("--turns", default=TURNS, show_default=True, type=click.IntRange(1), help="Of five invocations a side.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def main(turns: int, as_json: bool) -> None:
-    """Do many processes hold an invocation up?"""
+    """See the module."""
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     results: list[Result] = []

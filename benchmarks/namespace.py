@@ -1,7 +1,7 @@
-"""A PID namespace of its own for a benchmark, as each execution environment has one.
+"""A separate PID namespace for a benchmark, as each execution environment has one.
 
-An extension sees the function's processes there, other extensions', and hardly anything else. On a machine with
-hundreds of processes it would pay for them all.
+There an extension sees little more than the function's processes and other extensions'. On a machine with hundreds of
+processes it would have to look at them all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COMMAND = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
 def enter() -> bool:
-    """Start this program anew in one (unshare(1)), unless it is in one already; False where that is not permitted."""
+    """Start this program again in one (unshare(1)), unless it is in one. Returns False if that is not permitted."""
     if INSIDE in os.environ:
         return True
     if not shutil.which(COMMAND[0]) or subprocess.run([*COMMAND, "true"], check=False, capture_output=True).returncode:

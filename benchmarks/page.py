@@ -1,6 +1,6 @@
-"""What a page costs as it grows: its size, and the time of one drawing of its chart, in the browser of the tests.
+"""Measures how a page's size and drawing time grow, in the browser of the tests.
 
-`python -m benchmarks.page` writes benchmarks/results/page.md. Times are of this machine; the ratio is what counts.
+`python -m benchmarks.page` writes benchmarks/results/page.md. Times are of this machine; only their ratio matters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures on their way into the pages that show them, between two marks; and what they were measured on."""
+"""Writes figures into the pages that show them, between two marks, and describes the machine."""
 
 from __future__ import annotations
 

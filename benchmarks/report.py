@@ -1,7 +1,7 @@
-"""`truemem report` on a fleet's lines: lines a second, and memory at its peak.
+"""Measures `truemem report` on a fleet's lines: lines per second, and peak memory.
 
-`python -m benchmarks.report [--full]`: writes a fleet's log files, reports them by the command, checks that it found
-what was planted, and puts the figures into benchmarks/results/report.md and docs/scale.md.
+`python -m benchmarks.report [--full]` writes a fleet's log files, runs the command on them, checks that it found the
+planted leaks, and puts the figures into benchmarks/results/report.md and docs/scale.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""In the invocations: how soon `next` is asked for, CPU time, memory of its own, and how all that grows with the
-function's processes, threads and memory."""
+"""Measures the sidecar during invocations: time to `next`, CPU time and memory, and how they grow with the function's
+processes, threads and memory."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What each setting of the sample function does to its memory: the table of sample_function/README.md.
+"""Measures what each setting of the sample function does to its memory: the table of sample_function/README.md.
 
-Each row is a process of its own: the handler, called with models drawn at random, uniformly, one row each.
+Each row is a process of its own. It calls the handler with random models, uniformly, one row each.
 
-Exit codes: 0 measured, 2 it could not be.
+Exit codes: 0 measured, 2 not measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How large the layer is."""
+"""Measures the size of the layer."""
 
 from __future__ import annotations
 

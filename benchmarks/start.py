@@ -1,4 +1,4 @@
-"""The cold start: from exec to the register request, and to the first `next`."""
+"""Measures the cold start: the time from exec to the register request, and to the first `next`."""
 
 from __future__ import annotations
 

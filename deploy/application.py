@@ -1,4 +1,4 @@
-"""template.yaml as a value, and as the plain CloudFormation that AWS's own translator makes of it."""
+"""Loads template.yaml, and translates it to plain CloudFormation with AWS's own translator."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TEMPLATE = Path(__file__).parents[1] / "template.yaml"
 
 Template = dict[str, Any]
 
-logging.getLogger("samtranslator").setLevel(logging.ERROR)  # it warns of metrics about itself that nobody published
+logging.getLogger("samtranslator").setLevel(logging.ERROR)  # it warns about its own metrics, which are not published
 
 
 class _NoManagedPolicies:
-    """The translator asks for the ARNs of AWS's managed policies: the template names none."""
+    """The translator asks for the ARNs of AWS's managed policies. The template uses none."""
 
     def load(self) -> dict[str, str]:
         return {}
@@ -33,7 +33,8 @@ def load(path: Path = TEMPLATE) -> Template:
 
 
 def translated(template: Mapping[str, Any], parameters: Mapping[str, str] | None = None) -> Template:
-    """Without `Transform`. Code and layers must be S3 locations already. Raises the translator's errors."""
+    """Translate the template to one without `Transform`. Code and layers must be S3 locations. Raises the translator's
+    errors."""
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")  # it asks boto3 for one; nothing of it is in the output
     plain: Template = transform(copy.deepcopy(dict(template)), dict(parameters or {}), _NoManagedPolicies())
     return plain
@@ -50,7 +51,7 @@ def located(template: Mapping[str, Any], bucket: str, keys: Mapping[str, str]) -
 
 
 def only(template: Mapping[str, Any], names: Collection[str]) -> Template:
-    """A copy with these resources alone, whatever conditions they have, and no outputs."""
+    """A copy with only these resources, without their conditions, and without outputs."""
     copied = copy.deepcopy(dict(template))
     copied["Resources"] = {name: copied["Resources"][name] for name in names}
     for resource in copied["Resources"].values():

@@ -17,7 +17,7 @@ from layer.pins import ARCHITECTURES
 
 
 def unpack(archive: Path, target: Path) -> None:
-    """Unzip with modes, which `zipfile` leaves out: an extension that is not executable breaks every function."""
+    """Unzip with file modes, which `zipfile` leaves out. An extension that is not executable breaks every function."""
     with zipfile.ZipFile(archive) as layer:
         for entry in layer.infolist():
             path = Path(layer.extract(entry, target))

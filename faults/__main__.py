@@ -1,6 +1,6 @@
-"""`make faults`: break things, see what the function notices and what is lost, and write docs/reliability.md.
+"""`make faults`: breaks things, records what the function notices and what is lost, and writes docs/reliability.md.
 
-Exit codes: 0 all is as promised, 1 something was lost in silence or did harm, 2 an experiment could not be run.
+Exit codes: 0 all is as promised, 1 something was lost without a report or did harm, 2 an experiment could not be run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every system call that the sidecar makes, failing: once, for a while, and for good."""
+"""Lets every system call of the sidecar fail: once, for a while, and always."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ TOGETHER = 2
 
 ONCE_AND_FOR_GOOD = ("1", "2", "7", "30", "4-15", "1+")
 NOT_FOR_GOOD = ("3", "6", "11", "5-12")
-"""Of the connection to the API: where it fails for good, there is no Lambda."""
+"""When calls on the connection to the API fail. They must not fail always: then there is no Lambda."""
 FIRST = "1"
 CONNECTED_ANEW = "api-recv:EIO:6,"
-"""It connects to the API once, and again only after a fault."""
+"""The sidecar connects to the API once, and again only after a fault. This is that fault."""
 
 OF_A_JOURNAL_THAT_IS_THERE = ("fstat", "pread-journal")
-"""Calls for which another process must have been here before."""
+"""Calls that are only made if an earlier process has left a journal."""
 NOT_EVERYWHERE = ("cgroup",)
-"""Not every machine that tests run on has these."""
+"""Groups that not every test machine has."""
 
 EXACT_SILENT = "exact mode, the runtime's connections"
 EXACT_BROKEN = "exact mode, a connection breaks"
-"""The runtime sees what it would see of a connection of its own that breaks, and asks again."""
+"""Group in which the runtime's connection breaks, as one without the sidecar can. It asks again."""
 
 GROUPS: dict[str, tuple[tuple[str, str, Sequence[str]], ...]] = {
     "reading /proc and cgroup": (
@@ -129,31 +129,31 @@ GROUPS: dict[str, tuple[tuple[str, str, Sequence[str]], ...]] = {
         ("upstream-recv:EIO:3,runtime-close", "EIO", ("1+",)),
     ),
 }
-"""What the calls are for: name of the call as faulty.py spells it, error numbers, and when."""
+"""What each group of calls is for: name of the call as faulty.py spells it, error numbers, and when."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One environment with one fault. Counts of invocations, unless said otherwise."""
+    """The result of one environment with one fault. Counts of invocations, unless it says otherwise."""
 
     fault: str
     failures: int
     """Calls that failed."""
     served: int
     missing: int
-    """Without a line."""
+    """Invocations without a line."""
     told: int
-    """Of the missing, those that are known to be: `dropped` of a later line, or the log, says so."""
+    """Missing lines that are reported, by `dropped` of a later line or by the log."""
     cut_off: int
-    """Connections of the runtime that have broken, in exact mode."""
+    """Broken connections of the runtime, in exact mode."""
     stopped: bool
-    """It stopped measuring, and said so."""
+    """True if it stopped measuring, and said so."""
     broken: str
     """What was not as promised, or ""."""
 
 
 def faults(groups: Iterable[str] = GROUPS) -> list[tuple[str, str]]:
-    """(group, fault) of each."""
+    """All faults as (group, fault)."""
     return [
         (group, f"{call}:{number}:{when}")
         for group in groups
@@ -164,7 +164,7 @@ def faults(groups: Iterable[str] = GROUPS) -> list[tuple[str, str]]:
 
 
 def under(subject: Subject, fault: str, *, exact: bool = False, may_break: bool = False) -> Outcome:
-    """One environment: a few invocations, and SHUTDOWN. `may_break`: connections of the runtime may."""
+    """Run one environment with a fault. `may_break`: the runtime's connections may break."""
     broken = ""
     with Environment(subject, exact=exact) as environment:
         try:
@@ -180,7 +180,7 @@ def under(subject: Subject, fault: str, *, exact: bool = False, may_break: bool 
         except Died:
             environment.kill()
             broken = "the sidecar has ended"
-        except (OSError, AssertionError) as error:  # it does not ask, or hangs up on what it is told
+        except (OSError, AssertionError) as error:  # it does not ask, or closes the connection at an answer
             broken = f"{error!r}"
         failed = environment.tmp / "failed"
         failures = failed.read_bytes().count(b"INJECTED") if failed.exists() else 0
@@ -195,7 +195,7 @@ def under(subject: Subject, fault: str, *, exact: bool = False, may_break: bool 
     missing = [name for name in environment.served if not printed[name]]
     dropped = sum(record.get("dropped", 0) for record in records)
     after = _after_the_last(environment.served, [record["requestId"] for record in records])
-    # What an earlier process has left can't be read: nobody knows how much that was, and the log says why.
+    # What an earlier process has left can't be read: its size is unknown, and the log says why.
     unread = fault.startswith(OF_A_JOURNAL_THAT_IS_THERE) and "/.truemem-" in log
     silent = len(missing) - dropped - after - unread
     told = len(missing) if stopped or silent <= 0 else dropped
@@ -211,7 +211,7 @@ def under(subject: Subject, fault: str, *, exact: bool = False, may_break: bool 
 
 
 def sweep(planned: Sequence[tuple[str, str]], advance: Callable[[], None]) -> list[Row]:
-    """A row for each group of `planned` (see `faults`)."""
+    """Run the `planned` faults (see `faults`). Returns a row for each group."""
 
     def one(group: str, fault: str) -> Outcome:
         exact = group in (EXACT_SILENT, EXACT_BROKEN)
@@ -230,7 +230,7 @@ def sweep(planned: Sequence[tuple[str, str]], advance: Callable[[], None]) -> li
 
 
 def row(name: str, outcomes: Sequence[Outcome]) -> Row:
-    """What came of a group's faults. Those whose call was never made are left out."""
+    """The row of a group's faults. Faults whose call was never made are left out."""
     made = [outcome for outcome in outcomes if outcome.failures]
     served = sum(outcome.served for outcome in made)
     missing = sum(outcome.missing for outcome in made)
@@ -254,6 +254,6 @@ def row(name: str, outcomes: Sequence[Outcome]) -> Row:
 
 
 def _after_the_last(served: Sequence[str], printed: Sequence[str]) -> int:
-    """Invocations after the last that has a line: nothing could be said of them any more."""
+    """Number of invocations after the last line. No later line could report them."""
     last = max((served.index(name) for name in printed if name in served), default=-1)
     return len(served) - 1 - last

@@ -1,7 +1,7 @@
-"""The deaths of a function, and of which of them memory is the cause: the table, and the judge.
+"""Lets functions die in many ways, and judges whether the records name memory as the cause where it is.
 
-Each is died for real under the local Lambda, in a memory cgroup, as the second invocation of an environment of its own.
-How many were killed is what the kernel itself counts, not what was planned: one OOM may kill one process or two.
+Each death really happens under the local Lambda, in a memory cgroup, as the second invocation of an environment of its
+own. The number of kills is the kernel's own count, because one OOM may kill one process or two.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ FUNCTION_DIED, EXTENSION_DIED, NOT_KILLED = "the function's", "an extension", "n
 
 @dataclass(frozen=True)
 class Death:
-    """One way to end, and what is right to say of it."""
+    """One way to die, and the right verdict on it."""
 
     title: str
     code: str
-    """Of the handler, with the names of functions/deaths.py."""
+    """Code of the handler, with the names of functions/deaths.py."""
     out_of_memory: bool = False
     killed: str = NOT_KILLED
-    """By the kernel: FUNCTION_DIED, EXTENSION_DIED or NOT_KILLED."""
+    """Who the kernel kills: FUNCTION_DIED, EXTENSION_DIED or NOT_KILLED."""
     at_limit: bool = False
-    """It may be either killed by the kernel there, or end by itself: both are right."""
+    """True if both are right: the kernel kills it at the limit, or it ends by itself."""
     timeout: bool = False
     extensions: tuple[Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -130,20 +130,20 @@ DEATHS = (
 
 @dataclass(frozen=True)
 class Died:
-    """What came of one."""
+    """The result of one death."""
 
     record: Mapping[str, Any]
-    """The line of the invocation that died; {} if there is none for certain."""
+    """The line of the invocation that died. {} if there is no certain one."""
     others: Sequence[Mapping[str, Any]]
     """The lines of the invocations before it and after it."""
     kernel_kills: int
-    """As the kernel counts them."""
+    """Kills by the kernel's count."""
     how: str
-    """What the platform, or the function, says of the end."""
+    """The end as the platform or the function reports it."""
 
 
 def judge(death: Death, died: Died) -> list[str]:
-    """What is wrong with the record, in words; [] if it is right."""
+    """List what is wrong with the record. [] if it is right."""
     record, kills = died.record, died.kernel_kills
     if not record:
         return ["no line"]
@@ -169,7 +169,7 @@ def judge(death: Death, died: Died) -> list[str]:
 
 
 def die(subject: Subject, death: Death, memory_mib: int, *, exact: bool = False) -> Died:
-    """The death, an idle invocation before it and two after. Raises NotHere without a memory cgroup."""
+    """Run an idle invocation, the death, and two more invocations. Raises NotHere without a memory cgroup."""
     with Environment(
         Function.from_handler(f"{FUNCTION}:handler"),
         sidecar=subject.path,
@@ -210,8 +210,11 @@ def die(subject: Subject, death: Death, memory_mib: int, *, exact: bool = False)
 
 
 def report_in_time(environment: Environment) -> None:
-    """platform.report, with the mark, of an invocation that died comes before SHUTDOWN: that is not documented, and the
-    local Lambda, as AWS's emulator, sends it when everything has ended. A sidecar that hears of it can be misled."""
+    """Deliver platform.report, with the mark, of an invocation that died before SHUTDOWN.
+
+    That is not documented. The local Lambda sends it after the end, as AWS's emulator does. A sidecar that gets it
+    earlier can be misled.
+    """
     served = environment.local.environment
     runtime_done = served.journal.runtime_done
 
@@ -228,7 +231,7 @@ def report_in_time(environment: Environment) -> None:
 
 
 def deaths(subject: Subject, death: Death, advance: Callable[[], None], sizes: Sequence[int] = SIZES) -> Row:
-    """That death at each size, in both modes."""
+    """Run a death at each size, in both modes."""
     ways: Counter[str] = Counter()
     killed: list[int] = []
     said: Counter[str] = Counter()

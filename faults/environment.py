@@ -1,6 +1,6 @@
-"""An execution environment without its weight: the bare API server, a real sidecar, a real process as the function.
+"""A light execution environment: the bare API server, a real sidecar, and a real process as the function.
 
-For faults by the hundred. The local Lambda has runtime, freeze and limits as well, and takes a second for a reset.
+It allows hundreds of runs. The local Lambda also has a runtime, freeze and limits, and takes a second for a reset.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from faults.subject import Subject
 
 WORKER = Path(__file__).parent / "functions" / "worker.py"
 WAIT_S = 20.0
-"""What has not happened by then does not happen."""
+"""Longest wait for anything, in seconds."""
 
 
 class Died(Exception):
-    """The sidecar has ended, and nobody has told it to."""
+    """The sidecar has ended without being told to."""
 
 
 class Function:
-    """The process that stands for the function. See worker.py for what it may be told."""
+    """The process that plays the function. worker.py lists its commands."""
 
     def __init__(self, address: str, *arguments: str, wrapper: Path | None = None) -> None:
         markers = {"AWS_LAMBDA_RUNTIME_API": address, "_HANDLER": "worker.handler", "LAMBDA_TASK_ROOT": "/var/task"}
@@ -70,7 +70,7 @@ class Function:
 
 
 class Environment:
-    """One environment, over any number of resets. Leaving it kills what is left."""
+    """One environment, over any number of resets. Leaving it kills all its processes."""
 
     def __init__(
         self,
@@ -81,8 +81,11 @@ class Environment:
         on_line: Callable[[bytes], None] | None = None,
         stdout: int = subprocess.PIPE,
     ) -> None:
-        """`exact`: the function is a runtime, started through the program of exact mode. `on_line` gets each line of
-        stdout instead of `lines`; `stdout` may be a descriptor instead of a pipe that is read."""
+        """Create it. With `exact`, the function is a runtime that is started through the program of exact mode.
+
+        `on_line` gets each line of stdout instead of `lines`. `stdout` may be a descriptor instead of a pipe that is
+        read.
+        """
         self.api = BareApi()
         self.lines: list[bytes] = []
         self.log: list[bytes] = []
@@ -107,14 +110,14 @@ class Environment:
         self.served: list[str] = []
         """Request ids, in order."""
         self.wrong = 0
-        """Answers of the function that were not as they should be."""
+        """Number of wrong answers of the function."""
         self.broken = 0
-        """Connections of the runtime that have broken."""
+        """Number of broken connections of the runtime."""
         self._sent_ns = 0
         self.longest_s = 0.0
-        """From INVOKE to the next `next`, the function's own time left out."""
+        """Longest time from INVOKE to the next `next`, without the function's own time."""
         self._hears = True
-        """Does the sidecar take telemetry?"""
+        """True if the sidecar takes telemetry."""
 
     def __enter__(self) -> Environment:
         return self
@@ -127,7 +130,7 @@ class Environment:
         self._folder.cleanup()
 
     def start(self) -> int:
-        """Start the sidecar, not waiting for it; its pid."""
+        """Start the sidecar and return its pid, without waiting for it."""
         self.sidecar = subprocess.Popen(
             self._command, env=self.variables, stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=subprocess.PIPE
         )
@@ -152,7 +155,7 @@ class Environment:
         self.employ()  # Lambda starts the runtime when every extension has registered
 
     def employ(self) -> None:
-        """Start the function: a runtime up to its first request. Raises Died, TimeoutError."""
+        """Start the function; a runtime up to its first request. Raises Died, TimeoutError."""
         arguments = ("runtime",) if self._wrapper is not None else ()
         self._function = Function(self.api.address, *arguments, wrapper=self._wrapper)
         if self._wrapper is not None:
@@ -162,23 +165,23 @@ class Environment:
                 raise Died from None
 
     def employ_stand_in(self, upstream: str) -> int:
-        """Start a function whose runtime is played by the caller, over connections to the port that is returned: the
-        sidecar passes them on to `upstream`."""
+        """Start a function whose runtime the caller plays, over connections to the returned port. The sidecar passes
+        them on to `upstream`."""
         self._function = Function(self.api.address, "stand-in", upstream)
         return int(self._function.said)
 
     def alive(self) -> bool:
-        """Is the sidecar?"""
+        """True if the sidecar is alive."""
         return self.sidecar is not None and self.sidecar.poll() is None
 
     def invoke(self, work: str = "hold 512 0") -> None:
-        """One invocation with its telemetry. Raises Died, TimeoutError."""
+        """Run one invocation with its telemetry. Raises Died, TimeoutError."""
         name = str(uuid.uuid4())
         self.send(name)
         self.work(name, work)
 
     def send(self, name: str) -> None:
-        """INVOKE. Raises Died."""
+        """Send INVOKE. Raises Died."""
         try:
             self._sent_ns = self.api.invoke(name)
         except OSError:
@@ -188,7 +191,7 @@ class Environment:
         self.served.append(name)
 
     def work(self, name: str, work: str) -> None:
-        """What comes after it: the function's work, the sidecar's `next`, telemetry. Raises Died, TimeoutError."""
+        """Do what follows INVOKE: the function's work, the sidecar's `next`, telemetry. Raises Died, TimeoutError."""
         assert self._function is not None
         began_ns = time.monotonic_ns()
         self.wrong += not (self._function.do(work) if self._wrapper is None else self._served(name, work))
@@ -198,7 +201,7 @@ class Environment:
         self.tell(name)
 
     def _served(self, name: str, work: str) -> bool:
-        """The same through the Runtime API. Raises Died, TimeoutError."""
+        """Run an invocation through the Runtime API. Raises Died, TimeoutError."""
         self.api.hand(name, work.encode())
         try:
             answer, _, broken = self.api.wait_for_answer(name, self.alive).decode().rpartition(" ")
@@ -209,7 +212,8 @@ class Environment:
         return answer == work
 
     def tell(self, name: str) -> None:
-        """What the platform says of an invocation. Where it is not taken, nobody waits for that. Raises Died."""
+        """Deliver the platform's telemetry of an invocation. It does not wait for a sidecar that takes none. Raises
+        Died."""
         if not self._hears:
             return
         try:
@@ -222,13 +226,13 @@ class Environment:
             self._hears = not isinstance(error, ConnectionRefusedError)  # it listens no more
 
     def shut_down(self) -> int | None:
-        """SHUTDOWN, and wait for the end; the exit code. None if it had to be killed."""
+        """Send SHUTDOWN and wait for the end. Returns the exit code, or None if it had to be killed."""
         assert self.sidecar is not None
         code = None
         try:
             while True:
                 self.api.shut_down()
-                self.await_next()  # it has not got it: who asks again is told again
+                self.await_next()  # it has not got it, so it asks again and gets it again
         except Died:
             code = self.sidecar.returncode
         except OSError as error:  # ended while it was told, or does not end
@@ -237,7 +241,7 @@ class Environment:
         return code
 
     def kill(self) -> None:
-        """End everything, as at the end of a reset; what was printed is all in `lines`."""
+        """Kill everything, as at the end of a reset. All printed lines are then in `lines`."""
         if self._function is not None:
             self._function.end()
             self._function = None
@@ -255,15 +259,15 @@ class Environment:
             self._hears = True
 
     def records(self) -> list[dict[str, Any]]:
-        """The lines that were printed so far."""
+        """The lines printed so far."""
         return [json.loads(line) for line in self.lines]
 
     def said(self) -> str:
-        """The log."""
+        """The sidecar's log."""
         return b"".join(self.log).decode(errors="replace")
 
     def _dying(self) -> bool:
-        """Its connection broke: it takes a moment until a killed process is gone."""
+        """Wait a moment for the end of a killed process: its connection breaks first."""
         assert self.sidecar is not None
         with suppress(subprocess.TimeoutExpired):
             self.sidecar.wait(1)
@@ -271,13 +275,13 @@ class Environment:
 
 
 def tally(served: list[str], records: list[dict[str, Any]]) -> Counter[str]:
-    """How often each request was printed for certain; lines that may repeat another are left out."""
+    """Count how often each request was printed for certain. Lines that may repeat another are left out."""
     printed = Counter(record["requestId"] for record in records if not record.get("mayRepeat"))
     return Counter({name: printed[name] for name in served})
 
 
 def unread(pid: int, api_address: str) -> bool:
-    """Does anything lie unread in that process's connection to the API? (proc_pid_net_tcp(5): rx_queue.)"""
+    """True if that process has unread data in its connection to the API (proc_pid_net_tcp(5): rx_queue)."""
     port = f":{int(api_address.rpartition(':')[2]):04X}"
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         _, _, remote, state, queues = line.split()[:5]
@@ -287,7 +291,7 @@ def unread(pid: int, api_address: str) -> bool:
 
 
 def stands(pid: int) -> bool:
-    """Wait until a process that was sent SIGSTOP stands still; False if it has ended."""
+    """Wait until a process with a SIGSTOP has stopped. Returns False if it has ended."""
     until = time.monotonic() + WAIT_S
     while time.monotonic() < until:
         try:

@@ -1,8 +1,7 @@
-"""Exact mode: what passes through the sidecar arrives as it was sent, whatever happens to the sidecar, the API or the
-client.
+"""Tests exact mode: all bytes arrive as they were sent, whatever happens to the sidecar, the API or the client.
 
-Each conversation is held twice, directly and through the sidecar, and what both sides have seen of each other is
-compared, byte for byte, to its end.
+Each conversation runs twice, directly and through the sidecar. What both sides have seen of each other is compared byte
+for byte, to its end.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from faults.stalls import Stops
 from faults.subject import Subject, faulty
 
 LARGE = bytes(range(256)) * 24_000
-"""6 MB that tell if a byte is lost."""
+"""6 MB in which a lost byte is noticed."""
 
 Conversation = tuple[list[Step], list[Step]]
 """What the runtime does, and what the API does."""
@@ -107,7 +106,7 @@ CLIENTS: dict[str, Sequence[Callable[[str], Conversation]]] = {
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """SIGSTOP, again and again."""
+    """Stop the sidecar with SIGSTOP again and again."""
     stops = Stops(pid, seed=6)
     try:
         yield
@@ -118,7 +117,7 @@ def stopped(pid: int) -> Iterator[None]:
 
 @contextmanager
 def starved(pid: int) -> Iterator[None]:
-    """A twentieth of a CPU, and last in the queue for it. Raises NotHere."""
+    """Give the sidecar a twentieth of a CPU and the lowest priority. Raises NotHere."""
     os.setpriority(os.PRIO_PROCESS, pid, 19)
     with confined([pid], 0.05) as is_confined:
         if not is_confined:
@@ -128,7 +127,7 @@ def starved(pid: int) -> Iterator[None]:
 
 @contextmanager
 def out_of_descriptors(pid: int) -> Iterator[None]:
-    """It may open no more than it has. Raises NotHere."""
+    """Let the sidecar open no more descriptors. Raises NotHere."""
     most = max(int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir())
     try:
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -144,11 +143,11 @@ CONDITIONS = {
     "the sidecar is out of descriptors": out_of_descriptors,
 }
 BUGS = ("cut:BUG:3+", "cut:EIO:2-9", "pread-proc:BUG:30-60", "write-clear_refs:BUG:4+")
-"""What throws, as faulty.py spells it."""
+"""Faults in which measuring raises an exception, as faulty.py spells them."""
 
 
 def same(direct: Seen, through: Seen) -> bool:
-    """Of a connection that was reset some may be lost on its way (tcp(7)), directly as well."""
+    """Compare two sides. A reset connection may lose data on its way (tcp(7)), also without the sidecar."""
     if direct.ending != through.ending:
         return False
     if direct.ending == "reset":
@@ -160,7 +159,7 @@ def same(direct: Seen, through: Seen) -> bool:
 def converse(
     environment: Environment, api: socket.socket, port: int, conversations: Sequence[Callable[[str], Conversation]]
 ) -> list[str]:
-    """An invocation with each; what was seen differently. Raises Died, TimeoutError."""
+    """Hold each conversation. Returns what was seen differently. Raises Died, TimeoutError."""
     wrong = []
     for number, conversation in enumerate(conversations):
         name = str(uuid.uuid4())
@@ -222,7 +221,7 @@ def held(
 
 
 def throwing(rounds: int, advance: Callable[[], None], bugs: Sequence[str] = BUGS) -> Row:
-    """The same while measuring throws, in one environment for each of `bugs`."""
+    """Hold the conversations while measuring raises exceptions, in one environment for each of `bugs`."""
     rows = []
     for bug in bugs:
         with tempfile.TemporaryDirectory(prefix="truemem-faulty-", dir="/tmp") as folder:

@@ -1,4 +1,4 @@
-"""All experiments: what each is made of, in full and in short."""
+"""All experiments, in full and in short."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Step = Callable[[Advance], list[Row]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """Some steps, each with rows of its own."""
+    """Some steps, each with its own rows."""
 
     name: str
     steps: Sequence[Step]
     total: int
-    """So often is progress told."""
+    """Number of reports of progress."""
     table: str = "faults"
-    """Of the page, in which its rows stand."""
+    """Table of the page that has its rows."""
 
 
 def _one(step: Callable[..., Row], *arguments: object, **settings: object) -> Step:
@@ -46,7 +46,7 @@ def _one(step: Callable[..., Row], *arguments: object, **settings: object) -> St
 
 
 def experiments(subject: Subject, *, quick: bool = False) -> list[Experiment]:
-    """In the order of the table."""
+    """The experiments in the order of the table."""
     return [
         _memory(subject, quick),
         _deaths(subject, quick),

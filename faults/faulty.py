@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The sidecar itself, with system calls failing underneath it: FAULTS says which, as CALL:ERRNO:WHEN, by commas.
+"""Runs the sidecar with failing system calls: FAULTS lists them as CALL:ERRNO:WHEN, separated by commas.
 
-WHEN is `3` (the third call of that name), `3-12`, or `3+` (from the third on). ERRNO may be BUG: a RuntimeError, as of
-a mistake of ours. Each failure is noted in TMPDIR/failed. What Lambda's own kernel may answer, and when, cannot be made
-to happen otherwise.
+WHEN is `3` (the third call of that name), `3-12`, or `3+` (from the third on). ERRNO may be BUG: a RuntimeError, as
+from a mistake of ours. Each failure is noted in TMPDIR/failed. There is no other way to produce errors that only
+Lambda's own kernel may give.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same for the executable as it is: strace(1) lets its system calls fail underneath it."""
+"""Lets system calls of the executable fail, by strace(1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the journal is to lie, something else lies, or nothing can: the function can write to /tmp as well."""
+"""Puts something else at the journal's path, or makes the path unusable. The function can write to /tmp as well."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTENT = b"not to be touched" * 1000
 
 @contextmanager
 def symlink(path: Path) -> Iterator[None]:
-    """To a file of somebody's."""
+    """A symbolic link to another file."""
     target = path.with_name("target")
     target.write_bytes(CONTENT)
     path.symlink_to(target)
@@ -30,7 +30,7 @@ def symlink(path: Path) -> Iterator[None]:
 
 @contextmanager
 def hard_link(path: Path) -> Iterator[None]:
-    """To the same."""
+    """A hard link to another file."""
     target = path.with_name("target")
     target.write_bytes(CONTENT)
     target.chmod(0o600)
@@ -41,7 +41,7 @@ def hard_link(path: Path) -> Iterator[None]:
 
 @contextmanager
 def folder(path: Path) -> Iterator[None]:
-    """With something in it."""
+    """A folder with a file in it."""
     path.mkdir()
     (path / "inside").write_bytes(CONTENT)
     yield
@@ -50,14 +50,14 @@ def folder(path: Path) -> Iterator[None]:
 
 @contextmanager
 def pipe(path: Path) -> Iterator[None]:
-    """Whoever opens it to read waits for a writer."""
+    """A named pipe. A reader that opens it would wait for a writer."""
     os.mkfifo(path)
     yield
 
 
 @contextmanager
-def somebody_elses(path: Path) -> Iterator[None]:
-    """Of another user."""
+def another_users(path: Path) -> Iterator[None]:
+    """A file of another user."""
     path.write_bytes(CONTENT)
     try:
         os.chown(path, 12345, 12345)
@@ -68,7 +68,7 @@ def somebody_elses(path: Path) -> Iterator[None]:
 
 @contextmanager
 def garbage(path: Path) -> Iterator[None]:
-    """Ours, of any size."""
+    """A private file with garbage of any size."""
     path.write_bytes(os.urandom(20_000))
     path.chmod(0o600)
     yield
@@ -76,7 +76,7 @@ def garbage(path: Path) -> Iterator[None]:
 
 @contextmanager
 def garbage_of_its_size(path: Path) -> Iterator[None]:
-    """Ours, with what might be read as a journal."""
+    """A private file of the journal's size with garbage."""
     from truemem.records.journal import SIZE
 
     line = b'W[1,{"PeakRSS":1e999},{"requestId":[],"invocation":"x"}]\n'
@@ -88,7 +88,7 @@ def garbage_of_its_size(path: Path) -> Iterator[None]:
 
 @contextmanager
 def full(path: Path) -> Iterator[None]:
-    """No space left on the device."""
+    """A /tmp without space."""
     with _mounted(path.parent, "size=16k"):
         with (path.parent / "filling").open("wb", buffering=0) as filling:
             try:
@@ -101,7 +101,7 @@ def full(path: Path) -> Iterator[None]:
 
 @contextmanager
 def read_only(path: Path) -> Iterator[None]:
-    """Nothing can be written."""
+    """A read-only /tmp."""
     with _mounted(path.parent, "ro"):
         yield
 
@@ -111,7 +111,7 @@ PATHS = {
     "the journal's path is a hard link": hard_link,
     "the journal's path is a folder": folder,
     "the journal's path is a named pipe": pipe,
-    "the journal is somebody else's file": somebody_elses,
+    "the journal is another user's file": another_users,
     "the journal holds garbage": garbage,
     "the journal holds garbage of the right size": garbage_of_its_size,
     "/tmp is full": full,
@@ -141,7 +141,7 @@ def in_the_way(subject: Subject, title: str, advance: Callable[[], None]) -> Row
             broken.append(f"{title}: {counted(missing, 'line')} missing")
         strangers = len(environment.lines) - printed.total()
         if strangers:
-            broken.append(f"{title}: {counted(strangers, 'line')} of nobody's")
+            broken.append(f"{title}: {counted(strangers, 'line')} of unknown invocations")
         said = "; the log says that there is no journal" if path.name in environment.said() else ""
         return Row(
             title,
@@ -158,7 +158,7 @@ def _same(target: Path) -> None:
 
 @contextmanager
 def _mounted(at: Path, options: str) -> Iterator[None]:
-    """A file system of its own."""
+    """Mount a file system there."""
     try:
         made = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", options, "truemem", str(at)], capture_output=True, text=True, check=False

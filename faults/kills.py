@@ -1,7 +1,7 @@
-"""SIGKILL of the sidecar at random moments of its life: is every invocation on stdout exactly once?
+"""Kills the sidecar at random moments: is every invocation on stdout exactly once?
 
-An event that lay unread in its socket was not known to it: such invocations are counted apart. To tell them apart the
-sidecar is stopped first, then looked at, then killed.
+The sidecar cannot know of an event that it has not read, so such invocations are counted separately. To recognise them,
+the sidecar is first stopped, then looked at, then killed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ WORK = ("hold 256 0", "hold 512 0", "hold 1024 1", "hold 256 4", "hold 2048 12")
 
 @dataclass
 class Count:
-    """What became of the invocations. Each is in one of these, or in `wrong`."""
+    """Counts the invocations by their result. Each is in one of these, or in `wrong`."""
 
     kills: Counter[str] = field(default_factory=Counter)
-    """By what the sidecar was about: `init`, `serving` an invocation, `waiting` for the next."""
+    """Kills by the sidecar's work: `init`, `serving` an invocation, `waiting` for the next."""
     invocations: int = 0
     once: int = 0
     """On one line, printed by the process that measured it."""
@@ -50,13 +50,13 @@ class Count:
     repeated: int = 0
     """On the first process's line perhaps, and once more for each kill that came while it was printed: `mayRepeat`."""
     unknown: int = 0
-    """Nowhere, and the event lay unread."""
+    """Not printed, and the event was not read."""
     unnoted: int = 0
-    """Nowhere: killed between reading the event and noting it."""
+    """Not printed: killed between reading the event and noting it."""
     wrong: list[str] = field(default_factory=list)
 
     def judge(self, name: str, lines: Sequence[Mapping[str, Any]], left: str = "") -> None:
-        """One invocation, by its lines. `left` is how the kill left it: UNREAD, UNNOTED, or "" """
+        """Judge one invocation by its lines. `left` is its state at the kill: UNREAD, UNNOTED, or ""."""
         self.invocations += 1
         certain = [line for line in lines if not line.get("mayRepeat")]
         if len(certain) == 1 and len(lines) == 1:
@@ -76,7 +76,7 @@ class Count:
 
 
 class Killer:
-    """Kills the sidecar after a delay, in a thread of its own, as nobody is told."""
+    """Kills the sidecar after a delay, in a thread of its own, without notice."""
 
     def __init__(self, environment: Environment, after_s: float) -> None:
         assert environment.sidecar is not None
@@ -86,7 +86,7 @@ class Killer:
         """Held while an event is sent: it is either sent before the kill, or not at all."""
         self.struck = False
         self.left = ""
-        """How the invocation that was sent last was found: UNREAD, UNNOTED, or "" where the journal had it."""
+        """State of the invocation that was sent last: UNREAD, UNNOTED, or "" if the journal has it."""
         self._timer = threading.Timer(after_s, self._strike)
         self._timer.start()
 
@@ -100,7 +100,7 @@ class Killer:
             self._sidecar.send_signal(signal.SIGKILL)
 
     def wait(self) -> None:
-        """Until it has struck."""
+        """Wait for the kill."""
         self._timer.join()
 
 
@@ -168,7 +168,7 @@ def _one_life(environment: Environment, chance: random.Random, totals: Count, le
             environment.work(name, chance.choice(WORK))
     except Died:
         pass
-    assert killer is not None, "the sidecar has ended, and nobody has killed it"
+    assert killer is not None, "the sidecar has ended, and was not killed"
     killer.wait()
     totals.kills[where] += 1
     if where == "serving":
@@ -189,7 +189,7 @@ def kills_under_the_local_lambda(subject: Subject, count: int, advance: Callable
             if number % 4 == 3:
                 totals.kills["frozen"] += 1
                 os.kill(pid, signal.SIGKILL)
-                environment.attempt(mib=4, ms=0)  # it pays for that, and nobody hears of it
+                environment.attempt(mib=4, ms=0)  # it fails because of that, and extensions get no INVOKE
                 left[environment.invocations[-1].request_id] = UNREAD
             else:
                 totals.kills["serving"] += 1
@@ -210,7 +210,7 @@ def kills_under_the_local_lambda(subject: Subject, count: int, advance: Callable
 
 
 def _strike_amid(environment: Scenario, pid: int, after_s: float) -> str:
-    """Kill the sidecar so long after the next invocation's start; how was it left?"""
+    """Kill the sidecar after this delay from the next invocation's start. Returns the state that it left."""
     begun = len(environment.invocations)
     until = time.monotonic() + WAIT_S
     while len(started := _started(environment)) <= begun:
@@ -237,7 +237,7 @@ def _started(environment: Scenario) -> list[str]:
 
 
 def how_left(pid: int, address: str, tmp: Path, name: str) -> str:
-    """Of a sidecar that stands still: what does it know of the invocation?"""
+    """Find out what a stopped sidecar knows of the invocation."""
     journals = [path.read_bytes() for path in tmp.glob(".truemem-*")]
     if not journals or any(name.encode() in journal for journal in journals):
         return ""
@@ -245,7 +245,7 @@ def how_left(pid: int, address: str, tmp: Path, name: str) -> str:
 
 
 def row(name: str, totals: Count) -> Row:
-    """What came of them."""
+    """The row of this experiment."""
     moments = ", ".join(f"{number} {where}" for where, number in totals.kills.most_common())
     gone = [
         *([f"{totals.unknown:,} whose event it had not read"] if totals.unknown else []),

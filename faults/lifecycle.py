@@ -1,4 +1,4 @@
-"""What happens to an environment, under the local Lambda: real processes, the service's resets and reasons."""
+"""Runs what can happen to an environment under the local Lambda: real processes, the service's resets and reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that allocate until the kernel kills: who dies, and is the record complete?"""
+"""Runs functions that allocate until the kernel kills: which process dies, and is the record complete?"""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def incomplete(found: list[dict[str, Any]], *, died: bool) -> str:
 
 
 def _victim(made: Invocation, error_type: str) -> str:
-    """Who was killed."""
+    """Say which process was killed."""
     if made.function_error is None:
-        return CHILD if "a child died: -9" in str(made.payload) else "nobody"
-    return DIED.get(error_type, error_type or "nobody knows who")
+        return CHILD if "a child died: -9" in str(made.payload) else "no process"
+    return DIED.get(error_type, error_type or "an unknown process")

@@ -1,4 +1,4 @@
-"""The rows as a table, for the terminal and for docs/reliability.md."""
+"""Makes tables of the rows, for the terminal and for docs/reliability.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an experiment has found."""
+"""The results of the experiments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class NotHere(Exception):
 
 @dataclass
 class Row:
-    """One fault, tried so and so often."""
+    """The result of one fault."""
 
     fault: str
     tried: str
@@ -21,7 +21,7 @@ class Row:
     lost: str
     """What was lost of the records, and how it was told."""
     broken: list[str] = field(default_factory=list)
-    """Whatever was not as promised: the function harmed, or something lost in silence."""
+    """All that was not as promised: harm to the function, or a loss without a report."""
 
 
 def counted(number: int, thing: str) -> str:

@@ -1,4 +1,4 @@
-"""The soak: very many invocations in one environment. Does it grow, and does it lose any?"""
+"""Runs very many invocations in one environment: does the sidecar grow, and does it lose any?"""
 
 from __future__ import annotations
 

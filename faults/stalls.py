@@ -1,6 +1,7 @@
-"""The CPU is taken away: the sidecar, and the function, stand still for moments, each by itself and at random.
+"""Stops the sidecar and the function for moments, each by itself and at random.
 
-Whoever shares a CPU is kept from running between any two system calls. What a record claims has to be so nevertheless.
+On a shared CPU a process can be stopped between any two system calls. A record's claims have to be true in that case
+too.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ MODES = {
 
 RUNS_MS = 10
 STANDS_MS = 4
-"""So long on average. As long as what a race is about: a function takes a MiB in less than a ms."""
+"""Mean length of a stop in ms: as long as a race takes. A function takes a MiB in less than a ms."""
 
 
 class Stops:
-    """Stops one process again and again until it is told not to."""
+    """Stops one process again and again until `end`."""
 
     def __init__(self, pid: int, seed: int) -> None:
         self.count = 0
@@ -43,7 +44,7 @@ class Stops:
         self._thread.start()
 
     def end(self) -> int:
-        """It goes on for good; how often it was stopped."""
+        """Let the process run. Returns how often it was stopped."""
         self._over.set()
         self._thread.join()
         return self.count
@@ -83,7 +84,7 @@ def stalls(subject: Subject, mode: str, count: int, advance: Callable[[], None],
 
 
 def row(title: str, exact: bool, stopped: int, complete: bool, judged: Sequence[Judgement], failed: int) -> Row:
-    """What came of it: a line for each invocation, and what is not called raced, exact. In exact mode none is raced."""
+    """The row: a line for each invocation, and records without `raced` are exact. In exact mode none is raced."""
     wrong = [each for each in judged if not each.honest or (exact and (each.record.raced or not each.record.mode))]
     raced = sum(bool(each.record.raced) for each in judged)
     return Row(
@@ -92,7 +93,7 @@ def row(title: str, exact: bool, stopped: int, complete: bool, judged: Sequence[
         counted(failed, "error") if failed else "nothing",
         f"nothing; {raced:,} `raced`, nothing else inexact" if complete and not wrong else "see below",
         [
-            *([] if stopped else [f"{title}: nobody was stopped"]),
+            *([] if stopped else [f"{title}: no process was stopped"]),
             *([] if complete else [f"{title}: not one line for each invocation"]),
             *([f"{title}: {counted(failed, 'error')} of the function"] if failed else []),
             *(f"{title}: {each}" for each in wrong),

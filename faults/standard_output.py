@@ -1,4 +1,4 @@
-"""Standard output that takes nothing, or that nobody reads."""
+"""Faults of standard output: it takes nothing, or nothing reads it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def always_full() -> Iterator[int]:
 
 @contextmanager
 def nowhere() -> Iterator[int]:
-    """For the sidecar that is started without one."""
+    """A descriptor for a sidecar that is started without standard output."""
     writing = os.open(os.devnull, os.O_WRONLY)
     yield writing
     os.close(writing)
@@ -50,7 +50,7 @@ GONE = {
 
 
 def gone(subject: Subject, title: str, count: int, advance: Callable[[], None]) -> Row:
-    """One environment: no line can get out, and nothing else may happen."""
+    """Run one environment whose lines cannot be printed. Nothing else may happen."""
     stream, launcher = GONE[title]
     with stream() as descriptor, Environment(replace(subject, launcher=launcher), stdout=descriptor) as environment:
         environment.begin()
@@ -64,8 +64,8 @@ def gone(subject: Subject, title: str, count: int, advance: Callable[[], None]) 
 
 
 def blocked(subject: Subject, count: int, advance: Callable[[], None]) -> Row:
-    """Nobody reads for `count` invocations, then somebody does."""
-    title = f"nobody reads standard output for {count:,} invocations"
+    """Run `count` invocations without a reader of standard output, then read it."""
+    title = f"standard output is not read for {count:,} invocations"
     reading, writing = os.pipe()
     taken: list[bytes] = []
     with Environment(subject, stdout=writing) as environment, os.fdopen(reading, "rb") as pipe:

@@ -1,4 +1,4 @@
-"""Which sidecar is put to the test: the layer's executable, or the source under python3."""
+"""Chooses the sidecar for the tests: the layer's executable, or the source under python3."""
 
 from __future__ import annotations
 

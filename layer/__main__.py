@@ -20,7 +20,7 @@ from .toolchain import Toolchain
 
 
 def default_cache() -> Path:
-    """$TRUEMEM_CACHE, else where the XDG base directory specification says."""
+    """The folder of $TRUEMEM_CACHE, else that of the XDG base directory specification."""
     chosen = os.environ.get("TRUEMEM_CACHE")
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "truemem"
 
@@ -39,7 +39,7 @@ def notices(build: cpython.Build, toolchain: Toolchain) -> dict[str, str]:
 @click.option("--output", type=click.Path(path_type=Path), default=Path("dist"), show_default=True)
 @click.option("--cache", type=click.Path(path_type=Path), default=default_cache, help="Default: ~/.cache/truemem")
 @click.option(
-    "--source", type=click.Path(path_type=Path), help="CPython's release tarball, where it is not downloaded."
+    "--source", type=click.Path(path_type=Path), help="CPython's release tarball, if it cannot be downloaded."
 )
 def main(output: Path, cache: Path, source: Path | None) -> None:
     """See the module."""

@@ -1,4 +1,4 @@
-"""The layer's zip: sidecar, wrapper, the probe in `python/`, notices; the same bytes each time."""
+"""Writes the layer's zip: sidecar, wrapper, the probe in `python/`, notices. The bytes are the same each time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 DATE = (1980, 1, 1, 0, 0, 0)
-"""The earliest that a zip can say."""
+"""Date of all entries: the earliest that a zip can have."""
 
 EXECUTABLE, PLAIN = 0o100755, 0o100644
 
 PYTHON = Path(__file__).parent / "python"
-"""What Lambda has on the path of a Python function, as /opt/python."""
+"""Folder that Lambda has as /opt/python on the path of a Python function."""
 
 
 def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, str]) -> None:
-    """`executables`: by their names in the zip. `notices`: text by file name."""
+    """Write the zip. `executables` are by their names in the zip, `notices` are texts by file name."""
     partial = target.with_suffix(".partial")
     with zipfile.ZipFile(partial, "w") as archive:
         for name, executable in executables.items():

@@ -1,7 +1,7 @@
-"""What stops the build."""
+"""The error that stops the build."""
 
 from __future__ import annotations
 
 
 class BuildError(Exception):
-    """One line: what is wrong, and what mends it."""
+    """The build cannot go on. The message is one line: what is wrong, and how to fix it."""

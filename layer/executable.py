@@ -1,4 +1,5 @@
-"""Interpreter, frozen modules and our own C: one static file. And the wrapper that starts the runtime: another one."""
+"""Links interpreter, frozen modules and our own C into one static file, and compiles the wrapper that starts the
+runtime."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ NEXT = ("truemem.lifecycle.startup", "truemem.platform.runtime_proxy")
 
 
 def modules(build: Build) -> list[Module]:
-    """What goes into the file. Raises BuildError."""
+    """The modules of the executable. Raises BuildError."""
     builtin = _python(build, []).split()
     return closure(SIDECAR, build.library, builtin)
 
@@ -57,7 +58,7 @@ def compile_wrapper(toolchain: Toolchain, machines: dict[str, Path]) -> None:
 
 
 def _cc(toolchain: Toolchain, machine: str, sources: list[str], work: Path, target: Path) -> None:
-    """Compile in the folder `work`, where relative paths start, and put the result in its place at once."""
+    """Compile in the folder `work`, to which paths are relative, and replace the target at once."""
     command = [toolchain.compiler(machine), "-static", "-s", "-Wl,--gc-sections", "-g0", *sources, "-o", machine]
     done = subprocess.run(command, cwd=work, env=toolchain.environment(), capture_output=True, text=True, check=False)
     if done.returncode:
@@ -76,5 +77,5 @@ def _python(build: Build, arguments: list[str]) -> str:
     environment = {"PATH": os.defpath, "PYTHONHOME": str(build.folder)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise BuildError(f"freezing failed: {(done.stderr.strip().splitlines() or ['no word'])[-1]}")
+        raise BuildError(f"freezing failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
     return done.stdout

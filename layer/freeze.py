@@ -1,10 +1,11 @@
-"""Writes modules as C tables: what takes the place of CPython's own Python/frozen.c.
+"""Writes modules as C tables, which replace CPython's own Python/frozen.c.
 
-Run by the interpreter that was built, as a file of its own: `python freeze.py OUT.c ORDER.json`, where the order is
-[[name, path, is_package, is_in_block], ...]. Without arguments it prints the names of the built-in modules.
+The interpreter that was built runs it as a script: `python freeze.py OUT.c ORDER.json`, where the order is [[name,
+path, is_package, is_in_block], ...]. Without arguments it prints the names of the built-in modules.
 
-Start needs most modules at once. A room's are one block, {name: code}: a string that many of them have is read, and
-looked up, only once. (One block for all would save 0.1 ms more, and take 0.1 MiB.) quick_import.c reads the blocks.
+Start needs most modules at once. The modules of one room are one block, {name: code}: the interpreter reads a string
+that many of them have only once. (One block for all would save 0.1 ms more, and take 0.1 MiB.) quick_import.c reads the
+blocks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ BOOT = {
     "_frozen_importlib_external": "importlib._bootstrap_external",
     "zipimport": "zipimport",
 }
-"""What CPython starts with: by which name, and by which it knows its source."""
+"""Modules that CPython starts with: their names, and the names of their source."""
 
 HEADER = """#include <Python.h>
 struct _module_alias { const char *name, *orig; };
@@ -39,7 +40,7 @@ const struct _frozen *PyImport_FrozenModules = modules;
 
 
 def frozen(name: str, source: bytes | str) -> CodeType:
-    """Without asserts, docstrings and anything that depends on where it was built."""
+    """Compile a module without asserts, docstrings and anything that depends on the place of the build."""
     tree = ast.parse(source)
     flags = 0
     for node in tree.body:
@@ -52,13 +53,13 @@ def frozen(name: str, source: bytes | str) -> CodeType:
 
 
 def _lean(code: CodeType) -> CodeType:
-    """Without line numbers: there is no source beside the file, and the log has no tracebacks."""
+    """Remove line numbers: there is no source beside the file, and the log has no tracebacks."""
     constants = tuple(_lean(each) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_linetable=b"", co_consts=constants)
 
 
 def table(tag: str, entries: list[tuple[str, bytes | int, bool]]) -> str:
-    """One table of frozen modules. One that is in a block has no code, and the block's number for a size."""
+    """Write one table of frozen modules. A module in a block has no code there, and the block's number as its size."""
     rows = [f"static const struct _frozen {tag}[] = {{"]
     arrays = []
     for number, (name, code, is_package) in enumerate(entries):
@@ -71,12 +72,12 @@ def table(tag: str, entries: list[tuple[str, bytes | int, bool]]) -> str:
 
 
 def array(name: str, content: bytes) -> str:
-    """In C."""
+    """Write `content` as a C array."""
     return f"static const unsigned char {name}[] = {{{','.join(map(str, content))}}};"
 
 
 def block_table(blocks: list[dict[str, CodeType]]) -> str:
-    """See the module."""
+    """Write the blocks, and the table that quick_import.c finds them by."""
     contents = [marshal.dumps(block) for block in blocks]
     arrays = [array(f"block{number}", content) for number, content in enumerate(contents)]
     rows = [f"    {{block{number}, {len(content)}, 0}}," for number, content in enumerate(contents)]

@@ -1,4 +1,4 @@
-"""Which modules must be in the file: derived from what the source imports. Pure, but for reading source files."""
+"""Finds the modules of the executable from the imports in the source. Pure, but for reading source files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from .errors import BuildError
 
 STAND_INS = Path(__file__).with_name("stand_ins")
-"""Modules of ours that take the place of standard ones: as much of them as is used here."""
+"""Our own replacements of standard modules, which have only what is used here."""
 
 BOOTSTRAP = "_frozen_importlib"
-"""The interpreter's first module, by the name that it has there."""
+"""Name of the interpreter's first module."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Module:
 
 
 class _Imports(ast.NodeVisitor):
-    """Absolute names of everything that a module imports: `deep` also inside functions and conditions."""
+    """Collects the absolute names of a module's imports: with `deep` also inside functions and conditions."""
 
     def __init__(self, package: str, deep: bool) -> None:
         self._package = package
         self._deep = deep
         self.names: list[tuple[str, ...]] = []
-        """For each import the names that it may load: a module, or its member that may be a module too."""
+        """For each import, the names that it may load: a module, or its member, which may be a module too."""
 
     def visit_If(self, node: ast.If) -> None:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -81,12 +81,12 @@ def find(name: str, folders: Collection[Path]) -> Module | None:
 
 
 def closure(ours: Path, library: Path, builtin: Collection[str], stand_ins: Path = STAND_INS) -> list[Module]:
-    """All of the package `ours` and all stand-ins, and of the standard library in `library` what they import, however
-    deep. What the interpreter itself imports when it starts has a stand-in.
+    """All modules of the package `ours`, all stand-ins, and all modules of the standard library in `library` that they
+    import.
 
-    Our own modules' imports all count, also those inside functions. The standard library's own count at the top
-    level only: what it imports there is what it needs on every platform. Raises BuildError for an import of ours
-    that is neither.
+    The interpreter's own imports at its start have stand-ins. All imports of our own modules count, also those inside
+    functions. Of the standard library's imports only those at the top level count: they are needed on every platform.
+    Raises BuildError for an import of ours that is not found.
     """
     folders = (stand_ins, ours.parent, library)
     pending = [_own(path, ours) for path in sorted(ours.rglob("*.py"))]
@@ -127,7 +127,7 @@ def _own(path: Path, ours: Path) -> Module:
 
 
 def _wanted(names: tuple[str, ...], folders: Collection[Path], builtin: Collection[str]) -> Iterator[Module | None]:
-    """What one import loads; None stands for a built-in module."""
+    """The modules that one import loads. None stands for a built-in module."""
     for name in names:
         if name.partition(".")[0] in builtin:
             yield None

@@ -1,11 +1,11 @@
-"""What the executable is made of, to the byte. (The compiler: toolchain.lock.)"""
+"""Pins everything in the executable by hash. (The compiler: toolchain.lock.)"""
 
 from __future__ import annotations
 
 PYTHON = "3.13.5"
 
 SOURCE_SHA256 = "93e583f243454e6e9e4588ca2c2662206ad961659863277afcdb96801647d640"
-"""Of Python-3.13.5.tar.xz."""
+"""Hash of Python-3.13.5.tar.xz."""
 
 RELEASE = f"https://www.python.org/ftp/python/{PYTHON}/Python-{PYTHON}.tar.xz"
 
@@ -13,7 +13,7 @@ DEBIAN_POOL = f"pool/main/p/python3.13/python3.13_{PYTHON}.orig.tar.xz"
 """The same file in Debian's archive, below any of its mirrors."""
 
 SOURCE_DATE_EPOCH = "1749600000"
-"""The date that everything bears: CPython 3.13.5's release day."""
+"""Date of all files in the build: CPython 3.13.5's release day."""
 
 ARCHITECTURES = {"x86_64": "x86_64", "arm64": "aarch64"}
-"""Lambda's names, and the compiler's."""
+"""Architectures: Lambda's names, and the compiler's."""

@@ -1,4 +1,4 @@
-"""CPython's source: the release tarball, wherever it can be had, and only if it is the pinned one."""
+"""Gets CPython's source, the release tarball, and checks that it is the pinned one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 
 
 def fetch(cache: Path, say: Callable[[str], None], given: Path | None = None) -> Path:
-    """The tarball in `cache`, downloaded if it is not there yet; or `given`, checked. Raises BuildError."""
+    """The tarball in `cache`, downloaded if it is not there; or `given`, checked. Raises BuildError."""
     if given is not None:
         if not given.is_file():
             raise BuildError(f"--source {given}: no such file")
@@ -39,13 +39,13 @@ def fetch(cache: Path, say: Callable[[str], None], given: Path | None = None) ->
         except (requests.RequestException, OSError, BuildError) as error:
             failures.append(f"{url}: {error}")
     raise BuildError(
-        f"CPython {PYTHON}'s source cannot be had: {'; '.join(failures)}. Download it elsewhere and give it with "
-        "--source FILE"
+        f"CPython {PYTHON}'s source could not be downloaded: {'; '.join(failures)}. Download it elsewhere, and "
+        "try --source FILE"
     )
 
 
 def download(url: str, target: Path) -> None:
-    """Raises what requests raises, and BuildError if it is another file than the pinned one."""
+    """Download to `target`. Raises requests' errors, and BuildError if it is not the pinned file."""
     partial = target.with_suffix(".partial")
     with requests.get(url, stream=True, timeout=TIMEOUT_S) as answer, partial.open("wb") as file:
         answer.raise_for_status()
@@ -60,7 +60,7 @@ def download(url: str, target: Path) -> None:
 
 
 def check(tarball: Path) -> None:
-    """Raises BuildError if it is not the pinned one."""
+    """Raise BuildError if it is not the pinned file."""
     with tarball.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != SOURCE_SHA256:
@@ -82,7 +82,7 @@ def debian_mirrors(apt: Path) -> Iterator[str]:
 
 
 def unpack(tarball: Path, folder: Path) -> None:
-    """Into `folder`, without the tarball's own top folder, tests and documentation."""
+    """Unpack into `folder`, without the tarball's own top folder, tests and documentation."""
     left_out = ("/Lib/test/", "/Doc/", "/Lib/idlelib/")
     with tarfile.open(tarball) as archive:
         members = [member for member in archive if not any(part in member.name for part in left_out)]

@@ -1,4 +1,4 @@
-"""The compiler: zig, whose `cc` brings musl and cross-compiles, from PyPI. No root, no container."""
+"""The compiler: zig from PyPI, whose `cc` brings musl and cross-compiles. It needs no root and no container."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Toolchain:
     """zig as ordinary `cc`, `ar` and `ranlib`."""
 
     def __init__(self, cache: Path, say: Callable[[str], None]) -> None:
-        """Installed below `cache` if it is not there yet. Raises BuildError."""
+        """Install it below `cache` if it is not there. Raises BuildError."""
         key = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
         self.zig = cache / f"zig-{key}" / "ziglang" / "zig"
         self._bin = cache / f"zig-{key}" / "wrappers"
@@ -34,7 +34,8 @@ class Toolchain:
         self._wrap()
 
     def environment(self) -> Mapping[str, str]:
-        """For whatever calls the compiler: the wrappers first on PATH, nothing that depends on place or day."""
+        """Environment for the compiler's callers: the wrappers first on PATH, and nothing that depends on place or
+        date."""
         return {
             **{name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ},
             "PATH": f"{self._bin}:{os.environ.get('PATH', os.defpath)}",

@@ -1,1 +1,2 @@
-"""What Lambda's own kernel allows: a function that records it, and a client that deploys, asks and removes it."""
+"""Finds out what Lambda's own kernel allows: a function that tries it, and a client that deploys, asks and removes
+it."""

@@ -22,7 +22,7 @@ from .variants import VARIANTS
 ROOT = Path(__file__).parents[1]
 
 EXPECTED = (stack.StackError, questions.ProbeFailed, BotoCoreError, ClientError, OSError, ValueError, KeyError)
-"""What an account, a machine or a word on the command line can have wrong with it."""
+"""Errors that an account, a machine or a wrong option can cause."""
 
 
 @click.command(help=__doc__)
@@ -55,7 +55,7 @@ def main(
 
 
 def _images(given: tuple[str, ...]) -> dict[str, str]:
-    """URIs by variant. Raises ValueError."""
+    """Parse --image to URIs by variant. Raises ValueError."""
     uris: dict[str, str] = {}
     for each in given:
         name, _, uri = each.partition("=")
@@ -66,7 +66,7 @@ def _images(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _ask(names: list[str], uris: dict[str, str], memory: int, dist: Path) -> dict[str, object]:
-    """The raw answers of all variants."""
+    """Deploy the probe and return the raw answers of all variants."""
     for name in names:
         if VARIANTS[name].image_parameter and name not in uris:
             raise ValueError(f"--variant {name} needs its image: --image {name}=URI")

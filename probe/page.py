@@ -1,4 +1,4 @@
-"""docs/verified.md: the answers as a table, one row per question and one column per variant."""
+"""Writes the answers into docs/verified.md as a table: one row per question, one column per variant."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 BEGIN, END = "<!-- probe: made by make probe -->", "<!-- /probe -->"
 
 FALL_MIB = 16
-"""Half of the spike that a reset is to forget."""
+"""A watermark must fall by this much, half of the spike, to show that the reset works."""
 
 Results = Mapping[str, Mapping[str, Any]]
-"""What `questions.ask` returned, by variant."""
+"""Results of `questions.ask`, by variant."""
 
 
 def table(results: Results, day: str, region: str) -> str:
-    """Markdown. A step that was refused shows its errno; one that was not asked, a dash."""
+    """The table in Markdown. A refused step shows its errno; a step that was not asked, a dash."""
     names = list(results)
     lines = [f"| question | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     lines += [_row(question, [_step(results[name], step, shown) for name in names]) for question, step, shown in ROWS]
@@ -62,12 +62,12 @@ def _mark(answers: list[Mapping[str, Any]], at: int) -> str:
 
 
 def _one_environment(answers: list[Mapping[str, Any]]) -> str:
-    """By the process's own birth: the marks can be compared only then."""
+    """Say whether one process gave all answers. Only then can the marks be compared."""
     return "yes" if len({(answer["logStream"], answer["born"]) for answer in answers}) == 1 else "no: ask again"
 
 
 def _reset(value: Any) -> str:
-    """`works` only where a mark was seen to fall; a process with nothing to forget shows that it is permitted."""
+    """Describe a reset. It says `works` only if a mark fell; otherwise it only shows that the write is permitted."""
     before, after = value["before"]["VmHWM"] >> 10, value["after"]["VmHWM"] >> 10
     if value.get("works", before - after > FALL_MIB):
         word = "works"
@@ -126,4 +126,4 @@ MARKS = {
     "after a file was written to /tmp": 4,
     "after it was read": 5,
 }
-"""By the place of the question."""
+"""Question of each mark, and the place of its answer."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 MIB = 200
-"""Moved through the page cache at a time: far above what the function itself holds."""
+"""Size of the files that are read or written at a time: far above what the function itself holds."""
 
 QUESTIONS: tuple[dict[str, Any], ...] = (
     {"do": "environment"},
@@ -22,18 +22,18 @@ QUESTIONS: tuple[dict[str, Any], ...] = (
     {"do": "write", "mib": MIB},
     {"do": "read", "mib": MIB},
 )
-"""In this order, one after the other: one environment, whose mark never falls."""
+"""The questions in their order. They need one environment, because its mark never falls."""
 
 MARK = re.compile(r"REPORT RequestId: (\S+).*?Max Memory Used: (\d+) MB", re.DOTALL)
 SIDECAR = re.compile(r"truemem INFO method=.*")
 
 
 class ProbeFailed(Exception):
-    """The function raised, or could not be run: what it said."""
+    """The function failed. The message is what it said."""
 
 
 def ask(client: LambdaClient, function: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """All questions to one function: `{"answers": [...], "sidecar": line or absent}`. Raises ProbeFailed."""
+    """Ask one function all questions. Returns `{"answers": [...], "sidecar": line or absent}`. Raises ProbeFailed."""
     answers: list[dict[str, Any]] = []
     sidecar: str | None = None
     for question in QUESTIONS:
@@ -51,5 +51,5 @@ def ask(client: LambdaClient, function: str, say: Callable[[str], None]) -> dict
 
 
 def _mark(tail: str, request_id: str) -> int | None:
-    """Max Memory Used, MB as in REPORT; None where the tail lacks the line."""
+    """Max Memory Used in MB as in REPORT. None if the log tail has no such line."""
     return next((int(mark) for found, mark in MARK.findall(tail) if found == request_id), None)

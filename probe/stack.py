@@ -1,4 +1,4 @@
-"""The probe's own stack: the layers and probe functions of template.yaml, and nothing else of it."""
+"""Deploys the probe's own stack: the layers and probe functions of template.yaml, and nothing else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEPT = ("ProbeLog", "ProbeRole")
 
 
 class StackError(Exception):
-    """One line: what is wrong, and what mends it."""
+    """The stack could not be made. The message is one line: what is wrong, and how to fix it."""
 
 
 def function_archive() -> bytes:
@@ -60,9 +60,9 @@ def deployed(
     memory_mib: int,
     say: Callable[[str], None],
 ) -> Iterator[dict[str, str]]:
-    """The names of the functions by variant. Bucket and stack are removed at the end, whatever happens.
+    """Deploy, and yield the functions' names by variant. Bucket and stack are always removed at the end.
 
-    `images`: URIs by variant. Raises StackError, and what boto3 raises.
+    `images` are URIs by variant. Raises StackError, and boto3's errors.
     """
     archives = {ARCHIVES[variant.layer] for variant in variants if variant.layer}
     missing = [name for name in sorted(archives) if not (dist / name).is_file()]
@@ -110,7 +110,7 @@ def _stack(
         TemplateBody=json.dumps(body),
         Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
         Capabilities=["CAPABILITY_IAM"],
-        OnFailure="DO_NOTHING",  # so that its events can be read; it is deleted below all the same
+        OnFailure="DO_NOTHING",  # so that its events can be read; it is deleted below in any case
     )
     try:
         try:

@@ -1,4 +1,4 @@
-"""What is asked: each variant is a function of template.yaml."""
+"""The variants of the probe: each is a function of template.yaml."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Variant:
     function: str
     """Its logical id."""
     layer: str | None
-    """The layer's logical id; an image has the sidecar within."""
+    """Logical id of the layer. None for an image, which contains the sidecar."""
     image_parameter: str | None
-    """The parameter that its image's URI goes to."""
+    """Parameter for the image's URI."""
 
 
 VARIANTS = {
@@ -29,4 +29,4 @@ VARIANTS = {
 }
 
 ARCHIVES = {"TruememX86": "truemem-layer-x86_64.zip", "TruememArm": "truemem-layer-arm64.zip"}
-"""What `make layer` makes."""
+"""Files that `make layer` makes."""

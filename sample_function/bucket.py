@@ -19,7 +19,7 @@ CONFIG = Config(connect_timeout=5, read_timeout=30, retries={"mode": "standard",
 
 
 class BucketError(RuntimeError):
-    """S3 did not do what was asked. The message names the object, S3's word for it, and the mend."""
+    """S3 did not do what was asked. The message names the object, S3's word for it, and the fix."""
 
 
 class Bucket:
@@ -84,11 +84,11 @@ class Bucket:
             ) from error
         except ClientError as error:
             code = error.response["Error"]["Code"]
-            raise BucketError(f"{self.url(name)}: {code}: {self._mend(code)}") from error
+            raise BucketError(f"{self.url(name)}: {code}: {self._fix(code)}") from error
         except BotoCoreError as error:
             raise BucketError(f"{self.url(name)}: {error}: check the region and the network, then try again") from error
 
-    def _mend(self, code: str) -> str:
+    def _fix(self, code: str) -> str:
         if code in ("NoSuchBucket", "404"):
             return f"there is no bucket {self.name}: check MODEL_BUCKET (or --bucket), or create it"
         if code in ("AccessDenied", "403"):

@@ -17,7 +17,7 @@ TENANT = re.compile(r"[A-Za-z0-9_.:@/-]{1,128}")
 
 
 class BadEvent(ValueError):
-    """An event that cannot be handled. The message names the member, its value and the mend."""
+    """An event that cannot be handled. The message names the member, its value and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Request:
 
 
 def read_event(event: object, settings: Settings) -> Request:
-    """The request in an event. Raises BadEvent, naming the member and the mend."""
+    """The request in an event. Raises BadEvent, naming the member and the fix."""
     if not isinstance(event, dict):
         raise BadEvent(f'event {_short(event)} must be an object, as in {{"model": 3}}')
     model = _whole(event, "model", None, 0, settings.model_count - 1)

@@ -43,8 +43,8 @@ class EvictAfterLoad(Generic[T]):
 class PopBeforeLoad(Generic[T]):
     """Least recently used, evicted before the next is loaded: old and new never coexist.
 
-    Our own, because `functools.lru_cache` calls the function before it makes room, and nothing turns that round.
-    The price: when a load fails, the evicted one is gone all the same.
+    Our own, because `functools.lru_cache` calls the function before it makes room, and that order cannot be changed.
+    The price: when a load fails, the evicted one is already gone.
     """
 
     def __init__(self, load: Callable[[int], T], size: int) -> None:

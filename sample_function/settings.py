@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class BadSetting(ValueError):
-    """An environment variable that cannot be used. The message names the variable, its value and the mend."""
+    """An environment variable that cannot be used. The message names the variable, its value and the fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Settings:
 
     model_store_mib: int = 400
     """MODEL_STORE_MIB: what the model store may hold. The default leaves room in the 512 MB of ephemeral storage
-    that a function has when nobody asks for more."""
+    that a function normally has."""
 
     model_bucket: str | None = None
     """MODEL_BUCKET: models are read from this S3 bucket, and those that it lacks are uploaded. None: no bucket."""
@@ -81,14 +81,14 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
     """Settings from environment variables; an absent or empty one means the default. Raises BadSetting."""
     default = Settings()
 
-    def read(name: str, fallback: T, parse: Callable[[str], T], mend: str) -> T:
+    def read(name: str, fallback: T, parse: Callable[[str], T], wanted: str) -> T:
         value = environment.get(name, "").strip()
         if not value:
             return fallback
         try:
             return parse(value)
         except (ValueError, KeyError):
-            raise BadSetting(f"{name}={value!r} is not {mend}") from None
+            raise BadSetting(f"{name}={value!r} is not {wanted}") from None
 
     count = read(
         "MODEL_COUNT", default.model_count, _whole(1, MODEL_COUNT_MAX), f"a number from 1 to {MODEL_COUNT_MAX}"

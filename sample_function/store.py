@@ -20,7 +20,7 @@ UNFINISHED = ".model-*.part"
 
 
 class StoreError(RuntimeError):
-    """A model could not be put into the store. The message names the folder and the mend."""
+    """A model could not be put into the store. The message names the folder and the fix."""
 
 
 class ModelStore:
@@ -55,7 +55,7 @@ class ModelStore:
         except (FileNotFoundError, NotADirectoryError):
             return None
         now = time.time_ns()
-        with suppress(OSError):  # somebody else's file, or a read-only folder: good to read all the same
+        with suppress(OSError):  # another user's file, or a read-only folder: it can still be read
             os.utime(path, ns=(now, now))
         return path
 
@@ -67,10 +67,10 @@ class ModelStore:
             self._make_room(name, size)
             self._write(path, size, pieces)
         except OSError as error:
-            mend = "set MODEL_DIR to a folder that can be written to"
+            fix = "set MODEL_DIR to a folder that can be written to"
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                mend = "lower MODEL_STORE_MIB, or give the function more ephemeral storage"
-            raise StoreError(f"cannot write to {self.folder}: {error.strerror or error}: {mend}") from error
+                fix = "lower MODEL_STORE_MIB, or give the function more ephemeral storage"
+            raise StoreError(f"cannot write to {self.folder}: {error.strerror or error}: {fix}") from error
         return path
 
     def _write(self, path: Path, size: int, pieces: Iterable[bytes]) -> None:
@@ -108,7 +108,7 @@ class ModelStore:
             )
 
     def _drop_leftovers(self) -> None:
-        """Files that a killed process was writing: nobody holds their lock any more."""
+        """Files that a killed process was writing: no process holds their lock any more."""
         for path in self.folder.glob(UNFINISHED):
             with suppress(OSError), path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

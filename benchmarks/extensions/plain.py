@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""An extension of the same job as people write it: `requests` for the APIs, `http.server` for telemetry, `psutil` for
-memory. For comparison: it is not bad, it is usual.
-"""
+"""An extension for the same job in the usual way: `requests` for the APIs, `http.server` for telemetry, `psutil` for
+memory. For comparison."""
 
 from __future__ import annotations
 

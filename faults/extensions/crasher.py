@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Somebody else's extension, which ends at its second INVOKE."""
+"""Another vendor's extension, which ends at its second INVOKE."""
 
 import json
 import os

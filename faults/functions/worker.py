@@ -69,7 +69,7 @@ def door(api: str, upstream: str) -> int:
 
 
 class Api:
-    """The runtime's connection, opened anew where it breaks."""
+    """The runtime's connection. It is opened again if it breaks."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")

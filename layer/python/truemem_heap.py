@@ -1,10 +1,12 @@
-"""What malloc has in use and what it merely keeps: `import truemem_heap`, and truemem's line has it as `heap`. And how
-large the function's child processes were, which the sidecar cannot see when they are gone.
+"""Adds malloc's own figures to truemem's line: `import truemem_heap` tells memory in use from memory that malloc keeps.
 
-In the layer, where Lambda has it on the path of a Python function. Nothing happens until it is imported, nothing at
-all outside Lambda, and nothing that goes wrong here reaches the function. The standard library alone, Python 3.8 on.
+It also notes how large the function's child processes were, which the sidecar cannot see after their end.
 
-Under AWS's runtime client each reading is taken just before the answer is sent. Under another one, or where `automatic`
+The layer has this module, and Lambda has the layer on the path of a Python function. It does nothing until it is
+imported, and nothing outside Lambda. Its errors do not reach the function. It uses only the standard library, of Python
+3.8 or newer.
+
+Under AWS's runtime client each reading is taken just before the answer is sent. With another client, or if `automatic`
 is False, decorate the handler:
 
     @truemem_heap.watch
@@ -40,24 +42,25 @@ if TYPE_CHECKING:
 
 PAGE = 4096
 SLOT = 256
-"""For each reading, by turns: truemem may look for one when later ones are there (extension/truemem/heap.py)."""
+"""Bytes for each reading. Readings use the slots in turn, because truemem may look for one after later ones were
+written (extension/truemem/linux/heap_page.py)."""
 
 FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
-"""Of both structures, mallinfo(3)."""
+"""Fields of both structures, mallinfo(3)."""
 NO_HEAP = (0,) * 7
-"""In the page, where the heap was not read."""
+"""Figures in the page if the heap was not read."""
 
 SHARE = 100
-"""Of the time, one in so many may go into readings (malloc walks all its free blocks for one): 1 %."""
+"""One part in this many of the time may be used for readings, because malloc walks all its free blocks for one: 1 %."""
 CREDIT_NS = 5_000_000
-"""As much of that may be saved up."""
+"""Most of that time that may be saved up."""
 
 TIDIED = 1000
-"""As many entries of the folder are looked at for pages of processes that have ended."""
+"""Entries of the folder that are searched for pages of processes that have ended."""
 
 
 def _reader() -> tuple[Callable[[], Any], bytes] | None:
-    """glibc's function and its name; None elsewhere (musl has none)."""
+    """glibc's function and its name. None elsewhere: musl has none."""
     if ctypes is None:
         return None
     # PyDLL keeps the GIL: giving it up costs another thread's turn, ms, for a call of µs.
@@ -82,8 +85,10 @@ class Page:
         self._number = 0
 
     def put(self, request_id: str, figures: list[int], source: bytes) -> None:
-        """`figures`: the children's, then seven of the heap, which are zeros where `source` is `none`. In one write,
-        within one page. Raises OSError, UnicodeError."""
+        """Write one reading, in one write within one page. Raises OSError, UnicodeError.
+
+        `figures` are the children's, then seven of the heap, which are zeros if `source` is `none`.
+        """
         self._number += 1
         numbers = b" ".join(b"%d" % figure for figure in (time.time_ns() // 1_000_000, *figures))
         about = (self._number, request_id.encode("ascii"), numbers, source, self._number)
@@ -93,13 +98,13 @@ class Page:
             posix.pwrite(self._descriptor, text, self._number * SLOT % PAGE)
 
     def forget(self) -> None:
-        """In a child after fork(): the page is the parent's."""
+        """Give up the page in a child after fork(): it is the parent's."""
         if self._about() is not None:
             posix.close(self._descriptor)
         self._descriptor, self.path = -1, ""
 
     def remove(self) -> None:
-        """The process ends. Raises OSError."""
+        """Remove the page at the end of the process. Raises OSError."""
         if self.path:
             posix.unlink(self.path)
 
@@ -108,7 +113,7 @@ class Page:
         if about is not None:
             if about.st_nlink:
                 return
-            posix.close(self._descriptor)  # somebody has emptied /tmp
+            posix.close(self._descriptor)  # /tmp was emptied
         if not self.path:
             self._tidy()
         self._descriptor, self.path = -1, f"{self._folder}/.truemem-heap-{posix.getpid()}"
@@ -125,8 +130,7 @@ class Page:
         self._descriptor, self._identity = descriptor, (about.st_dev, about.st_ino)
 
     def _about(self) -> os.stat_result | None:
-        """Of the file that was opened; None if that descriptor is something else by now, or was never opened: the
-        function may close what it does not know."""
+        """State of the opened file. None if it was never opened, or if the function has closed its descriptor."""
         try:
             about = posix.fstat(self._descriptor)
         except OSError:
@@ -134,7 +138,7 @@ class Page:
         return about if (about.st_dev, about.st_ino) == self._identity else None
 
     def _tidy(self) -> None:
-        """Pages of processes that were killed: /tmp outlives them, and is small."""
+        """Remove pages of processes that were killed: /tmp outlives them, and is small."""
         with suppress(OSError), posix.scandir(self._folder) as entries:
             for entry in itertools.islice(entries, TIDIED):
                 before, named, pid = entry.name.partition(".truemem-heap-")
@@ -143,7 +147,7 @@ class Page:
 
 
 class Probe:
-    """Reads, and notes what it has read."""
+    """Takes the readings and writes them to the page."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -152,7 +156,7 @@ class Probe:
         self._looked_ns = time.monotonic_ns()
 
     def note(self, request_id: object) -> None:
-        """That invocation is about to end. Never raises."""
+        """Take a reading for an invocation that is about to end. Never raises."""
         with suppress(Exception):
             if isinstance(request_id, str) and request_id:
                 self._note(request_id)
@@ -175,7 +179,7 @@ class Probe:
 
 
 def _folder() -> str:
-    """Where truemem looks: /tmp, or a folder below it that TMPDIR names. As the process was started with it."""
+    """The folder in which truemem looks: /tmp, or a folder below it that TMPDIR named at the start of the process."""
     tmp = posix.environ.get(b"TMPDIR", b"").decode("utf-8", "surrogateescape")
     return tmp.rstrip("/") if tmp.startswith("/tmp/") and ".." not in tmp else "/tmp"
 
@@ -214,7 +218,7 @@ def _noting(post: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
 
 
 def watch(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """The handler, each of whose invocations is noted; the handler itself where that is done already."""
+    """Decorate a handler so that each invocation is noted. Returns the handler itself if that is done already."""
     probe = _probe
     if automatic or probe is None:
         return handler
@@ -231,7 +235,7 @@ def watch(handler: Callable[..., Any]) -> Callable[..., Any]:
 
 _probe: Probe | None = None
 automatic = False
-"""Is each invocation noted without a change of the handler?"""
+"""True if each invocation is noted without a change of the handler."""
 
 
 def _start() -> None:

@@ -1,6 +1,6 @@
-"""In place of importlib._bootstrap_external: imports from the file system, of which there are none.
+"""Replaces importlib._bootstrap_external, which imports from the file system. Here nothing is imported from files.
 
-What is frozen in or built in is imported by importlib._bootstrap alone.
+importlib._bootstrap alone imports frozen and built-in modules.
 """
 
 

@@ -1,6 +1,6 @@
-"""In place of the standard package: the one codec that CPython looks up when it starts.
+"""Replaces the standard package: it has the one codec that CPython looks up at its start.
 
-UTF-8, Latin-1 and ASCII are encoded and decoded in C without it; other encodings nobody here uses.
+C encodes and decodes UTF-8, Latin-1 and ASCII without it. The sidecar uses no other encoding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _utf_8 = CodecInfo((_codecs.utf_8_encode, _codecs.utf_8_decode, None, None))
 
 
 def search(name: str) -> CodecInfo | None:
-    """For the registry: None stands for "not here"."""
+    """Find a codec for the registry. None means that there is none."""
     return _utf_8 if name in ("utf-8", "utf_8") else None
 
 

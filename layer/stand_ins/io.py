@@ -1,5 +1,5 @@
-"""In place of the standard module: sys.stdin, sys.stdout and sys.stderr, on which nothing but a traceback of ours is
-ever written. (The sidecar uses descriptors.)"""
+"""Replaces the standard module: sys.stdin, sys.stdout and sys.stderr, which only our own tracebacks are written to. The
+sidecar itself uses descriptors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import posix
 
 
 class Stream:
-    """As much of a text file as CPython looks at."""
+    """The part of a text file that CPython uses."""
 
     encoding = "utf-8"
     errors = "backslashreplace"
@@ -18,7 +18,7 @@ class Stream:
         self.raw = self
 
     def isatty(self) -> bool:
-        """Line buffering or not: all is written at once."""
+        """False: all is written at once, so line buffering makes no difference."""
         return False
 
     def fileno(self) -> int:
@@ -26,7 +26,7 @@ class Stream:
         return self._descriptor
 
     def write(self, text: str) -> int:
-        """Whole, or as much as the pipe takes: it must not stop us."""
+        """Write as much as the pipe takes. It must not stop the sidecar."""
         try:
             return posix.write(self._descriptor, text.encode("utf-8", "backslashreplace"))
         except OSError:
@@ -37,10 +37,10 @@ class Stream:
 
 
 def open(descriptor: int, *_: object) -> Stream:
-    """What init_sys_streams() in CPython's pylifecycle.c calls, for each of the three,"""
+    """Open a stream. init_sys_streams() in CPython's pylifecycle.c calls this for each of the three."""
     return Stream(descriptor)
 
 
 def TextIOWrapper(stream: Stream, *_: object) -> Stream:
-    """and then this."""
+    """Wrap a stream. init_sys_streams() calls this next."""
     return stream

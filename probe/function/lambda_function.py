@@ -23,14 +23,14 @@ import steps
 BUFFER = 1 << 20
 FILE = Path(os.environ.get("TMPDIR") or "/tmp") / "truemem-probe.bin"
 CODE = ("/var/lang", "/usr/lib64", "/usr/lib", "/usr/bin")
-"""Where a zip function's read-only files are: the runtime, the operating system."""
+"""Folders of a zip function's read-only files: the runtime and the operating system."""
 
 BORN = time.time()
-"""The same in two answers: the same process, hence the same environment."""
+"""Start of this process. Two answers with the same value are of the same environment."""
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """One invocation. Never raises for a step that is refused: the refusal is what we came for."""
+    """Answer one question. A refused step does not raise: the refusal is the answer."""
     do = event.get("do", "environment")
     limit = int(event.get("mib", 200)) << 20
     works: dict[str, Callable[[], dict[str, Any]]] = {
@@ -70,7 +70,7 @@ def environment() -> dict[str, Any]:
 
 
 class Child:
-    """A second process: takes a step's name and a pid a line, answers its outcome."""
+    """A second process. It reads a step's name and a pid per line, and answers with its outcome."""
 
     def __enter__(self) -> Child:
         self._process = subprocess.Popen(

@@ -75,7 +75,7 @@ def libc() -> str:
 
 
 def identity() -> dict[str, str]:
-    """Who we are, and what is taken from us."""
+    """The process's user, and its restrictions."""
     return fields(PROC / "self" / "status", "Uid", "Gid", "NoNewPrivs", "Seccomp", "Seccomp_filters", "CapEff")
 
 

@@ -201,8 +201,8 @@ def test_github_gets_annotations_and_a_summary(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "one function is checked, here or there. Try truemem check app.py:handler"),
-        ([STEADY, "--remote", "mine"], "one function is checked, here or there"),
+        ([], "give one function, local or --remote. Try truemem check app.py:handler"),
+        ([STEADY, "--remote", "mine"], "give one function, local or --remote"),
         ([STEADY, "--max-growth", "8"], "--max-growth 8 MiB: over what? Try --baseline FILE"),
         ([STEADY, "--event", "1", "--events", "x"], "--event with --events: leave one out"),
         ([STEADY, "--json", "--github"], "both would be on stdout"),

@@ -103,7 +103,7 @@ def test_what_has_the_limit_in_its_interval_says_so() -> None:
 def test_still_undecided_it_says_what_to_do() -> None:
     result = Result(filling := run_of(FILLING), find(filling, Limits()))
     assert result.exit_code == 2
-    (sentence,) = (said for said in result.sentences() if "did not decide it" in said)
+    (sentence,) = (said for said in result.sentences() if "undecided" in said)
     assert "400 invocations" in sentence
     assert "--invocations" in sentence
     assert "--max-drift" in sentence

@@ -105,7 +105,7 @@ def test_records_that_are_late_are_waited_for_but_not_for_ever() -> None:
 def test_without_a_record_nothing_is_known() -> None:
     finding = only(run_of([], last_words="truemem ERROR register refused"), peak_mib=60)
     assert finding.outcome == "unknown"
-    assert finding.sentence.endswith("The last that the sidecar said: truemem ERROR register refused")
+    assert finding.sentence.endswith("The sidecar's last line: truemem ERROR register refused")
 
 
 def test_only_the_environment_that_served_most_is_judged_for_drift() -> None:

@@ -125,7 +125,7 @@ def test_a_size_of_managed_instances_is_run_with_the_most_that_there_is_on_deman
 PROPERTIES = [
     ("InlineCode: x", r"It in .*template\.yaml has its code in the template \(InlineCode\)"),
     ("CodeUri: nowhere", r"CodeUri of It in .*template\.yaml is no folder of this machine: nowhere\. Try sam build"),
-    ("CodeUri: !Ref Bucket", r"CodeUri of It in .* is no folder of this machine: known to a stack alone"),
+    ("CodeUri: !Ref Bucket", r"CodeUri of It in .* is no folder of this machine: only a stack knows it"),
     ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 32768\. Fix the template"),
     ("MemorySize: large", r"MemorySize of It in .* is 'large', not a whole number"),
     ("Timeout: 1000", r"Timeout of It in .* is 1000: Lambda has 1 to 900"),

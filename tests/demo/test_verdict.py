@@ -21,7 +21,7 @@ def test_a_spike_that_does_not_stay(spike_run: list[Row]) -> None:
     assert verdict(spike_run) == [
         "Max Memory Used rose from 225 to 512 MiB by invocation 5, and never fell again.",
         "The function's own peak was highest in invocation 5 (a batch of 4,000 rows): 500 MiB; in the next it was"
-        " 210 MiB. In 25 of 30 invocations it was 10 % or more below the mark, by 301 MiB in the median.",
+        " 210 MiB. In 25 of 30 invocations it was 10 % or more below the mark, by 301 MiB at the median.",
         "What it leaves behind is flat: current RSS 200 MiB over invocations 11 to 20, 200 MiB over the last 10"
         " (medians). As far as these invocations can tell, this is not a leak: it is a mark that cannot fall.",
         UNKNOWN,
@@ -84,7 +84,7 @@ def test_with_the_probe_it_names_hoarding_and_not_a_leak(make_row: MakeRow) -> N
 
 
 BELOW = "never known to be 10 % or more below the mark."
-FELL = "Max Memory Used reached 300 MiB and fell once: with a new environment it starts anew."
+FELL = "Max Memory Used reached 300 MiB and fell once: a new environment starts with a new mark."
 
 
 @pytest.mark.parametrize(

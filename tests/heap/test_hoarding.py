@@ -31,7 +31,7 @@ OTHERS = "what is not malloc's (Python's small objects, stacks, files) grows, fr
         ([record(75, 30 + n) for n in range(20)], True, "44 MiB (34 before) are freed but held"),
         ([record(75 + n, 61) for n in range(20)], False, "what is in use grows, from 80 to 90 MiB: a cache that fills"),
         ([record(75, 61, other=40 + n) for n in range(20)], False, OTHERS),
-        ([record(75 + n, 61) for n in range(19)], False, "whether something leaks, more invocations can tell"),
+        ([record(75 + n, 61) for n in range(19)], False, "more invocations can tell whether something leaks"),
         ([record(36 + 0.04 * n, 34) for n in range(300)], False, "what is in use grows, from 43 to 49 MiB"),
     ],
     ids=["nothing grows", "held grows", "a leak", "Python's own objects leak", "a few readings", "a slow leak"],

@@ -57,11 +57,6 @@ def run(example: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_example_without_a_command_line_runs(tmp_path: Path) -> None:
-    (example,) = (each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "LocalLambda(" in each)
-    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", run(example, tmp_path))
-
-
 def test_the_example_of_the_api_runs(tmp_path: Path) -> None:
     assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", run(block("api.md", "api"), tmp_path))
 

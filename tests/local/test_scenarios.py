@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from truemem_workbench.local import Function, Settings
 from truemem_workbench.local.configuration.function import OOM_HANDLER
-from truemem_workbench.local.running.scenario_context import NotAsTold, ScenarioContext
+from truemem_workbench.local.running.scenario_context import NotAsDescribed, ScenarioContext
 from truemem_workbench.local.running.scenarios import BYSTANDER, SCENARIOS
 from truemem_workbench.local.running.session import Invocation
 
@@ -201,7 +201,7 @@ def test_slow_telemetry(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["crash", "spindown"],
 )
 def test_a_scenario_that_goes_otherwise_says_how(play: Play, name: str, settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(NotAsTold, match=said):
+    with pytest.raises(NotAsDescribed, match=said):
         play(name, **settings)
 
 
@@ -217,7 +217,7 @@ def test_the_command_plays_one_and_says_how_it_went(event: str, code: int) -> No
     done = run(f"{APP}:handler", "--no-sidecar", "--json", "--scenario", "crash", "--event", event)
     assert done.returncode == code, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])["scenario"]
-    assert (last["name"], last["asTold"]) == ("crash", code == 0)
+    assert (last["name"], last["asDescribed"]) == ("crash", code == 0)
 
 
 def test_ctrl_c_in_the_midst_of_one() -> None:

@@ -120,7 +120,7 @@ def test_a_page_for_people_is_no_answer_of_aws(
         ran = truemem(*command)
 
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "that is no answer of AWS. Check what is in between: HTTPS_PROXY, AWS_ENDPOINT_URL" in ran.err
+    assert "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL" in ran.err
 
 
 def test_nobody_is_asked_often_who_does_not_answer(aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_waiting_for_aws_is_told_once(
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         ran = truemem("report", "--log-group", "x", "--since", "10m", "--json")
 
-    assert ran.err == "truemem: AWS throttles the requests; it waits and asks again\n"
+    assert ran.err == "truemem: AWS throttles the requests; truemem waits and tries again\n"
     assert ran.document["lines"] == 1
 
 

@@ -187,5 +187,5 @@ def test_an_endpoint_that_nobody_answers_at_is_one_line(
     monkeypatch.setenv("AWS_REGION", "eu-wset-1")
 
     ran = truemem("report", "--log-group", "orders")
-    assert 'Could not connect to the endpoint URL: "http://127.0.0.1:9/". Is there a network, and eu-wset-1' in ran.err
+    assert '"http://127.0.0.1:9/". Check the network, and the region eu-wset-1' in ran.err
     assert (ran.code, ran.err.count("\n")) == (2, 1)

@@ -44,7 +44,7 @@ LOGS = {
     "nothing at all": (["START"], 1, "No invocation and no line of the sidecar"),
     "one invocation only": ([STATE, START, *reports(1)], 0, "has not printed a line yet"),
     "switched off": ([STATE, *reports(9)], 1, "9 invocations ended, and none has a line"),
-    "other architecture": (["fork/exec /opt/extensions/truemem: exec format error"], 1, "another architecture's"),
+    "other architecture": (["fork/exec /opt/extensions/truemem: exec format error"], 1, "for another architecture"),
     "misspelt setting": ([*HEALTHY, "truemem WARN TRUEMEM_JURNAL is no setting"], 0, "TRUEMEM_JURNAL is no setting"),
     "sampled": (
         [line("a", n, method="sampled", peakUpper=None) for n in range(1, 9)],
@@ -69,7 +69,7 @@ LOGS = {
         " read.\n  → `import truemem_heap`",
     ),
     "exact": ([line("a", n, mode="exact") for n in range(1, 9)], 0, "8 invocations measured in exact mode"),
-    "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "telemetry did not come"),
+    "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "no telemetry came"),
     "lines lost": ([*reports(40), line("a", 1)], 0, "39 of 40 invocations with a REPORT have no line"),
     "out of memory": ([line("a", 1, OutOfMemory=1)], 0, "1 invocation ran out of memory"),
     "nothing measured": (
@@ -95,7 +95,7 @@ def test_a_log_is_judged(case: str, truemem: Command, tmp_path: Path) -> None:
 def test_a_healthy_log_has_nothing_to_mend(truemem: Command, tmp_path: Path) -> None:
     findings = map(json.loads, truemem("doctor", log(tmp_path, HEALTHY), "--json").out.splitlines())
 
-    assert all(each["grade"] == "ok" and not each["mend"] for each in findings)
+    assert all(each["grade"] == "ok" and not each["fix"] for each in findings)
 
 
 ARN = "arn:aws:lambda:eu-west-1:123456789012:layer:truemem-{}:1"

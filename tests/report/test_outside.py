@@ -194,7 +194,7 @@ def test_a_pipe_with_a_name_is_waited_for(truemem: Command, tmp_path: Path) -> N
 @pytest.mark.parametrize("command", ["report", "page", "doctor"])
 def test_a_folder_is_told_and_so_is_a_device(command: str, truemem: Command, tmp_path: Path) -> None:
     assert "is a folder" in truemem(command, tmp_path).err
-    assert "it is no text" in truemem(command, "/dev/zero").err
+    assert "it is not text" in truemem(command, "/dev/zero").err
     assert truemem(command, "/dev/null").code in (1, 2)
 
 

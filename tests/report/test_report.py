@@ -80,10 +80,7 @@ def test_out_of_memory_is_counted_and_the_requests_named(truemem: Command, tmp_p
 def test_a_mark_that_rises_over_steady_memory_is_called_by_its_name(truemem: Command, tmp_path: Path) -> None:
     path = log(tmp_path, [*life("a", 200, MaxMemoryUsed=200), line("a", 201, MaxMemoryUsed=700)])
 
-    assert (
-        "Max Memory Used rose in 1 environment whose memory has come to rest well below it"
-        in truemem("report", path).out
-    )
+    assert "Max Memory Used rose in 1 environment whose memory has settled well below it" in truemem("report", path).out
 
 
 def test_what_malloc_hoards_is_told_from_a_leak(truemem: Command, tmp_path: Path) -> None:

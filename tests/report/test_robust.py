@@ -44,7 +44,7 @@ def test_what_is_no_text_is_no_log(command: str, content: bytes, truemem: Comman
     ran = truemem(command, path)
 
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "picture is no log: it is no text" in ran.err
+    assert "picture is not a log, because it is not text" in ran.err
 
 
 def test_a_mangled_line_makes_no_log_binary(truemem: Command, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_the_page_is_of_the_time_that_was_asked_for(truemem: Command, tmp_path: 
     ("arguments", "told"),
     [
         (["report", "LOG", "--html", "-"], "standard output has the report. Try --html page.html"),
-        (["page", "LOG", "--png", "x.jpg"], "--png x.jpg: it becomes a PNG, whatever its name. Try --png page.png"),
+        (["page", "LOG", "--png", "x.jpg"], "--png x.jpg: the picture is a PNG. Try --png page.png"),
         (["page", "LOG", "--output", "-"], "a page is a file. Try --output page.html"),
         (["page", "."], ". is a folder. Try ./*"),
     ],

@@ -50,7 +50,7 @@ def test_a_leak_beside_hoarding_is_called_both(truemem: Command, tmp_path: Path)
 
 
 def test_without_the_probe_it_says_what_it_cannot_know(truemem: Command, tmp_path: Path) -> None:
-    assert "RSS cannot tell: `import truemem_heap`" in told(truemem, tmp_path, life(grows=1.0))
+    assert "held by malloc. `import truemem_heap`" in told(truemem, tmp_path, life(grows=1.0))
     assert "truemem_heap" not in told(truemem, tmp_path, life())
 
 
@@ -83,8 +83,8 @@ def test_a_mark_that_rose_with_the_memory_told_the_truth(truemem: Command, tmp_p
     ("before", "after", "sentence"),
     [
         (life("a", 200), life("b", 200, 1.0), "Version 42 brought growth that 41 did not have."),
-        (life("a", 5), life("b", 200, 1.0), "Version 42 grows; of 41 there is too little to judge."),
-        (life("a", 200, 1.0), life("b", 6), "Version 41 grew; of 42 there is too little to judge."),
+        (life("a", 5), life("b", 200, 1.0), "Version 42 grows; 41 has too few invocations to judge."),
+        (life("a", 200, 1.0), life("b", 6), "Version 41 grew; 42 has too few invocations to judge."),
         (life("a", 200, 1.0), life("b", 200), "Version 42 ended the growth of 41."),
         (life("a", 200, 1.0), life("b", 200, 0.5), "Both versions grow."),
     ],
@@ -102,7 +102,7 @@ def test_the_last_line_of_an_environment_is_no_doubt_about_its_peaks(truemem: Co
     assert "Smallest safe memory size" in told(truemem, tmp_path, [*life(), last])
 
 
-UNKNOWN = "No memory size is suggested: in 1 invocation the peak may have reached the memory size: what is needed"
+UNKNOWN = "No memory size is suggested: in 1 invocation the peak may have reached the memory size: its need"
 
 
 @pytest.mark.parametrize(

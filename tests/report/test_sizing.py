@@ -54,15 +54,15 @@ def test_more_memory_than_now_costs() -> None:
     [
         ({"need": None}, "no peak was measured"),
         ({"growing": 3}, "memory grows in 3"),
-        ({"settled": 0, "rising": 6}, "still rises in 6 of 10 environments, and none has come to rest"),
-        ({"out_of_memory": 1, "size": 512.0}, "at 512 MiB: what it would have needed is not known, give it 1,024 MiB"),
+        ({"settled": 0, "rising": 6}, "still rises in 6 of 10 environments, and none has settled"),
+        ({"out_of_memory": 1, "size": 512.0}, "at 512 MiB, so its need is not known: give it 1,024 MiB"),
         ({"out_of_memory": 1, "size": 6144.0}, "give it 10,240 MiB"),
         ({"out_of_memory": 1, "size": 10_240.0}, "give it 20,480 MiB (Managed Instances) for a while"),
         ({"out_of_memory": 1, "size": 32_768.0}, "at Lambda's largest size, 32,768 MiB"),
         ({"out_of_memory": 1, "size": None}, "give it more"),
         ({"invocations": 99}, "99 invocations are too few"),
         ({"need": 30_000.0}, "more than Lambda's largest size, 32,768 MiB"),
-        ({"unbounded": 1}, "in 1 invocation the peak may have reached the memory size: what is needed is not known"),
+        ({"unbounded": 1}, "in 1 invocation the peak may have reached the memory size: its need is not known"),
     ],
 )
 def test_no_size_where_none_is_known_to_be_safe(changed: dict[str, Any], why: str) -> None:
@@ -84,7 +84,7 @@ def test_sizes_of_managed_instances_are_named_as_such(truemem: Command, tmp_path
 
     out = truemem("report", log(tmp_path, life("a", 120, initPeakRSS=20_000.0, memoryLimit=32_768))).out
     assert "Smallest safe memory size: 24,064 MB." in out
-    assert "Above 10,240 MB there are Lambda Managed Instances alone." in out
+    assert "Above 10,240 MB there are only Lambda Managed Instances." in out
 
 
 def test_the_report_says_it_and_names_the_cpu(truemem: Command, tmp_path: Path) -> None:

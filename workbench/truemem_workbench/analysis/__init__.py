@@ -1,1 +1,1 @@
-"""What records mean: leak or not, hoarding or not, what a log says of the sidecar. Pure."""
+"""Judges records: leak or not, hoarding or not, and what a log says about the sidecar. Pure."""

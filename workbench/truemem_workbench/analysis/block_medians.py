@@ -1,4 +1,4 @@
-"""Many readings as a few levels, each a median: what `truemem.records.drift.shape` judges. Pure."""
+"""Reduces many readings to a few levels, each a median, for `truemem.records.drift.shape`. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from truemem.records import drift
 
 
 def edges(count: int, parts: int) -> list[int]:
-    """Where each of so many equal parts begins, and the last ends."""
+    """Cut `count` values into equal parts: where each part begins, and where the last one ends."""
     return [round(count * at / parts) for at in range(parts + 1)]
 
 
 def medians(values: Sequence[float], between: Sequence[int]) -> list[float]:
-    """Of the values between each two edges."""
+    """The median of the values between each two edges."""
     return [drift.median(values[first:last]) for first, last in pairwise(between)]
 
 
 def usual_edges(count: int) -> list[int]:
-    """Of as many levels as the sidecar would have, of at least drift.MINIMUM readings."""
+    """Edges for as many levels as the sidecar would have, each of at least drift.MINIMUM readings."""
     return edges(count, min(drift.LEVELS, count // drift.BLOCK))

@@ -1,10 +1,10 @@
-"""Is it a leak? The verdict over what one environment has held after each of its invocations.
+"""Judges from one environment's invocations whether memory leaks.
 
-Values in, a value out. A leak is told from a cache, a collector or a wave of traffic by the shape of the curve. The
-verdict is `truemem.records.drift.shape`, as in the sidecar, which judges while the environment runs. The sidecar folds
-its levels as they come. Here all points are there, and each level is the median of its part of them: that finds more
-leaks beside larger movements. The growth is Theil-Sen's over every point, and its interval, which takes each for
-independent, is widened by what they remember of one another.
+Values in, a value out. The shape of the curve tells a leak from a cache, a collector or changing traffic. The verdict
+is `truemem.records.drift.shape`, as in the sidecar. The sidecar judges while the environment runs, and merges its
+levels as they come. Here all points are there, and each level is the median of its part: that finds more leaks beside
+larger movements. The growth is Theil-Sen's slope over all points. Its interval assumes independent points, so it is
+widened by their autocorrelation.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Floats = NDArray[np.float64]
 
 MINIMUM = drift.MINIMUM
 SHORT = 8
-"""Invocations from which a life can tell that ended by running out of memory."""
+"""Least length of a life for a verdict, if it ended by running out of memory."""
 SEVERAL = 3
-"""Such lives tell together what one of them leaves open."""
+"""Number of such lives that are judged together, if one alone is not enough."""
 MOST = 150
-"""Points that Theil-Sen is given, which looks at each pair of them; of more, medians. A fleet has many environments."""
+"""Most points for Theil-Sen, which compares all pairs. More points are reduced to medians."""
 MINUTE_MS = 60_000
 
 PATTERNS: dict[Name, str] = {
@@ -43,56 +43,56 @@ PATTERNS: dict[Name, str] = {
     "spiky": "two-copies-at-load",
     "insufficient": "too-few-invocations",
 }
-"""Where docs/patterns.md begins to explain a verdict: the likeliest pattern, from which it leads to the others."""
+"""Section of docs/patterns.md that explains a verdict: the likeliest pattern, with links to the others."""
 
 
 class Point(NamedTuple):
-    """One invocation."""
+    """One invocation, as the verdict needs it."""
 
     invocation: int
     """Number in its environment, from 1."""
     time_ms: float
-    """Epoch milliseconds at which it began."""
+    """Begin of the invocation, in epoch milliseconds."""
     current_kib: float
-    """What it left behind: RSS when its window closed."""
+    """RSS when its window closed: what it left behind."""
     peak_kib: float | None
-    """The highest that it reached, or None where nobody knows."""
+    """Highest RSS in the invocation, or None if unknown."""
     certain: bool = True
-    """False where `current_kib` may hold another invocation's memory (raced), or is a dying process's (`shutdown`)."""
+    """False if `current_kib` may contain another invocation's memory, or is of a dying process."""
     begins: bool = False
-    """The function's processes are new: the environment's first invocation, or the first after a reset."""
+    """True if the function's processes are new: at a cold start, and first after a reset."""
     died: bool = False
-    """It ran out of memory in this invocation."""
+    """True if this invocation ran out of memory."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the curve of one environment says."""
+    """The verdict on one environment."""
 
     name: Name
     per_invocation_kib: float | None
-    """Growth per invocation over the judged part (Theil-Sen); None without a verdict."""
+    """Growth per invocation over the judged part (Theil-Sen). None without a verdict."""
     low_kib: float | None
     high_kib: float | None
-    """Its 95 % interval."""
+    """Ends of its 95 % interval."""
     per_minute_kib: float | None
-    """The same growth by the clock, freezes included; None where the times do not tell."""
+    """Growth per minute, freezes included. None if the times are not known."""
     invocations_left: int | None
-    """Until the memory limit, at this rate; only for `growing`."""
+    """Invocations until the memory limit at this rate. Only for `growing`."""
     pattern: str
     """Anchor in docs/patterns.md."""
 
     def sentence(self) -> str:
-        """For people."""
+        """The verdict as a sentence for the user."""
         if self.name == "growing":
             return self._growing()
         return {
-            "stable": "Stable: what it holds after an invocation has its ups and downs, and no growth beyond them.",
+            "stable": "Stable: what it holds after an invocation goes up and down, and does not grow.",
             "warming": f"Warming: it still grows, by {_size(self.per_invocation_kib)} per invocation; it is too early"
             " to tell a leak from a cache that fills.",
-            "plateau": "Plateau: it has grown and stopped, as a cache does that is full.",
+            "plateau": "Plateau: it has grown and stopped, as a full cache does.",
             "spiky": "Spiky: single invocations need much more than they leave behind; this is not a leak.",
-            "insufficient": f"Too little to judge: {MINIMUM} invocations of one environment are needed.",
+            "insufficient": f"Too few to judge: {MINIMUM} invocations of one environment are needed.",
         }[self.name]
 
     def _growing(self) -> str:
@@ -109,9 +109,12 @@ INSUFFICIENT = Verdict("insufficient", None, None, None, None, None, PATTERNS["i
 
 
 def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
-    """The verdict over one environment's invocations, in any order. After a reset the processes are new and memory
-    begins anew: a leak in any of the environment's lives is a leak, else the last that is long enough tells. Of those
-    that ran out of memory before they were long enough to tell, at least half must have grown into the limit."""
+    """Judge one environment's invocations, given in any order.
+
+    Each life (the time between two resets) is judged on its own. A leak in any life is a leak; else the verdict is that
+    of the last life that is long enough. Of the lives that ran out of memory before they were long enough, at least
+    half must have grown into the limit.
+    """
     all_lives = list(lives(points))
     told = [verdict for verdict in (_judge(life, limit_mib) for life in all_lives) if verdict.name != "insufficient"]
     growing = [verdict for verdict in told if verdict.name == "growing"]
@@ -120,7 +123,7 @@ def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
 
 
 def lives(points: Sequence[Point]) -> Iterator[list[Point]]:
-    """Each is of the same processes: after a reset memory begins anew. At least one, which may be empty."""
+    """Split points into lives: invocations of the same processes. At least one life, which may be empty."""
     life: list[Point] = []
     for point in sorted(points, key=lambda point: point.invocation):
         if point.begins and life:
@@ -131,7 +134,7 @@ def lives(points: Sequence[Point]) -> Iterator[list[Point]]:
 
 
 def trusted_of(life: list[Point], least: int = MINIMUM) -> list[Point]:
-    """Those that are certain, if there are at least so many; else all."""
+    """The points that are certain, if there are at least `least` of them; else all points."""
     certain = [point for point in life if point.certain]
     return certain if len(certain) >= least else life  # doubtful is better than not at all: medians bear some of it
 
@@ -151,7 +154,7 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
     loaded = np.repeat(np.array(levels[first:]) - smooth, np.diff(parts[first:]))
     begin = parts[first]
     growth, low, high = _growth(numbers[begin:], held[begin:] - loaded)
-    high += float(loaded[-1] / (numbers[-1] - numbers[begin]))  # a load, or a part of the growth: nobody knows
+    high += float(loaded[-1] / (numbers[-1] - numbers[begin]))  # a load, or a part of the growth: unknown which
     left = None
     if name == "growing" and limit_mib and growth > 0:
         highest = np.quantile([point.peak_kib or point.current_kib for point in trusted[-MINIMUM:]], 0.9)
@@ -160,8 +163,10 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
 
 
 def _killed(lives: list[list[Point]]) -> list[Verdict]:
-    """`growing`, if at least half of these, which ran out of memory, grew into the limit: each evenly; or, of several,
-    by as much late as early when they are taken together."""
+    """Judge lives that ran out of memory: `growing` if at least half of them grew evenly into the limit.
+
+    If there are several, it is enough that, taken together, they grew as much late as early.
+    """
     grew = [(verdict, held) for verdict, held in map(_into_the_limit, lives) if verdict is not None]
     even = [verdict for verdict, held in grew if drift.evenly(held) and not drift.slows(held)]
     if even and 2 * len(even) >= len(lives):
@@ -173,8 +178,11 @@ def _killed(lives: list[list[Point]]) -> list[Verdict]:
 
 
 def _into_the_limit(life: list[Point]) -> tuple[Verdict | None, list[float]]:
-    """Did it grow by at least half of all the way there, and by no more than a third of that at once? A spike that
-    kills, loads, or a cache that was about full is no growth. With what it held."""
+    """Judge one life that ran out of memory: did it grow into the limit? Returns its levels too.
+
+    It must have grown by at least half of the way, and by no more than a third of that at once. A spike that kills, a
+    load, and a cache that was nearly full are not growth.
+    """
     *before, last = life
     trusted = trusted_of(before, SHORT - 1)
     numbers = np.array([point.invocation for point in trusted], dtype=float)
@@ -189,13 +197,13 @@ def _into_the_limit(life: list[Point]) -> tuple[Verdict | None, list[float]]:
 
 
 def _per_minute(growth: float, points: Sequence[Point]) -> float | None:
-    """The same growth by the clock; None where the times do not tell."""
+    """Growth per minute; None if the times are not known."""
     span = (points[-1].time_ms - points[0].time_ms) / MINUTE_MS
     return growth * (points[-1].invocation - points[0].invocation) / span if span > 0 else None
 
 
 def _growth(numbers: Floats, held: Floats) -> tuple[float, float, float]:
-    """KiB per invocation, and its 95 % interval."""
+    """Growth in KiB per invocation, and its 95 % interval."""
     if len(held) > MOST:
         between = edges(len(held), MOST)
         numbers, held = (np.array(medians(values.tolist(), between)) for values in (numbers, held))
@@ -221,7 +229,7 @@ def _size(kib: float | None) -> str:
 
 
 def points(lines: Iterable[Line]) -> list[Point]:
-    """The points of one environment that the verdict uses. One that ran out of memory has at least its last level."""
+    """Make the points of one environment. An invocation that ran out of memory has at least its last level."""
     made = []
     for number, line in enumerate(lines, 1):
         current = line.peak_rss if line.current_rss is None and line.out_of_memory else line.current_rss

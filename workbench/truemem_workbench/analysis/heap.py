@@ -1,6 +1,6 @@
-"""Hoarding against leaking: what the in-process probe's figures say about memory that stays. Pure.
+"""Tells hoarding from leaking, by the figures of the in-process probe. Pure.
 
-RSS counts what is in use and what malloc keeps after it was freed, and cannot tell one from the other.
+RSS counts memory in use and memory that malloc keeps after it was freed, so it cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -15,60 +15,60 @@ from ..lines.record import Record
 from .block_medians import medians, usual_edges
 
 TAIL = 10
-"""Readings whose median is one level."""
+"""Number of readings whose median is one level."""
 
 HELD_MIB, HELD_SHARE = 16.0, 0.05
-"""Held by so much, and by that share of all that malloc has, is hoarding: some is what any heap has at hand."""
+"""Hoarding needs this much held memory, and this share of all that malloc has. Every heap keeps some for reuse."""
 
 GROWTH_MIB, GROWTH_SHARE = 2.0, 0.02
-"""A level has grown if by more than both."""
+"""A level has grown if the difference is more than both."""
 
 THRESHOLD = 32768
-"""Bytes; what helped in the incident, and in our own measurements (sample_function/README.md)."""
+"""Suggested threshold in bytes. It helped in the incident and in our measurements (sample_function/README.md)."""
 
 HUGE_MIB = 2**30
-"""No figure of a function's."""
+"""Larger figures are not believed."""
 
 UNKNOWN = (
-    "How much of that is in use, and how much is freed but held by malloc, RSS cannot tell: `import truemem_heap` in"
-    " the function does (docs/heap.md)."
+    "RSS cannot tell how much of that is in use, and how much is freed but held by malloc. `import truemem_heap` in"
+    " the function can (docs/heap.md)."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heap:
-    """One reading, or the median of several; MiB."""
+    """One reading, or the median of several, in MiB."""
 
     in_use: float
     """Allocated, in the heaps of all arenas."""
     held: float
     """Freed, and kept by the allocator."""
     mapped: float
-    """Allocated, each block with a mapping of its own."""
+    """Allocated, in blocks with a mapping of their own."""
     other: float | None = None
-    """RSS that is not malloc's: Python's small objects, stacks, mapped files. None where nobody can tell."""
+    """RSS that is not malloc's: Python's small objects, stacks, mapped files. None if unknown."""
 
     @property
     def used(self) -> float:
-        """All that is allocated with malloc."""
+        """All memory that is allocated with malloc."""
         return self.in_use + self.mapped
 
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """Of one environment."""
+    """The levels of one environment's heap."""
 
     now: Heap
     """Median of the last readings."""
     earlier: Heap | None
-    """Median of as many before them; None where there are not twice as many."""
+    """Median of as many readings before them. None if there are fewer."""
     growth: Sequence[str]
-    """What has grown beside what malloc holds, in words."""
+    """What else has grown, beside the memory that malloc holds, in words."""
 
     def told(self) -> str:
-        """Leak or not, in plain words."""
+        """Say whether it is a leak, in words."""
         if self.earlier is None:
-            return "whether something leaks, more invocations can tell"
+            return "more invocations can tell whether something leaks"
         if self.growth:
             return f"{', and '.join(self.growth)}: a cache that fills, or a leak"
         if self.now.other is None:
@@ -78,22 +78,22 @@ class Levels:
 
 @dataclass(frozen=True, kw_only=True)
 class Hoarding:
-    """malloc keeps much of what the function has freed."""
+    """A finding: malloc keeps much of what the function has freed."""
 
     levels: Levels
 
     @property
     def held(self) -> float:
-        """MiB."""
+        """Held memory in MiB."""
         return self.levels.now.held
 
     @property
     def alone(self) -> bool:
-        """Is hoarding all there is, as far as can be told?"""
+        """True if nothing else grows, as far as the readings tell."""
         return self.levels.earlier is not None and not self.levels.growth
 
     def sentence(self) -> str:
-        """In plain words, with what mends it."""
+        """The finding as a sentence, with its fix."""
         earlier = self.levels.earlier
         more = f" ({earlier.held:.0f} before)" if earlier is not None and _grown(earlier.held, self.held) else ""
         return (
@@ -103,13 +103,13 @@ class Hoarding:
 
 
 def readings(lines: Iterable[Record]) -> list[Heap]:
-    """Those of the lines that have one, in their order."""
+    """The readings of these lines, in their order. Lines without one are left out."""
     found = (reading(line.members) for line in lines)
     return [heap for heap in found if heap is not None]
 
 
 def reading(members: Mapping[str, object]) -> Heap | None:
-    """What a line says; None if it has no `heap`, or that is not one."""
+    """The reading of one line. None if its `heap` is absent or not valid."""
     heap = members.get("heap")
     if not isinstance(heap, Mapping):
         return None
@@ -123,7 +123,7 @@ def reading(members: Mapping[str, object]) -> Heap | None:
 
 
 def levels(heaps: Sequence[Heap]) -> Levels:
-    """At least one reading."""
+    """The levels of at least one reading."""
     earlier = heaps[-2 * TAIL : -TAIL]
     known = len(earlier) == TAIL
     return Levels(
@@ -134,7 +134,7 @@ def levels(heaps: Sequence[Heap]) -> Levels:
 
 
 def _growth(heaps: Sequence[Heap]) -> list[str]:
-    """By the later half of the readings: before it, models are loaded and caches fill."""
+    """What has grown over the later half of the readings. Earlier, models are loaded and caches fill."""
     later = heaps[-max(drift.MINIMUM, len(heaps) // 2) :]
     curves = {
         "what is in use": [heap.used for heap in later],
@@ -147,7 +147,7 @@ def _growth(heaps: Sequence[Heap]) -> list[str]:
 
 
 def _risen(curve: Sequence[float]) -> tuple[float, float] | None:
-    """From what to what, if it has grown: by the statistics of the verdict, or of few readings by two medians."""
+    """The first and the last level, if the curve has grown. Few readings are compared by two medians."""
     if len(curve) < drift.MINIMUM:
         before, after = statistics.median(curve[-2 * TAIL : -TAIL]), statistics.median(curve[-TAIL:])
         return (before, after) if _grown(before, after) else None
@@ -164,12 +164,12 @@ def _span(before: float, after: float) -> str:
 
 
 def hoarding(lines: Iterable[Record]) -> Hoarding | None:
-    """Of one environment's lines, in their order. None: not hoarding, or nobody knows (no `readings`)."""
+    """Judge one environment's lines, in their order. None: no hoarding, or no readings."""
     return hoarding_in(readings(lines))
 
 
 def hoarding_in(heaps: Sequence[Heap]) -> Hoarding | None:
-    """The same of readings."""
+    """Judge one environment's readings, as `hoarding` does."""
     if not heaps:
         return None
     found = levels(heaps)
@@ -179,12 +179,12 @@ def hoarding_in(heaps: Sequence[Heap]) -> Hoarding | None:
 
 
 def explain(lines: Sequence[Record]) -> str:
-    """What one environment's memory is, in one or two sentences; what is missing where that cannot be known."""
+    """Explain one environment's memory in a sentence or two, or say what is missing for that."""
     return explained(readings(lines))
 
 
 def explained(heaps: Sequence[Heap]) -> str:
-    """The same of readings."""
+    """Explain one environment's readings, as `explain` does."""
     if not heaps:
         return UNKNOWN
     found = hoarding_in(heaps)

@@ -1,4 +1,4 @@
-"""What a log says of the sidecar, for `truemem doctor`."""
+"""Finds out from a log how well the sidecar works, for `truemem doctor`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 Grade = Literal["ok", "note", "problem"]
 MANY = 0.1
-"""Share of the invocations from which something is worth a word."""
+"""Share of the invocations from which a problem is reported."""
 NEARLY_ALL = 0.9
 ENOUGH_REPORTS = 2
-"""The line of an invocation is printed when the next one begins."""
+"""Number of REPORT lines from which a line must be there: it is printed when the next invocation begins."""
 METHODS = {
     "vmhwm": "of one process, kept by the kernel",
     "vmhwm-sum": "of several processes, between two bounds",
@@ -30,33 +30,33 @@ METHODS = {
 
 
 _REPORT = re.compile(r'REPORT RequestId: (\S+)|"platform\.report".*?"requestId":\s*"([^"]+)"')
-"""In Lambda's text format, and in its JSON format."""
+"""REPORT in Lambda's text format, and in its JSON format."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """One result of the diagnosis."""
 
     grade: Grade
     text: str
-    mend: str = ""
-    """What to do."""
+    fix: str = ""
+    """What the user should do about it."""
 
 
 @dataclass
 class Log:
-    """What a log says of the sidecar."""
+    """What was read from a log."""
 
     lines: int = 0
     invocations: int = 0
-    """That they tell of: one can be that of many."""
+    """Invocations in these lines: a line can have many."""
     methods: Counter[str] = field(default_factory=Counter)
     exact: int = 0
-    """Measured in exact mode."""
+    """Invocations that were measured in exact mode."""
     raced: list[float] = field(default_factory=list)
-    """How wide the intervals of raced peaks are, MiB; infinite where nothing is known."""
+    """Widths of the intervals of raced peaks in MiB; infinite if there is no upper bound."""
     children: list[float] = field(default_factory=list)
-    """The same of peaks that were not raced, but of several processes, one of which may have ended unread."""
+    """Widths for peaks that were not raced, of several processes of which one may have ended unread."""
     without_report: int = 0
     lost: int = 0
     out_of_memory: int = 0
@@ -65,16 +65,16 @@ class Log:
     told: set[str] = field(default_factory=set)
     """Request ids of the sidecar's lines."""
     attached: bool = False
-    """The platform names the extension."""
+    """True if the platform names the extension."""
     start: str = ""
-    """The sidecar's own line of what it can measure."""
+    """The sidecar's own line about what it can measure."""
     complaints: Counter[str] = field(default_factory=Counter)
     foreign: bool = False
-    """The executable is another architecture's."""
+    """True if the executable is for another architecture."""
 
 
 def read(events: Iterable[str]) -> Log:
-    """One pass over log events."""
+    """Read log events in one pass."""
     from ..lines.line import parse_event
 
     log = Log()
@@ -115,17 +115,17 @@ def _count(log: Log, line: Line) -> None:
         log.told.add(line.request_id)
 
 
-def of_log(log: Log, mend: str) -> Iterator[Finding]:
-    """What it comes to. `mend`: what to do where there is nothing."""
+def of_log(log: Log, fix: str) -> Iterator[Finding]:
+    """The findings on a log. `fix`: what to do if the log is empty."""
     for complaint, times in log.complaints.most_common():
         yield Finding("note", f"It says{f', {times} times' if times > 1 else ''}: {complaint}", "docs/configuration.md")
     if log.foreign:
-        text = "`exec format error`: an extension is another architecture's, and the function fails at its start."
+        text = "`exec format error`: an extension is for another architecture, and the function fails at its start."
         yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md")
     if log.start:
         yield Finding("ok", f"It has started: {log.start}")
     if not log.lines:
-        yield _silent(log, mend)
+        yield _silent(log, fix)
         return
     shared = f", of {counted(log.invocations, 'invocation')}" if log.invocations > log.lines else ""
     yield Finding("ok", f"{counted(log.lines, 'line')} of the sidecar{shared}.")
@@ -138,7 +138,7 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
         text = f"{counted(none, 'invocation has', 'invocations have')} no peak: the function's processes were not seen."
         if none > NEARLY_ALL * log.invocations:
             yield Finding(
-                "problem", text, "What it needs of /proc is in docs/how-it-measures.md; its first line says more."
+                "problem", text, "docs/how-it-measures.md says what it needs of /proc; its first line says more."
             )
         else:
             yield Finding("note", text)
@@ -147,7 +147,7 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
         without = counted(log.without_report, "invocation has", "invocations have")
         yield Finding(
             "note",
-            f"{without} no mark and no status: telemetry did not come.",
+            f"{without} no mark and no status: no telemetry came.",
             "An emulator has none; in Lambda it may be late at an environment's end.",
         )
     if log.lost:
@@ -163,12 +163,12 @@ def of_log(log: Log, mend: str) -> Iterator[Finding]:
         )
     if log.out_of_memory:
         yield Finding(
-            "note", f"{counted(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report tells which."
+            "note", f"{counted(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report names them."
         )
 
 
 def _of_intervals(log: Log) -> Iterator[Finding]:
-    """How wide they are, and what makes them figures, or narrower."""
+    """The findings on intervals: how wide they are, and how to get exact figures."""
     if log.exact:
         yield Finding("ok", f"{counted(log.exact, 'invocation')} measured in exact mode.")
     if len(log.raced) > MANY * log.invocations:
@@ -186,14 +186,14 @@ def _of_intervals(log: Log) -> Iterator[Finding]:
 
 
 def _intervals(widths: list[float]) -> str:
-    """Their number, and how wide they usually are."""
+    """Number and usual width of intervals, in words."""
     width = statistics.median(widths)
     wide = f", {width:,.1f} MiB wide at the median" if math.isfinite(width) else ""
     return f"{counted(len(widths), 'peak is an interval', 'peaks are intervals')}{wide}"
 
 
-def _silent(log: Log, mend: str) -> Finding:
-    """There is no line of it."""
+def _silent(log: Log, fix: str) -> Finding:
+    """The finding on a log without any line of the sidecar."""
     if len(log.reports) >= ENOUGH_REPORTS and (log.attached or log.start):
         return Finding(
             "problem",
@@ -208,7 +208,7 @@ def _silent(log: Log, mend: str) -> Finding:
         )
     if log.reports:
         return Finding("problem", "The function runs without the sidecar.", "Attach the layer: docs/attach.md")
-    return Finding("problem", "No invocation and no line of the sidecar is in this log.", mend)
+    return Finding("problem", "No invocation and no line of the sidecar is in this log.", fix)
 
 
 def _of_method(method: str, count: int, of: int) -> Finding:

@@ -1,1 +1,1 @@
-"""What talks to AWS, through boto3: Lambda, CloudWatch and CloudWatch Logs."""
+"""Calls of AWS through boto3: Lambda, CloudWatch and CloudWatch Logs."""

@@ -1,4 +1,4 @@
-"""AWS through boto3: clients that wait when throttled, and refusals in one line with what mends them."""
+"""boto3 clients that wait when they are throttled, and AWS's refusals as one line with a fix."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import click
 from ..support.bad_input import BadInput
 
 ATTEMPTS = 10
-"""Where AWS answers that it is busy; with exponential back-off and a share of chance (botocore's `standard` mode)."""
+"""Attempts if AWS answers that it is busy, with exponential back-off and jitter (botocore's `standard` mode)."""
 UNANSWERED = 2
-"""Attempts where nobody answers at all."""
+"""Attempts if no answer comes at all."""
 CONNECT_S = 5
-"""For each address that the name has."""
+"""Time to connect, in seconds, for each address of the host name."""
 _EXPIRED = (
     "ExpiredToken",
     "ExpiredTokenException",
@@ -25,14 +25,13 @@ _EXPIRED = (
     "UnrecognizedClientException",
 )
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
-_MEND_REGION = "Try AWS_REGION=eu-west-1 truemem ..."
-_MEND_CREDENTIALS = "Try aws sso login, or aws configure; AWS_PROFILE chooses one"
-_MEND_PROXY = "that is no answer of AWS. Check what is in between: HTTPS_PROXY, AWS_ENDPOINT_URL"
+_FIX_REGION = "Try AWS_REGION=eu-west-1 truemem ..."
+_FIX_CREDENTIALS = "Try aws sso login, or aws configure; AWS_PROFILE chooses one"
+_FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL"
 
 
 def client(service: str, **settings: Any) -> Any:
-    """Of the caller's own region and credentials; `settings` are botocore's. Raises BadInput without boto3, or without
-    a region."""
+    """Make a client of the caller's region and credentials. Raises BadInput without boto3 or a region."""
     try:
         from botocore.config import Config
         from botocore.exceptions import BotoCoreError
@@ -43,8 +42,8 @@ def client(service: str, **settings: Any) -> Any:
     try:
         made: Any = _session().client(service, config=config)
     except BotoCoreError as error:
-        mend = _MEND_REGION if "region" in str(error) else _MEND_CREDENTIALS
-        raise BadInput(f"{_sentence(error)} {mend}") from error
+        fix = _FIX_REGION if "region" in str(error) else _FIX_CREDENTIALS
+        raise BadInput(f"{_sentence(error)} {fix}") from error
     except ValueError as error:  # botocore's for a URL that is none
         raise BadInput(f"{_sentence(error)} Check AWS_ENDPOINT_URL") from error
     made.meta.events.register_first(f"needs-retry.{made.meta.service_model.service_id.hyphenize()}", _Patience().look)
@@ -52,14 +51,14 @@ def client(service: str, **settings: Any) -> Any:
 
 
 def _session() -> Any:
-    """boto3 itself reads AWS_DEFAULT_REGION alone; AWS's other tools, AWS_REGION before it."""
+    """A session that also reads AWS_REGION, as AWS's other tools do. boto3 itself reads only AWS_DEFAULT_REGION."""
     import boto3
 
     return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
 class _Patience:
-    """Of one client: looks at each failed attempt before botocore decides on the next one."""
+    """Ends hopeless retries of one client early, and tells the user once about throttling."""
 
     def __init__(self) -> None:
         self._told = False
@@ -72,12 +71,12 @@ class _Patience:
                 raise caught_exception
         elif response and throttled(response[1].get("Error", {}).get("Code", "")) and not self._told:
             self._told = True
-            click.echo("truemem: AWS throttles the requests; it waits and asks again", err=True)
+            click.echo("truemem: AWS throttles the requests; truemem waits and tries again", err=True)
 
 
 @contextmanager
 def refused(what: str, permissions: str) -> Iterator[None]:
-    """What botocore raises inside, as BadInput; and KeyError, for an answer that has not what AWS's has."""
+    """Turn botocore's errors into BadInput, and KeyError, which an answer that is not AWS's causes."""
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
     from botocore.parsers import ResponseParserError
 
@@ -86,16 +85,16 @@ def refused(what: str, permissions: str) -> Iterator[None]:
     except ClientError as error:
         raise BadInput(_told(what, permissions, error.response.get("Error", {}))) from error
     except (KeyError, ResponseParserError) as error:
-        raise BadInput(f"{what}: {_MEND_PROXY}") from error
+        raise BadInput(f"{what}: {_FIX_PROXY}") from error
     except (ConnectionError, HTTPClientError) as error:
         region = _session().region_name
-        mend = f"Is there a network, and {region} the region? Try AWS_REGION, HTTPS_PROXY"
-        raise BadInput(f"{what}: {_sentence(error)} {mend}") from error
+        fix = f"Check the network, and the region {region}. Try AWS_REGION, HTTPS_PROXY"
+        raise BadInput(f"{what}: {_sentence(error)} {fix}") from error
     except BotoCoreError as error:
         missing = type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError")
         expired = "SSO" in type(error).__name__ or "Token" in type(error).__name__
         text = "there are no AWS credentials" if missing else f"{what}: {_sentence(error).rstrip('.')}"
-        raise BadInput(f"{text}. {_MEND_CREDENTIALS}" if missing or expired else text) from error
+        raise BadInput(f"{text}. {_FIX_CREDENTIALS}" if missing or expired else text) from error
 
 
 def throttled(code: str) -> bool:
@@ -103,27 +102,29 @@ def throttled(code: str) -> bool:
 
 
 def name_of(function: str) -> str:
-    """The bare name: of an ARN, whole or from the account on, of NAME:QUALIFIER, or of /aws/lambda/NAME."""
+    """The function's bare name, from an ARN (whole or from the account on), NAME:QUALIFIER, or /aws/lambda/NAME."""
     parts = function.removeprefix("/aws/lambda/").split(":")
     return parts[parts.index("function") + 1] if "function" in parts[1:-1] else parts[0]
 
 
 def configuration_of(function: str) -> Any:
-    """What Lambda knows of it. Raises what botocore raises; KeyError if that is no configuration."""
+    """The function's configuration in Lambda. Raises botocore's errors; KeyError if the answer is not Lambda's."""
     found = client("lambda").get_function_configuration(FunctionName=function.removeprefix("/aws/lambda/"))
     found["FunctionName"]  # an answer without it is not Lambda's
     return found
 
 
 def log_group_in(configuration: Any, function: str) -> str:
-    """Where its log is: its own choice, or the one that Lambda gives it."""
+    """The function's log group: the configured one, or Lambda's default."""
     group: str = configuration.get("LoggingConfig", {}).get("LogGroup") or f"/aws/lambda/{name_of(function)}"
     return group
 
 
 def log_group_of(function: str) -> str:
-    """Asks Lambda; where that is refused (the caller needs lambda:GetFunctionConfiguration), or there is no such
-    function any more, the one that Lambda gives it. Raises BadInput."""
+    """Ask Lambda for the log group. Returns Lambda's default if that is refused, or if the function no longer exists.
+
+    The caller needs lambda:GetFunctionConfiguration. Raises BadInput.
+    """
     from botocore.exceptions import ClientError
 
     with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
@@ -136,7 +137,7 @@ def log_group_of(function: str) -> str:
 def _told(what: str, permissions: str, error: Any) -> str:
     code, message = error.get("Code", ""), _sentence(error.get("Message", ""))
     if code in _EXPIRED:
-        return f"the AWS credentials are expired or not valid ({code}). {_MEND_CREDENTIALS}"
+        return f"the AWS credentials are expired or not valid ({code}). {_FIX_CREDENTIALS}"
     if code in _DENIED:
         return f"{what}: access denied. The caller needs {permissions}"
     if code == "ResourceNotFoundException":
@@ -144,10 +145,10 @@ def _told(what: str, permissions: str, error: Any) -> str:
     if throttled(code):
         return f"{what}: throttled {ATTEMPTS} times ({code}). Try again later, or a shorter --since"
     if message.lstrip().startswith("<"):
-        return f"{what}: {code}: {_MEND_PROXY}"
+        return f"{what}: {code}: {_FIX_PROXY}"
     return f"{what}: {code}: {message}".rstrip(": .")
 
 
 def _sentence(error: object) -> str:
-    """On one line, with its full stop."""
+    """A text on one line, with its full stop."""
     return f"{' '.join(str(error).split()).rstrip('.')}."

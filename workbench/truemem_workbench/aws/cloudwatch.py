@@ -1,8 +1,8 @@
-"""Log events of one log group out of CloudWatch: Logs Insights in slices of time, or FilterLogEvents.
+"""Reads the log events of one log group: with Logs Insights in slices of time, or with FilterLogEvents.
 
-Facts: a query gives 10,000 rows at most (API_StartQuery); up to 30 queries run at once in an account; `startTime` and
-`endTime` are epoch seconds and both included. Whether all of the last second is, nobody says: slices overlap by one,
-and a line that comes twice counts once (`store`).
+Facts: a query returns 10,000 rows at most (API_StartQuery); up to 30 queries run at once in an account; `startTime` and
+`endTime` are epoch seconds and inclusive. AWS does not say whether all of the last second is included. So slices
+overlap by one second, and a line that comes twice counts once (`store`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mypy_boto3_logs import CloudWatchLogsClient
 
 ROWS = 10_000
-"""That one query gives at most."""
+"""Most rows of one query."""
 QUERY = "fields @timestamp, @message | filter @message like /[{]/ | sort @timestamp asc | limit {rows}"
-"""All that may be JSON: the sidecar's lines, and the function's own for --by."""
+"""Finds all events that may be JSON: the sidecar's lines, and the function's own for --by."""
 FIRST_SLICE_S = 3600
 POLL_S = (0.2, 2.0)
-"""Between two looks at a running query: from, up to."""
+"""Shortest and longest pause between two looks at a running query, in seconds."""
 PATIENCE_S = 900
-"""Insights ends a query after 60 minutes; a slice that takes a quarter of that is too large."""
+"""Longest time for one query in seconds. A slice that takes longer is too large."""
 
 
 def fetch(
@@ -40,8 +40,10 @@ def fetch(
     fetched: Callable[[int], None] = lambda _: None,
     rows: int = ROWS,
 ) -> int:
-    """Write the events between two times into `file`, one a line; returns their number. `fetched` hears of the ms that
-    are done. Raises BadInput with what is wrong and what mends it."""
+    """Write the events between two times into `file`, one per line. Returns their number. Raises BadInput.
+
+    `fetched` is called with the milliseconds that are done.
+    """
     logs = client("logs")
     count = 0
     with refused(f"log group {log_group}", _PERMISSIONS[source]):
@@ -61,7 +63,7 @@ _PERMISSIONS = {
 def _insights(
     logs: CloudWatchLogsClient, log_group: str, begin_ms: int, end_ms: int, fetched: Callable[[int], None], rows: int
 ) -> Iterator[str]:
-    """Slice by slice; one that is full is asked for again in halves."""
+    """Read slice by slice. A slice with too many rows is read again in halves."""
     begin, end = begin_ms // 1000, -(-end_ms // 1000)
     length = FIRST_SLICE_S
     while begin <= end:
@@ -81,7 +83,7 @@ def _insights(
 
 
 def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, rows: int) -> list[str]:
-    """The events of the seconds from `begin` to `last`, and perhaps of the next one."""
+    """The events of the seconds from `begin` to `last`, and perhaps of the next second."""
     query = logs.start_query(
         logGroupName=log_group, startTime=begin, endTime=last + 1, queryString=QUERY.replace("{rows}", str(rows))
     )["queryId"]
@@ -93,20 +95,20 @@ def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, ro
             if answer["status"] not in ("Scheduled", "Running"):
                 break
             if time.monotonic() > give_up:
-                raise BadInput(f"a query took more than {PATIENCE_S} s. {_MEND_QUERY}")
+                raise BadInput(f"a query took more than {PATIENCE_S} s. {_FIX_QUERY}")
             time.sleep(pause)
             pause = min(2 * pause, POLL_S[1])
     if answer["status"] != "Complete":
-        raise BadInput(f"the query ended as {answer['status']}. {_MEND_QUERY}")
+        raise BadInput(f"the query ended as {answer['status']}. {_FIX_QUERY}")
     return [cell["value"] for row in answer["results"] for cell in row if cell["field"] == "@message"]
 
 
-_MEND_QUERY = "Try a shorter --since, or --source filter"
+_FIX_QUERY = "Try a shorter --since, or --source filter"
 
 
 @contextmanager
 def _stopped(logs: CloudWatchLogsClient, query: str) -> Iterator[None]:
-    """If it is given up, for whatever reason: it would go on, and be paid for."""
+    """Stop the query if we do not wait for its end. It would go on, and cost money."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -120,7 +122,7 @@ def _stopped(logs: CloudWatchLogsClient, query: str) -> Iterator[None]:
 def _filtered(
     logs: CloudWatchLogsClient, log_group: str, begin_ms: int, end_ms: int, fetched: Callable[[int], None]
 ) -> Iterator[str]:
-    """Page by page, in the order of time."""
+    """Read with FilterLogEvents, in the order of time."""
     reached = begin_ms
     pages = logs.get_paginator("filter_log_events").paginate(
         logGroupName=log_group, startTime=begin_ms, endTime=end_ms + 1
@@ -135,7 +137,7 @@ def _filtered(
 
 
 def recent(log_group: str, begin_ms: int, end_ms: int, most: int = 5_000) -> Iterator[str]:
-    """Some events between two times, the first `most`. Raises BadInput."""
+    """The first `most` events between two times. Raises BadInput."""
     with refused(f"log group {log_group}", _PERMISSIONS["filter"]):
         events = _filtered(client("logs"), log_group, begin_ms, end_ms, lambda _: None)
         yield from itertools.islice(events, most)

@@ -1,4 +1,4 @@
-"""`truemem metrics`: the function's metrics in CloudWatch over time, as CloudWatch has added them up."""
+"""`truemem metrics`: the function's metrics over time, as CloudWatch has aggregated them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ SERIES = {
     "out_of_memory": ("OutOfMemory", "Sum"),
     "invocations": ("PeakRSS", "SampleCount"),
 }
-"""Column: metric and statistic (docs/metrics.md)."""
+"""Metric and statistic of each column (docs/metrics.md)."""
 PERIODS_S = (60, 300, 3600, 86_400)
-"""CloudWatch keeps 60 s for 15 days, 300 s for 63 days, 3,600 s for 455 days."""
+"""Periods to choose from. CloudWatch keeps 60 s for 15 days, 300 s for 63 days, 3,600 s for 455 days."""
 KEPT_S = {60: 15 * 86_400, 300: 63 * 86_400}
 WANTED = 60
-"""Rows, about."""
+"""About how many rows are printed."""
 BAR = 20
 WIDE = 100
-"""Columns of a terminal from which times have their year."""
+"""Least width of the terminal at which times have their year."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One period. MiB; counts. None: CloudWatch has no value."""
+    """The figures of one period, in MiB and counts. None: CloudWatch has no value."""
 
     time: str
-    """UTC, of its beginning."""
+    """Begin of the period, UTC."""
     invocations: float | None
     peak_mean: float | None
     peak_max: float | None
@@ -86,7 +86,7 @@ def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
 
 
 def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[Moment]:
-    """The periods that have any value, oldest first. Epoch seconds. Raises BadInput."""
+    """The periods with any value, oldest first. Times are epoch seconds. Raises BadInput."""
     from .clients import client, refused
 
     period = period_s(begin_s, end_s)
@@ -110,7 +110,7 @@ def fetch(function: str, namespace: str, begin_s: float, end_s: float) -> list[M
 
 
 def period_s(begin_s: float, end_s: float) -> int:
-    """The shortest that makes about WANTED rows and that CloudWatch still keeps."""
+    """The shortest period that makes about WANTED rows and that CloudWatch still keeps."""
     span_s = round(end_s - begin_s)  # 3 h ago is three hours, whatever the last bits of two floats say
     for period in PERIODS_S:
         if span_s <= period * WANTED * 3 and span_s <= KEPT_S.get(period, float("inf")):
@@ -119,23 +119,13 @@ def period_s(begin_s: float, end_s: float) -> int:
 
 
 def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
-    """One row a period, and a bar of the highest peak beside the mark. `narrow`: in 80 columns."""
-    from rich import box
-    from rich.table import Table
-
+    """A table with one row per period, and a bar of the highest peak beside the mark. `narrow` fits 80 columns."""
+    from ..support import terminal
     from ..support.amounts import mib
 
-    made = Table(
-        title=f"{function}: peaks (mean, max), highest current and mark, MiB",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    made.add_column("UTC", no_wrap=True)
-    for name in ("inv.", "mean", "max", "current", "mark", "OOM"):
-        made.add_column(name, justify="right", no_wrap=True)
-    made.add_column("█ peak max  │ mark", no_wrap=True)
+    title = f"{function}: peaks (mean, max), highest current and mark, MiB"
+    figures = ("inv.", "mean", "max", "current", "mark", "OOM")
+    made = terminal.table(title, ("UTC",), figures, ("█ peak max  │ mark",))
     full = max((value for moment in moments for value in (moment.peak_max, moment.mark_max) if value), default=0.0)
     for moment in moments:
         count = "-" if moment.invocations is None else f"{moment.invocations:,.0f}"
@@ -147,7 +137,7 @@ def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
 
 
 def bar(moment: Moment, full: float) -> str:
-    """`full` MiB are BAR characters."""
+    """A bar of the highest peak, with a line at the mark. `full` MiB are BAR characters."""
     if not full:
         return ""
     solid = round((moment.peak_max or 0.0) / full * BAR)

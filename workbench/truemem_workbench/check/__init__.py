@@ -1,1 +1,1 @@
-"""`truemem check`: does a function keep its memory within limits? An exit code for CI."""
+"""`truemem check`: a gate for CI that fails if a function's memory breaks a limit."""

@@ -1,4 +1,4 @@
-"""A committed file of what functions took when somebody last looked: later runs may exceed it by so much."""
+"""The baseline file: what functions needed when it was written. Later runs may exceed it by a limited amount."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Growth:
-    """What is allowed over a baseline: a share of it, or MiB."""
+    """The allowed growth over a baseline: a share of it, or MiB."""
 
     amount: float = 10
     percent: bool = True
 
     @classmethod
     def parse(cls, text: str) -> Growth:
-        """`10%`, or `8` MiB. Raises ValueError."""
+        """Parse `10%`, or `8` for MiB. Raises ValueError."""
         amount = float(text.removesuffix("%"))
         if not 0 <= amount < float("inf"):
             raise ValueError(text)
@@ -42,42 +42,42 @@ class Growth:
 
 @dataclass(frozen=True)
 class Baseline:
-    """One function's entry. MiB."""
+    """One function's entry in the file, in MiB."""
 
     peak: float
-    """The highest, warm-up and init phase included."""
+    """Highest peak, warm-up and init phase included."""
     current: float
-    """The median of what invocations after the warm-up left behind."""
+    """Median of what the invocations after the warm-up left behind."""
     about: Mapping[str, object] = field(default_factory=dict)
-    """What it ran with: with other events, another size or another runtime, figures are not alike."""
+    """Conditions of the run. With other events, another memory size or runtime, figures cannot be compared."""
 
     @classmethod
     def of(cls, measurement: Measurement) -> Baseline | None:
-        """None where nothing was measured."""
+        """Make the entry of a measurement. None if nothing was measured."""
         if measurement.peak is None or measurement.usual_current is None:
             return None
         return cls(round(measurement.peak[1], 2), round(measurement.usual_current, 2), measurement.about)
 
     def differs(self, about: Mapping[str, object]) -> list[str]:
-        """What is not as it was, in plain words."""
+        """Describe each condition that is not the same as in the baseline."""
         changed = [name for name, value in self.about.items() if about.get(name) != value]
         return [f"not as in the baseline: {name} (was {self.about[name]}, is {about.get(name)})" for name in changed]
 
 
 def read(path: Path, spec: str) -> Baseline:
-    """The entry of a function. Raises BadInput."""
-    mend = f"Try --write-baseline {path}"
-    entry = _functions(path, mend).get(spec)
+    """Read the entry of a function. Raises BadInput."""
+    fix = f"Try --write-baseline {path}"
+    entry = _functions(path, fix).get(spec)
     if entry is None:
-        raise BadInput(f"no baseline of {spec} in {path}. {mend}")
+        raise BadInput(f"no baseline of {spec} in {path}. {fix}")
     try:
         return Baseline(_size(entry["peak"]), _size(entry["current"]), dict(entry.get("about", {})))
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise BadInput(f"the baseline of {spec} in {path} has no peak and current, in MiB. {mend}") from None
+        raise BadInput(f"the baseline of {spec} in {path} has no peak and current, in MiB. {fix}") from None
 
 
 def check_place(path: Path) -> None:
-    """Is it a file of ours, or no file yet? Raises BadInput."""
+    """Raise BadInput if the path exists and is not a baseline file."""
     if path.exists():
         _functions(path, "Try another name")
 
@@ -94,18 +94,18 @@ def write(path: Path, spec: str, baseline: Baseline) -> None:
 
 
 def _size(value: Any) -> float:
-    """Raises ValueError or TypeError; also for the NaN that Python's JSON has."""
+    """Parse a size in MiB. Raises ValueError or TypeError, also for NaN."""
     size = float(value)
     if not 0 <= size < math.inf:
         raise ValueError(value)
     return size
 
 
-def _functions(path: Path, mend: str) -> dict[str, Any]:
+def _functions(path: Path, fix: str) -> dict[str, Any]:
     try:
         document = loads(read_text(path), lenient=True)
     except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}. {mend}") from None
+        raise BadInput(f"cannot read {path}: {error.strerror}. {fix}") from None
     except ValueError:
         document = None
     if (
@@ -113,6 +113,6 @@ def _functions(path: Path, mend: str) -> dict[str, Any]:
         or document.get("schema") != SCHEMA
         or not isinstance(document.get("functions"), dict)
     ):
-        raise BadInput(f"{path} is no baseline of truemem check. {mend}")
+        raise BadInput(f"{path} is no baseline of truemem check. {fix}")
     functions: dict[str, Any] = document["functions"]
     return functions

@@ -1,10 +1,8 @@
-"""`truemem check` at a terminal."""
+"""The command `truemem check`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +11,11 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
-from ..support.terminal import console, tell
+from ..support.terminal import steps, tell
 from .baseline import Growth
 from .events import read_event, read_events
-from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan, Progress
-from .options import AMOUNT, FILE, GROWTH, SECONDS
+from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
+from .options import AMOUNT, FILE, GROWTH, SECONDS, variables
 
 if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`
     from .limits import Limits
@@ -28,8 +26,8 @@ EPILOG = """
 Exit codes:
   0  every limit was kept
   1  a limit was broken, or the function ran out of memory
-  2  it could not be measured: the input cannot be used, invocations failed, still undecided,
-     a limit within the bounds of a peak, or a result that could not be written
+  2  it could not be decided: the input cannot be used, invocations failed, more of them are needed,
+     a limit is within the bounds of a peak, or the result could not be written
   130, 143  Ctrl-C or SIGTERM
 """
 
@@ -38,13 +36,13 @@ Exit codes:
 @click.argument("target", required=False, metavar="APP.py:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
 @click.option("--remote", metavar="FUNCTION", help="Check a deployed function, which has truemem's layer, instead.")
 @click.option(
-    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="To judge."
+    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="Least to judge."
 )
 @click.option(
     "--most",
     type=click.IntRange(1),
     metavar="N",
-    help=f"To judge while nothing is decided [default: {MOST_TIMES} x --invocations, {MOST_LEAST} at least].",
+    help=f"Most to judge, while undecided [default: {MOST_TIMES} x --invocations, {MOST_LEAST} at least].",
 )
 @click.option(
     "--warm-up",
@@ -52,38 +50,33 @@ Exit codes:
     default=WARM_UP,
     show_default=True,
     metavar="N",
-    help="At most, until it settles.",
+    help="Most invocations before these, until memory settles.",
 )
 @click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}].")
 @click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over.")
 @click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation.")
-@click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="The same by the clock.")
-@click.option(
-    "--max-peak",
-    type=AMOUNT,
-    metavar="MiB",
-    help="Of any invocation, or the init phase.",
-)
-@click.option("--max-current", type=AMOUNT, metavar="MiB", help="Left behind by any invocation after the warm-up.")
-@click.option("--max-growth", type=GROWTH, help="Of peak and current over --baseline [default: 10%].")
+@click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute.")
+@click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation or the init phase.")
+@click.option("--max-current", type=AMOUNT, metavar="MiB", help="Current RSS allowed after a judged invocation.")
+@click.option("--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%].")
 @click.option("--baseline", type=FILE, help="Compare with this file.")
-@click.option("--write-baseline", type=FILE, help="Note the figures there if all limits are kept.")
-@click.option("--allow-errors", is_flag=True, help="Invocations may fail; else a failure leaves it unmeasured.")
+@click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept.")
+@click.option("--allow-errors", is_flag=True, help="Invocations may fail; otherwise the result is undecided.")
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="For the function; repeatable.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable.")
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("--junit", type=FILE, help="Write JUnit XML.")
 @click.option("--png", type=FILE, help="Write the curve as a picture.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub Actions.")
-@click.option("--log-group", metavar="NAME", help="Of --remote [default: /aws/lambda/FUNCTION].")
+@click.option("--log-group", metavar="NAME", help="Log group of --remote [default: /aws/lambda/FUNCTION].")
 @click.pass_context
 def check(context: click.Context, /, **given: Any) -> None:
     """Invoke a function many times, and fail if its memory breaks a limit.
 
-    Without --max-drift it must not grow: the verdict `growing` fails. Nothing passes while that is undecided.
-    GITHUB_STEP_SUMMARY, if set, gets a summary.
+    Without --max-drift, memory must not grow: the verdict `growing` fails. Nothing passes while that is undecided.
+    If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
     raise_on_signals()
     try:
@@ -143,7 +136,7 @@ def _check(
 
 def _spec(target: str | None, remote: str | None) -> str:
     if (target is None) == (remote is None):
-        raise BadInput("one function is checked, here or there. Try truemem check app.py:handler")
+        raise BadInput("give one function, local or --remote. Try truemem check app.py:handler")
     return target or f"remote:{remote}"
 
 
@@ -172,7 +165,7 @@ def _measured(
         except ModuleNotFoundError as missing:
             raise BadInput(f"--remote needs {missing.name}. Try pip install boto3") from None
 
-        with _progress() as progress:
+        with steps() as progress:
             measurement = remote_run.measure(remote, payloads, plan, limits, log_group=log_group, progress=progress)
         return measurement, None, None
     from . import local_run
@@ -185,32 +178,8 @@ def _measured(
         resolved,
         memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
         timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
-        environment={**resolved.environment, **dict(_variable(each) for each in env)},
+        environment={**resolved.environment, **variables(env)},
     )
-    with _progress() as progress:
+    with steps() as progress:
         measurement = local_run.measure(resolved, payloads, plan, limits, exact=not no_exact, progress=progress)
     return measurement, resolved.source, resolved.line
-
-
-def _variable(given: str) -> tuple[str, str]:
-    name, separator, value = given.partition("=")
-    if not separator:
-        raise BadInput(f"--env {given} has no value. Try --env {given}=VALUE")
-    return name, value
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A bar on stderr if that is a terminal, gone at the end."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    stderr = console(stderr=True)
-    with Bar(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def progress(doing: str, done: int, of: int) -> None:
-            bar.update(task, description=doing, completed=done, total=of)
-
-        yield progress

@@ -1,4 +1,4 @@
-"""What a function is invoked with: one event, or a file of them, over and over."""
+"""Reads the events that a function is invoked with: one, or a file of several."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from ..support.untrusted_text import loads, read_text
 
 
 def read_events(path: Path) -> list[object]:
-    """A JSON array of events, JSON lines with one event each, or one event on its own. Raises BadInput."""
-    try:
-        text = read_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BadInput(f"cannot read events from {path}: {why}. Try --events PATH/events.jsonl") from None
+    """Read a file with a JSON array of events, JSON lines with one event each, or one event. Raises BadInput."""
+    text = _text(path, "events", "--events PATH/events.jsonl")
     try:
         whole = loads(text)
     except ValueError:
@@ -42,19 +38,23 @@ def _lines(path: Path, text: str) -> list[object]:
     return events
 
 
+def _text(path: Path, what: str, example: str) -> str:
+    try:
+        return read_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise BadInput(f"cannot read {what} from {path}: {why}. Try {example}") from None
+
+
 def read_event(given: str) -> object:
-    """`--event`: JSON, `@FILE`, or `-` for standard input. Raises BadInput."""
+    """Read the value of `--event`: JSON, `@FILE`, or `-` for standard input. Raises BadInput."""
     source = "--event"
     text = given
     if given == "-":
         source, text = "standard input", sys.stdin.read()
     elif given.startswith("@"):
         source = given[1:]
-        try:
-            text = read_text(Path(source))
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
-            raise BadInput(f"cannot read the event from {source}: {why}. Try --event @PATH/event.json") from None
+        text = _text(Path(source), "the event", "--event @PATH/event.json")
     try:
         event: object = loads(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""GitHub Actions: annotations (workflow commands) and the step's summary, in Markdown."""
+"""Output for GitHub Actions: annotations (workflow commands), and the step's summary in Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MARKS = {"kept": "✅ kept", "broken": "❌ broken", "unknown": "⚠️ unknown"
 
 
 def errors(result: Result) -> list[str]:
-    """A command for each limit that was not kept; they point to the handler."""
+    """An annotation at the handler for each limit that was not kept."""
     place = f"file={_property(result.source.as_posix())}," if result.source else ""
     place += f"line={result.line}," if result.source and result.line else ""
     return [
@@ -37,7 +37,7 @@ def summary(result: Result) -> str:
 
 
 def add_summary(result: Result, path: Path) -> None:
-    """To what steps before have written there. Raises OSError."""
+    """Add the summary to the file of the step. Raises OSError."""
     with path.open("a", encoding="utf-8") as file:
         file.write(summary(result))
 
@@ -47,7 +47,7 @@ def _block(lines: list[str]) -> str:
 
 
 def _data(value: str) -> str:
-    """As in actions/toolkit, packages/core/src/command.ts."""
+    """Escape a text as actions/toolkit does, packages/core/src/command.ts."""
     return visible(value).replace("%", "%25")
 
 

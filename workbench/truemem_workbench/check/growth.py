@@ -1,6 +1,6 @@
-"""The limits on drift, and whether a measurement keeps them. Pure.
+"""Checks the limits on drift. Pure.
 
-Nothing passes without a verdict: what is not decided yet is `unknown`, and more invocations may tell.
+Nothing passes without a verdict: an undecided limit is `unknown`, and more invocations may decide it.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from .measurement import Measurement
 from .peaks import Outcome
 
 NOTHING_KIB = 1.0
-"""Growth per invocation that is surely below this is nothing to speak of, even if it has not ended yet."""
+"""Growth per invocation that counts as none, even if memory still grows."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One limit, and what became of it."""
+    """One limit and its result."""
 
     name: str
-    """As the option is called."""
+    """Name of the option."""
     allowed: str
     measured: str
     outcome: Outcome
     sentence: str
-    """The whole of it for a person."""
+    """The result as a sentence for the user."""
     value: float | None = None
-    """What was measured, in the limit's own unit."""
+    """Measured value, in the limit's own unit."""
     note: str | None = None
-    """What lessens its worth."""
+    """What makes the result less reliable."""
     why: str | None = None
-    """In a few words, why it is unknown, if more invocations may tell."""
+    """Why it is unknown, in a few words, if more invocations may decide it."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Growth with its 95 % interval, KiB per invocation or minute."""
+    """Growth with its 95 % interval, in KiB per invocation or per minute."""
 
     value: float
     low: float
@@ -49,7 +49,7 @@ class Rate:
 
 
 def drift(measurement: Measurement, per_invocation: float | None, per_minute: float | None) -> list[Finding]:
-    """A finding for each of both limits that there is, KiB; without any it must not grow."""
+    """Check both limits in KiB, if they are set. Without any limit, memory must not grow."""
     verdict = measurement.verdict
     name = "max-drift" if per_invocation is not None else "max-drift-per-minute" if per_minute is not None else "growth"
     value, low, high = verdict.per_invocation_kib, verdict.low_kib, verdict.high_kib
@@ -74,7 +74,7 @@ def drift(measurement: Measurement, per_invocation: float | None, per_minute: fl
 
 
 def undecided(findings: Sequence[Finding]) -> str:
-    """Why more invocations are needed, in a few words; empty if they are not."""
+    """Why more invocations are needed, in a few words. Empty if they are not needed."""
     if any(finding.outcome == "broken" and not finding.why for finding in findings):
         return ""
     return next((finding.why for finding in findings if finding.why), "")
@@ -83,7 +83,7 @@ def undecided(findings: Sequence[Finding]) -> str:
 def _too_few(name: str, count: int) -> Finding:
     sentence = (
         f"Drift cannot be judged: {count} invocations of the same processes can be used, and {GROWING_FROM} are needed,"
-        " for until then a leak looks like a cache that fills. Try more --invocations."
+        " because before that a leak looks like a cache that fills. Try more --invocations."
     )
     return Finding(name, "", "too few", "unknown", sentence, why="too few to judge")
 
@@ -94,15 +94,17 @@ def _growth(measurement: Measurement, rate: Rate) -> Finding:
         outcome: Outcome = "broken" if verdict.name == "growing" else "kept"
         return Finding("growth", "none", str(rate), outcome, verdict.sentence(), rate.value)
     sentence = (
-        f"A leak or not: {measurement.in_a_row} invocations did not decide it. {verdict.sentence()} Try more"
+        f"Leak or not is undecided after {measurement.in_a_row} invocations. {verdict.sentence()} Try more"
         " --invocations, or allow some growth with --max-drift KiB."
     )
     return Finding("growth", "none", str(rate), "unknown", sentence, rate.value, why="still warming")
 
 
 def _limited(measurement: Measurement, name: str, rate: Rate, limit: float, per: str) -> Finding:
-    """Broken where even the interval's lower end is above the limit. Where `why` asks for more invocations the outcome
-    is that of a run that has no more of them."""
+    """Check a limit: it is broken if even the lower end of the interval is above it.
+
+    If `why` asks for more invocations, the outcome is that of a run that may not make any more.
+    """
     verdict, allowed = measurement.verdict, f"{limit:g} KiB"
     sentence = f"It grows by {rate} {per}, and {limit:g} KiB are allowed."
     if verdict.name in ("growing", "warming"):

@@ -1,4 +1,4 @@
-"""How a run goes, here and there: invoke until it has settled, then as often as was asked, then until it is decided."""
+"""The plan of a run, local or remote: warm up, invoke as often as asked, then go on until it is decided."""
 
 from __future__ import annotations
 
@@ -8,33 +8,32 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..support.bad_input import BadInput
+from ..support.terminal import Progress
 
 BLOCK = 10
-"""Invocations between two looks at whether it has settled; between two whether it is decided, at least."""
+"""Invocations between two checks for the end of the warm-up, and at least between two for a decision."""
 INVOCATIONS = 200
 WARM_UP = 100
-"""Most invocations that a warm-up takes, if nobody says otherwise."""
+"""Default of the most invocations for the warm-up."""
 MOST_TIMES, MOST_LEAST = 4, 400
-"""As many times the invocations that were asked for, and not fewer than that, may be needed to decide."""
+"""Default of the most invocations: this multiple of those asked for, and at least this number."""
 HOPELESS = 5
-"""Invocations that may all have failed before it is given up: an init that fails takes its time with each of them."""
+"""Invocations that may all fail before the run gives up. An init that fails takes its time with each of them."""
 
-Progress = Callable[[str, int, int], None]
-"""What is being done, how much of it is done, of how much."""
 Undecided = Callable[[int], str]
-"""Why more invocations are needed after a warm-up of so many; empty if they are not."""
+"""Called with the length of the warm-up. Returns why more invocations are needed; empty if they are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How many invocations there are. Construction raises BadInput."""
+    """The numbers of invocations. Construction raises BadInput."""
 
     invocations: int = INVOCATIONS
-    """To judge, at least."""
+    """Least number of judged invocations."""
     most: int | None = None
-    """To judge, while nothing is decided."""
+    """Most judged invocations, while the result is undecided."""
     warm_up: int = WARM_UP
-    """Before them, at most."""
+    """Most invocations before the judged ones."""
 
     def __post_init__(self) -> None:
         if self.most is not None and self.most < self.invocations:
@@ -47,7 +46,7 @@ class Plan:
 
     @property
     def step(self) -> int:
-        """Invocations between two looks at whether it is decided."""
+        """Invocations between two checks whether the result is decided."""
         return max(BLOCK, self.invocations // 10)
 
 
@@ -55,17 +54,17 @@ class Run(Protocol):
     def invoke(self, event: object) -> object: ...
 
     def settled(self) -> bool:
-        """Is the warm-up over, as far as the records say that have come?"""
+        """True if the warm-up is over, by the records so far."""
 
     @property
     def failing(self) -> int:
-        """How many invocations there were, if every one of them failed; else 0."""
+        """The number of invocations if all of them failed; else 0."""
 
 
 def invoke_until_decided(
     run: Run, events: Sequence[object], plan: Plan, undecided: Undecided, progress: Progress
 ) -> int:
-    """Returns how many invocations the warm-up took. Ends early where everything fails."""
+    """Make the invocations of a run. Returns how many the warm-up took. Stops early if every invocation fails."""
     upcoming = itertools.cycle(events)
     taken = 0
     while taken < plan.warm_up and not (taken and taken % BLOCK == 0 and run.settled()):

@@ -11,7 +11,7 @@ from .result import Result
 
 
 def document(result: Result) -> ET.Element:
-    """XML 1.0 has no control characters, and a function's error message may: `visible` leaves none."""
+    """Make the document. `visible` escapes control characters, which XML 1.0 cannot have."""
     count = {outcome: sum(each.outcome == outcome for each in result.findings) for outcome in ("broken", "unknown")}
     suite = ET.Element(
         "testsuite",
@@ -37,7 +37,7 @@ def document(result: Result) -> ET.Element:
 
 
 def write(result: Result, path: Path) -> None:
-    """Raises BadInput."""
+    """Write the document. Raises BadInput."""
     try:
         ET.ElementTree(document(result)).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""The limits, and whether a measurement keeps them. Pure.
+"""Checks all limits on a measurement. Pure.
 
-A peak is judged as `peaks` has it, drift as `growth` does.
+`peaks` judges a peak, `growth` judges drift.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from .peaks import undecided as undecided_peak
 from .text import printable
 
 HOPELESS = 100
-"""Invocations after which no record has come, and none is waited for any more."""
+"""Number of invocations without any record after which the run does not wait for records any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """None: not asked for. Without either limit on drift, the verdict must not be `growing`."""
+    """The limits of a run. None: not set. Without a limit on drift, the verdict must not be `growing`."""
 
     drift_kib: float | None = None
-    """Per invocation."""
+    """Growth allowed per invocation."""
     drift_per_minute_kib: float | None = None
     peak_mib: float | None = None
-    """Of every invocation and the init phase."""
+    """Highest peak allowed, of every invocation and the init phase."""
     current_mib: float | None = None
-    """Of what every invocation after the warm-up leaves behind."""
+    """Highest current allowed, after every invocation but the warm-up."""
     growth: Growth | None = None
-    """Against a baseline."""
+    """Growth allowed over a baseline."""
     errors: bool = False
-    """Invocations may fail."""
+    """True if invocations may fail."""
 
 
 def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = None) -> list[Finding]:
-    """A finding for each limit that there is."""
+    """Check all limits that are set."""
     findings = [_errors(measurement)] if measurement.failures and not limits.errors else []
     if not measurement.seen:
         return findings or [_nothing(measurement)]
@@ -56,7 +56,7 @@ def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = N
 
 
 def undecided(measurement: Measurement, limits: Limits) -> str:
-    """Why more invocations are needed, in a few words; empty if they are not, or would not help."""
+    """Why more invocations are needed, in a few words. Empty if they are not needed, or would not help."""
     if measurement.failures and not limits.errors:
         return ""
     if not measurement.seen:  # a line comes an invocation late, and later where nothing waits for it
@@ -65,17 +65,17 @@ def undecided(measurement: Measurement, limits: Limits) -> str:
 
 
 def _errors(measurement: Measurement) -> Finding:
-    """Not a matter of memory: but a function that does not work was not measured either."""
+    """The finding that invocations failed: a function that does not work was not measured."""
     first, last = measurement.failures[0], measurement.failures[-1]
     sentence = f"{len(measurement.failures)} of {measurement.invocations} invocations failed,"
     sentence += f" the first of them number {first.number}," if first is not last else ""
     sentence += f" the last of them number {last.number}: {printable(last.error)}."
-    sentence += " Mend that, or try --allow-errors if it is meant to fail."
+    sentence += " Fix that, or try --allow-errors if it is meant to fail."
     return Finding("errors", "none", f"{len(measurement.failures)}", "unknown", sentence)
 
 
 def _nothing(measurement: Measurement) -> Finding:
-    sentence = f"No record of {measurement.invocations} invocations came. The last that the sidecar said: "
+    sentence = f"None of {measurement.invocations} invocations has a record. The sidecar's last line: "
     return Finding("records", "", "none", "unknown", sentence + printable(measurement.last_words))
 
 

@@ -1,4 +1,4 @@
-"""A run under the local Lambda, with the sidecar attached."""
+"""Measures a function under the local Lambda, with the sidecar attached."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from collections.abc import Sequence
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Settings
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
-from .invocations import BLOCK, WARM_UP, Plan, Progress, invoke_until_decided
+from ..support.terminal import Progress
+from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, settling, told
 from .target import Target
 from .text import end_of_log
 
 LEAD_US = 2000
-"""Without exact mode: the sidecar is told so long before the function that it wins most races."""
+"""Lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced."""
 INVOKE_S = 1000
-"""Longest wait for an answer: beyond every timeout that Lambda allows."""
+"""Longest wait for an answer in seconds: more than every timeout that Lambda allows."""
 
 
 class Run:
-    """One environment: invoke, then `measurement`. It ends with its `with` block at the latest."""
+    """One environment: call `invoke`, then `measurement`. The end of its `with` block stops it."""
 
     def __init__(self, target: Target, *, exact: bool = True) -> None:
-        """Without `exact`, or where exact mode is not possible, some peaks are intervals."""
+        """Without `exact`, or if exact mode is not possible, some peaks are intervals."""
         self._target = target
         attached = sidecar()
         function, environment = target.function, target.environment
@@ -45,12 +46,12 @@ class Run:
         self._local = LocalLambda(function, settings)
         self._invocations: list[Invocation] = []
         self._begins: list[int] = []
-        """How many log lines there were at the beginning of each."""
+        """Number of log lines at the beginning of each invocation."""
         self._events: set[str] = set()
         self._started = time.monotonic()
 
     def __enter__(self) -> Run:
-        """Begin the init phase. Raises BadInput for what this machine does not permit."""
+        """Begin the init phase. Raises BadInput if this machine does not permit something."""
         self._local.start()
         return self
 
@@ -58,7 +59,7 @@ class Run:
         self._local.stop(abort=error[0] is not None)
 
     def invoke(self, event: object = None) -> Invocation:
-        """One invocation: its answer, whether it succeeded or not."""
+        """Invoke once. Returns the answer, also if it is an error."""
         self._events.add(json.dumps(event, sort_keys=True))
         self._begins.append(len(self._local.logs))
         invocation = self._local.invoke(event, timeout=INVOKE_S)
@@ -66,7 +67,7 @@ class Run:
         return invocation
 
     def follow(self, event: object) -> None:
-        """Not in exact mode: one more, which counts for nothing, but with its begin the last one's window ends."""
+        """Without exact mode, invoke once more, uncounted. Its begin closes the window of the last invocation."""
         if not self.failing and not any(seen.line.mode == "exact" for seen in self._seen()):
             self._local.invoke(event, timeout=INVOKE_S)
 
@@ -78,8 +79,9 @@ class Run:
         return len(self._invocations) if all(each.function_error for each in self._invocations) else 0
 
     def measurement(self, warm_up: int | None = None, asked: int | None = None) -> Measurement:
-        """End the environment, and see what it was. The first `warm_up` invocations do not count for drift; None: as
-        many as it took to settle.
+        """End the environment and return what was measured. The first `warm_up` invocations do not count for drift.
+
+        With None, the warm-up is as long as the curve took to settle.
         """
         self._local.stop()
         if warm_up is None:
@@ -87,7 +89,7 @@ class Run:
         return self.so_far(warm_up, asked)
 
     def so_far(self, warm_up: int, asked: int | None = None) -> Measurement:
-        """What it is until now: the last records are still to come."""
+        """The measurement so far, without the last records."""
         said = [line.text for line in self._local.logs if line.source == f"extension:{NAME}"]
         return Measurement(
             spec=self._target.spec,
@@ -117,7 +119,7 @@ class Run:
         return made
 
     def _log(self, number: int) -> list[str]:
-        """The end of what the function wrote in an invocation."""
+        """The end of what the function logged in an invocation."""
         first, last = [*self._begins, None][number - 1 : number + 1]
         return end_of_log(line.text for line in self._local.logs[first:last] if line.source == "function")
 
@@ -133,7 +135,7 @@ class Run:
 def measure(
     target: Target, events: Sequence[object], plan: Plan, limits: Limits, *, exact: bool, progress: Progress
 ) -> Measurement:
-    """One run from its start to its end. Raises BadInput."""
+    """Make a whole run. Raises BadInput."""
     with Run(target, exact=exact) as run:
         taken = invoke_until_decided(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
         run.follow(events[0])

@@ -1,4 +1,4 @@
-"""`@pytest.mark.memory`: what it takes, and every wrong value as one line that says so."""
+"""The arguments of `@pytest.mark.memory`. A wrong value is one line that says so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class MemoryMarker:
-    """The marker's arguments. Construction raises BadInput, and TypeError for a name that there is not."""
+    """The marker's arguments. Construction raises BadInput, and TypeError for an unknown name."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class MemoryMarker:
             self._given["timeout_s"] = seconds
 
     def events(self, root: Path) -> list[object]:
-        """Of the run; a file's path is seen from `root`. Raises BadInput."""
+        """The events of the run. A path is relative to `root`. Raises BadInput."""
         return read_events(root / self._events) if isinstance(self._events, Path) else self._events
 
     def baseline(self, root: Path) -> Baseline | None:
-        """Raises BadInput."""
+        """The baseline to compare with, or None. Raises BadInput."""
         return None if self._baseline is None else baselines.read(root / self._baseline, self.handler)
 
     def target(self, folders: Sequence[Path]) -> Target:
-        """The function; its path is seen from the first of these folders that has it. Raises BadInput."""
+        """The function. Its path is relative to the first of these folders that has it. Raises BadInput."""
         from .resolve import resolve
 
         path, separator, name = self.handler.rpartition(":")
@@ -116,7 +116,7 @@ _OPTION = re.compile(rf"({'|'.join(_NAMES)})(?![\w-])(?: (?=KiB\b|MiB\b|SECONDS\
 
 
 def in_words_of_the_marker(text: str) -> str:
-    """Our messages name options of the command."""
+    """Replace the command's options in a message by the marker's arguments."""
     return _OPTION.sub(lambda found: _NAMES[found[1]], text)
 
 
@@ -172,7 +172,7 @@ def _events(given: object) -> list[object] | Path:
 
 
 def _json(name: str, event: object) -> object:
-    """The event; raises BadInput if it cannot be sent."""
+    """Return the event. Raises BadInput if it cannot be sent."""
     try:
         json.dumps(event, allow_nan=False, sort_keys=True)
     except (TypeError, ValueError) as error:

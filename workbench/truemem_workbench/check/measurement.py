@@ -1,4 +1,4 @@
-"""What was measured: an environment's invocations, and what there is to say about them. Pure."""
+"""The measurement of a run: the invocations of an environment, and all that follows from them. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ UNSETTLED = ("insufficient", "warming")
 
 @dataclass(frozen=True)
 class Failure:
-    """An invocation that did not succeed."""
+    """An invocation that failed."""
 
     number: int
-    """From 1."""
+    """Number of the invocation, from 1."""
     error: str
-    """Its type, and what was said."""
+    """Type and message of the error."""
     log: Sequence[str] = ()
-    """The end of what it wrote, where that is known."""
+    """The end of its log, if known."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Seen:
     """An invocation with its record."""
 
     number: int
-    """Of the invocation in this run, from 1."""
+    """Number of the invocation in this run, from 1."""
     line: Line
 
     @property
     def peak(self) -> Peak:
-        """With what would tell more of it."""
+        """The peak, and what would give narrower bounds."""
         lower, upper = self.line.bounds
         exact = self.line.mode == "exact" or (self.line.method == "vmhwm-sum" and not self.line.raced)
         return Peak(f"invocation {self.number}", lower, upper, PROBE if exact else EXACT)
@@ -48,31 +48,31 @@ class Seen:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One run. Sizes in MiB."""
+    """The measurement of one run. Sizes in MiB."""
 
     spec: str
-    """What was checked."""
+    """The function as the user named it."""
     seen: Sequence[Seen]
-    """In the order of the invocations; those of the warm-up come first."""
+    """Invocations with records, in their order, the warm-up first."""
     invocations: int
-    """How many there were, the warm-up's included."""
+    """Number of invocations, the warm-up included."""
     warm_up: int
-    """How many of them were needed for it to settle; they count for peaks, and not for drift."""
+    """Number of invocations in the warm-up. They count for peaks, not for drift."""
     memory_mib: int | None
     seconds: float
     failures: Sequence[Failure] = ()
     notices: Sequence[str] = ()
-    """What was not as in Lambda, or could not be done; in plain words."""
+    """Differences from Lambda, and what could not be done, as sentences."""
     last_words: str = "nothing"
-    """The last line that the sidecar printed, if it printed no record."""
+    """The sidecar's last line, if it printed no record."""
     asked: int | None = None
-    """How many were to be judged, if somebody said; there are more where those did not decide it."""
+    """Number of invocations that were to be judged, if the user set it. If they did not decide it, there are more."""
     about: dict[str, object] = field(default_factory=dict)
-    """What it ran with, for a baseline."""
+    """Conditions of the run, for a baseline."""
 
     @cached_property
     def judged(self) -> list[Seen]:
-        """After the warm-up, in the environment that served most of them: a second one would be a step in the curve."""
+        """The judged invocations: those after the warm-up, of the environment that served most."""
         later = [each for each in self.seen if each.number > self.warm_up]
         counted = Counter(each.line.environment for each in later)
         most = counted.most_common(1)[0][0] if counted else ""
@@ -80,7 +80,7 @@ class Measurement:
 
     @property
     def environments(self) -> int:
-        """How many served them."""
+        """Number of environments that served."""
         return len({each.line.environment for each in self.seen})
 
     @cached_property
@@ -89,22 +89,22 @@ class Measurement:
 
     @property
     def drawn(self) -> list[Line]:
-        """Of the judged ones, those whose processes were not about to end: curves are made from these."""
+        """The judged invocations that curves show: those whose processes were not about to end."""
         return [each.line for each in self.judged if each.line.closed_by != "shutdown"]
 
     @cached_property
     def in_a_row(self) -> int:
-        """Invocations that the verdict can use, of the same processes: after a reset memory begins anew."""
+        """Longest series of invocations of the same processes that the verdict can use."""
         return max(len(trusted_of(life)) for life in lives(self.points))
 
     @property
     def more(self) -> int:
-        """Invocations beyond those that were asked for."""
+        """Number of invocations beyond those that were asked for."""
         return max(0, self.invocations - self.warm_up - self.asked) if self.asked else 0
 
     @cached_property
     def heap(self) -> str | None:
-        """What the in-process probe says of memory that stays; or where that matters, that it is not there."""
+        """What the in-process probe says, or, if memory grows, that it is missing."""
         lines = [each.line for each in self.judged]
         if heap.readings(lines):
             return heap.explain(lines)
@@ -116,7 +116,7 @@ class Measurement:
 
     @cached_property
     def peaks(self) -> list[Peak]:
-        """Of invocations, warm-up and init phase alike. One without a record may have needed all that there is."""
+        """All peaks, warm-up and init phase included. An invocation without a record can have any peak."""
         most = math.inf if self.memory_mib is None else self.memory_mib
         init = (each.line.init_peak_rss for each in self.seen)
         recorded = {each.number for each in self.seen}
@@ -129,13 +129,13 @@ class Measurement:
 
     @cached_property
     def peak(self) -> tuple[str, float] | None:
-        """Where memory was highest, and how high it surely was."""
+        """Where the peak was highest, and its lower bound."""
         highest = max(self.peaks, key=lambda peak: peak.lower, default=None)
         return (highest.where, highest.lower) if highest is not None and highest.lower else None
 
     @cached_property
     def levels(self) -> list[float]:
-        """Current RSS of each judged invocation, where it is certain."""
+        """Current RSS of each judged invocation, if it is certain."""
         return [point.current_kib / 1024 for point in self.points if point.certain]
 
     @property
@@ -144,7 +144,7 @@ class Measurement:
 
     @property
     def usual_current(self) -> float | None:
-        """The median."""
+        """Median of what judged invocations left behind."""
         return statistics.median(self.levels) if self.levels else None
 
     @property
@@ -154,23 +154,23 @@ class Measurement:
 
     @property
     def uncertain_peaks(self) -> int:
-        """Invocations whose peak is an interval, not a figure."""
+        """Number of invocations whose peak is an interval."""
         return sum(each.line.wide for each in self.seen)
 
 
 def settled(lines: Sequence[Line]) -> bool:
-    """Is the warm-up over: has the curve a shape that more invocations need not change?"""
+    """True if the warm-up is over: more invocations need not change the shape of the curve."""
     return judge(points(lines)).name not in UNSETTLED
 
 
 def settling(lines: Sequence[Line], *, step: int, bound: int) -> int:
-    """How many of the first invocations were the warm-up: a multiple of `step`, `bound` and half of them at most."""
+    """Length of the warm-up: a multiple of `step`, at most `bound`, and at most half of the lines."""
     most = min(bound, len(lines) // 2)
     return next((taken for taken in range(step, most, step) if settled(lines[:taken])), most)
 
 
 def told(payload: object, function_error: str | None) -> str:
-    """What an answer with a function error says, in a line."""
+    """The message of an answer with a function error, in one line."""
     members = payload if isinstance(payload, dict) else {}
     said = [str(members[name]) for name in ("errorType", "errorMessage") if members.get(name)]
     return ": ".join(said) or function_error or "unknown error"

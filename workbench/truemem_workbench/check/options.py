@@ -1,12 +1,14 @@
-"""What the options of `truemem check` take."""
+"""Types of the options of `truemem check`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..support.bad_input import BadInput
 from ..support.terminal import Finite
 from .baseline import Growth
 
@@ -27,3 +29,11 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 AMOUNT = Finite(min=0)
 SECONDS = Finite(min=0, min_open=True, max=900)
 GROWTH = _Growth()
+
+
+def variables(given: Sequence[str]) -> dict[str, str]:
+    """Parse the values of `--env`. Raises BadInput."""
+    for each in given:
+        if "=" not in each:
+            raise BadInput(f"--env {each} has no value. Try --env {each}=VALUE")
+    return dict(each.split("=", 1) for each in given)

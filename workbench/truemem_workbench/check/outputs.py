@@ -1,4 +1,4 @@
-"""Where a result goes: each place is tried before the run, and one that fails at its end hides no other."""
+"""Writes a result to all its places. Each is tried before the run; one that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from ..support.bad_input import BadInput
 from ..support.terminal import console, tell
 from . import baseline as baselines
+from . import github, junit
 from .limits import Limits
 from .result import BROKEN, KEPT, UNKNOWN, Result
 
@@ -23,36 +24,36 @@ class Outputs:
     junit: Path | None
     png: Path | None
     summary: Path | None
-    """GitHub's, of the step."""
+    """GitHub's summary of the step."""
     baseline: Path | None
-    """To write."""
+    """The baseline to write."""
 
     def try_them(self) -> None:
-        """Raises BadInput for a place that cannot be written to."""
+        """Raise BadInput for a place that cannot be written to."""
         if self.as_json and self.github:
             raise BadInput("--json with --github: both would be on stdout. Leave one out")
-        for path, mend in (
+        for path, fix in (
             (self.junit, "--junit PATH/report.xml"),
             (self.png, "--png PATH/curve.png"),
             (self.baseline, "--write-baseline PATH/memory.json"),
             (self.summary, "another GITHUB_STEP_SUMMARY, or none"),
         ):
             if path is not None:
-                _try(path, mend)
+                _try(path, fix)
         if self.baseline is not None:
             baselines.check_place(self.baseline)
 
     def write(self, result: Result, limits: Limits, spec: str) -> int:
-        """All of them. Returns the exit code: that of the result, or if it passed and something is missing, 2."""
+        """Write to all places. Returns the exit code: the result's, or 2 if it passed and a place failed."""
         writers: list[Callable[[], None]] = [lambda: self._print(result)]
         if self.github:
-            writers.append(lambda: _annotate(result))
-        if (junit := self.junit) is not None:
-            writers.append(lambda: _junit(result, junit))
+            writers.append(lambda: click.echo("".join(f"{error}\n" for error in github.errors(result)), nl=False))
+        if (xml := self.junit) is not None:
+            writers.append(lambda: junit.write(result, xml))
         if (png := self.png) is not None:
             writers.append(lambda: _draw(result, limits, png))
         if (summary := self.summary) is not None:
-            writers.append(lambda: _summarise(result, summary))
+            writers.append(lambda: github.add_summary(result, summary))
         if (baseline := self.baseline) is not None:
             writers.append(lambda: _note(result, spec, baseline))
         written = [_written(writer) for writer in writers]
@@ -67,7 +68,7 @@ class Outputs:
         show(result, console())
 
 
-def _try(path: Path, mend: str) -> None:
+def _try(path: Path, fix: str) -> None:
     was_there = path.exists()
     if was_there and not path.is_file() and not path.is_dir():
         return  # a pipe, or a device
@@ -77,7 +78,7 @@ def _try(path: Path, mend: str) -> None:
         if not was_there:
             path.unlink()
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}. Try {mend}") from None
+        raise BadInput(f"cannot write {path}: {error.strerror}. Try {fix}") from None
 
 
 def _written(writer: Callable[[], None]) -> bool:
@@ -89,29 +90,10 @@ def _written(writer: Callable[[], None]) -> bool:
     return True
 
 
-def _annotate(result: Result) -> None:
-    from .github import errors
-
-    for annotation in errors(result):
-        click.echo(annotation)
-
-
-def _junit(result: Result, path: Path) -> None:
-    from .junit import write
-
-    write(result, path)
-
-
 def _draw(result: Result, limits: Limits, path: Path) -> None:
-    from .picture import draw
+    from .picture import draw  # matplotlib takes a second
 
     draw(result, limits, path)
-
-
-def _summarise(result: Result, path: Path) -> None:
-    from .github import add_summary
-
-    add_summary(result, path)
 
 
 def _note(result: Result, spec: str, path: Path) -> None:

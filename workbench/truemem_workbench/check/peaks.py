@@ -1,7 +1,7 @@
-"""A peak is an interval, and often a narrow one: what that says about a limit. Pure.
+"""Checks peaks against a limit. Pure.
 
-It keeps a limit where all of the interval does, and breaks it where none of it does. Where the limit lies within, that
-is not known, and never taken for kept.
+A peak is an interval, often a narrow one. It keeps a limit if all of it does, and breaks the limit if none of it keeps
+it. A limit within the interval is undecided, and never counts as kept.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["kept", "broken", "unknown"]
-"""Of a limit."""
+"""Result of a limit."""
 
 EXACT = "exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact in Lambda; here it is on, unless with --no-exact)"
 PROBE = "`import truemem_heap` in the function, which knows how large its child processes were"
 SHOWN_MIB = 0.05
-"""Bounds that are nearer to each other are one figure with one decimal."""
+"""Bounds that are nearer than this are printed as one figure with one decimal."""
 
 
 @dataclass(frozen=True)
 class Peak:
-    """Of an invocation, or the init phase. MiB."""
+    """The peak of an invocation or of the init phase, in MiB."""
 
     where: str
     lower: float
-    """It is not below this,"""
+    """Lower bound."""
     upper: float
-    """nor above this; infinite where nothing bounds it."""
+    """Upper bound; infinite if there is none."""
     tells: str = ""
-    """What would tell more of it than these bounds; empty if nothing is known to."""
+    """What would give narrower bounds. Empty if nothing is known to."""
 
     def __str__(self) -> str:
         if self.upper - self.lower < SHOWN_MIB:
@@ -41,14 +41,14 @@ class Peak:
 
 
 def against(peak: Peak, limit: float) -> Outcome:
-    """What one peak makes of a limit."""
+    """Check one peak."""
     if peak.lower > limit:
         return "broken"
     return "kept" if peak.upper <= limit else "unknown"
 
 
 def worst(peaks: Sequence[Peak], limit: float) -> tuple[Outcome, Peak]:
-    """What all of them make of it, of one at least; and the one that decides it."""
+    """Check all peaks, at least one. Returns the result, and the peak that decides it."""
     highest = max(peaks, key=lambda peak: peak.lower)
     if against(highest, limit) == "broken":
         return "broken", highest
@@ -57,7 +57,7 @@ def worst(peaks: Sequence[Peak], limit: float) -> tuple[Outcome, Peak]:
 
 
 def undecided(peak: Peak, limit: float) -> str:
-    """Why a peak leaves a limit undecided, and what to do: one sentence."""
+    """Say why a peak leaves a limit undecided, and what to do, in one sentence."""
     ways = [peak.tells] if peak.tells else []
     ways += [f"a limit of {math.ceil(peak.upper):,} MiB"] if math.isfinite(peak.upper) else []
     sentence = f"Undecided: the peak of {peak.where} is {peak}, which may be above {limit:g} MiB."

@@ -1,4 +1,4 @@
-"""The curve as a picture, for a build's artifacts."""
+"""Draws the curve as a picture, for a build's artifacts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .limits import Limits
 from .result import Result
 
 LIMIT_SHOWN = 0.5
-"""A limit is drawn only when the curve comes near: a share of it."""
+"""A limit is drawn only if the curve reaches this share of it."""
 
 
 def draw(result: Result, limits: Limits, path: Path) -> None:
-    """Peak and current of every invocation, the warm-up shaded, and the limits that are near. Raises BadInput."""
+    """Draw peak and current of every invocation, the warm-up, and the limits that are near. Raises BadInput."""
     measured = result.measurement
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
         figure = Figure(figsize=(10, 4.5), dpi=120, facecolor="white", layout="constrained")

@@ -1,9 +1,9 @@
-"""pytest: a test fails where its function's memory breaks a limit.
+"""A pytest plugin: a test fails if its function's memory breaks a limit.
 
     @pytest.mark.memory(handler="app.py:handler", invocations=200, max_drift_kib=4, max_peak_mib=256)
     def test_memory(): ...
 
-It is loaded into every test run of whoever has it installed, so it imports nothing of ours until a test asks.
+pytest loads it in every test run where it is installed, so it imports nothing of ours until a test needs it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RESULT = pytest.StashKey["Result"]()
 
 @pytest.fixture
 def truemem(request: pytest.FixtureRequest) -> Result:
-    """What the marker's run has measured, for a test's own assertions: `truemem.measurement.peak`, `.verdict` ..."""
+    """The result of the marker's run, for a test's own assertions: `truemem.measurement.peak`, `.verdict` ..."""
     item = request.node
     if "lambda_environment" in item.fixturenames:
         _refuse("the fixtures truemem and lambda_environment are two runs. Take one of them")
@@ -58,7 +58,7 @@ def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     from .local_run import Run
 
     marker = _marker(request.node)
-    _baseline(request.node, marker)  # what cannot be compared is told at once
+    _baseline(request.node, marker)  # fails early if there is nothing to compare with
     with ExitStack() as stack:
         try:
             run = stack.enter_context(Run(marker.target(_folders(request.node)), exact=marker.exact))
@@ -104,7 +104,7 @@ def _marker(item: pytest.Item) -> MemoryMarker:
 
 
 def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
-    """The run that the marker asks for."""
+    """Make the run that the marker asks for."""
     from ..support.bad_input import BadInput
     from . import local_run
 
@@ -147,12 +147,12 @@ def _result(measurement: Measurement, marker: MemoryMarker, was: Baseline | None
 
 
 def _folders(item: pytest.Item) -> list[Path]:
-    """Where a handler's path is seen from."""
+    """Folders to which a handler's path may be relative."""
     return [item.path.parent, item.config.rootpath]
 
 
 def _refuse(why: str) -> NoReturn:
-    """The test cannot be run: one line, without the exception that it comes from."""
+    """Fail the test with one line, without a traceback, because it cannot be run."""
     from ..support.untrusted_text import visible
     from .marker import in_words_of_the_marker
 

@@ -1,4 +1,4 @@
-"""A run of a deployed function: invoked through Lambda's API, its lines read from log tails and CloudWatch Logs."""
+"""Measures a deployed function, through Lambda's API. The lines come from log tails and CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import botocore.exceptions
 from ..aws.clients import client, log_group_of
 from ..lines.line import Line, parse_event
 from ..support.bad_input import BadInput
+from ..support.terminal import Progress
 from ..support.untrusted_text import loads
-from .invocations import Plan, Progress, invoke_until_decided
+from .invocations import Plan, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, told
 from .text import end_of_log
@@ -25,18 +26,20 @@ if TYPE_CHECKING:
     from mypy_boto3_logs import CloudWatchLogsClient
 
 READ_S = 910
-"""Longer than the longest function."""
+"""Read timeout in seconds: longer than the longest function."""
 PATIENCE_S = 60.0
-"""How long lines may take to arrive in CloudWatch Logs; not all of them need to."""
+"""Longest wait for lines in CloudWatch Logs, in seconds."""
 LOOK_S = 5.0
-"""Between two looks there."""
+"""Pause between two reads of CloudWatch Logs, in seconds."""
 ENOUGH = 0.95
-"""Share of the records after which the others are not waited for: the last one of an environment comes at its shutdown,
-perhaps minutes from now. With a limit on peaks all are, for each may be the one that breaks it."""
+"""Share of the records that is enough. The last one of an environment comes at its shutdown, perhaps minutes from now.
+
+With a limit on peaks all records are needed, because each may break it.
+"""
 FLUSHING = 5
-"""Most invocations that only make the lines of others come: a line follows its report, which comes 25 ms into those."""
+"""Most extra invocations that make earlier lines come: a line comes with its report, 25 ms into the next one."""
 PATTERN = '{ $.schema = 1 && $.requestId = "*" }'
-"""Of our lines, as CloudWatch Logs filters JSON events."""
+"""Filter of CloudWatch Logs for our lines."""
 
 
 @dataclass
@@ -49,12 +52,12 @@ class Remote:
     requests: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     lines: dict[str, Line] = field(default_factory=dict)
-    """By request id."""
+    """Lines by request id."""
     needed: float = ENOUGH
-    """Share of the records that is waited for."""
+    """Share of the records to wait for."""
 
     def invoke(self, event: object) -> None:
-        """Raises BadInput for what the API refuses."""
+        """Invoke once, and take the lines in the log tail."""
         with_tail: dict[str, Any] = {"LogType": "Tail"}
         answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
         self.requests.append(answer["ResponseMetadata"]["RequestId"])
@@ -67,7 +70,7 @@ class Remote:
         self.take(tail)
 
     def take(self, texts: Sequence[str]) -> None:
-        """The lines among `texts`."""
+        """Take the sidecar's lines among these texts."""
         for text in texts:
             for line in parse_event(text):
                 if line.request_id is not None:
@@ -78,7 +81,7 @@ class Remote:
         return [Seen(number, self.lines[request]) for number, request in numbered if request in self.lines]
 
     def so_far(self, warm_up: int, counted: int | None = None) -> Measurement:
-        """Of the first so many invocations, or all."""
+        """The measurement of the first `counted` invocations, or of all."""
         counted = len(self.requests) if counted is None else counted
         lines = [seen for seen in self.seen() if seen.number <= counted]
         return Measurement(
@@ -100,7 +103,7 @@ class Remote:
         return len(self.requests) if len(self.failures) == len(self.requests) else 0
 
     def enough(self, of: int) -> bool:
-        """Have the records come, of the first so many invocations?"""
+        """True if enough records of the first `of` invocations have come."""
         return sum(each.number <= of for each in self.seen()) >= self.needed * of
 
 
@@ -113,12 +116,12 @@ def measure(
     log_group: str | None,
     progress: Progress,
 ) -> Measurement:
-    """As under the local Lambda; a few more invocations make the last line come. Raises BadInput."""
+    """Make a whole run. A few more invocations are made so that the last line is printed. Raises BadInput."""
     try:
         return _measure(function, events, plan, limits, log_group, progress)
     except botocore.exceptions.ClientError as error:
         code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
-        raise BadInput(f"{error.operation_name} of {function}: {code} ({message}). {_mend(code)}") from None
+        raise BadInput(f"{error.operation_name} of {function}: {code} ({message}). {_fix(code)}") from None
     except botocore.exceptions.BotoCoreError as error:
         raise BadInput(
             f"{function}: {str(error).rstrip('.')}. Try aws sts get-caller-identity, and AWS_REGION"
@@ -155,7 +158,7 @@ def from_logs(
     patience_s: float = PATIENCE_S,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Add what CloudWatch Logs has of the run, as it arrives, until there is enough `of` them or patience ends."""
+    """Take lines from CloudWatch Logs until there are enough of the first `of` invocations, or `patience_s` is over."""
     waited = 0.0
     while True:
         for texts in _pages(client, log_group, run.started):
@@ -180,11 +183,11 @@ def _parsed(body: bytes) -> object:
     return parsed
 
 
-def _mend(code: str) -> str:
+def _fix(code: str) -> str:
     if "AccessDenied" in code:
         return "The caller needs lambda:InvokeFunction and logs:FilterLogEvents"
     if "NotFound" in code:
         return "Try another name, or AWS_REGION"
     if "Token" in code or "Credential" in code:
-        return "Sign in anew: aws sso login"
+        return "Sign in again: aws sso login"
     return "Try again later"

@@ -1,4 +1,4 @@
-"""What a person asked to check, found on disk."""
+"""Finds the function that the user wants to check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEMPLATES = (".yaml", ".yml", ".json")
 
 
 def resolve(spec: str) -> Target:
-    """`app.py:handler`, `template.yaml:LogicalId`, or the path of a bootstrap executable. Raises BadInput."""
+    """Resolve `app.py:handler`, `template.yaml:LogicalId`, or the path of a bootstrap executable. Raises BadInput."""
     path, _, name = spec.rpartition(":")
     if Path(path).suffix in TEMPLATES:
         from .template import from_template  # PyYAML: for this kind alone

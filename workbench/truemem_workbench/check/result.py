@@ -1,4 +1,4 @@
-"""A measurement with its findings: what every form of output is made from. Pure."""
+"""A measurement with its findings. All outputs are made from it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Result:
     measurement: Measurement
     findings: Sequence[Finding]
     source: Path | None = None
-    """Where annotations point to."""
+    """File of the handler, for annotations."""
     line: int | None = None
 
     @property
@@ -30,13 +30,13 @@ class Result:
 
     @property
     def headline(self) -> str:
-        """In one line."""
+        """The result in one line."""
         word = ("passed", "FAILED", "could not be measured")[self.exit_code]
         counted = f"{len(self.measurement.judged)} invocations after {self.measurement.warm_up} to warm up"
         return f"{self.measurement.spec} {word}: {counted}, {self.measurement.seconds:.0f} s"
 
     def curves(self, *, plain: bool = False) -> list[str]:
-        """Current and peak over the judged invocations, each as a line with its first and last value."""
+        """Curves of current and peak over the judged invocations: a line each, with first and last value."""
         measured = self.measurement.drawn
         lines = []
         for name, values in (
@@ -49,7 +49,7 @@ class Result:
         return lines
 
     def sentences(self) -> list[str]:
-        """What was not kept; or else the verdict. And where to read on about growth."""
+        """A sentence for each limit that was not kept, or else the verdict; and where growth is explained."""
         verdict = self.measurement.verdict
         said = [finding.sentence for finding in self.findings if finding.outcome != "kept"] or [verdict.sentence()]
         if self.measurement.heap:
@@ -59,14 +59,14 @@ class Result:
         return said
 
     def log(self) -> list[str]:
-        """The end of what the last invocation that failed has written, if that matters."""
+        """The end of the log of the last failed invocation, if failures are a finding."""
         failures = self.measurement.failures
         if not any(finding.name == "errors" for finding in self.findings) or not failures[-1].log:
             return []
         return [f"The log of invocation {failures[-1].number} ends:", *(f"  {line}" for line in failures[-1].log)]
 
     def text(self) -> str:
-        """All of it, for a failing test."""
+        """The whole result as text, for a failing test."""
         marks = {"kept": "kept", "broken": "BROKEN", "unknown": "unknown"}
         rows = [(each.name, each.allowed, each.measured, marks[each.outcome]) for each in self.findings]
         titles = ("limit", "allowed", "measured", "")
@@ -76,7 +76,7 @@ class Result:
         return "\n\n".join("\n".join(map(visible, part)) for part in parts if part)
 
     def notices(self) -> list[str]:
-        """What lessens the measurement's worth."""
+        """What makes the measurement less reliable."""
         notices = [*self.measurement.notices, *(finding.note for finding in self.findings if finding.note)]
         if more := self.measurement.more:
             notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
@@ -91,7 +91,7 @@ class Result:
         return notices
 
     def document(self) -> dict[str, object]:
-        """For `--json`. What is unknown is left out."""
+        """The document for `--json`. Unknown values are left out."""
         measured, verdict = self.measurement, self.measurement.verdict
         drift = {
             "verdict": verdict.name,

@@ -1,4 +1,4 @@
-"""What is checked: a Python handler, a `bootstrap`, or a function of a SAM template."""
+"""The function to check: a Python handler, a `bootstrap`, or a function of a SAM template."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from ..local import Function
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A function, and what it runs with."""
+    """A function and its configuration."""
 
     spec: str
-    """As it was asked for: its name in baselines and reports."""
+    """The user's name for it, which baselines and reports use."""
     name: str
-    """Of the function, as Lambda takes it."""
+    """Name of the function, as Lambda permits it."""
     function: Function
     memory_mib: int = 512
     timeout_s: float = 30
     environment: Mapping[str, str] = field(default_factory=dict)
     source: Path | None = None
-    """The file that annotations point to; relative as the user gave it."""
+    """File that annotations point to, as the user gave it."""
     line: int | None = None
-    """Of the handler in it, from 1."""
+    """Line of the handler in that file, from 1."""
     notices: tuple[str, ...] = ()
-    """What of its configuration could not be taken over, in plain words."""
+    """The parts of its configuration that could not be used, as sentences."""
 
 
 def name_from(text: str) -> str:
-    """A function's name that Lambda would take."""
+    """Make a function's name that Lambda permits."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", text)[:64] or "function"
 
 
 def line_of(source: Path, handler: str) -> int | None:
-    """Where the handler is defined, if that is plain to see."""
+    """The line in which the handler is defined, if it is a plain function."""
     functions = ast.FunctionDef | ast.AsyncFunctionDef
     found = (n.lineno for n in ast.parse(source.read_bytes()).body if isinstance(n, functions) and n.name == handler)
     return next(found, None)

@@ -1,4 +1,4 @@
-"""A function of a SAM template, as far as its text alone says: no stack, no deployment."""
+"""Reads a function of a SAM template, as far as the text alone says: no stack, no deployment."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from .template_yaml import TemplateLoader
 
 SERVERLESS = "AWS::Serverless::Function"
 BUILT = ".aws-sam/build/template.yaml"
-"""Where `sam build` puts the template whose code folders have the dependencies."""
+"""The template that `sam build` makes. Its code folders contain the dependencies."""
 UNKNOWN = object()
-"""What only a deployed stack can tell."""
+"""Stands for a value that only a deployed stack knows."""
 
 LEAST = {"MemorySize": 128, "Timeout": 3}
-"""What Lambda gives to a function that does not say."""
+"""Lambda's defaults."""
 ALLOWED = {"MemorySize": (LEAST_MIB, MOST_MANAGED_MIB), "Timeout": (1, 900)}
 EXACT = "/opt/truemem/exact"
-"""Exact mode, as a deployed function asks for it; here it is the default."""
+"""Exact mode in a deployed function; here it is the default."""
 WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
 
 MOST_TEXT = 65_536
-"""Characters that an Fn::Sub may become. All variables together have 4,096."""
+"""Longest text of an Fn::Sub, in characters. All variables together have 4,096."""
 
 _PART = re.compile(r"\$\{([^}]*)\}")
-"""Of a text for Fn::Sub; `${!Name}` is `${Name}` itself."""
+"""A part of a text for Fn::Sub; `${!Name}` means `${Name}` itself."""
 
 
 def from_template(path: Path, logical_id: str) -> Target:
-    """CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
+    """Read CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
 
-    A parameter's default counts as literal, within !Sub as well; other intrinsic functions need a stack, and are told
-    in the notices. So are layers.
+    A parameter's default counts as literal, also within !Sub. Other intrinsic functions need a stack. They are left
+    out, as layers are, and a notice says so.
     """
     template = _read(path)
     resources = _mapping(template.get("Resources"))
@@ -97,7 +97,7 @@ def from_template(path: Path, logical_id: str) -> Target:
 
 
 def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[Function, Path | None, int | None]:
-    """The function, the file that its handler is in, and the line. Raises BadInput."""
+    """The function, the file of its handler, and the line. Raises BadInput."""
     if properties.get("PackageType") == "Image":
         raise BadInput(f"{where} is an image, which is not run here. Try its APP.py:HANDLER")
     if "InlineCode" in properties:
@@ -105,7 +105,7 @@ def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[
     uri = properties.get("CodeUri", ".")
     code = folder / uri if isinstance(uri, str) else folder
     if not isinstance(uri, str) or uri.startswith("s3://") or not code.is_dir():
-        shown = "known to a stack alone" if uri is UNKNOWN else uri
+        shown = "only a stack knows it" if uri is UNKNOWN else uri
         raise BadInput(
             f"CodeUri of {where} is no folder of this machine: {shown}. Try sam build, and"
             f" {BUILT}:{where.partition(' ')[0]}, or APP.py:HANDLER"
@@ -135,12 +135,12 @@ def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[
 
 
 def _guessed(properties: Mapping[str, Any], where: str) -> str:
-    """Whose file is missing, and why it was looked for there."""
+    """Say whose file is missing, and why it was expected there."""
     return f" of {where}" if "CodeUri" in properties else f" of {where}, which has no CodeUri"
 
 
 def _substituted(given: Any, literal: Callable[[Any], Any], defaults: Mapping[str, Any]) -> Any:
-    """The text of an Fn::Sub, UNKNOWN if only a stack knows one of its parts."""
+    """The text of an Fn::Sub, or UNKNOWN if only a stack knows one of its parts."""
     text, own = given if isinstance(given, list) and len(given) == 2 else (given, {})
     if not isinstance(text, str):
         return UNKNOWN
@@ -165,12 +165,12 @@ def _without_layers(layers: Sequence[Any], where: str) -> list[str]:
 
 
 def _is_absent(program: Any) -> bool:
-    """Whether it is a program of a layer, which is not on this machine."""
+    """True for a program in a layer that is not on this machine."""
     return isinstance(program, str) and program.startswith("/opt/") and not Path(program).exists()
 
 
 def _short(layer: Any) -> str:
-    """A layer's name, as far as the text tells."""
+    """A layer's name, if the text has one."""
     if isinstance(layer, dict) and len(layer) == 1:
         layer = next(iter(layer.values()))
     return layer if isinstance(layer, str) else "one that only a stack knows"
@@ -185,11 +185,11 @@ def _other_python(runtime: object, function: Function) -> list[str]:
 
 
 _UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
-"""PyYAML raises all of them: `!!int ""`, `!!timestamp x`, the 99th of a month, endless digits."""
+"""Errors that PyYAML raises: for `!!int ""`, `!!timestamp x`, the 99th of a month, endless digits."""
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    """Raises BadInput."""
+    """Read the template. Raises BadInput."""
     try:
         return _mapping(yaml.load(read_text(path), TemplateLoader))
     except OSError as error:
@@ -200,7 +200,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
-    """A key that is no text (`1:`, `yes:`) is not one of ours."""
+    """The value as a mapping, without keys that are not text (`1:`, `yes:`). Empty if it is none."""
     return {name: each for name, each in value.items() if isinstance(name, str)} if isinstance(value, dict) else {}
 
 
@@ -213,7 +213,7 @@ def _list(value: object) -> list[Any]:
 
 
 def _text(value: object) -> str:
-    """As CloudFormation passes it on."""
+    """The value as the text that CloudFormation passes on."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

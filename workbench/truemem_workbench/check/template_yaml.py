@@ -1,4 +1,4 @@
-"""YAML with CloudFormation's short forms, within bounds."""
+"""Loads YAML with CloudFormation's short forms, within limits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 import yaml
 
 MOST_DEPTH, MOST_NODES = 60, 100_000
-"""Of a template, what its aliases stand for included; each 64 characters of a text are one more."""
+"""Limits of a template. An alias counts in full, and 64 characters of a text are one more value."""
 
 
 class TemplateLoader(yaml.SafeLoader):
-    """YAML with CloudFormation's short forms, each as the long one: `!Ref X` is {"Ref": "X"}. Bounded: an alias counts
-    for all that it stands for, because merges and messages spread it out."""
+    """Loads YAML with CloudFormation's short forms as long ones: `!Ref X` is {"Ref": "X"}.
+
+    An alias counts for all that it stands for, because merges and messages expand it.
+    """
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -52,7 +54,7 @@ def _short_form(loader: TemplateLoader, suffix: str, node: yaml.Node) -> dict[st
 
 
 def _integer(loader: TemplateLoader, node: yaml.ScalarNode) -> int:
-    """One that can be printed."""
+    """Construct an integer that can be printed. Raises ValueError for one with too many digits."""
     value: int = loader.construct_yaml_int(node)
     str(value)
     return value

@@ -1,4 +1,4 @@
-"""The result for a person at a terminal, or reading a build's log."""
+"""Prints the result at a terminal, or for a build's log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLOURS = ("green", "bold red", "yellow")
 
 
 def show(result: Result, console: Console) -> None:
-    """`console`: of `truemem_workbench.support.terminal`, which prints strings as they are."""
+    """Print the result. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
     console.print(result.headline, style=COLOURS[result.exit_code], soft_wrap=True)
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name in ("limit", "allowed", "measured"):

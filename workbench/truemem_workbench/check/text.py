@@ -1,4 +1,4 @@
-"""A function's messages and log lines, cut to what is shown; a curve in a line of text."""
+"""Shortens a function's messages and log lines, and draws a curve in a line of text."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from collections.abc import Iterable, Sequence
 from ..support.untrusted_text import visible
 
 LAST_LINES = 10
-"""Of a log, that are shown."""
+"""Lines of a log that are shown."""
 LONGEST = 500
 """Characters of a line or a message that are shown."""
 
 
 def printable(text: str) -> str:
-    """On one line, and not too long."""
+    """The text on one line, shortened."""
     shown = visible(" ".join(text[:LONGEST].splitlines()))
     return shown if len(text) <= LONGEST else f"{shown}..."
 
 
 def end_of_log(texts: Iterable[str]) -> list[str]:
-    """The last lines; the runtime client for Python writes some of them in one, with carriage returns between."""
+    """The last lines. Python's runtime client joins some of them by carriage returns."""
     lines = [line.expandtabs() for text in texts for line in text.splitlines() if line.strip()]
     return [printable(line) for line in lines[-LAST_LINES:]]
 
 
 BARS = "▁▂▃▄▅▆▇█"
 PLAIN = "_.-=+*%#"
-"""For a terminal or a file that is not in UTF."""
+"""Bars for a terminal or a file that is not in UTF."""
 WIDTH = 60
 LEAST_SPAN = 0.05
-"""Share of the level that fills the height at least: noise must not look like a mountain."""
+"""Least span of the curve's height, as a share of the level: noise must not look like growth."""
 
 
 def curve(values: Sequence[float], *, width: int = WIDTH, plain: bool = False, highest: bool = False) -> str:
-    """Lowest to highest value from the lowest to the highest bar; each column is a median, or with `highest` that."""
+    """Draw values from the lowest to the highest bar. Each column is a median, or with `highest` a maximum."""
     if not values:
         return ""
     bars = PLAIN if plain else BARS

@@ -36,7 +36,7 @@ cli.add_command(page)
 
 
 def main() -> None:
-    """Entry point: whatever is wrong with the input is told in one line, and the exit code is 2."""
+    """Run the command and exit. Wrong input is one line on stderr and exit code 2."""
     sys.exit(exit_codes.ended(_run))
 
 

@@ -1,4 +1,4 @@
-"""`truemem doctor`: does the sidecar work there, how does it measure, what is missing, what to do."""
+"""`truemem doctor`: does the sidecar work there, how does it measure, what is missing, what is to be done?"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 @click.command(short_help="Does the sidecar work there, and if not, what to do.")
 @click.argument("target", metavar="FUNCTION|FILE|-")
-@click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="Of a FUNCTION's log.")
+@click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="How far back to read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each finding.")
 def doctor(target: str, since: str, as_json: bool) -> int:
     """Look at a FUNCTION in AWS (its configuration and its log), or at a FILE of log lines (`-` is standard
@@ -49,8 +49,8 @@ def doctor(target: str, since: str, as_json: bool) -> int:
         else:
             mark = click.style(MARKS[finding.grade], fg=STYLES[finding.grade].split()[-1])
             click.echo(f"{mark} {visible(finding.text)}")
-            if finding.mend:
-                click.echo(f"  → {visible(finding.mend)}")
+            if finding.fix:
+                click.echo(f"  → {visible(finding.fix)}")
     return int(any(finding.grade == "problem" for finding in found))
 
 
@@ -95,7 +95,7 @@ _ROLE = "Invoke it, and see that its role has AWSLambdaBasicExecutionRole."
 
 
 def of_configuration(configuration: Any) -> Iterator[Finding]:
-    """What Lambda's GetFunctionConfiguration tells."""
+    """The findings on what Lambda's GetFunctionConfiguration returns."""
     variables = configuration.get("Environment", {}).get("Variables", {})
     architecture = (configuration.get("Architectures") or ["x86_64"])[0]
     layers = [layer["Arn"] for layer in configuration.get("Layers", ())]

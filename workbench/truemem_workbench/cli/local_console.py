@@ -1,4 +1,4 @@
-"""`truemem local run` at a terminal: what it prints, and how it ends."""
+"""`truemem local run` at a terminal: its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 from ..local.configuration.function import Function
 from ..local.configuration.settings import Settings
 from ..local.lifecycle.journal import LogLine
-from ..local.running.scenario_context import NotAsTold, ScenarioContext
+from ..local.running.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.running.scenarios import SCENARIOS
 from ..local.running.session import Invocation, LocalLambda
 from ..support.exit_codes import Ended, raise_on_signals
@@ -26,7 +26,7 @@ SOURCES = {"function": "green", "platform": "cyan"}
 
 
 class Console:
-    """Prints for people, or with `as_json` one JSON object a line: `notice`, `log`, `response`, `report`, `serving`."""
+    """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `report`, `serving`."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -40,7 +40,7 @@ class Console:
     def log(self, line: LogLine) -> None:
         source = line.source.removeprefix("extension:")
         shown = click.style(f"{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
-        with contextlib.suppress(OSError):  # of this thread's: nothing of the environment may depend on who reads
+        with contextlib.suppress(OSError):  # the environment must not depend on whether its output is read
             self._print({"log": dataclasses.asdict(line)}, shown + _indented(line.text))
 
     def response(self, invocation: Invocation) -> None:
@@ -54,14 +54,14 @@ class Console:
         self._print({"response": body}, mark + text)
 
     def step(self, text: str) -> None:
-        """Of a scenario."""
+        """Print a step of a scenario."""
         self._print({"step": text}, click.style(" scenario | ", fg="yellow") + visible(text))
 
     def ended(self, name: str, why: str | None) -> None:
-        """`why` a scenario did not play out as told, or None."""
-        text = f"{name}: {why or 'played out as told'}"
+        """Print the result of a scenario. `why` says what was not as described, or is None."""
+        text = f"{name}: {why or 'went as described'}"
         self._print(
-            {"scenario": {"name": name, "asTold": why is None, **({"why": why} if why else {})}},
+            {"scenario": {"name": name, "asDescribed": why is None, **({"why": why} if why else {})}},
             click.style(" scenario | ", fg="red" if why else "green") + visible(text),
         )
 
@@ -80,7 +80,7 @@ class Console:
         self._print({"serving": {"endpoint": local.endpoint, "functionName": name, "url": url}}, text)
 
     def wait_until_unheard(self) -> None:
-        """Wait for ever, or until a log line cannot be printed."""
+        """Wait until a log line cannot be printed. Otherwise never return."""
         self._unheard.wait()
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ class Console:
 
 
 def _indented(text: str) -> str:
-    """Its lines below each other: Python's runtime client writes several in one, with carriage returns between."""
+    """Put its lines below each other. Python's runtime client joins several by carriage returns."""
     return ("\n" + " " * 12).join(map(visible, re.split("\r\n|[\r\n]", text)))
 
 
@@ -116,7 +116,7 @@ def run(
     invocations: int | None,
     console: Console,
 ) -> int:
-    """Invoke `event` that many times, or with None serve until Ctrl-C. Returns the exit code. Raises BadInput."""
+    """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput."""
     local = LocalLambda(function, settings, console.log)
     raise_on_signals()
     try:
@@ -147,7 +147,7 @@ def play(
     gap_s: float,
     console: Console,
 ) -> int:
-    """Play a scenario. Returns the exit code: 0 if it played out as told. Raises BadInput."""
+    """Play a scenario. Returns the exit code: 0 if it went as described. Raises BadInput."""
     scenario = SCENARIOS[name]
     played = scenario.function(function)
     local = LocalLambda(played, settings, console.log)
@@ -165,7 +165,7 @@ def play(
         if not scenario.held_in_init:
             local.settle()
         scenario.play(context)
-    except NotAsTold as failure:
+    except NotAsDescribed as failure:
         why = str(failure)
     except Ended as ended:
         local.stop(abort=True)

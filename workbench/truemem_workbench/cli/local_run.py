@@ -1,4 +1,4 @@
-"""`truemem local run`: its options, and what they make of function and settings."""
+"""`truemem local run`: its options, and the function and settings that follow from them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, Literal
 import click
 
 from ..check.events import read_event
+from ..check.options import variables
+from ..check.target import name_from
 from ..local.configuration.function import Function
 from ..local.configuration.settings import Settings, extensions_of
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
@@ -37,10 +39,10 @@ Scenarios (--scenario):
 {scenarios}
 \b
 Exit codes:
-  0  every invocation succeeded; or, serving, it was ended by Ctrl-C; or the scenario played out as told
-  1  an invocation failed: a function error, a timeout, out of memory; or the scenario went otherwise
+  0  every invocation succeeded, Ctrl-C ended the serving, or the scenario went as described
+  1  an invocation failed (a function error, a timeout, out of memory), or the scenario did not go as described
   2  the input cannot be used; one line says what to type instead
-  130, 143  Ctrl-C or SIGTERM in the midst of --event
+  130, 143  Ctrl-C or SIGTERM while --event runs
 """.format(scenarios="\n".join(f"  {name:23} {each.description}" for name, each in SCENARIOS.items()))
 
 
@@ -54,15 +56,15 @@ Exit codes:
     metavar="MiB",
     help="Memory size, 128 to 10240; on Managed Instances to 32768.",
 )
-@click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Up to 900.")
-@click.option("--name", help="The function's name [default: that of its folder].")
-@click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Launch every file of it.")
-@click.option("--no-sidecar", is_flag=True, help="Leave this repository's own extension out.")
-@click.option("--no-exact", is_flag=True, help="Measure as a layer does without AWS_LAMBDA_EXEC_WRAPPER.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="For function and extensions; repeatable.")
-@click.option("--port", default=0, show_default=True, help="Of the Invoke API; 0 takes a free one.")
+@click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Timeout, up to 900.")
+@click.option("--name", help="The function's name [default: its folder's name].")
+@click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER.")
+@click.option("--no-sidecar", is_flag=True, help="Do not attach this repository's own extension.")
+@click.option("--no-exact", is_flag=True, help="Measure in the default mode, as without AWS_LAMBDA_EXEC_WRAPPER.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of function and extensions; repeatable.")
+@click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
-@click.option("--invocations", type=int, metavar="N", help="How often to invoke --event [default: 1].")
+@click.option("--invocations", type=int, metavar="N", help="Number of invocations with --event [default: 1].")
 @click.option("--freeze", type=click.Choice(["auto", "cgroup", "signal", "off"]), default="auto", show_default=True)
 @click.option(
     "--memory-limit", type=click.Choice(["auto", "cgroup", "watch", "off"]), default="auto", show_default=True
@@ -72,27 +74,27 @@ Exit codes:
     default="aws",
     show_default=True,
     metavar="aws|together|runtime:US|extension:US",
-    help="Who gets an invocation first, and by how many microseconds.",
+    help="Which side gets an invocation first, and by how many microseconds.",
 )
 @click.option(
-    "--telemetry", type=_Telemetry(), default="on", show_default=True, help="Or answer subscriptions with a status."
+    "--telemetry", type=_Telemetry(), default="on", show_default=True, help="A STATUS refuses all subscriptions."
 )
 @click.option("--log-format", type=click.Choice(["Text", "JSON"]), default="Text", show_default=True)
 @click.option(
-    "--managed-instances", type=int, metavar="N", help="As on Lambda Managed Instances, with N requests at once."
+    "--managed-instances", type=int, metavar="N", help="Run as on Lambda Managed Instances, N requests at once."
 )
 @click.option("--tenant", "tenant_id", metavar="ID", help="Invoke --event for this tenant (tenant isolation mode).")
-@click.option("--provisioned-concurrency", is_flag=True, help="Init ahead of traffic, frozen until the first use.")
+@click.option("--provisioned-concurrency", is_flag=True, help="Init at the start, frozen until the first use.")
 @click.option("--snap-start", is_flag=True, help="Init, a snapshot, and a restore at the first invocation.")
 @click.option(
     "--scenario",
     type=click.Choice(list(SCENARIOS)),
     metavar="NAME",
-    help="Play it with the function and --event [default: {}], and exit. Names: below.",
+    help="Play a scenario with --event [default: {}], and exit. Names: below.",
 )
-@click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Of scenarios with a freeze.")
+@click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Length of the freeze.")
 @click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def run(
     function: str,
     name: str | None,
@@ -124,11 +126,11 @@ def run(
         played = SCENARIOS[scenario]
         settings |= {key: value for key, value in played.settings.items() if not _given(key)}
         launched |= {BYSTANDER.stem: BYSTANDER} if played.extensions else {}
-    environment: Mapping[str, str] = dict(_variable(each) for each in env)
+    environment: Mapping[str, str] = variables(env)
     if NAME in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
         target, environment = in_exact_mode(target, environment, launched[NAME]) or (target, environment)
     chosen = Settings(
-        name=name or _name_of(target),
+        name=name or name_from(target.task_root.name),
         extensions=launched,
         environment=environment,
         **settings,
@@ -160,17 +162,12 @@ def _check_scenario() -> None:
     for name in ("invocations", "managed_instances"):
         if _given(name):
             option = name.replace("_", "-")
-            raise BadInput(f"--scenario with --{option}: a scenario chooses itself what happens. Leave one out")
+            raise BadInput(f"--scenario with --{option}: a scenario makes its own invocations. Leave one out")
 
 
 def _given(name: str) -> bool:
-    """Whether the user chose it, or it is a default."""
+    """True if the user has set this option."""
     return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-
-
-def _name_of(target: Function) -> str:
-    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in target.task_root.name)
-    return allowed[:64] or "function"
 
 
 def _times(invocations: int | None, *, with_event: bool) -> int | None:
@@ -179,10 +176,3 @@ def _times(invocations: int | None, *, with_event: bool) -> int | None:
     if invocations is not None and invocations < 1:
         raise BadInput(f"--invocations {invocations}: nothing to do. Try --invocations 1")
     return (invocations or 1) if with_event else None
-
-
-def _variable(given: str) -> tuple[str, str]:
-    name, separator, value = given.partition("=")
-    if not separator:
-        raise BadInput(f"--env {given} has no value. Try --env {given}=VALUE")
-    return name, value

@@ -1,1 +1,1 @@
-"""`make demo`: the incident under the local Lambda, as a table, a verdict and a picture."""
+"""`make demo`: replays the incident under the local Lambda, as a table, a verdict and a picture."""

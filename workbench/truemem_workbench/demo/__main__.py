@@ -1,18 +1,15 @@
-"""`make demo`: the incident replayed on this machine, in a table, a few sentences and a picture."""
+"""The command behind `make demo`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.text import Text
 
 from ..support import terminal
@@ -21,7 +18,7 @@ from ..support.terminal import tell
 from ..support.untrusted_text import visible
 from .picture import draw
 from .repairs import Level, chosen, effects, largest, level
-from .run import Outcome, Progress, as_json, run, save_lines
+from .run import Outcome, as_json, run, save_lines
 from .table import table
 from .verdict import headline, verdict
 from .workload import describe, working_day
@@ -34,7 +31,7 @@ METHODS = {
 
 
 class Refused(click.ClickException):
-    """One line: what was asked, what is there, what to type."""
+    """Input that cannot be used, told in one line."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         tell("truemem demo", self.message)
@@ -51,7 +48,7 @@ class Refused(click.ClickException):
     help="Folder for the picture and the raw lines.",
 )
 @click.option("--json", "as_document", is_flag=True, help="One JSON document on stdout, no table.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the calls.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the calls.")
 @click.option(
     "--load-from",
     type=click.Choice(["bytes", "path"]),
@@ -64,9 +61,9 @@ class Refused(click.ClickException):
 @click.option(
     "--mmap-threshold",
     type=click.IntRange(0, 32 * 1024 * 1024),
-    help="malloc's, in bytes; glibc's own sliding one if not given. Try 32768.",
+    help="malloc's, in bytes [default: glibc's own, which changes]. Try 32768.",
 )
-@click.option("--repairs", is_flag=True, help="Then each repair with the same calls: up to five more runs.")
+@click.option("--repairs", is_flag=True, help="Also run each repair with the same calls: up to five more runs.")
 def main(
     invocations: int,
     memory: int,
@@ -94,7 +91,7 @@ def main(
     workload = describe(calls)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        with _progress(shown=not as_document) as progress:
+        with terminal.steps(shown=not as_document) as progress:
             outcome = run(calls, memory_mib=memory, variables=variables, progress=progress)
             others = chosen(variables) if repairs else {}
             repaired = {
@@ -181,19 +178,6 @@ def _subtitle(outcome: Outcome, memory: int, variables: Mapping[str, str]) -> st
     known = ", ".join(f"{number} {METHODS.get(name, name)}" for name, number in counted.most_common())
     peaks = f" Peaks: {known}." if known else ""
     return f"ONNX sample, local Lambda, {_settings(memory, variables)}.{peaks}"
-
-
-@contextmanager
-def _progress(*, shown: bool) -> Iterator[Progress]:
-    """A progress bar on stderr, gone at the end."""
-    columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bar(*columns, console=terminal.console(stderr=True), transient=True, disable=not shown) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def progress(doing: str, done: int, of: int) -> None:
-            bar.update(task, description=doing, completed=done, total=of)
-
-        yield progress
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The demo's one picture: peak and current going up and down under the mark that does not."""
+"""Draws the demo's picture: peak and current go up and down under the mark, which does not."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..support.untrusted_text import visible
 from .verdict import Row, headline
 
 SUBTITLE_WIDTH = 135
-"""Characters of a line under the title; two lines have room."""
+"""Characters in a line under the title. There is room for two lines."""
 
 LIMIT_SHOWN = 0.7
-"""The memory size is drawn only when the mark comes near: a share of it."""
+"""The memory size is drawn only if the mark reaches this share of it."""
 
 
 def draw(rows: Sequence[Row], path: Path, *, memory_mib: int, subtitle: str) -> None:
-    """Write the picture as PNG: 1600 x 800 pixels, as wide as a README shows twice over. Raises OSError."""
+    """Write the picture as PNG, 1600 x 800 pixels: twice the width of a README. Raises OSError."""
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
         figure = Figure(figsize=(10, 5), dpi=160, facecolor="white")
         axes = figure.add_axes((0.05, 0.115, 0.715, 0.685))
@@ -49,7 +49,7 @@ def _lines(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _labels(axes: Axes, rows: Sequence[Row]) -> None:
-    """Names at the lines' right ends, pushed apart where they would overlap."""
+    """Write the names at the right ends of the lines, without overlap."""
     ends = [
         (value, name.format(value), colour)
         for name, attribute, colour in (
@@ -132,12 +132,12 @@ def _frame(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _ceiling(rows: Sequence[Row]) -> float:
-    """A little above everything drawn, from 0."""
+    """Upper end of the axis: a little above all values."""
     return 1.1 * max((value for row in rows for value in (row.mark, row.upper) if value is not None), default=1)
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
-    """What a reader would stumble over, where it is there to be seen."""
+    """Notes on what may surprise a reader of this picture."""
     notes = []
     if any(row.mark is not None and row.peak is not None and row.peak > row.mark + 1 for row in rows):
         notes.append("Some peaks are above the mark: this machine counts the mark over less")
@@ -147,12 +147,12 @@ def _notes(rows: Sequence[Row]) -> list[str]:
 
 
 def _doubt(row: Row) -> bool:
-    """Bounds far enough apart to be seen: 2 pixels or so."""
+    """True if the bounds are far enough apart to be seen, about 2 pixels."""
     return row.lower is not None and row.upper is not None and row.upper - row.lower > _ceiling([row]) / 300
 
 
 def _column(rows: Sequence[Row], attribute: str) -> list[float]:
-    """One figure of every row; not-a-number, a gap, where it is unknown."""
+    """One figure of every row. NaN makes a gap where it is unknown."""
     values = (getattr(row, attribute) for row in rows)
     return [float("nan") if value is None else value for value in values]
 

@@ -1,4 +1,4 @@
-"""What each repair of the incident is worth: the same calls again, with one setting changed."""
+"""Runs each repair of the incident with the same calls, to say how much it saves."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ REPAIRS: Mapping[str, Mapping[str, str]] = {
     "the old session dropped first": {"POP_BEFORE_LOAD": "true"},
     "blocks from 32 KiB mapped": {"MMAP_THRESHOLD": "32768"},
 }
-"""The sample's variables for each (sample_function/README.md tells which line it changes)."""
+"""The sample's variables for each repair (sample_function/README.md names the lines)."""
 
 TOGETHER = "all of them"
 
 WORTH_SAYING = 0.05
-"""A figure that falls by less of itself is the same."""
+"""A figure that falls by less than this share counts as unchanged."""
 
 ALL: Mapping[str, str] = {name: value for variables in REPAIRS.values() for name, value in variables.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """Where one run has ended; MiB."""
+    """The memory at the end of one run, in MiB."""
 
     current: float
     """Median RSS that the last invocations left behind."""
     mark: float
     """Max Memory Used at the end."""
     heap: Heap | None
-    """Median of the last readings; None without the probe."""
+    """Median of the last readings. None without the probe."""
 
     def figures(self) -> dict[str, float]:
-        """By the names in records, in use with its mapped blocks; what is unknown is left out."""
+        """The figures by their names in records. Unknown figures are left out."""
         known = {"currentRSS": self.current, "maxMemoryUsed": self.mark}
         if self.heap is not None:
             known |= {"inUse": self.heap.used, "held": self.heap.held}
@@ -48,7 +48,7 @@ class Level:
 
 
 def level(rows: Sequence[Row]) -> Level | None:
-    """None where nothing was measured."""
+    """The level of a run. None if nothing was measured."""
     seen = complete(rows)
     if not seen:
         return None
@@ -61,7 +61,7 @@ def level(rows: Sequence[Row]) -> Level | None:
 
 
 def chosen(variables: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Each repair that is not made already, and then all: its words, and all variables of its run."""
+    """The variables of a run for each repair that is not made already, and for all repairs together."""
     each = {
         words: {**variables, **changed}
         for words, changed in REPAIRS.items()
@@ -71,7 +71,7 @@ def chosen(variables: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def largest(before: Level, after: Mapping[str, Level]) -> list[str]:
-    """Which of the repairs alone has the largest effect on each figure, in words; none where none has one."""
+    """For each figure, say which single repair lowers it most, if any does."""
     titles = {"currentRSS": "what it leaves behind", "held": "what malloc holds", "maxMemoryUsed": "the mark"}
     told = []
     for name, title in titles.items():
@@ -90,7 +90,7 @@ def largest(before: Level, after: Mapping[str, Level]) -> list[str]:
 
 
 def effects(before: Level, after: Mapping[str, Level]) -> Table:
-    """A line for each repair: what was, and what is."""
+    """A table with a row for each repair: figures before and after."""
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     grid.add_column("", no_wrap=True)
     titles = {"currentRSS": "current", "maxMemoryUsed": "mark", "inUse": "in use", "held": "held"}

@@ -1,4 +1,4 @@
-"""One run of the demo: the sample function under the local Lambda, with the sidecar attached."""
+"""Runs the sample function once under the local Lambda, with the sidecar attached."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from ..lines.record import Record, parse_line
 from ..local import Function, Invocation, LocalLambda, Settings
 from ..local.configuration.sidecar import in_exact_mode
 from ..support.bad_input import BadInput
+from ..support.terminal import Progress
 from .verdict import Row
 from .workload import MODELS, Call
 
@@ -22,32 +23,29 @@ ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "sample_function"
 SIDECAR = ROOT / "extension" / "run"
 PROBE = ROOT / "layer" / "python"
-"""On the function's path, as Lambda has a layer's."""
-
-Progress = Callable[[str, int, int], None]
-"""What is being done, how much of it is done, of how much."""
+"""Folder of the probe. The function has it on its path, as from a layer."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left."""
+    """The results of a run."""
 
     rows: list[Row]
     lines: list[str]
     """The sidecar's EMF lines, as printed."""
     last_words: str
-    """The last line that the sidecar printed at all."""
+    """The sidecar's last line of any kind."""
     notices: list[str]
     """What this machine does not permit."""
     seconds: float
-    """First invocation to last."""
+    """Time from the first invocation to the last."""
 
 
 def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str], progress: Progress) -> Outcome:
-    """Make the models, start everything, invoke, stop everything. Nothing is left behind. Raises BadInput.
+    """Make the models and run all calls. Nothing stays behind. Raises BadInput.
 
-    With MODEL_BUCKET among the variables no models are made: the function reads them from there, into an empty
-    model store. AWS_ENDPOINT_URL_S3 says where there is, if not on AWS.
+    With MODEL_BUCKET among the variables, the function reads the models from that bucket into an empty store.
+    AWS_ENDPOINT_URL_S3 names another server than AWS.
     """
     for needed in (SAMPLE / "app.py", SIDECAR):
         if not needed.exists():
@@ -91,7 +89,7 @@ def join(
     records: Sequence[Record],
     marks: Mapping[str, float],
 ) -> list[Row]:
-    """One row for each invocation, by request id. The last one's REPORT comes too late for its record: from `marks`."""
+    """Join calls, answers and records by request id. The last REPORT comes after its record: from `marks`."""
     by_request = {record.request_id: record for record in records}
     rows = []
     for number, (call, invocation) in enumerate(zip(calls, invocations, strict=True), 1):
@@ -119,7 +117,7 @@ def _error(invocation: Invocation) -> str | None:
 
 @contextmanager
 def _empty_store() -> Iterator[Path]:
-    """A folder that the function can write to, whichever user it runs as, gone at the end."""
+    """A temporary folder that the function can write to as any user."""
     with tempfile.TemporaryDirectory(prefix="truemem-demo-") as name:
         folder = Path(name)
         folder.chmod(0o1777)
@@ -128,7 +126,7 @@ def _empty_store() -> Iterator[Path]:
 
 @contextmanager
 def _models(progress: Progress) -> Iterator[Path]:
-    """All models in a folder that another user can read, made by the sample's own command, gone at the end."""
+    """A temporary folder with all models, made by the sample's own command. Other users can read it."""
     with tempfile.TemporaryDirectory(prefix="truemem-demo-") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -148,7 +146,7 @@ def _models(progress: Progress) -> Iterator[Path]:
 
 
 def as_json(row: Row) -> dict[str, object]:
-    """One row for `--json`, names as in the records; what is unknown is left out."""
+    """One row for `--json`, with the names of records. Unknown values are left out."""
     record = row.record
     members = {
         "invocation": row.number,
@@ -167,5 +165,5 @@ def as_json(row: Row) -> dict[str, object]:
 
 
 def save_lines(lines: Sequence[str], path: Path) -> None:
-    """The raw EMF lines, one JSON document a line. Raises OSError."""
+    """Write the raw EMF lines, one JSON document per line. Raises OSError."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

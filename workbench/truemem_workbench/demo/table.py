@@ -1,4 +1,4 @@
-"""The demo's table: every invocation on a line, figures in MiB, and a bar that can be read from afar."""
+"""Makes the demo's table: one line per invocation, figures in MiB, and a bar."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.text import Text
 from .verdict import Row
 
 BAR = 24
-"""Characters of the longest bar."""
+"""Length of the longest bar in characters."""
 
 DOUBT = 0.5
-"""MiB between the bounds from which they are printed: less is the kernel's own slack."""
+"""Bounds are printed if they are this far apart. Less is the kernel's own slack."""
 
 
 def table(rows: Sequence[Row], *, bars: bool) -> Table:
-    """One line for each row, in 80 columns; with `bars` in 110."""
+    """The table, in 80 columns, or with `bars` in 110."""
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     for name in ("#", "model", "rows", "peak", "current", Text("Max Memory\nUsed")):
         grid.add_column(name, justify="right", no_wrap=True, vertical="bottom")
@@ -41,14 +41,14 @@ def table(rows: Sequence[Row], *, bars: bool) -> Table:
 
 
 def peak(row: Row) -> str:
-    """The peak, with its bounds where they are apart."""
+    """The peak, with its bounds if they differ."""
     if row.lower is None or row.upper is None or row.upper - row.lower < DOUBT:
         return _figure(row.peak)
     return f"{_figure(row.peak)} ({row.lower:.0f}-{row.upper:.0f})"
 
 
 def method(row: Row) -> str:
-    """How the peak is known, or why it is not."""
+    """The method of the peak, or why there is none."""
     if row.error:
         return row.error.removeprefix("Runtime.")
     if row.record is None:
@@ -57,7 +57,7 @@ def method(row: Row) -> str:
 
 
 def bar(row: Row, full: float) -> Text:
-    """Current solid, up to the peak shaded, a line at the mark; `full` MiB are 24 characters."""
+    """A bar: current solid, up to the peak shaded, a line at the mark. `full` MiB are 24 characters."""
     if not full:
         return Text("")
 

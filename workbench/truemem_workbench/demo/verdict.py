@@ -1,4 +1,4 @@
-"""What the demo's figures say, in plain words. Comparisons only, and the figures beside them."""
+"""Says in sentences what the demo's figures show. Comparisons only, with their figures."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..lines.record import Record
 from .workload import Call
 
 WELL_BELOW = 0.9
-"""A peak is well below the mark under 90 % of it: the mark also counts what is not the function (the sidecar)."""
+"""A peak is well below the mark if it is under this share of it. The mark also counts the sidecar, for example."""
 
 FLAT_SHARE, FLAT_MIB = 0.02, 2.0
-"""Two levels are the same within 2 % or 2 MiB, whichever is more: what touching a library for the first time costs."""
+"""Two levels are the same within this share or these MiB. The first use of a library costs that much."""
 
 _NO_LEAK = "As far as these invocations can tell, this is not a leak: it is a mark that cannot fall."
 
@@ -27,7 +27,7 @@ TAIL = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One invocation: what was asked, what the platform reported, what the sidecar measured. Sizes in MiB."""
+    """One invocation: the call, the platform's report and the sidecar's record. Sizes in MiB."""
 
     number: int
     call: Call
@@ -35,31 +35,31 @@ class Row:
     mark: float | None
     """Max Memory Used."""
     error: str | None = None
-    """The platform's error type, when the invocation failed."""
+    """The platform's error type, if the invocation failed."""
 
     @property
     def peak(self) -> float | None:
-        """The best estimate."""
+        """Best estimate of the peak."""
         return self.record.peak_rss if self.record else None
 
     @property
     def current(self) -> float | None:
-        """What the invocation left behind."""
+        """RSS that the invocation left behind."""
         return self.record.current_rss if self.record else None
 
     @property
     def lower(self) -> float | None:
-        """The peak is not below this; the estimate itself where the record gives no bound."""
+        """Lower bound of the peak, or the estimate if there is no bound."""
         return self.record.peak_lower if self.record and self.record.peak_lower is not None else self.peak
 
     @property
     def upper(self) -> float | None:
-        """The peak is not above this; None where nobody knows (sampled)."""
+        """Upper bound of the peak; None if unknown (sampled)."""
         return self.record.peak_upper if self.record else None
 
 
 class Seen(NamedTuple):
-    """A row with every figure that is compared, MiB."""
+    """A row that has all figures for a comparison, in MiB."""
 
     number: int
     call: Call
@@ -70,7 +70,7 @@ class Seen(NamedTuple):
 
 
 def complete(rows: Sequence[Row]) -> list[Seen]:
-    """Only what can be compared: rows with a mark, a peak and a current."""
+    """The rows that can be compared: those with a mark, a peak and a current."""
     return [
         Seen(row.number, row.call, row.mark, row.peak, row.upper, row.current)
         for row in rows
@@ -79,7 +79,7 @@ def complete(rows: Sequence[Row]) -> list[Seen]:
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """The picture's title: the point, where the figures make it, and otherwise only what is shown."""
+    """The picture's title: a conclusion, if the figures show it; else a description."""
     seen = complete(rows)
     tail = [row for row in seen[-TAIL:] if row.upper is not None]
     stays_low = tail and not any(row.error for row in rows) and all(_well_below(row) for row in tail)
@@ -89,7 +89,7 @@ def headline(rows: Sequence[Row]) -> str:
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
-    """A few sentences, each true of these rows."""
+    """A few sentences, each true for these rows."""
     seen = complete(rows)
     sentences = []
     if failed := [row for row in rows if row.error]:
@@ -113,7 +113,7 @@ def _mark(seen: Sequence[Seen]) -> str:
     top = max(seen, key=lambda row: row.mark)
     if falls := _falls(seen):
         times = "once" if falls == 1 else f"{falls} times"
-        return f"Max Memory Used reached {top.mark:.0f} MiB and fell {times}: with a new environment it starts anew."
+        return f"Max Memory Used reached {top.mark:.0f} MiB and fell {times}: a new environment starts with a new mark."
     if first.mark == top.mark:
         return f"Max Memory Used was {top.mark:.0f} MiB from the first invocation to the last."
     if top.number == last.number:
@@ -140,12 +140,12 @@ def _peaks(seen: Sequence[Seen]) -> str:
         return f"{sentence}. It was never known to be 10 % or more below the mark.{doubt}"
     return (
         f"{sentence}. In {len(below)} of {len(seen)} invocations it was 10 % or more below the mark,"
-        f" by {statistics.median(below):.0f} MiB in the median.{doubt}"
+        f" by {statistics.median(below):.0f} MiB at the median.{doubt}"
     )
 
 
 def _points(rows: Sequence[Row]) -> list[Point]:
-    """What the verdict of `truemem report` takes, of the same lines."""
+    """The points that the verdict of `truemem report` would use for these lines."""
     made = []
     for row in rows:
         if row.record is not None and row.current is not None:
@@ -155,7 +155,7 @@ def _points(rows: Sequence[Row]) -> list[Point]:
 
 
 def _left_behind(seen: Sequence[Seen], whole: Verdict, *, known: bool) -> str:
-    """`whole`: the verdict over all of them. `known`: what it is made of is told after that."""
+    """The sentence on what invocations leave behind. `whole`: the verdict. `known`: a sentence on the heap follows."""
     if len(seen) < 2 * TAIL:
         return (
             f"Current RSS went from {seen[0].current:.0f} to {seen[-1].current:.0f} MiB:"

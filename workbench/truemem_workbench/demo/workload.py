@@ -1,4 +1,4 @@
-"""What the demo asks of the sample function: a short working day, the same for the same seed."""
+"""The demo's calls of the sample function: a short working day, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 MODELS = 40
 
 SPIKE_ROWS = 4000
-"""Rows of the one large batch: about 96 KiB each in the handler, for a moment."""
+"""Rows of the one large batch: about 96 KiB each in the handler, while it runs."""
 
 BATCH_ROWS = (1100, 2000)
-"""Smallest and largest of the other batches."""
+"""Smallest and largest size of the other batches."""
 
 BATCHES = 0.3
-"""Share of the calls after the spike that carry a batch."""
+"""Share of the calls after the spike that have a batch."""
 
 ARRIVALS_MAX = 16
-"""As many models as the incident's cache held."""
+"""Number of models that arrive: the size of the incident's cache."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,17 @@ class Call:
 
     model: int
     batch: int = 1
-    """Rows scored at once."""
+    """Rows that are scored at once."""
 
     def payload(self) -> dict[str, int]:
-        """The event. A single row is the function's default and is left out."""
+        """The event. It leaves out a single row, which is the function's default."""
         return {"model": self.model} if self.batch == 1 else {"model": self.model, "batch": self.batch}
 
 
 def working_day(invocations: int, seed: int = 1) -> list[Call]:
-    """Customers arrive (another model with every call), one of them sends a large batch, and the day goes on with
-    the same models, a few of them popular: mostly single rows, now and then a batch.
+    """Make the calls: customers arrive, each with another model; one sends a large batch; then the day goes on.
+
+    The later calls use the same models, a few of them often: mostly single rows, now and then a batch.
     """
     chance = random.Random(seed)
     arrivals = min(ARRIVALS_MAX, invocations // 4)
@@ -52,7 +53,7 @@ def working_day(invocations: int, seed: int = 1) -> list[Call]:
 
 
 def describe(calls: Sequence[Call]) -> str:
-    """The workload in one sentence, true for these calls."""
+    """Describe these calls in one sentence."""
     spike = next(number for number, call in enumerate(calls, 1) if call.batch == SPIKE_ROWS)
     arrivals, rest = calls[: spike - 1], calls[spike:]
     parts = [f"{_count(len(arrivals), 'call')} for {_count(len(arrivals), 'new model')}"] if arrivals else []

@@ -1,4 +1,4 @@
-"""The sidecar's lines, read back on the host: from log files to typed records."""
+"""Reads the sidecar's lines from log files, as typed records."""
 
 from .line import Line, parse_event, read
 from .record import Record, parse_line

@@ -1,4 +1,5 @@
-"""A line of many invocations (TRUEMEM_AGGREGATE) taken apart: a line for each, less what the common one left out.
+"""Splits a line of many invocations (TRUEMEM_AGGREGATE) into a line for each, without the members that only the last
+has.
 
 `truemem report` does the same in its own engine (`truemem_workbench.report.schema`).
 """
@@ -11,7 +12,7 @@ from typing import Any
 from truemem.line_schema import MEMBERS, METRICS, PROPERTIES
 
 COLUMNS = [name for name, kind in PROPERTIES["aggregate"].items() if name in MEMBERS and kind == [MEMBERS[name]]]
-"""In `aggregate`, under the names that they have on a line of one invocation."""
+"""Members of `aggregate` that have the same names as on a line of one invocation."""
 
 SAME = {
     *("_aws", "FunctionName", "environmentId", "functionVersion", "tenantId", "memoryLimit", "status", "method"),
@@ -19,11 +20,11 @@ SAME = {
 }
 """Members that are the same for all invocations of a line."""
 OF_THE_LAST = MEMBERS.keys() - SAME
-"""All others say nothing about any but the last."""
+"""Members that are only about the last invocation."""
 
 
 def spread(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """One document for each invocation of a line, in their order. A line of one is returned as it is."""
+    """Split a line into one document per invocation, in their order. A line of one is returned as it is."""
     aggregate = document.get("aggregate")
     ids = aggregate.get("requestId") if isinstance(aggregate, dict) else None
     if not isinstance(aggregate, dict) or not isinstance(ids, str):
@@ -56,7 +57,7 @@ def _put(one: dict[str, Any], name: str, column: object, place: int) -> None:
 
 
 def _begin(one: dict[str, Any], starts: object, place: int) -> None:
-    """`_aws.Timestamp` is that of the first of them."""
+    """Set the invocation's own time: `_aws.Timestamp` is that of the first one."""
     about = one.get("_aws")
     if isinstance(about, dict) and isinstance(starts, list) and place < len(starts):
         begun, later = about.get("Timestamp"), starts[place]

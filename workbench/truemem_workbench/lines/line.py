@@ -1,4 +1,4 @@
-"""The sidecar's lines from wherever they are on disk, one at a time: for the picture, and for logs of ordinary size.
+"""Reads the sidecar's lines from log files one at a time: for the page, and for logs of ordinary size.
 
 `truemem report` reads a fleet's lines through its own engine (`truemem_workbench.report.store`), which knows the same
 files.
@@ -20,19 +20,19 @@ from .record import Record, figure, record_of
 
 @dataclass(frozen=True, kw_only=True)
 class Line(Record):
-    """One of the sidecar's lines: a record, and what belongs to the line."""
+    """One line of the sidecar: a record, and the members that belong to the line."""
 
     function: str | None = None
-    """`FunctionName`."""
+    """Name of the function."""
     function_version: str | None = None
     tenant_id: str | None = None
     time_ms: float | None = None
-    """Epoch ms at which the invocation began. None on a line that may repeat another: it has no `_aws`."""
+    """Begin of the invocation, in epoch ms. None on a line that may repeat another, which has no `_aws`."""
     may_repeat: bool = False
 
     @property
     def environment(self) -> str:
-        """Which environment: one id is never that of two functions."""
+        """Id of the environment. Two functions never have the same one."""
         return self.environment_id or ""
 
 
@@ -45,9 +45,11 @@ def read(
     wanted: Callable[[str], bool] | None = None,
     done: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Line]:
-    """The lines in these files, in their order, each invocation once. `wanted`: environments, by their id; all others
-    are passed over before they are parsed, in a sixth of the time. `done` hears of the bytes as they are read. Raises
-    BadInput if a file cannot be read."""
+    """Read the lines in these files, in their order, each invocation once. Raises BadInput if a file cannot be read.
+
+    `wanted` chooses environments by their id. Lines of others are skipped before they are parsed, in a sixth of the
+    time. `done` is called with the bytes that are read.
+    """
     seen: set[int] = set()  # of hashes: the names of all of them would take more room than what is drawn
     repeats: dict[int, Line] = {}
     for path in paths:
@@ -69,12 +71,12 @@ def read(
 
 
 def _passed_over(event: str, wanted: Callable[[str], bool]) -> bool:
-    """Is it of other environments for sure? A name with an escape in it must be parsed to be known."""
+    """True if the line certainly belongs to other environments. A name with an escape must be parsed to be known."""
     return not any("\\" in name or wanted(name) for name in _ENVIRONMENT.findall(event))
 
 
 def parse_event(event: str) -> list[Line]:
-    """The sidecar's line in a log event, one for each of its invocations; nothing if it is somebody else's."""
+    """Parse a log event: the sidecar's line, as one Line for each of its invocations. Empty for other events."""
     if '"schema"' not in event:
         return []
     document = parsed_event(event)

@@ -12,11 +12,11 @@ from typing import Any
 from truemem import line_schema
 
 HEADS = {"Metrics": "metric", "Properties": "property"}
-"""The first column's head, by the schema's class."""
+"""Head of the first column, by the schema's class."""
 
 
 def with_tables(page: str) -> str:
-    """The page with both tables as the schema has them now. Each stands between two comments that name its class."""
+    """Replace both tables of the page by those of the schema. Each stands between two comments that name its class."""
     for table, head in HEADS.items():
         begin, end = f"<!-- {table} of line_schema.py: make line-table -->\n", f"<!-- end of {table} -->"
         before, _, rest = page.partition(begin)
@@ -39,7 +39,7 @@ def _word(kind: Any) -> str:
 
 
 def _meanings(table: str) -> Iterator[tuple[list[str], str]]:
-    """The names that share one text, and the text. Raises ValueError where a member has none."""
+    """The names that share one text, and the text. Raises ValueError if a member has none."""
     source = ast.parse(Path(line_schema.__file__).read_text(encoding="utf-8"))
     (body,) = (node.body for node in source.body if isinstance(node, ast.ClassDef) and node.name == table)
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""Log events in a file's content: joined where they are spread, taken out of CSV and of JSON around them."""
+"""Finds log events in a file's content: joins those on several lines, and unpacks CSV and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CSV_COLUMNS = ("@message", "message")
 
 
 def joined(lines: Iterable[str]) -> Iterator[str]:
-    """JSON objects that were spread over many lines on one again; all other lines as they are."""
+    """Join JSON objects that are spread over many lines. Other lines stay as they are."""
     begun: list[str] = []
     for whole_line in lines:
         line = whole_line.rstrip("\r\n")
@@ -40,13 +40,13 @@ def joined(lines: Iterable[str]) -> Iterator[str]:
 
 
 def is_line(document: dict[str, Any]) -> bool:
-    """Is this JSON object one of the sidecar's lines? `schema` and `environmentId` are on every one of them."""
+    """True if this JSON object is a line of the sidecar: each of them has `schema` and `environmentId`."""
     schema = document.get("schema")
     return isinstance(schema, int) and not isinstance(schema, bool) and isinstance(document.get("environmentId"), str)
 
 
 def parsed_event(event: str) -> dict[str, Any] | None:
-    """The JSON object in an event, behind whatever stands before it."""
+    """The JSON object in an event, after any text before it."""
     document = parsed(event[event.find("{") :]) if "{" in event else None
     return document if isinstance(document, dict) else None
 
@@ -82,14 +82,14 @@ def texts(document: Any) -> Iterator[str]:
 
 
 def _text(value: Any) -> str:
-    """On one line. The console writes a message that is JSON as what it says, not as a string."""
+    """The text on one line. The console writes a JSON message as an object, not as a string."""
     if isinstance(value, str):
         return " ".join(value.splitlines())
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def has_text(document: dict[str, Any]) -> bool:
-    """Is it a wrapper? A function's own structured line has a `message` too, but not a log's structure around it."""
+    """True for a wrapper around an event. A function's own line may have a `message`, but no log around it."""
     if document.keys() & {"events", "results", "logEvents"}:
         return True
     if "@message" in document or ("message" in document and document.keys() & {"timestamp", "ingestionTime"}):

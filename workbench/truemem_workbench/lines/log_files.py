@@ -1,8 +1,8 @@
-"""Logs as people have them on disk, taken apart into log events: one text each, whatever stands around them.
+"""Reads log files of many forms, and splits them into log events.
 
-Raw lines; lines behind what `sam logs`, `aws logs tail`, an export to S3 or `truemem local run` put before them, on
-one line or with the JSON spread over many; CSV and JSON of the console; answers of the `aws` command. Also gzipped, and
-in UTF-16, as PowerShell's `>` writes it.
+The forms are: raw lines; lines after a prefix of `sam logs`, `aws logs tail`, an export to S3 or `truemem local run`,
+with the JSON on one line or on many; CSV and JSON of the console; answers of the `aws` command. All of them also
+gzipped, and in UTF-16, as PowerShell's `>` writes it.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from ..support.untrusted_text import chunks, loads
 from .log_events import CSV_COLUMNS, csv_events, has_text, is_line, joined, parsed, texts
 
 Kind = Literal["lines", "spread", "csv", "json", "wrapped"]
-"""`lines`: an event each. `spread`: JSON over many lines. `csv`, `json`: one document. `wrapped`: JSON objects, one a
-line, with the event's text inside."""
+"""`lines`: one event per line. `spread`: JSON over many lines. `csv`, `json`: one document. `wrapped`: one JSON object
+per line, with the event's text inside."""
 
 HEAD = 1 << 20
-"""Bytes from which a file's kind is told."""
+"""Bytes that are read to recognise the form."""
 GZIP_MAGIC = b"\x1f\x8b"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks."""
 BINARY = 0.05
-"""Share of characters that no text has, from which a file is none. A line may be mangled."""
+"""A file with this share of characters that no text has is not a log. A line may be damaged."""
 EVERY = 1000
-"""Events after which it is told how far it has come."""
+"""Events between two reports of progress."""
 _OPENS = re.compile(r"\{\s*$", re.MULTILINE)
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
 def on_disk(file: Path, folder: Path) -> Path:
-    """The file; or what comes through a pipe, or for `-` through standard input, as a file in `folder`: it may be
-    more than memory holds, and its kind is told before it is read. Raises BadInput if a pipe cannot be read."""
+    """Return the file, or a copy in `folder` of a pipe or (for `-`) of standard input. Raises BadInput.
+
+    A copy, because the input may be larger than memory, and its form must be known before it is read.
+    """
     if str(file) == "-":
         path = folder / "standard-input"
         with path.open("wb") as copy:
@@ -60,7 +62,7 @@ def on_disk(file: Path, folder: Path) -> Path:
 
 
 def _is_pipe(file: Path) -> bool:
-    """What can be read only once."""
+    """True if the file can be read only once."""
     try:
         return stat.S_ISFIFO(file.stat().st_mode)
     except OSError:
@@ -68,7 +70,7 @@ def _is_pipe(file: Path) -> bool:
 
 
 def size_of(path: Path) -> int:
-    """Bytes. Raises BadInput if it is no file."""
+    """Size in bytes. Raises BadInput if it is not a file."""
     try:
         if path.is_dir():
             raise BadInput(f"{path} is a folder. Try {path}/*")
@@ -83,7 +85,7 @@ def gzipped(path: Path) -> bool:
 
 
 def as_it_is(path: Path, kind: Kind) -> bool:
-    """Is it one event a line, in UTF-8?"""
+    """True if the file has one event per line, in UTF-8."""
     if kind != "lines":
         return False
     with path.open("rb") as raw:
@@ -91,14 +93,14 @@ def as_it_is(path: Path, kind: Kind) -> bool:
 
 
 def kind_of(path: Path) -> Kind:
-    """How its events are to be found. Raises BadInput if it cannot be read."""
+    """Recognise the form of a file. Raises BadInput if it cannot be read."""
     try:
         with path.open("rb") as raw, _decoded(raw) as file:
             head = file.read(HEAD).lstrip("\ufeff \r\n\t")
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(_NO_TEXT.findall(head)) > BINARY * len(head):
-        raise BadInput(f"{path} is no log: it is no text. Try the log itself, or its .gz")
+        raise BadInput(f"{path} is not a log, because it is not text. Try the log itself, or its .gz")
     first = head.partition("\n")[0].strip()
     if _is_header(first):
         return "csv"
@@ -113,7 +115,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def _is_header(first: str) -> bool:
-    """Of the console's CSV."""
+    """True for the header of the console's CSV."""
     try:
         return any(cell in CSV_COLUMNS for cell in next(csv.reader([first.replace("\0", "")]), []))
     except csv.Error:
@@ -121,8 +123,7 @@ def _is_header(first: str) -> bool:
 
 
 def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
-    """The texts of its log events, in the file's order. `read` hears of the bytes as they are read. Raises BadInput if
-    it cannot be read."""
+    """Read the texts of a file's log events, in order. `read` is called with the bytes read. Raises BadInput."""
     kind = kind_of(path)
     told = 0
     try:
@@ -153,7 +154,7 @@ def _events(kind: Kind, file: IO[str]) -> Iterator[str]:
 
 
 def _plain(raw: IO[bytes]) -> IO[bytes]:
-    """Unpacked, from its beginning."""
+    """The file from its beginning, unpacked if it is gzipped."""
     packed = raw.read(2) == GZIP_MAGIC
     raw.seek(0)
     return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
@@ -166,7 +167,7 @@ def _decoded(raw: IO[bytes]) -> IO[str]:
 
 
 def _whole(path: Path) -> bool:
-    """Is the file, which begins with `{` on a line of its own, one JSON document, and not one after the other?"""
+    """True if a file that begins with a lone `{` is one JSON document, and not several."""
     try:
         with path.open("rb") as raw, _decoded(raw) as file:
             document = loads(file.read())

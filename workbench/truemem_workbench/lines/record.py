@@ -1,4 +1,4 @@
-"""The sidecar's lines, read back on the host: one EMF line in, one typed record out."""
+"""Parses the sidecar's lines: one EMF line in, one typed record out."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..support.untrusted_text import loads
 from .batch_line import spread
 
 LARGEST = 3.4e38
-"""No figure is above: that of 32 bits, in which `truemem report` and the page keep them."""
+"""Largest figure: that of 32 bits, in which `truemem report` and the page keep them."""
 WIDE_MIB = 1.0
-"""What a peak may be inexact by and still be a figure: 63 pages a thread before Linux 6.2, of both ends."""
+"""A peak is a figure if it is exact to this: 63 pages per thread before Linux 6.2, at both ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One invocation, as the sidecar saw it. Sizes in MiB. None: unknown, or not so (the line leaves it out)."""
+    """One invocation, as the sidecar measured it. Sizes in MiB. None: unknown, or false."""
 
     request_id: str | None = None
-    """The platform's request id; None on lines that belong to no invocation."""
+    """Request id of the platform. None on lines that belong to no invocation."""
     environment_id: str | None = None
     """The execution environment: its log stream."""
     invocation: int | None = None
@@ -36,19 +36,19 @@ class Record:
     duration_ms: float | None = None
 
     peak_rss: float | None = None
-    """Highest resident set of the function's processes in this invocation: the best estimate."""
+    """Best estimate of the peak: highest RSS of the function's processes in this invocation."""
     peak_lower: float | None = None
-    """Truth is not below this."""
+    """Lower bound of the peak."""
     peak_upper: float | None = None
-    """Truth is not above this. None: not bounded, but by the memory size."""
+    """Upper bound of the peak. None: only the memory size bounds it."""
     current_rss: float | None = None
-    """What the invocation left behind."""
+    """RSS that the invocation left behind."""
     baseline_rss: float | None = None
-    """What it found."""
+    """RSS that the invocation found."""
     max_memory_used: float | None = None
-    """REPORT's figure: the environment's high-water mark, which never falls."""
+    """Max Memory Used of REPORT: the environment's high-water mark, which never falls."""
     init_peak_rss: float | None = None
-    """Peak of the init phase; on an environment's first record only."""
+    """Peak of the init phase, only on an environment's first record."""
     high_water_mark: float | None = None
     """The sidecar's own mark since the environment's start."""
     memory_limit: float | None = None
@@ -59,25 +59,25 @@ class Record:
     closed_by: str | None = None
     """What ended the window: `next-request`, `next-invoke`, `runtime-done` or `shutdown`."""
     mode: str | None = None
-    """`exact`: the sidecar stood between the runtime and its API, and saw both ends of the window."""
+    """`exact` if the runtime's requests passed through the sidecar, which saw both ends of the window."""
     raced: bool = False
-    """The function may have run before the window was open: the peak is an interval, not a figure."""
+    """True if the function may have run before the window was open: then the peak is an interval."""
     request_bytes: float | None = None
     response_bytes: float | None = None
-    """Sizes of event and answer; in exact mode only."""
+    """Sizes of event and answer, only in exact mode."""
     reset_delay_us: float | None = None
-    """From the event's arrival to the last watermark reset, microseconds."""
+    """Time from the event's arrival to the last watermark reset, in microseconds."""
 
     function_holds: float | None = None
     sidecar_holds: float | None = None
     extensions_hold: Mapping[str, float] = field(default_factory=dict)
-    """Resident set at the close, by other extension."""
+    """RSS at the close, by the name of the other extension."""
 
     out_of_memory: bool = False
     environment_kills: int = 0
-    """OOM kills by the kernel in this invocation that are not the function's."""
+    """OOM kills of the kernel in this invocation that did not hit the function."""
     recovered: bool = False
-    """Printed by a later process of the same environment: the one that measured it was killed."""
+    """True if a later process printed it, because the one that measured was killed."""
     report_missing: bool = False
 
     members: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -85,12 +85,12 @@ class Record:
 
     @property
     def certain(self) -> bool:
-        """Is `current_rss` what the invocation left behind, and not another's, or that of a dying process?"""
+        """True if `current_rss` is what this invocation left behind, and no other memory is in it."""
         return not self.raced and self.closed_by != "shutdown" and not self.recovered
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The peak is between them. What bounds it from above if nothing else does is the memory size."""
+        """Lower and upper bound of the peak. If nothing else bounds it, the memory size does."""
         known = self.peak_rss if self.peak_lower is None else self.peak_lower
         lower = 0.0 if known is None else known
         upper = self.memory_limit if self.peak_upper is None else self.peak_upper
@@ -98,20 +98,20 @@ class Record:
 
     @property
     def wide(self) -> bool:
-        """Is the peak an interval that is wider than what the kernel's own figures are inexact by?"""
+        """True if the peak is an interval that is wider than the error of the kernel's own figures."""
         lower, upper = self.bounds
         return self.raced or upper - lower > WIDE_MIB
 
     @property
     def begins(self) -> bool:
-        """Are the function's processes new: a cold start, or a reset?"""
+        """True if the function's processes are new, after a cold start or a reset."""
         return self.cold_start or self.members.get("suppressedInit") is True
 
 
 def parse_line(text: str) -> Record | None:
-    """One line of the sidecar's stdout as a record; None for anything else (a notice, a function's own EMF).
+    """Parse one line of the sidecar's stdout. None for other lines (a notice, a function's own EMF).
 
-    Lenient: a member that is absent or of another type is None. Never raises.
+    Never raises: a member that is absent or of another type becomes None.
     """
     line = _document(text)
     return None if line is None else record_of(line)
@@ -129,7 +129,7 @@ def _document(text: str) -> Mapping[str, Any] | None:
 
 
 def record_of(line: Mapping[str, Any]) -> Record:
-    """The record in a line's JSON object."""
+    """Make the record from a line's JSON object."""
     holders = _object(line, "holders")
     return Record(
         **{name: read(line, member) for name, (member, read) in _FIELDS.items()},
@@ -143,7 +143,7 @@ def record_of(line: Mapping[str, Any]) -> Record:
 
 
 def parse_lines(lines: Iterable[str]) -> list[Record]:
-    """The records among `lines`, in their order, one for each invocation."""
+    """Parse the records among these lines, in their order, one per invocation."""
     return [record for line in lines if (document := _document(line)) for record in map(record_of, spread(document))]
 
 
@@ -152,7 +152,7 @@ def _number(line: Mapping[str, Any], name: str) -> float | None:
 
 
 def figure(value: object) -> float | None:
-    """A JSON value as a number; None if it is none, or so large that it is no figure."""
+    """Read a JSON value as a number. None if it is none, or too large to be a figure."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         return None
     return float(value)
@@ -182,18 +182,18 @@ def _flag(line: Mapping[str, Any], name: str) -> bool:
 
 
 def _field(member: str) -> str:
-    """A member's name as Python has it: `initPeakRSS` is `init_peak_rss`."""
+    """Convert a member's name to Python's style: `initPeakRSS` becomes `init_peak_rss`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", member).lower()
 
 
 _OWN = {"out_of_memory", "environment_kills"}
-"""Fields that `record_of` works out itself."""
+"""Fields that `record_of` sets itself."""
 _Reader = Callable[[Mapping[str, Any], str], Any]
 _READERS: dict[str, _Reader] = {TEXT: _text, FLAG: _flag, WHOLE: _whole}
-"""By a member's kind; all other kinds are numbers with a unit."""
+"""Reader of a member by its kind. All other kinds are numbers with a unit."""
 _FIELDS: dict[str, tuple[str, _Reader]] = {
     _field(member): (member, _READERS.get(kind, _number))
     for member, kind in MEMBERS.items()
     if isinstance(kind, str) and _field(member) in {each.name for each in fields(Record)} - _OWN
 }
-"""Fields that have a member of their own: how it is called, and read."""
+"""Member and reader of each field that has a member of its own."""

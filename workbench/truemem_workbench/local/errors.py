@@ -1,13 +1,14 @@
-"""What can go wrong, and how each API says it.
+"""Errors of the local Lambda, and how each API reports them.
 
-The tables are AWS's own code (runtime-interface-emulator, `internal/lambda/rapi`): status, errorType and errorMessage
-of every refusal, so that a client tested here reads what it will read in Lambda.
+Status, errorType and errorMessage of every refusal are those of AWS's own code (runtime-interface-emulator,
+`internal/lambda/rapi`), so that a client sees here what it will see in Lambda.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 NOT_ALLOWED = "State transition is not allowed"
@@ -28,27 +29,27 @@ class ApiError(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why an init or an invocation ended before its time."""
+    """The reason why an init or an invocation failed."""
 
     error_type: str
-    """As in telemetry: `Runtime.ExitError`, `Runtime.OutOfMemory`, `Extension.Crash`, `Sandbox.Timedout`..."""
+    """Error type as in telemetry, for example `Runtime.ExitError` or `Extension.Crash`."""
     message: str
-    """For the caller; the request id is put in front of it."""
+    """Message for the caller, without the request id that the answer puts before it."""
     reason: Literal["failure", "timeout", "spindown"]
-    """What extensions read as shutdownReason."""
+    """The shutdownReason that extensions get."""
     payload: bytes | None = None
-    """The body that the runtime itself posted (init/error), passed on to the caller as it is."""
+    """Body that the runtime itself posted (init/error). The caller gets it unchanged."""
 
     @property
     def status(self) -> str:
-        """Of runtimeDone and report: `timeout`; `failure` for `Sandbox.*`, the platform's own; `error` for the rest."""
+        """Status in runtimeDone and report: `timeout`, `failure` (for the platform's `Sandbox.*`) or `error`."""
         if self.reason == "timeout":
             return "timeout"
         return "failure" if self.error_type.startswith("Sandbox.") else "error"
 
 
 class Failed(Exception):
-    """Ends the wait for an init or an invocation."""
+    """Raised to end the wait for an init or an invocation."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -60,26 +61,28 @@ STOPPED = Failure("Sandbox.Failure", "The environment was stopped", "spindown")
 
 # --- Extensions API ---------------------------------------------------------------------------------------------------
 
-
-def empty_extension_name() -> ApiError:
-    return ApiError(403, "Extension.InvalidExtensionName", "Empty extension name")
-
-
-def invalid_request_format(why: str) -> ApiError:
-    return ApiError(403, "InvalidRequestFormat", why)
+empty_extension_name = partial(ApiError, 403, "Extension.InvalidExtensionName", "Empty extension name")
+invalid_request_format = partial(ApiError, 403, "InvalidRequestFormat")
+internal_extension_shutdown = partial(
+    ApiError, 403, "Extension.InvalidEventType", "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension"
+)
+no_internal_events = partial(
+    ApiError, 403, "Extension.InvalidEventType", "No events allowed for internal extensions"
+)  # on Managed Instances
+name_taken = partial(ApiError, 403, "Extension.InvalidExtensionState", "Extension with this name already registered")
+registration_closed = partial(ApiError, 403, "Extension.RegistrationClosed", "Extension registration closed already")
+missing_identifier = partial(
+    ApiError, 403, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header"
+)
+invalid_identifier = partial(
+    ApiError, 403, "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier"
+)
+unknown_identifier = partial(ApiError, 403, "Extension.UnknownExtensionIdentifier")
+missing_error_type = partial(ApiError, 403, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found")
 
 
 def invalid_event_type(event: str) -> ApiError:
     return ApiError(403, "Extension.InvalidEventType", f"{event}: ErrorInvalidEventType")
-
-
-def internal_extension_shutdown() -> ApiError:
-    return ApiError(403, "Extension.InvalidEventType", "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension")
-
-
-def no_internal_events() -> ApiError:
-    """On Managed Instances."""
-    return ApiError(403, "Extension.InvalidEventType", "No events allowed for internal extensions")
 
 
 def extension_state(name: str, current: str, wanted: str) -> ApiError:
@@ -87,35 +90,17 @@ def extension_state(name: str, current: str, wanted: str) -> ApiError:
     return ApiError(403, "Extension.InvalidExtensionState", text)
 
 
-def name_taken() -> ApiError:
-    return ApiError(403, "Extension.InvalidExtensionState", "Extension with this name already registered")
-
-
-def registration_closed() -> ApiError:
-    return ApiError(403, "Extension.RegistrationClosed", "Extension registration closed already")
-
-
 def too_many_extensions(limit: int) -> ApiError:
     return ApiError(403, "Extension.TooManyExtensions", f"Extension limit ({limit}) reached")
 
 
-def missing_identifier() -> ApiError:
-    return ApiError(403, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header")
-
-
-def invalid_identifier() -> ApiError:
-    return ApiError(403, "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier")
-
-
-def unknown_identifier(message: str) -> ApiError:
-    return ApiError(403, "Extension.UnknownExtensionIdentifier", message)
-
-
-def missing_error_type() -> ApiError:
-    return ApiError(403, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found")
-
-
 # --- Runtime API ------------------------------------------------------------------------------------------------------
+
+invalid_request_id = partial(ApiError, 400, "InvalidRequestID", "Invalid request ID")
+invalid_invocation_id = partial(ApiError, 400, "InvalidInvocationId", "Invalid invocation ID")
+invoke_timeout = partial(ApiError, 410, "InvokeTimeout", "Invoke timeout")  # too late, on Managed Instances
+invalid_response_mode = partial(ApiError, 400, "InvalidFunctionResponseMode", "Invalid function response mode")
+truncated_request = partial(ApiError, 400, "TruncatedHTTPRequest", "HTTP request detected as truncated")
 
 
 def runtime_state(current: str, wanted: str) -> ApiError:
@@ -123,34 +108,12 @@ def runtime_state(current: str, wanted: str) -> ApiError:
     return ApiError(403, "InvalidStateTransition", text)
 
 
-def invalid_request_id() -> ApiError:
-    return ApiError(400, "InvalidRequestID", "Invalid request ID")
-
-
-def invalid_invocation_id() -> ApiError:
-    return ApiError(400, "InvalidInvocationId", "Invalid invocation ID")
-
-
-def invoke_timeout() -> ApiError:
-    """On Managed Instances: the request was given up, the worker goes on."""
-    return ApiError(410, "InvokeTimeout", "Invoke timeout")
-
-
-def invalid_response_mode() -> ApiError:
-    return ApiError(400, "InvalidFunctionResponseMode", "Invalid function response mode")
-
-
 def too_large(limit: int) -> ApiError:
-    text = f"Exceeded maximum allowed payload size ({limit} bytes)."
-    return ApiError(413, "RequestEntityTooLarge", text)
-
-
-def truncated_request() -> ApiError:
-    return ApiError(400, "TruncatedHTTPRequest", "HTTP request detected as truncated")
+    return ApiError(413, "RequestEntityTooLarge", f"Exceeded maximum allowed payload size ({limit} bytes).")
 
 
 def normalised_error_type(reported: str) -> str:
-    """The error type that the platform makes of what a runtime reported (RIE fatalerror.go)."""
+    """The error type that the platform reports for the one that a runtime posted (RIE fatalerror.go)."""
     if re.fullmatch(r"(Runtime|Function)\.[A-Z][a-zA-Z]+", reported):
         return reported
     return "Function.Unknown" if reported.startswith("Function.") else "Runtime.Unknown"
@@ -158,22 +121,8 @@ def normalised_error_type(reported: str) -> str:
 
 # --- Telemetry API ----------------------------------------------------------------------------------------------------
 
-
-def telemetry_closed() -> ApiError:
-    return ApiError(403, "Telemetry.SubscriptionClosed", "Telemetry API subscription is closed")
-
-
-def telemetry_not_supported() -> ApiError:
-    return ApiError(202, "Telemetry.NotSupported", "Telemetry API is not supported")
-
-
-def logs_not_supported() -> ApiError:
-    return ApiError(202, "Logs.NotSupported", "Logs API is not supported")
-
-
-def validation_error(why: str) -> ApiError:
-    return ApiError(400, "ValidationError", why)
-
-
-def internal_server_error() -> ApiError:
-    return ApiError(500, "InternalServerError", "Internal Server Error")
+telemetry_closed = partial(ApiError, 403, "Telemetry.SubscriptionClosed", "Telemetry API subscription is closed")
+telemetry_not_supported = partial(ApiError, 202, "Telemetry.NotSupported", "Telemetry API is not supported")
+logs_not_supported = partial(ApiError, 202, "Logs.NotSupported", "Logs API is not supported")
+validation_error = partial(ApiError, 400, "ValidationError")
+internal_server_error = partial(ApiError, 500, "InternalServerError", "Internal Server Error")

@@ -1,4 +1,4 @@
-"""Pictures of many invocations: one HTML file to look into, and one PNG to send.
+"""Draws many invocations: as one HTML page to explore, and as one PNG to send.
 
 `page.write(page.gather(lines.read(paths)), path)`; `page.draw` makes the PNG of the same.
 """
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def gather(lines: Iterable[Line]) -> list[Environment]:
-    """The lines by environment, judged; the most telling first."""
+    """Group the lines by environment and judge them. The most important environments come first."""
     from . import environments
 
     return environments.gather(lines)
 
 
 def write(environments: Sequence[Environment], path: Path, left_out: int = 0) -> None:
-    """Write the page. `left_out`: environments that it was not given. Raises OSError."""
+    """Write the page. `left_out` is the number of environments that are not among these. Raises OSError."""
     from . import html
 
     html.write(environments, path, left_out)

@@ -1,4 +1,4 @@
-"""`truemem page`."""
+"""The command `truemem page`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--output", default="page.html", show_default=True, metavar="PATH", type=click.Path(path_type=Path))
-@click.option("--png", metavar="PATH", type=click.Path(path_type=Path), help="Also a picture of the most telling ones.")
-@click.option("--environment", "only", multiple=True, metavar="ID", help="Only with this in their id; repeatable.")
+@click.option("--png", metavar="PATH", type=click.Path(path_type=Path), help="Also draw the top four environments.")
+@click.option("--environment", "only", multiple=True, metavar="ID", help="Only ids with this text; repeatable.")
 def page(files: tuple[Path, ...], output: Path, png: Path | None, only: tuple[str, ...]) -> int:
     """Draw FILEs of log lines (`-` is standard input) as one HTML file to look into: it needs no network and no server.
 
@@ -45,7 +45,7 @@ def _page(files: Sequence[Path], output: Path, png: Path | None, only: Sequence[
     from ..support.terminal import progress
 
     if png is not None and png.suffix.lower() != ".png":
-        raise BadInput(f"--png {png}: it becomes a PNG, whatever its name. Try --png page.png")
+        raise BadInput(f"--png {png}: the picture is a PNG. Try --png page.png")
     if str(output) == "-":
         raise BadInput("--output -: a page is a file. Try --output page.html")
     wanted = (lambda name: any(part in name for part in only)) if only else None

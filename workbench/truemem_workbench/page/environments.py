@@ -1,4 +1,4 @@
-"""The sidecar's lines as columns, one environment after the other: what both pictures are drawn from."""
+"""Turns the sidecar's lines into columns, one environment after the other. Page and PNG are drawn from them."""
 
 from __future__ import annotations
 
@@ -16,63 +16,63 @@ from ..lines.record import figure
 NAN = math.nan
 
 FIGURES = ("peak", "lower", "upper", "current", "mark", "inUse", "held")
-"""Curves, MiB; not-a-number where unknown. `mark` is REPORT's Max Memory Used; the last two are the heap's,
-`inUse` with the blocks that have a mapping of their own."""
+"""Curves in MiB; NaN if unknown. `mark` is REPORT's Max Memory Used. The last two are the heap's; `inUse` includes the
+blocks that have a mapping of their own."""
 COLUMNS = ("time", "number", *FIGURES, "duration", "flags", "outcome")
-"""Of one invocation: ms since 1970, number in its environment, the curves, ms, Flags, index in `words`."""
+"""Columns of one invocation: ms since 1970, number in its environment, the curves, ms, Flags, index in `words`."""
 
 URGENCY = ("growing", "spiky", "warming", "plateau", "insufficient", "stable")
-"""Verdicts, the one that asks for a look first."""
+"""Verdicts, the most important first."""
 
 KIB = 1024
 LATEST_MS = 8.64e15
-"""Beyond it no calendar knows a date."""
+"""Latest time that a browser's calendar knows."""
 WORDS, OTHER = 100, "failed"
-"""Different outcomes that an environment tells apart, and what the rest of them is called."""
+"""Most different outcomes of an environment, and the name of all further ones."""
 
 
 class Flag(IntEnum):
-    """What is marked on the curve, and what its reader should know."""
+    """Marks on the curve, and facts about the figures."""
 
     COLD_START = 1
     RESET = 2
-    """The init phase was done again within this invocation."""
+    """The init phase was repeated within this invocation."""
     OUT_OF_MEMORY = 4
     RACED = 8
     FAILED = 16
     RECOVERED = 32
-    """Printed by a later process: the one that measured it was killed."""
+    """A later process printed it, because the one that measured was killed."""
     NO_REPORT = 64
     ENDED = 128
-    """Closed by shutdown: its current would be a last sample, maybe of a dying invocation, and is left out."""
+    """Closed by shutdown. Its current would be a last sample, perhaps of a dying invocation, so it is left out."""
     SAMPLED = 256
-    """Not the kernel's own watermark: the peak is a lower bound."""
+    """The peak is a lower bound, because it is not the kernel's own watermark."""
 
 
 @dataclass
 class Environment:
-    """One execution environment, its invocations in their order."""
+    """One execution environment with its invocations in order."""
 
     id: str
     """Its log stream, or the random id that the sidecar gave it."""
     function: str = ""
     version: str = ""
     limit: float | None = None
-    """Memory size, MiB."""
+    """Memory size in MiB."""
     holders: dict[str, float] = field(default_factory=dict)
-    """Who held what at the last close, MiB."""
+    """Memory of function and extensions at the last close, in MiB."""
     columns: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
     request_ids: list[str] = field(default_factory=list)
     last_samples: dict[float, float] = field(default_factory=dict)
-    """Of invocations that shutdown closed, by number: what the curve leaves out, and the verdict takes with a doubt."""
+    """Last samples of invocations that shutdown closed, by number: not on the curve, and uncertain in the verdict."""
     words: list[str] = field(default_factory=lambda: [""])
-    """Outcomes that are not `success`, in words."""
+    """Outcomes other than `success`, in words."""
     several: bool = False
-    """Processes: RSS is that of all of them, and the heap is one's."""
+    """True with several processes: then RSS is their sum, but the heap is of one."""
     verdict: Verdict = field(default_factory=lambda: judge([]))
-    """Once it is finished,"""
+    """The verdict, set by `finish`."""
     sentence: str = ""
-    """and what that means: where the in-process probe was there, in the allocator's words."""
+    """The verdict as a sentence, with the heap's figures if the probe was there."""
 
     def __len__(self) -> int:
         return len(self.request_ids)
@@ -117,7 +117,7 @@ class Environment:
         return self.words.index(text)
 
     def finish(self) -> None:
-        """In the order of their numbers (lines of recovered invocations come late), and judged."""
+        """Sort the invocations by number (recovered ones come late), and judge them."""
         numbers = self.columns["number"]
         order = sorted(range(len(self)), key=numbers.__getitem__)
         if order != list(range(len(self))):
@@ -171,12 +171,12 @@ class Environment:
         return sum(1 for flags in self.columns["flags"] if int(flags) & flag)
 
     def highest(self, name: str) -> float:
-        """Of a curve; 0 where nothing is known."""
+        """Highest value of a curve; 0 if nothing is known."""
         return max((value for value in self.columns[name] if not math.isnan(value)), default=0.0)
 
 
 def gather(lines: Iterable[Line]) -> list[Environment]:
-    """By environment, the most telling first: out of memory, then by verdict, then by how near to the limit."""
+    """Group lines by environment: first those out of memory, then by verdict, then by nearness to the limit."""
     found: dict[tuple[str, str], Environment] = {}
     for line in lines:
         if line.request_id is None and line.peak_rss is None:
@@ -197,7 +197,7 @@ def _urgency(environment: Environment) -> tuple[int, int, float, str]:
 
 
 def most(environments: Sequence[Environment], invocations: int) -> list[Environment]:
-    """Whole environments, from the first on, while they fit; at least one."""
+    """Take whole environments from the first on while their invocations fit, at least one."""
     kept: list[Environment] = []
     room = invocations
     for environment in environments:

@@ -1,4 +1,4 @@
-"""The page: one file with everything in it. It asks for nothing, and its own policy forbids that it could."""
+"""Makes the page: one file with everything in it. It loads nothing, and its own policy forbids any request."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from .environments import Environment, most
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = [f"{name}.js" for name in "data format series plot layers hands chart story detail overview main".split()]  # noqa: SIM905
-"""In one <script>, in this order."""
+"""Scripts in their order, joined in one <script>."""
 
 ROOM = 500_000
-"""Invocations that a page holds: some 60 bytes each, and a browser draws them without stalling."""
+"""Most invocations on a page. Each takes some 60 bytes, and a browser draws them without stalling."""
 
 TYPES = {"time": "d", "number": "I", "flags": "H", "outcome": "H"}
-"""Of columns that are no `f` (32 bits, 0.002 MiB at 32,768 MiB): array's letters, little-endian."""
+"""Types of columns that are not `f` (32 bits, 0.002 MiB at 32,768 MiB), as array's letters, little-endian."""
 ARRAYS = {"d": "Float64Array", "f": "Float32Array", "I": "Uint32Array", "H": "Uint16Array"}
 WORDS = 65536
-"""As many as the type of `outcome` can tell apart."""
+"""Most outcomes that the type of `outcome` can tell apart."""
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 NO_UUID = bytes(16)
 
 
 def write(environments: Sequence[Environment], path: Path, left_out: int = 0) -> None:
-    """Write the page of what `gather` found. `left_out`: environments that it was not given. Raises OSError."""
+    """Write the page. `left_out` is the number of environments that are not among these. Raises OSError."""
     path.write_text(page(environments, left_out), encoding="utf-8")
 
 
 def page(environments: Sequence[Environment], left_out: int = 0) -> str:
-    """The whole file."""
+    """The content of the file."""
     shown = most(environments, ROOM)
     style = (ASSETS / "style.css").read_text(encoding="utf-8")
     script = "'use strict';\n" + "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
@@ -54,7 +54,7 @@ def page(environments: Sequence[Environment], left_out: int = 0) -> str:
 
 
 def _about(environments: Sequence[Environment], left_out: int) -> dict[str, Any]:
-    """Everything that is not a column. `layout` says how to cut the columns out of their bytes, in their order."""
+    """All data but the columns. `layout` says how to cut the columns out of their bytes, in their order."""
     return {
         "environments": [_environment(environment) for environment in environments],
         "words": _words(environments),
@@ -84,17 +84,17 @@ def _environment(environment: Environment) -> dict[str, Any]:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON knows no other."""
+    """The value, or None if JSON cannot have it."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def _words(environments: Sequence[Environment]) -> list[str]:
-    """Outcomes in words, each once; 0 is success."""
+    """All outcomes in words, each once; 0 is success."""
     return list(dict.fromkeys(word for environment in environments for word in environment.words))[:WORDS]
 
 
 def _names(environments: Sequence[Environment]) -> list[str]:
-    """The columns in which anything is known."""
+    """The columns that have any known value."""
     if not environments:
         return []
     return [
@@ -105,7 +105,7 @@ def _names(environments: Sequence[Environment]) -> list[str]:
 
 
 def _columns(environments: Sequence[Environment]) -> bytes:
-    """All request ids, 16 bytes each, then column after column over all environments."""
+    """All request ids, 16 bytes each, then one column after the other over all environments."""
     places = {word: place for place, word in enumerate(_words(environments))}
     made = bytearray()
     for environment in environments:
@@ -129,16 +129,16 @@ def _columns(environments: Sequence[Environment]) -> bytes:
 
 
 def _odd_ids(environments: Sequence[Environment]) -> dict[int, str]:
-    """Request ids that are no UUIDs, by row."""
+    """Request ids that are not UUIDs, by row."""
     ids = (request_id for environment in environments for request_id in environment.request_ids)
     return {row: request_id for row, request_id in enumerate(ids) if request_id and not UUID.fullmatch(request_id)}
 
 
 def packed(request_id: str) -> bytes | None:
-    """16 bytes; None where it is not a UUID as Lambda writes them."""
+    """The id as 16 bytes. None if it is not a UUID as Lambda writes them."""
     return bytes.fromhex(request_id.replace("-", "")) if UUID.fullmatch(request_id) else None
 
 
 def _hash(text: str) -> str:
-    """As a content security policy names an inline element."""
+    """Hash of an inline element, as a content security policy names it."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

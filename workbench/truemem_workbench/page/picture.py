@@ -1,4 +1,4 @@
-"""The same curves as a PNG to send: one panel for each of the most telling environments, to be read on a phone."""
+"""Draws the curves as a PNG for a phone: one panel for each of the most important environments."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from .environments import Environment, Flag
 Floats = NDArray[np.float64]
 
 PANELS = 4
-"""At most."""
+"""Most panels."""
 WIDTH, PANEL_HEIGHT, HEAD = 6.75, 2.9, 0.95
-"""Inches, at DPI: 1080 pixels wide."""
+"""Sizes in inches, at DPI: 1080 pixels wide."""
 DPI = 160
 COLUMNS = 800
-"""Pixels that a curve has; more points than that are thinned to the lowest and the highest of each."""
+"""Width of a curve in pixels. More points are thinned to the lowest and the highest of each pixel."""
 LIMIT_SHOWN = 0.6
-"""The memory size is drawn only when something comes near: a share of it."""
+"""The memory size is drawn only if a value reaches this share of it."""
 LINE = 92
-"""Characters under a panel's name."""
+"""Characters in a line under a panel's name."""
 DEAD = "#C1121F"
 CURVES = (("mark", MARK, 2.6, "Max Memory Used"), ("peak", PEAK, 1.5, "peak"), ("current", CURRENT, 1.3, "current"))
 
 
 def draw(environments: Sequence[Environment], path: Path) -> None:
-    """Write the PNG of the first few, which `gather` has put in order. Raises OSError."""
+    """Write the PNG of the first few environments, in the order of `gather`. Raises OSError."""
     shown = [environment for environment in environments if len(environment)][:PANELS]
     height = HEAD + PANEL_HEIGHT * max(1, len(shown))
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.parse_math": False}):
@@ -61,7 +61,7 @@ def draw(environments: Sequence[Environment], path: Path) -> None:
 
 
 def thinned(x: Floats, y: Floats, columns: int = COLUMNS) -> tuple[Floats, Floats]:
-    """The lowest and the highest of each of so many stretches: no spike is lost. Short curves as they are."""
+    """Keep the lowest and the highest value of each pixel, so that no spike is lost. Short curves stay as they are."""
     if len(x) <= 2 * columns:
         return x, y
     kept = []
@@ -82,7 +82,7 @@ def _legend(figure: Figure, y: float) -> None:
 
 
 def _words(figure: Figure, environment: Environment, y: float, height: float) -> None:
-    """Verdict and name, and its sentence under them."""
+    """Write verdict and name above a panel, and the sentence under them."""
     died = environment.count(Flag.OUT_OF_MEMORY)
     verdict = environment.verdict
     name = "too few to judge" if verdict.name == "insufficient" else verdict.name
@@ -123,7 +123,7 @@ def _panel(axes: Axes, environment: Environment) -> None:
 
 
 def _ceiling(environment: Environment) -> float:
-    """Above everything drawn, from 0; above the memory size where it is near."""
+    """Upper end of the axis: above all values, and above the memory size if it is near."""
     top = max(environment.highest(name) for name in ("peak", "upper", "current", "mark"))
     if environment.limit is not None and top > LIMIT_SHOWN * environment.limit:
         top = max(top, environment.limit)

@@ -1,1 +1,1 @@
-"""`truemem report`: from the sidecar's lines, wherever they are, to what is to be done."""
+"""`truemem report`: reads the sidecar's lines, and says what to do."""

@@ -1,4 +1,4 @@
-"""From the store's lines to a report: percentiles and sums by DuckDB, verdicts by `drift.judge` on all cores."""
+"""Makes a report from the store's lines: percentiles and sums by DuckDB, verdicts by `drift.judge` on all cores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .store import Loaded, Store
 from .summary import Environment, Function, Holder, Payload, Peaks, Report, added, urgency
 
 WORTH_A_POOL = 200
-"""Environments; fewer are judged sooner than a process starts."""
+"""Least number of environments for a pool of processes. Fewer are judged before a process has started."""
 
 _ENVIRONMENTS = """
 SELECT environment, any_value(function) AS function, any_value(version) AS version,
@@ -63,7 +63,7 @@ class Curve(NamedTuple):
     time_ms: NDArray[np.float64]
     current: NDArray[np.float64]
     peak: NDArray[np.float64]
-    """NaN: unknown."""
+    """Peaks; NaN if unknown."""
     certain: NDArray[np.bool_]
     begins: NDArray[np.bool_]
     died: NDArray[np.bool_]
@@ -80,7 +80,7 @@ def collect(
     price: float = sizing.GB_SECOND,
     judged: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """The report of all that `store` has loaded. `judged` hears of the lines as they are done."""
+    """Make the report of all that `store` has loaded. `judged` is called with the lines that are done."""
     environments: list[Environment] = []
     with _judges(store) as judges:
         for lines in store.batches():
@@ -114,7 +114,7 @@ def collect(
 
 
 def verdict_of(curve: Curve) -> Verdict:
-    """Of one curve."""
+    """Judge one curve."""
     columns = (curve.invocation.astype(int), curve.time_ms, curve.current * 1024, curve.peak * 1024)
     numbers, times, currents, peaks = (column.tolist() for column in columns)  # lists: Python reads them sooner
     known = [None if math.isnan(peak) else peak for peak in peaks]
@@ -125,7 +125,7 @@ def verdict_of(curve: Curve) -> Verdict:
 
 @contextmanager
 def _judges(store: Store) -> Iterator[Callable[[Sequence[Curve]], list[Verdict]]]:
-    """All cores where that is worth it."""
+    """Yield a function that judges curves, on all cores if there are many."""
     if store.value("SELECT count(DISTINCT environment) FROM line") < WORTH_A_POOL:
         yield lambda curves: [verdict_of(curve) for curve in curves]
         return
@@ -136,7 +136,7 @@ def _judges(store: Store) -> Iterator[Callable[[Sequence[Curve]], list[Verdict]]
 
 
 def _curves(store: Store, rows: Sequence[dict[str, Any]]) -> list[Curve]:
-    """One for each row, in their order."""
+    """The curve of each row, in their order."""
     columns = {
         name: np.ma.filled(values.astype(float) if name != "environment" else values, np.nan)
         if isinstance(values, np.ma.MaskedArray)
@@ -247,7 +247,7 @@ def _function(
 
 
 def _misled(environment: Environment) -> bool:
-    """Would its mark be taken for a leak? It has risen, and its memory has settled well below."""
+    """True if the mark looks like a leak: it has risen, but memory has settled well below it."""
     begun, mark, held = environment.mark_first, environment.mark, environment.current_last
     if not environment.settled or begun is None or mark is None or held is None:
         return False

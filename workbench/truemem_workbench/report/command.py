@@ -1,4 +1,4 @@
-"""`truemem report`: options in, a report out."""
+"""The command `truemem report`."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ FAILURES = {
     help="CloudWatch Logs Insights, or FilterLogEvents: no charge for scanning, but slow.",
 )
 @click.option("--environment", metavar="ID", help="Only environments with this in their id.")
-@click.option("--by", metavar="NAME", help="Tell memory apart by what the function's own JSON log lines say of it.")
-@click.option("--compare", "compared", metavar="41:42", help="One version before another.")
-@click.option("--invocations-per-month", "per_month", type=Finite(0), metavar="N", help="For the saving.")
-@click.option("--headroom", default=20, show_default=True, type=Finite(0, 300), metavar="PERCENT")
+@click.option("--by", metavar="NAME", help="Group by a member of the function's own JSON log lines.")
+@click.option("--compare", "compared", metavar="41:42", help="Compare two versions.")
+@click.option("--invocations-per-month", "per_month", type=Finite(0), metavar="N", help="Traffic, for the saving.")
+@click.option("--headroom", default=20, show_default=True, type=Finite(0, 300), metavar="%", help="Added to the need.")
 @click.option("--gb-second", default=0.0000166667, show_default=True, type=Finite(0), help="USD; us-east-1, x86_64.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each environment.")
-@click.option("--html", metavar="PATH", type=click.Path(path_type=Path), help="Draw them, as `truemem page`.")
-@click.option("--fail-on", multiple=True, type=click.Choice(list(FAILURES)), help="Exit with 1; repeatable.")
+@click.option("--html", metavar="PATH", type=click.Path(path_type=Path), help="Also draw the environments.")
+@click.option("--fail-on", multiple=True, type=click.Choice(list(FAILURES)), help="Exit with 1 if found; repeatable.")
 def report(files: tuple[Path, ...], **options: Any) -> int:
     """Report from FILEs of log lines (`-` is standard input), or from CloudWatch.
 
@@ -126,7 +126,7 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
 
 
 def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
-    """The most urgent of the environments, as many as a page holds: of the others nothing is kept."""
+    """Draw the most urgent environments, as many as a page holds. Nothing of the others is kept."""
     from .. import page
     from ..lines.line import read as read_lines
     from ..page.html import ROOM
@@ -150,7 +150,7 @@ def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: flo
 
 
 def _foremost(environments: Sequence[Environment], room: int) -> set[tuple[str, str]]:
-    """Whole environments, from the first on, while their invocations fit; at least one. By function and id."""
+    """Take whole environments from the first on while their invocations fit, at least one. By function and id."""
     shown: set[tuple[str, str]] = set()
     for each in environments:
         if each.peaks.invocations <= room or not shown:
@@ -160,7 +160,7 @@ def _foremost(environments: Sequence[Environment], room: int) -> set[tuple[str, 
 
 
 def _log_group(files: Sequence[Path], options: dict[str, Any]) -> str | None:
-    """The one to be read, or None for files. Raises BadInput unless exactly one place is given."""
+    """The log group to read, or None for files. Raises BadInput unless exactly one place is given."""
     given = [bool(files), options["function_name"] is not None, options["log_group"] is not None]
     if sum(given) != 1:
         told = "several places to read from" if any(given) else "nothing to read from"
@@ -208,7 +208,7 @@ def _check_by(made: Report) -> None:
 
 
 def _check_text(name: str, value: str | None) -> None:
-    """Raises BadInput for what DuckDB cannot take."""
+    """Raise BadInput for a text that DuckDB cannot take."""
     try:
         quoted(value or "")
     except ValueError:
@@ -216,6 +216,6 @@ def _check_text(name: str, value: str | None) -> None:
 
 
 def _check_name(by: str | None) -> None:
-    """Of --by: in the path that it becomes, a quotation mark ends a name, and * is any."""
+    """Raise BadInput for a --by that is not a name: it becomes a path, in which `"` ends a name and `*` means any."""
     if by is not None and ('"' in by or {"", "*"} & set(by.split("."))):
         raise BadInput(f"--by {by} is no name of a member. Try --by model_id, or --by a.b for a member of a member")

@@ -1,4 +1,4 @@
-"""One version of a function before another: what a release has changed. Pure."""
+"""Compares two versions of a function: what a release has changed. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORTH_SAYING_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Row:
-    """One figure."""
+    """One figure of both versions."""
 
     name: str
     before: float | None
@@ -27,40 +27,40 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of two versions."""
+    """The comparison of two versions."""
 
     before: str
     after: str
     rows: Sequence[Row]
     grew_before: int
     grow_after: int
-    """Environments that are judged to be growing,"""
+    """Environments that are judged to be growing, before and after."""
     settled_before: int
     settled_after: int
-    """and those whose memory has come to rest: without one nobody knows that nothing grows."""
+    """Environments whose memory has settled. Without one it is not known that nothing grows."""
 
     def sentence(self) -> str:
-        """What it comes to."""
+        """The result as a sentence."""
         if self.grow_after and not self.grew_before:
             if not self.settled_before:
-                return f"Version {self.after} grows; of {self.before} there is too little to judge."
+                return f"Version {self.after} grows; {self.before} has too few invocations to judge."
             return f"Version {self.after} brought growth that {self.before} did not have."
         if self.grew_before and not self.grow_after:
             if not self.settled_after:
-                return f"Version {self.before} grew; of {self.after} there is too little to judge."
+                return f"Version {self.before} grew; {self.after} has too few invocations to judge."
             return f"Version {self.after} ended the growth of {self.before}."
         if self.grew_before:
             return "Both versions grow."
         peak = next(row for row in self.rows if row.name == "peak p50")
         if peak.change is None or not peak.before:
-            return "There is too little to compare."
+            return "There are too few figures to compare."
         if abs(peak.change) < max(WORTH_SAYING_MIB, WORTH_SAYING_SHARE * peak.before):
             return "The usual peak is the same."
         return f"The usual peak {'rose' if peak.change > 0 else 'fell'} by {abs(peak.change):,.1f} MiB."
 
 
 def compare(report: Report, wanted: str) -> Comparison:
-    """`wanted` is `41:42`. Raises BadInput if a version is not among the lines."""
+    """Compare two versions; `wanted` is `41:42`. Raises BadInput if the lines have none of a version."""
     before_name, separator, after_name = wanted.partition(":")
     if not separator or not before_name or not after_name:
         raise BadInput(f"--compare {wanted} is not two versions. Try --compare 41:42")

@@ -1,45 +1,47 @@
-"""A report for programs: JSON, and CSV with one row an environment."""
+"""Writes a report for programs: as JSON, or as CSV with one row per environment."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
 import json
+from operator import attrgetter
 from typing import Any, TextIO
 
 import numpy as np
 
 from ..support.untrusted_text import cell
 from .compare import Comparison
-from .summary import Environment, Report
+from .summary import Report
 
-CSV_COLUMNS = (
-    "function",
-    "version",
-    "environmentId",
-    "invocations",
-    "peakP50",
-    "peakP99",
-    "peakMax",
-    "currentFirst",
-    "currentLast",
-    "markFirst",
-    "mark",
-    "memorySize",
-    "outOfMemory",
-    "verdict",
-    "perInvocationKiB",
-    "lowKiB",
-    "highKiB",
-    "perMinuteKiB",
-    "invocationsLeft",
-    "firstMs",
-    "lastMs",
-)
+_CSV = {
+    "function": "function",
+    "version": "version",
+    "environmentId": "environment_id",
+    "invocations": "peaks.invocations",
+    "peakP50": "peaks.p50",
+    "peakP99": "peaks.p99",
+    "peakMax": "peaks.highest",
+    "currentFirst": "current_first",
+    "currentLast": "current_last",
+    "markFirst": "mark_first",
+    "mark": "mark",
+    "memorySize": "size",
+    "outOfMemory": "peaks.out_of_memory",
+    "verdict": "verdict.name",
+    "perInvocationKiB": "verdict.per_invocation_kib",
+    "lowKiB": "verdict.low_kib",
+    "highKiB": "verdict.high_kib",
+    "perMinuteKiB": "verdict.per_minute_kib",
+    "invocationsLeft": "verdict.invocations_left",
+    "firstMs": "first_ms",
+    "lastMs": "last_ms",
+}
+"""Columns of the CSV, and the attribute of an Environment that each shows."""
 
 
 def to_json(report: Report, comparison: Comparison | None, sentences: list[str], file: TextIO) -> None:
-    """All of it; sizes in MiB, names as in the code, absent figures null."""
+    """Write the whole report as JSON. Sizes in MiB, names as in the code, unknown figures null."""
     document = {**dataclasses.asdict(report), "sentences": sentences}
     for made, environment in zip(document["environments"], report.environments, strict=True):
         made["verdict"]["sentence"] = environment.verdict.sentence()
@@ -50,37 +52,11 @@ def to_json(report: Report, comparison: Comparison | None, sentences: list[str],
 
 
 def to_csv(report: Report, file: TextIO) -> None:
-    """One row an environment, the most urgent first; sizes in MiB, absent figures empty."""
+    """Write one row per environment, the most urgent first. Sizes in MiB, unknown figures empty."""
     writer = csv.writer(file)
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows(map(cell, _row(each)) for each in report.environments)
-
-
-def _row(each: Environment) -> tuple[Any, ...]:
-    peaks, verdict = each.peaks, each.verdict
-    return (
-        each.function,
-        each.version,
-        each.environment_id,
-        peaks.invocations,
-        peaks.p50,
-        peaks.p99,
-        peaks.highest,
-        each.current_first,
-        each.current_last,
-        each.mark_first,
-        each.mark,
-        each.size,
-        peaks.out_of_memory,
-        verdict.name,
-        verdict.per_invocation_kib,
-        verdict.low_kib,
-        verdict.high_kib,
-        verdict.per_minute_kib,
-        verdict.invocations_left,
-        each.first_ms,
-        each.last_ms,
-    )
+    writer.writerow(_CSV)
+    row = attrgetter(*_CSV.values())
+    writer.writerows(map(cell, row(each)) for each in report.environments)
 
 
 def _plain(value: object) -> Any:

@@ -1,4 +1,4 @@
-"""Percentiles over all batches: from how often each value occurred, by function and by what `--by` tells apart."""
+"""Computes percentiles over all batches, by function and by the values of `--by`, from counts of each value."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ FROM batch GROUP BY ALL
 """
 
 LARGE_MIB = 0.25
-"""Of event and answer together: beside less, whatever else goes on counts for more."""
+"""Least size of event and answer together. With less, other memory counts for more."""
 MANY = 20
-"""Invocations with as much, below which nothing is said."""
+"""Least number of such invocations."""
 ALIKE = 1.5
-"""The middle half of them differs by no more than this factor, or it is not the payload that explains the peak."""
+"""The middle half must not differ by more than this factor. Otherwise the payload does not explain the peak."""
 TIMES = (0.5, 50.0)
-"""What is beyond these is not about the payload."""
+"""Values outside of this range are not caused by the payload."""
 
 _TIMES = f"""
 SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
@@ -33,7 +33,7 @@ GROUP BY ALL
 
 
 def count(store: Store, first: bool) -> None:
-    """Add the invocations of the batch that is laid out; `first`: there are none yet."""
+    """Add the invocations of the present batch. `first`: there is no table yet."""
     store.execute(f"{'CREATE TABLE counts AS' if first else 'INSERT INTO counts'} {_COUNTED}")
     store.execute(f"{'CREATE TABLE payloads AS' if first else 'INSERT INTO payloads'} {_TIMES}")
 
@@ -47,7 +47,7 @@ def _ranked(by: str, value: str, table: str = "counts") -> str:
 
 
 def peaks_by(store: Store, by: str) -> dict[Any, Peaks]:
-    """By one column or several: the nearest-rank percentiles of the counts."""
+    """Nearest-rank percentiles of the counts, by one column or several."""
     place = f"({by})"
     rows = store.rows(f"""
     WITH ranked AS ({_ranked(place, "peak")}), quantiles AS (
@@ -84,7 +84,7 @@ def parts(store: Store) -> list[Part]:
 
 
 def payloads(store: Store) -> dict[tuple[str, str], Payload]:
-    """By function and version, where event and answer explain how much the peak is above the baseline."""
+    """The ratio of peak growth to payload, for each function and version in which the payload explains the peak."""
     place = "(function, version)"
     rows = store.rows(f"""
     WITH ranked AS ({_ranked(place, "times", "payloads")})
@@ -110,5 +110,5 @@ def peaks_of(row: dict[str, Any]) -> Peaks:
 
 
 def rounded(value: float | None) -> float | None:
-    """MiB, as the lines have them: the store keeps them as 4-byte floats."""
+    """Round MiB as in the lines: the store keeps 4-byte floats."""
     return None if value is None else round(value, 2)

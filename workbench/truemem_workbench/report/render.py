@@ -1,30 +1,30 @@
-"""A report for people: tables, with the sentences below them. MiB unless said otherwise."""
+"""Prints a report: tables, with the sentences below them. MiB unless said otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..support.amounts import mib, whole
 from ..support.plural import counted
+from ..support.terminal import table
 from .compare import Comparison
 from .sentences import sentences
 from .sizing import HEADROOM
 from .summary import Environment, Function, Part, Report
 
 SHOWN = 20
-"""Environments, and values of --by; the rest of the environments is in --csv, all of it in --json."""
+"""Most environments, and values of --by, in the tables. --csv has all environments, --json has everything."""
 WIDE = 120
-"""Columns of a terminal from which everything is shown."""
+"""Least width of a terminal that shows all columns."""
 STYLES = {"growing": "bold red", "warming": "yellow", "spiky": "cyan", "stable": "green", "plateau": "green"}
 
 
 def show(report: Report, console: Console, *, headroom: float = HEADROOM, comparison: Comparison | None = None) -> None:
-    """All of it. `console`: of `truemem_workbench.support.terminal`, which prints strings as they are."""
+    """Print the report. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
     console.print(_heading(report))
     narrow = console.width < WIDE
     console.print(_functions(report.functions, narrow))
@@ -47,7 +47,7 @@ def _heading(report: Report) -> str:
         for number, what in (
             (report.repeated, "repeated lines left out"),
             (report.elsewhere, "lines of another time or environment left out"),
-            (report.unreadable, "lines cut off or mangled"),
+            (report.unreadable, "lines cut off or damaged"),
         )
         if number
     ]
@@ -57,10 +57,10 @@ def _heading(report: Report) -> str:
 def _functions(functions: Sequence[Function], narrow: bool) -> Table:
     names = ["envs", "inv.", "p50", "p99", "max", "mark", "OOM"]
     more = [] if narrow else ["current", "size", "KiB/inv."]
-    table = _table("Functions: peaks, MiB", ("function",), [*names, *more], ("verdicts",))
+    made = table("Functions: peaks, MiB", ("function",), [*names, *more], ("verdicts",))
     for each in functions:
         slope = "-" if each.slope_median_kib is None else f"{each.slope_median_kib:,.1f}"
-        table.add_row(
+        made.add_row(
             f"{each.function}:{each.version}",
             f"{each.environments:,}",
             *_peaks(each),
@@ -69,17 +69,17 @@ def _functions(functions: Sequence[Function], narrow: bool) -> Table:
             *(() if narrow else (mib(each.current_median), whole(each.size), slope)),
             _verdicts(each.verdicts),
         )
-    return table
+    return made
 
 
 def _environments(environments: Sequence[Environment], narrow: bool) -> Table:
     title = "Environments: peaks, MiB" + (f"; {SHOWN} of {len(environments):,}" if len(environments) > SHOWN else "")
     names = ["inv.", "p50", "p99", "max", "current", "mark", "OOM", "KiB/inv."]
-    table = _table(title, ("environment",), names, ("verdict",))
+    made = table(title, ("environment",), names, ("verdict",))
     for each in environments[:SHOWN]:
         slope = each.verdict.per_invocation_kib
         current, mark = mib(each.current_last), whole(each.mark)
-        table.add_row(
+        made.add_row(
             _short(each.environment_id),
             *_peaks(each),
             current if narrow else f"{mib(each.current_first)} → {current}",
@@ -88,23 +88,24 @@ def _environments(environments: Sequence[Environment], narrow: bool) -> Table:
             "-" if slope is None else f"{slope:,.1f}",
             Text(each.verdict.name, STYLES.get(each.verdict.name, "dim")),
         )
-    return table
+    return made
 
 
 def _holders(functions: Sequence[Function]) -> Table:
-    table = _table("Who holds the memory at rest", ("function", "version", "holder"), ("envs", "median", "highest"), ())
+    texts, figures = ("function", "version", "holder"), ("envs", "median", "highest")
+    made = table("Who holds the memory between invocations", texts, figures, ())
     for function in functions:
         for holder in function.holders:
-            figures = (f"{holder.environments:,}", mib(holder.median), mib(holder.highest))
-            table.add_row(function.function, function.version, holder.name, *figures)
-    return table
+            cells = (f"{holder.environments:,}", mib(holder.median), mib(holder.highest))
+            made.add_row(function.function, function.version, holder.name, *cells)
+    return made
 
 
 def _parts(by: str, parts: Sequence[Part]) -> Table:
     names = ("invocations", "peak p50", "p99", "max", "adds p50", "leaves mean", "in all", "OOM")
-    table = _table(f"By {by}", (by,), names, ())
+    made = table(f"By {by}", (by,), names, ())
     for part in parts[:SHOWN]:
-        table.add_row(
+        made.add_row(
             "(not told)" if part.value is None else part.value,
             *_peaks(part),
             mib(part.added_p50),
@@ -113,29 +114,18 @@ def _parts(by: str, parts: Sequence[Part]) -> Table:
             f"{part.peaks.out_of_memory:,}",
         )
     if len(parts) > SHOWN:
-        table.caption = f"{len(parts) - SHOWN:,} more in --json"
-    return table
+        made.caption = f"{len(parts) - SHOWN:,} more in --json"
+    return made
 
 
 def _comparison(comparison: Comparison) -> Table:
-    table = _table("Before and after", ("",), (comparison.before, comparison.after, "change"), ())
+    made = table("Before and after", ("",), (comparison.before, comparison.after, "change"), ())
     for row in comparison.rows:
         places = 0 if row.name == "invocations" else 1
         sign = "-" if row.change is None else f"{row.change:+,.{places}f}"
         figure = whole if row.name == "invocations" else mib
-        table.add_row(row.name, figure(row.before), figure(row.after), sign)
-    return table
-
-
-def _table(title: str, texts: Sequence[str], figures: Sequence[str], last: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in texts:
-        table.add_column(name, overflow="fold")
-    for name in figures:
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in last:
-        table.add_column(name)
-    return table
+        made.add_row(row.name, figure(row.before), figure(row.after), sign)
+    return made
 
 
 def _peaks(each: Function | Environment | Part) -> tuple[str, str, str, str]:
@@ -149,5 +139,5 @@ def _verdicts(verdicts: Mapping[str, int]) -> Text:
 
 
 def _short(environment_id: str) -> str:
-    """The end of a log stream's name tells it from the others: 2026/11/21/[$LATEST]8f73…"""
+    """The end of a log stream's name, which is different for each: 2026/11/21/[$LATEST]8f73…"""
     return environment_id.rpartition("]")[2][:12] or environment_id

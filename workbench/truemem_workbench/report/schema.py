@@ -1,4 +1,4 @@
-"""The sidecar's line as columns: DuckDB's SQL for what docs/metrics.md says, lenient with members of another type."""
+"""DuckDB's SQL for the members of a line (docs/metrics.md). A member of another type becomes NULL."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, TEXT
 from ..support.untrusted_text import quoted
 
 LONGEST = 4 << 20
-"""Bytes of the longest line that is read: CloudWatch's longest event is 1 MiB."""
+"""Most bytes of a line that is read. CloudWatch's longest event is 1 MiB."""
 
 _TYPES = {TEXT: "VARCHAR", FLAG: "BOOLEAN"}
-"""DuckDB's, by a member's kind; all other kinds are numbers."""
+"""DuckDB's type of a member by its kind. All other kinds are numbers."""
 
 
 def _type(kind: Any) -> Any:
@@ -28,8 +28,8 @@ def _type(kind: Any) -> Any:
 
 
 def _shape(expressions: Iterable[str], line: str, kinds: Mapping[str, Any]) -> str:
-    """The structure that DuckDB reads from a line: what the expressions name of it, as `line.member.inner`. Raises
-    KeyError for a name that lines do not have."""
+    """The JSON structure that DuckDB reads from a line: the members that the expressions name, as `line.member.inner`.
+    Raises KeyError for a name that lines do not have."""
     found = re.findall(rf'\b{line}((?:\."?\w+"?)+)', " ".join(expressions))
     shape: dict[str, Any] = {}
     for path in sorted(
@@ -55,7 +55,7 @@ _COLUMNS = {
     # the hash stands for both names: 8 bytes to sort and to join by, where a log stream has 60
     "environment": "hash(m.FunctionName, m.environmentId)",
     "function": "m.FunctionName",
-    # NULL: somebody else's line. Not left out by a WHERE: DuckDB would parse the line twice, once for that
+    # NULL: not the sidecar's line. A WHERE would make DuckDB parse the line twice
     "environment_id": "CASE WHEN m.schema IS NOT NULL THEN m.environmentId END",
     "readable": "m IS NOT NULL",
     "version": "m.functionVersion",
@@ -93,7 +93,7 @@ _COLUMNS = {
     "dropped": "m.dropped IS NOT NULL",
     "many": "CASE WHEN m.aggregate IS NOT NULL THEN line END",
 }
-"""`many`: the line itself, where it is that of many invocations."""
+"""Expression of each column. `many` is the line itself, if it has many invocations."""
 
 _OF_EACH = {
     "request": "try_cast(string_split(a.aggregate.requestId, ' ')[place] AS UUID)",
@@ -109,7 +109,7 @@ _OF_EACH = {
 }
 _SHAPE = _shape(_COLUMNS.values(), "m", MEMBERS)
 _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, kind in METRICS.items()}})
-"""What a line of many invocations has of each."""
+"""Arrays in a line of many invocations."""
 _OF_THE_LAST = ("baseline", "lower", "payload", "held_truemem", "held_function", "held_extensions", "heap")
 
 
@@ -118,7 +118,7 @@ def _selected(columns: dict[str, str]) -> str:
 
 
 COLUMNS = f"{_selected(_COLUMNS)} FROM (SELECT '' AS line, json_transform('{{}}', '{_SHAPE}') AS m)"
-"""With names and types, of an empty line."""
+"""All columns of an empty line, with names and types."""
 
 _TEXT = "CASE WHEN starts_with(line, '{') THEN line ELSE substr(line, strpos(line, '{')) END"
 
@@ -130,22 +130,24 @@ FROM line LEFT JOIN told USING (request)
 WHERE environment BETWEEN ? AND ?
 QUALIFY row_number() OVER (PARTITION BY environment, request, invocation ORDER BY may_repeat, recovered, time_ms) = 1
 """
-"""The environments between two, one row an invocation: a line that repeats another is left out."""
+"""The environments between two ids, one row per invocation. A line that repeats another is left out."""
 
 TOLD = """
 SELECT request, CASE count(DISTINCT told) WHEN 1 THEN min(told) ELSE '(several)' END AS told
 FROM said WHERE request IS NOT NULL AND told IS NOT NULL GROUP BY request
 """
-"""One word for each request."""
+"""One value for each request."""
 
 _REQUEST_KEYS = ("function_request_id", "requestId", "request_id", "aws_request_id", "awsRequestId")
-"""Powertools for Python and TypeScript; Lambda's JSON log format; plain JSON as people write it."""
+"""Names of the request id: of Powertools for Python and TypeScript, of Lambda's JSON log format, and of plain JSON."""
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 def read_of(files: Sequence[Path], compressed: bool) -> str:
-    """A table function: one row a line. What is no UTF-8, or longer than LONGEST, is left out. Not strict:
-    with a carriage return in a line, as progress bars print them, DuckDB would refuse all the files."""
+    """A table function with one row per line. Lines that are not UTF-8, or longer than LONGEST, are left out.
+
+    It is not strict: for a carriage return in a line, as progress bars print them, DuckDB would refuse all files.
+    """
     names = ", ".join(quoted(str(file)) for file in files)
     return (
         f"read_csv([{names}], columns={{'line': 'VARCHAR'}}, delim='\x01', quote='', escape='', header=false,"
@@ -155,8 +157,10 @@ def read_of(files: Sequence[Path], compressed: bool) -> str:
 
 
 def found_in(source: str) -> str:
-    """Lines that look like the sidecar's as COLUMNS: not `readable` where one is no JSON, without `environment_id`
-    where it is not the sidecar's after all."""
+    """Lines that look like the sidecar's, as COLUMNS.
+
+    A line that is not JSON is not `readable`. A line that is not the sidecar's after all has no `environment_id`.
+    """
     return f"""
     SELECT {_selected(_COLUMNS)} FROM (
         SELECT line, TRY(json_transform({_TEXT}, '{_SHAPE}')) AS m
@@ -166,7 +170,7 @@ def found_in(source: str) -> str:
 
 
 def spread() -> str:
-    """The lines of many invocations that were found, a row for each (see `truemem_workbench.lines.batch_line`)."""
+    """Split the lines of many invocations into a row for each (see `truemem_workbench.lines.batch_line`)."""
     last = {name: f"CASE WHEN place = whole THEN {_COLUMNS[name]} END" for name in _OF_THE_LAST}
     return f"""
     SELECT {_selected({**_COLUMNS, **last, **_OF_EACH})} FROM (
@@ -179,9 +183,9 @@ def spread() -> str:
 
 
 def told_in(source: str, name: str) -> str:
-    """What any structured line says under `name` of the request that it names: `a.b` is a member of a member.
+    """The value under `name` in any structured line, by request id: `a.b` is a member of a member.
 
-    The sidecar's own lines are among them. The request id stands in the JSON, or, in Lambda's text format, before it.
+    The sidecar's own lines are among them. The request id is in the JSON, or, in Lambda's text format, before it.
     """
     parts = name.split(".")
     path = quoted("$" + "".join(f'."{part}"' for part in parts))

@@ -1,4 +1,4 @@
-"""What follows from a report, in plain words. MiB unless said otherwise."""
+"""Says in sentences what follows from a report. MiB unless said otherwise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .sizing import ORDINARY_MIB, Sizing
 from .summary import Environment, Function, Report
 
 NAMED = 3
-"""Request ids in a sentence."""
+"""Most request ids in a sentence."""
 
 
 def sentences(report: Report, headroom: float) -> Iterator[str]:
-    """What follows, the most urgent first."""
+    """The sentences, the most urgent first."""
     several = len(report.functions) > 1
     for function in report.functions:
         name = f"{function.function}:{function.version}: " if several else ""
@@ -35,8 +35,8 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
     if function.mark_only_rises:
         many = counted(function.mark_only_rises, "environment")
         yield (
-            f"Max Memory Used rose in {many} whose memory has come to rest well below it: read as a level, it would"
-            " have been taken for a leak."
+            f"Max Memory Used rose in {many} whose memory has settled well below it. Read as a level, it looks like"
+            " a leak."
         )
     yield from _of_size(function.sizing, headroom)
     if (payload := function.payload) is not None:
@@ -47,7 +47,7 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
 
 
 def _of_growth(own: Sequence[Environment]) -> Iterator[str]:
-    """Leak or not; and what the allocator says, which has the last word on that."""
+    """Say whether it leaks. The allocator's figures decide, if there are any."""
     growing = [each for each in own if each.verdict.name == "growing"]
     hoarding = max((each for each in own if each.hoards), key=lambda each: each.heap_held or 0.0, default=None)
     if growing:
@@ -73,7 +73,7 @@ def _of_growth(own: Sequence[Environment]) -> Iterator[str]:
 
 
 def _without_growth(environments: Sequence[Environment]) -> str:
-    """Of environments none of which is growing."""
+    """Say what is known of environments without growth."""
     settled = sum(each.settled for each in environments)
     rising = [each for each in environments if each.rises]
     risen = ""
@@ -101,7 +101,7 @@ def _of_size(sizing: Sizing, headroom: float) -> Iterator[str]:
             " then rounded up." + (f" It has {sizing.size:,.0f} MB now." if sizing.size else "")
         )
         if sizing.suggested > ORDINARY_MIB:
-            yield f"Above {ORDINARY_MIB:,} MB there are Lambda Managed Instances alone."
+            yield f"Above {ORDINARY_MIB:,} MB there are only Lambda Managed Instances."
         if sizing.saving is not None:
             word = "saves" if sizing.saving >= 0 else "costs"
             yield f"At that traffic it {word} ${abs(sizing.saving):,.2f} a month, if durations stay as they are."

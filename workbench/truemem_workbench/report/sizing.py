@@ -1,4 +1,4 @@
-"""The smallest memory size that is safe, from true peaks; and what the mark would have made of it. Pure."""
+"""Computes the smallest safe memory size from true peaks, and the size that the mark would suggest. Pure."""
 
 from __future__ import annotations
 
@@ -8,67 +8,67 @@ from dataclasses import dataclass
 from ..support.plural import counted
 
 HEADROOM = 0.2
-"""Beyond the highest need that was seen."""
+"""Share that is added to the highest need."""
 STEP_MIB = 64
 SMALLEST_MIB, LARGEST_MIB = 128, 32_768
-"""Lambda's own; beyond the next one there are Managed Instances alone."""
+"""Lambda's limits. Above ORDINARY_MIB there are only Managed Instances."""
 ORDINARY_MIB = 10_240
 TELLS = (
-    "Exact mode tells more (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact), and of child processes `import truemem_heap`"
+    "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; `import truemem_heap` bounds children"
 )
 ENOUGH = 100
-"""Invocations below which no size is named."""
+"""Least number of invocations for a suggestion."""
 VCPU_MIB = 1769
-"""Memory size that buys one vCPU; less buys its share."""
+"""Memory size that buys one vCPU. Less memory buys a part of it."""
 GB_SECOND = 0.0000166667
-"""USD; us-east-1, x86_64, first tier, without free tier."""
+"""Price in USD; us-east-1, x86_64, first tier, without free tier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What is known of a function. MiB."""
+    """The figures of a function that decide its size, in MiB."""
 
     invocations: int
     size: float | None
     need: float | None
-    """Highest that any invocation or init phase can have needed, of the function alone."""
+    """Most that any invocation or init phase of the function alone can have needed."""
     others: float | None
     """Most that the sidecar and other extensions held together."""
     mark: float | None
     unbounded: int
-    """Invocations whose peak may have reached the memory size, for all that is known."""
+    """Invocations whose peak may have reached the memory size."""
     out_of_memory: int
     environments: int
     growing: int
     settled: int
     rising: int
-    """Environments that grow; that have come to rest; that are too young for either, and rise."""
+    """Environments that grow; that have settled; that are too young for a verdict, and rise."""
     billed_ms: float | None
-    """Mean."""
+    """Mean billed duration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizing:
-    """The advice. MiB."""
+    """The suggested size, in MiB."""
 
     size: float | None
     need: float | None
     others: float | None
     suggested: int | None
-    """None: no size is safe, or not enough is known. `reason` says which."""
+    """None if no size is safe, or too little is known. `reason` says why."""
     reason: str | None
     mark: float | None
     mark_suggests: int | None
-    """By the same rule from Max Memory Used."""
+    """Size by the same rule from Max Memory Used."""
     saving: float | None
-    """USD a month at the traffic given, if durations stay as they are; negative: it costs that much more."""
+    """Saving in USD per month at the given traffic, if durations stay the same. Negative: it costs more."""
     cpu_now: float | None
     cpu_then: float | None
-    """vCPUs that the sizes buy."""
+    """vCPUs of the present and the suggested size."""
 
 
 def advise(seen: Seen, *, headroom: float, per_month: float | None, price: float) -> Sizing:
-    """`per_month`: invocations; `price`: USD a GB-second."""
+    """Suggest a size. `per_month` is in invocations, `price` in USD per GB-second."""
     wanted = None if seen.need is None else rounded((seen.need + (seen.others or 0.0)) * (1 + headroom))
     reason = _reason(seen, wanted)
     suggested = wanted if reason is None else None
@@ -90,7 +90,7 @@ def advise(seen: Seen, *, headroom: float, per_month: float | None, price: float
 
 
 def rounded(mib: float) -> int:
-    """Up to the next step, from Lambda's smallest size on. Beyond its largest it is no size any more."""
+    """Round up to the next step, at least to Lambda's smallest size. May be above its largest."""
     return max(SMALLEST_MIB, math.ceil(mib / STEP_MIB) * STEP_MIB)
 
 
@@ -98,11 +98,11 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
     if wanted is None:
         return "no peak was measured"
     if seen.growing:
-        return f"memory grows in {seen.growing} of its environments: no size is safe for long, mend that first"
+        return f"memory grows in {seen.growing} of its environments: no size is safe for long, fix that first"
     if not seen.settled and 2 * seen.rising >= seen.environments:
         return (
-            f"memory still rises in {seen.rising:,} of {seen.environments:,} environments, and none has come to rest:"
-            " what it will need is not known yet"
+            f"memory still rises in {seen.rising:,} of {seen.environments:,} environments, and none has settled:"
+            " its need is not known yet"
         )
     if seen.out_of_memory:
         return _ran_out(seen.size)
@@ -110,7 +110,7 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
         return f"{seen.invocations} invocations are too few: {ENOUGH} are needed"
     if seen.unbounded:
         return (
-            f"in {counted(seen.unbounded, 'invocation')} the peak may have reached the memory size: what is needed is"
+            f"in {counted(seen.unbounded, 'invocation')} the peak may have reached the memory size: its need is"
             f" not known. {TELLS}"
         )
     if wanted > LARGEST_MIB:
@@ -120,11 +120,11 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
 
 def _ran_out(size: float | None) -> str:
     if size is None:
-        return "it ran out of memory: what it would have needed is not known, give it more and measure again"
+        return "it ran out of memory, so its need is not known: give it more and measure again"
     if size >= LARGEST_MIB:
         return f"it ran out of memory at Lambda's largest size, {LARGEST_MIB:,} MiB"
     trial = min(2 * rounded(size), ORDINARY_MIB if size < ORDINARY_MIB else LARGEST_MIB)
     return (
-        f"it ran out of memory at {size:,.0f} MiB: what it would have needed is not known,"
+        f"it ran out of memory at {size:,.0f} MiB, so its need is not known:"
         f" give it {trial:,} MiB{' (Managed Instances)' if trial > ORDINARY_MIB else ''} for a while and measure again"
     )

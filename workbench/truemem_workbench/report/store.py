@@ -1,7 +1,7 @@
-"""A fleet's lines in a DuckDB of their own: read by all cores, kept in columns on disk, in bounded memory.
+"""Keeps a fleet's lines in a DuckDB of its own: read on all cores, stored as columns on disk, in bounded memory.
 
-DuckDB and not Python, because a fleet has ten million lines; and not Polars, because it writes to disk what is beyond a
-limit of memory that it is told, reads .gz as it is, and is a third of the size.
+Python would be too slow for ten million lines. DuckDB and not Polars, because DuckDB writes to disk what exceeds a
+given limit of memory, reads .gz itself, and is a third of the size.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from ..support.untrusted_text import quoted
 from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, spread, told_in
 
 MEMORY_MIB = 512
-"""DuckDB's own limit."""
+"""DuckDB's own memory limit."""
 BATCH = 250_000
-"""Lines of as many whole environments as are looked at together."""
+"""Lines in a batch of whole environments."""
 TOGETHER = 128
-"""Files that are read by one statement, and bytes of them."""
+"""Most files, and bytes of files, that one statement reads."""
 TOGETHER_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was found in the files."""
+    """Numbers of lines that were found."""
 
     lines: int
-    """Of the sidecar, in the time and the environment asked for. One that may repeat another counts."""
+    """Lines of the sidecar in the chosen time and environments. One that may repeat another counts too."""
     elsewhere: int
-    """Of the sidecar, but of another time or environment."""
+    """Lines of the sidecar of another time or environment."""
     unreadable: int
-    """They look like the sidecar's and are no JSON: cut off, or mangled."""
+    """Lines that look like the sidecar's but are not JSON: cut off, or damaged."""
 
 
 class Store:
-    """The lines of one report. A context manager: its folder is gone at the end."""
+    """The lines of one report. As a context manager, it removes its folder at the end."""
 
     def __init__(self, *, memory_mib: int = MEMORY_MIB, batch: int = BATCH) -> None:
-        """Raises BadInput if its folder cannot be in TMPDIR."""
+        """Make the database. Raises BadInput if its folder cannot be in TMPDIR."""
         _check_temporary_folder()
         self._batch = batch
         self._folder = Path(tempfile.mkdtemp(prefix="truemem-report-"))
@@ -74,8 +74,10 @@ class Store:
         by: str | None = None,
         read: Callable[[int], None] = lambda _: None,
     ) -> Loaded:
-        """Read them all, once. `by`: a member that their requests are told apart by. `read` hears of the bytes as they
-        are read. Raises BadInput for a file that cannot be read."""
+        """Read all files, once. Raises BadInput for a file that cannot be read.
+
+        `by` is the member that tells requests apart. `read` is called with the bytes that are read.
+        """
         self._db.execute(f"CREATE TABLE found AS SELECT {COLUMNS} LIMIT 0")
         self._db.execute("CREATE TABLE said (request UUID, told VARCHAR)")
         for number, group in enumerate(_groups(files)):
@@ -106,8 +108,7 @@ class Store:
         return Loaded(lines, everything - lines, unreadable)
 
     def batches(self) -> Iterator[int]:
-        """Lays out whole environments in the table `batch`, one row an invocation, and yields how many lines these
-        were; until all have been laid out."""
+        """Fill the table `batch` with whole environments, again and again until all are done. Yields its lines."""
         begin, lines = None, 0
         sizes = self._db.execute("SELECT environment, count(*) FROM line GROUP BY 1 ORDER BY 1").fetchall()
         for place, (environment, count) in enumerate(sizes):
@@ -127,7 +128,7 @@ class Store:
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
     def columns(self, query: str) -> dict[str, Any]:
-        """As masked or plain numpy arrays by name."""
+        """The result as masked or plain numpy arrays, by name."""
         return self._db.execute(query).fetchnumpy()
 
     def value(self, query: str) -> Any:
@@ -135,7 +136,7 @@ class Store:
         return row[0] if row else None
 
     def _readable(self, path: Path, kind: Kind, name: str) -> Path:
-        """A file of one event a line, under a name without wildcards."""
+        """A file with one event per line, under a name without wildcards."""
         here = self._folder / f"{name}.log"
         if as_it_is(path, kind):
             here.symlink_to(path.resolve())
@@ -146,7 +147,7 @@ class Store:
 
 
 def _check_temporary_folder() -> None:
-    """DuckDB takes `?` and `\\` in a database's path for something else, and needs UTF-8. Raises BadInput."""
+    """Raise BadInput if DuckDB cannot use the folder: no `?` and `\\` in a path, and only UTF-8."""
     folder = tempfile.gettempdir()
     try:
         quoted(folder)
@@ -166,7 +167,7 @@ class _Group(NamedTuple):
 
 
 def _groups(files: Sequence[Path]) -> Iterator[_Group]:
-    """Compressed alike, and not too many."""
+    """Group files: compressed in the same way, and not too many."""
     group = _Group([], False)
     size = 0
     for path in files:

@@ -1,4 +1,4 @@
-"""What a report says: values only. Sizes in MiB."""
+"""The values of a report. Sizes in MiB."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .sizing import Sizing
 SETTLED = ("stable", "plateau", "spiky")
 """Verdicts that say that nothing grows any more."""
 RISE_MIB, RISE_SHARE = 2.0, 0.05
-"""A level is higher than another by more than both."""
+"""A level is higher than another if the difference is more than both."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Peaks:
-    """How often, and how high. Percentiles are values that occurred (nearest rank)."""
+    """Invocations and their peaks. Percentiles are values that occurred (nearest rank)."""
 
     invocations: int
     p50: float | None
@@ -35,55 +35,55 @@ class Environment:
     environment_id: str
     peaks: Peaks
     current_first: float | None
-    """After the first invocation of those read whose figure is certain, and after the last."""
+    """Current after the first and after the last invocation whose figure is certain."""
     current_last: float | None
     mark_first: float | None
     mark: float | None
-    """Max Memory Used: the first and the highest that REPORT said."""
+    """Max Memory Used: the first and the highest of REPORT."""
     size: float | None
     """The function's memory size."""
     first_ms: float | None
     last_ms: float | None
-    """Epoch ms at which the first and the last of the invocations began."""
+    """Begin of the first and of the last invocation, in epoch ms."""
     need: float | None
-    """Most that an invocation, or the init phase, can have needed: the upper bound where the peak has one."""
+    """Most that an invocation or the init phase can have needed: the upper bound if the peak has one."""
     unbounded: int
-    """Invocations whose peak may have reached the memory size: nothing lower bounds it. Not the last of an environment
-    that ended without harm: its processes were gone when the sidecar looked."""
+    """Invocations whose peak may have reached the memory size. It does not count the last one of an environment that
+    ended normally: its processes had ended when the sidecar looked."""
     others: float | None
     """Most that sidecar and extensions held together at the end of an invocation."""
     holders: Mapping[str, float]
-    """At the end of the latest invocation: `function`, `truemem`, and each extension by name."""
+    """Memory at the end of the latest invocation: of `function`, `truemem`, and each extension by name."""
     heap_in_use: float | None
     heap_held: float | None
-    """The allocator's, at the end of the latest invocation, where the in-process probe was there."""
+    """The heap at the end of the latest invocation, if the probe was there."""
     heap_says: str | None
-    """What those figures say, in a sentence."""
+    """The heap's figures as a sentence."""
     hoards: bool
-    """malloc keeps much of what was freed,"""
+    """True if malloc keeps much of what was freed."""
     only_hoards: bool
-    """and nothing else grows: not a leak, whatever the curve looks like."""
+    """True if nothing else grows: then it is not a leak."""
     billed_ms: float
-    """Durations, each rounded up to 1 ms, and how many there are."""
+    """Sum of the durations, each rounded up to 1 ms, and their number."""
     billed: int
     methods: Mapping[str, int]
-    """Invocations by how their peak is known."""
+    """Invocations by method."""
     lost: int
-    """Lines without a report, or that say that something was lost."""
+    """Lines without a report, or with something lost."""
     peak_request: str | None
-    """The request id of the highest peak."""
+    """Request id of the highest peak."""
     out_of_memory_requests: Sequence[str]
-    """The first ten."""
+    """Request ids of the first ten."""
     verdict: Verdict
 
     @property
     def settled(self) -> bool:
-        """Has what it holds come to rest?"""
+        """True if its memory has settled."""
         return self.verdict.name in SETTLED or (self.only_hoards and self.verdict.name != "growing")
 
     @property
     def rises(self) -> bool:
-        """Too young for a verdict, and higher at its end than at its beginning?"""
+        """True if it is too young for a verdict, and higher at its end than at its beginning."""
         if self.verdict.name not in ("warming", "insufficient") or self.only_hoards:
             return False
         if self.current_first is None or self.current_last is None:
@@ -93,7 +93,7 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """Who holds memory when no invocation runs, over all environments."""
+    """What one holder has when no invocation runs, over all environments."""
 
     name: str
     environments: int
@@ -103,10 +103,10 @@ class Holder:
 
 @dataclass(frozen=True, kw_only=True)
 class Payload:
-    """Event and answer, where they explain the peak."""
+    """The payload (event and answer), if it explains the peak."""
 
     times: float
-    """What the peak is above the baseline, over their size: the median."""
+    """Median of the peak above the baseline, divided by the payload."""
     invocations: int
 
 
@@ -121,15 +121,15 @@ class Function:
     size: float | None
     mark: float | None
     current_median: float | None
-    """Of what the environments held last."""
+    """Median of what the environments held last."""
     verdicts: Mapping[str, int]
-    """Environments by verdict."""
+    """Number of environments by verdict."""
     slope_median_kib: float | None
-    """Of the growth per invocation of the environments that have a verdict."""
+    """Median growth per invocation of the environments with a verdict."""
     settled: int
-    """Environments whose memory has come to rest,"""
+    """Environments whose memory has settled."""
     rising: int
-    """and those too young for a verdict whose memory rises."""
+    """Environments that are too young for a verdict, and rise."""
     mark_only_rises: int
     """Environments that have settled well below a mark that has risen."""
     holders: Sequence[Holder]
@@ -141,25 +141,25 @@ class Function:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """The invocations that a structured log line says the same of: one model, tenant, route."""
+    """The invocations with the same value in a structured log line: one model, tenant or route."""
 
     value: str | None
-    """None: no line says it."""
+    """The value; None if no line has it."""
     peaks: Peaks
     added_p50: float | None
-    """Peak beyond what the invocation found."""
+    """Median of the peak above the baseline."""
     left_mean: float | None
-    """What it left behind beyond what it found, on average."""
+    """Mean of current above the baseline."""
     left_sum: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All of it."""
+    """The whole report."""
 
     functions: Sequence[Function]
     environments: Sequence[Environment]
-    """The most urgent first: out of memory, growing, the highest peaks."""
+    """Environments, the most urgent first: out of memory, growing, the highest peaks."""
     parts: Sequence[Part]
     by: str | None
     lines: int
@@ -169,13 +169,13 @@ class Report:
 
 
 def urgency(environment: Environment) -> tuple[bool, bool, float]:
-    """Sorts the most urgent first, reversed."""
+    """Sort key: the most urgent environment has the largest."""
     growing = environment.verdict.name == "growing"
     return environment.peaks.out_of_memory > 0, growing, environment.peaks.highest or 0.0
 
 
 def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of several counts, the most frequent first."""
+    """Add several counts. The most frequent comes first."""
     total: Counter[str] = Counter()
     for each in counts:
         total.update(each)

@@ -1,1 +1,1 @@
-"""What every room needs: text from outside, problems told in one line, numbers in sentences, exit codes. No figures."""
+"""Shared by all rooms: text from outside, one-line problems, numbers in sentences, exit codes."""

@@ -1,7 +1,7 @@
-"""Something that a person typed cannot be used."""
+"""The error for input that cannot be used."""
 
 from __future__ import annotations
 
 
 class BadInput(Exception):
-    """Something that a person typed cannot be used. One line: what was asked, what is there, what to type."""
+    """Input that cannot be used. The message is one line: what was asked, what is there, what to type."""

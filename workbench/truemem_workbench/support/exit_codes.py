@@ -1,6 +1,6 @@
-"""How the command ends: by a signal, without anybody who reads what it prints, by an error of its own.
+"""Ends the command with the right exit code: after a signal, a reader that has gone, or an error of its own.
 
-Exit code 1 means that a limit was broken, so nothing else may end with it, as Python by itself would.
+Exit code 1 means a broken limit, so nothing else may end with it. Python alone would do so.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .untrusted_text import visible
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 UNUSABLE = 2
 PATIENCE_S = 10
-"""For folders to go and queries to stop, after a signal. Python 3.11's pool of processes waits for ever for one that
-the same signal has killed."""
+"""Time after a signal to remove folders and stop queries. Python 3.11's process pool can wait for ever for a process
+that the same signal has killed."""
 
 
 class Ended(BaseException):
-    """Ctrl-C, SIGTERM or SIGHUP."""
+    """Raised at Ctrl-C, SIGTERM or SIGHUP."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Ended(BaseException):
 
 
 def raise_on_signals() -> None:
-    """The first signal raises Ended; later ones do nothing, for the end takes its two seconds."""
+    """Make the first signal raise Ended. Later signals do nothing, because the shutdown takes up to two seconds."""
 
     def end(number: int, _: FrameType | None) -> None:
         for each in ENDING:
@@ -47,7 +47,7 @@ def raise_on_signals() -> None:
 
 
 def ended(run: Callable[[], int]) -> int:
-    """The exit code of the process, once `run` is through: its own, or that of what cut it short."""
+    """Call `run` and return the exit code: that of `run`, or that of the signal or error that ended it."""
     signals = _Signals()
     try:
         code = run()
@@ -61,8 +61,10 @@ def ended(run: Callable[[], int]) -> int:
 
 @contextmanager
 def unheard_by_children() -> Iterator[None]:
-    """Ctrl-C goes to every process of a terminal. Those that begin inside inherit that it is blocked, and are ended by
-    their pool; another thread hears it in our place."""
+    """Block Ctrl-C for child processes that start inside. A terminal sends it to all; here their pool ends them.
+
+    Another thread receives it in place of this one.
+    """
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # with the first of them it would, and unblock the signal
@@ -77,7 +79,7 @@ def unheard_by_children() -> Iterator[None]:
 
 
 class _Signals:
-    """The first one raises Ended, so that temporary folders go, queries stop; the second ends the process at once."""
+    """Handles signals. The first raises Ended, so that the command can clean up; the second ends it at once."""
 
     def __init__(self) -> None:
         self.came = 0
@@ -105,7 +107,7 @@ def _tell(number: int) -> None:
 
 def _code(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError | SystemExit):  # click and rich make the one of the other
-        _let_go()
+        _discard_output()
         return 128 + signal.SIGPIPE
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return 128 + signal.SIGINT
@@ -116,7 +118,7 @@ def _code(error: BaseException) -> int:
         return UNUSABLE
     for line in "".join(traceback.format_exception(error)).splitlines():
         click.echo(visible(line), err=True)
-    click.echo("truemem: that was an error of its own, not of what you typed; the lines above tell where", err=True)
+    click.echo("truemem: this is an error of truemem, not of your input; the lines above say where", err=True)
     return UNUSABLE
 
 
@@ -124,9 +126,9 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        _let_go()
+        _discard_output()
 
 
-def _let_go() -> None:
-    """Python writes the rest of the buffer at its end, and would fail again."""
+def _discard_output() -> None:
+    """Redirect standard output to /dev/null. Python writes the rest of its buffer at exit, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

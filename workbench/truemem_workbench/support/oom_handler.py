@@ -1,6 +1,6 @@
-"""The user's handler, and after its first answer memory without end: the function of the scenario `out-of-memory`.
+"""The handler of the scenario `out-of-memory`: the user's own handler, which then takes memory without end.
 
-It is imported in the function's own process, so it imports nothing that the function might not.
+It is imported in the function's own process, so it imports only what every function has.
 """
 
 import importlib
@@ -9,9 +9,9 @@ import time
 from typing import Any
 
 MARK = os.path.join(os.environ.get("TMPDIR", "/tmp"), ".has-grown")  # noqa: PTH118
-"""Left behind, so that the process that follows does not grow again."""
+"""File that says that memory has run out once. The next process then does not do it again."""
 PACE_S = 0.002
-"""For each MiB: slow enough for a sampler to see the curve."""
+"""Pause after each MiB: slow enough for a sampler to see the curve."""
 
 module, _, name = os.environ["_HANDLER"].rpartition(".")
 user = getattr(importlib.import_module(module.replace("/", ".")), name)

@@ -1,11 +1,11 @@
-"""What `report`, `page` and `metrics` have in common at a terminal: width, bars, numbers that are numbers."""
+"""Shared by the commands at a terminal: width, progress bars, numeric options."""
 
 from __future__ import annotations
 
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +15,21 @@ from .untrusted_text import visible
 
 if TYPE_CHECKING:  # rich is for the work itself, not for every `truemem --help`
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
+Progress = Callable[[str, int, int], None]
+"""Called with the present step, how much of it is done, and of how much."""
 Count = Callable[[int], None]
-"""Hears of an amount that is done."""
+"""Called with each amount that is done."""
 WIDTH = 140
-"""Of a file or a pipe, which have none: all columns."""
+"""Width of a file or a pipe: all columns fit."""
 LONGEST = 2000
-"""Characters of a message."""
+"""Longest message in characters."""
 
 
 class Finite(click.FloatRange):
-    """A range without not-a-number, which is on no side of a bound, and without infinity."""
+    """A range of numbers without NaN and infinity."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number: float = super().convert(value, param, ctx)
@@ -36,13 +39,13 @@ class Finite(click.FloatRange):
 
 
 def tell(command: str, problem: object) -> None:
-    """Say on stderr, in one line, what is wrong."""
+    """Print a problem on stderr, in one line."""
     text = str(problem)
     click.echo(f"{command}: {visible(text[:LONGEST])}{'...' if len(text) > LONGEST else ''}", err=True)
 
 
 def console(**settings: Any) -> Console:
-    """rich's, for text from outside: strings are printed as they are, in tables too. Styles need a Text."""
+    """rich's console for text from outside: it prints strings as they are, in tables too. Styles need a Text."""
     from rich.console import Console
 
     class Plain(Console):
@@ -54,14 +57,28 @@ def console(**settings: Any) -> Console:
 
 
 def output() -> Console:
-    """Standard output, as wide as the terminal."""
+    """A console on standard output, as wide as the terminal."""
     return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
+
+
+def table(title: str, texts: Sequence[str], figures: Sequence[str], last: Sequence[str]) -> Table:
+    """A table with columns of texts, of figures, which are aligned right, and of texts again."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in texts:
+        made.add_column(name, overflow="fold")
+    for name in figures:
+        made.add_column(name, justify="right", no_wrap=True)
+    for name in last:
+        made.add_column(name)
+    return made
 
 
 @contextmanager
 def progress(doing: str, total: int, console: Console | None = None) -> Iterator[Count]:
-    """A bar on stderr if that is a terminal, gone at the end. It turns and counts the time while nothing is done: one
-    query, or one statement, can take a minute."""
+    """Show a progress bar on stderr, if that is a terminal, with the time: one query can take a minute."""
     from rich import progress as rich
     from rich.console import Console
 
@@ -81,3 +98,21 @@ def progress(doing: str, total: int, console: Console | None = None) -> Iterator
             bar.advance(task, amount)
 
         yield advance
+
+
+@contextmanager
+def steps(*, shown: bool = True) -> Iterator[Progress]:
+    """Show the steps of a run in a progress bar on stderr, if that is a terminal and unless not `shown`."""
+    from rich import progress as rich
+
+    stderr = console(stderr=True)
+
+    columns = (rich.TextColumn("{task.description:12}"), rich.BarColumn(), rich.MofNCompleteColumn())
+    last, hidden = rich.TimeRemainingColumn(), not (shown and stderr.is_terminal)
+    with rich.Progress(*columns, last, console=stderr, transient=True, disable=hidden) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def progress(doing: str, done: int, of: int) -> None:
+            bar.update(task, description=doing, completed=done, total=of)
+
+        yield progress

@@ -1,4 +1,4 @@
-"""`--since`: a moment as people write it."""
+"""Parses `--since`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def since_ms(text: str, now_ms: float) -> float:
-    """Epoch ms of `90m`, `3h`, `2d` ago, or of an ISO 8601 time; without a zone it is local. Raises BadInput."""
+    """Parse `90m`, `3h`, `2d` ago, or an ISO 8601 time (without a zone it is local), to epoch ms. Raises BadInput."""
     if ago := re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip()):
         return now_ms - float(ago[1]) * _SECONDS[ago[2]] * 1000
     try:

@@ -1,8 +1,8 @@
-"""Text from outside: what a function, its log, a template or a caller wrote. All of it may be hostile.
+"""Handles text from outside: from a function, its log, a template or a caller. All of it may be hostile.
 
-One function for each edge. On the way out: `visible` for terminals (rich's tables too: `terminal.console`), annotations
-and XML, `cell` for CSV, `script_json` for HTML, `quoted` for SQL, `markdown` for GitHub's summary. On the way in:
-`loads` for JSON, `chunks` and `read_text` for files that a person names.
+There is one function for each place where such text arrives or leaves. Out: `visible` for terminals (in rich's tables:
+`terminal.console`), annotations and XML, `cell` for CSV, `script_json` for HTML, `quoted` for SQL, `markdown` for
+GitHub's summary. In: `loads` for JSON, `chunks` and `read_text` for files that a person names.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 MOST_DEPTH = 200
-"""Objects and lists within each other that are read. Python's own reader ends at about 1,000."""
+"""Deepest nesting of objects and lists that is read. Python's own reader ends at about 1,000."""
 MOST_BYTES = 64 << 20
-"""Of a file that is read into memory whole."""
+"""Most bytes of a file that is read into memory whole."""
 WRITER_S = 10.0
-"""How long a pipe with a name may have no writer."""
+"""How long a named pipe may have no writer."""
 LOOK_S = 0.05
 CHUNK = 1 << 16
 
@@ -38,9 +38,9 @@ _MARKDOWN = re.compile(r"[\\`*\[\]<>|&]")
 
 
 def visible(text: str) -> str:
-    """On one line, with escapes for what a terminal would obey or not show (`\\x1b`, `\\n`, `\\u202e`).
+    """Escape characters that a terminal would obey or not show (`\\x1b`, `\\n`, `\\u202e`), on one line.
 
-    A tab becomes a space. From U+007F on the escapes are JSON's: a line of JSON stays the same document.
+    A tab becomes a space. From U+007F on the escapes are JSON's, so a line of JSON stays the same document.
     """
     return _UNSEEN.sub(_escape, text)
 
@@ -53,7 +53,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def cell(value: object) -> object:
-    """Of CSV: text that a spreadsheet would take for a formula has `'` before it. Numbers stay numbers."""
+    """Make a CSV cell: a text that looks like a formula gets a `'` before it. Numbers stay numbers."""
     if not isinstance(value, str):
         return value
     shown = visible(value)
@@ -61,13 +61,12 @@ def cell(value: object) -> object:
 
 
 def script_json(value: Any) -> str:
-    """JSON for a <script> of type application/json, in ASCII: nothing in it can end the element. Raises ValueError for
-    not-a-number and infinity."""
+    """Make JSON for a <script>, in ASCII: nothing in it can end the element. Raises ValueError for NaN and infinity."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def quoted(text: str) -> str:
-    """A text in DuckDB's SQL. Raises ValueError for what no SQL can have: half a surrogate pair, or a zero."""
+    """Quote a text for DuckDB's SQL. Raises ValueError for half a surrogate pair or a zero character."""
     text.encode()
     if "\0" in text:
         raise ValueError("a zero character")
@@ -75,14 +74,14 @@ def quoted(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """In a line or a table's cell of GitHub's Markdown: no link, no picture, no element."""
+    """Escape text for GitHub's Markdown: no link, no picture, no element."""
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", visible(text))
 
 
 def loads(text: str | bytes, *, lenient: bool = False) -> Any:
-    """A JSON document. `lenient`: `NaN` and `Infinity`, which are no JSON, become None.
+    """Parse a JSON document. With `lenient`, `NaN` and `Infinity`, which are not JSON, become None.
 
-    Raises ValueError, and nothing else: also for what is nested deeper than MOST_DEPTH, or has endless digits.
+    Raises only ValueError, also for a document nested deeper than MOST_DEPTH, or with endless digits.
     """
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text), "surrogatepass")
@@ -118,7 +117,7 @@ def _is_deep(value: object) -> bool:
 
 
 def chunks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file or a pipe. Raises OSError: after WRITER_S also for a named pipe to which nothing writes."""
+    """Read a file or a pipe. Raises OSError, after WRITER_S also for a named pipe to which nothing writes."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait here
     try:
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
@@ -132,7 +131,7 @@ def chunks(path: Path) -> Iterator[bytes]:
 
 
 def _piped(descriptor: int, *, named: bool) -> Iterator[bytes]:
-    """To the end. While a writer is there it may take its time, as with standard input."""
+    """Read a pipe to its end. A writer may take its time, as with standard input."""
     written = not named  # the shell's own pipes have had their writer
     deadline = time.monotonic() + WRITER_S
     while True:
@@ -154,7 +153,7 @@ def _piped(descriptor: int, *, named: bool) -> Iterator[bytes]:
 
 
 def read_text(path: Path) -> str:
-    """A whole file, in UTF-8. Raises OSError, also if it is larger than MOST_BYTES, and UnicodeDecodeError."""
+    """Read a whole file in UTF-8. Raises OSError, also if it is larger than MOST_BYTES, and UnicodeDecodeError."""
     data = bytearray()
     for chunk in chunks(path):
         data += chunk

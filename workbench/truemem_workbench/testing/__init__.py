@@ -1,1 +1,1 @@
-"""What tests, benchmarks and faults share: environments with known memory, invented lines, labelled curves."""
+"""Shared by tests, benchmarks and faults: environments with known memory, synthetic lines, labelled curves."""

@@ -1,6 +1,7 @@
-"""Chromium without a window, over its DevTools pipe: what a test asks of a page.
+"""Drives headless Chromium over its DevTools pipe, for tests of the page.
 
-No port, no driver: the protocol is JSON over two pipes (https://chromedevtools.github.io/devtools-protocol/).
+It needs no port and no driver: the protocol is JSON over two pipes
+(https://chromedevtools.github.io/devtools-protocol/).
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class Browser:
         self.program = program
         self.environment = environment or {}
         self.complaints: list[str] = []
-        """Errors in the console, exceptions, breaches of the page's own policy."""
+        """Errors in the console, exceptions, violations of the page's own policy."""
         self.requests: list[str] = []
-        """What the page asked for, itself and `data:` left out."""
+        """Requests of the page, without the page itself and `data:`."""
         self._number = 0
         self._buffer = b""
         self._session: str | None = None
@@ -105,7 +106,7 @@ class Browser:
         self._folder.cleanup()
 
     def do(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command, and its result. Raises AssertionError if the browser refuses."""
+        """Send a command and return its result. Raises AssertionError if the browser refuses."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -144,7 +145,7 @@ class Browser:
                     self.requests.append(said["request"]["url"])
 
     def open(self, path: Path, *, width: int = 1280, height: int = 860, dark: bool = False, scale: float = 1) -> None:
-        """A file, until its script has drawn."""
+        """Open a file, and wait until its script has drawn."""
         size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
         self.do("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -155,7 +156,7 @@ class Browser:
         self.until("document.documentElement.dataset.ready !== undefined")
 
     def js(self, expression: str) -> Any:
-        """Its value, after two frames: what was asked for before is drawn."""
+        """Evaluate JavaScript and return its value after two frames, so that all earlier changes are drawn."""
         wrapped = (
             "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => "
             f"done(JSON.stringify({expression}) ?? 'null'))))"
@@ -165,14 +166,14 @@ class Browser:
         return json.loads(answer["result"]["value"])
 
     def until(self, condition: str) -> None:
-        """Wait until it is true in the page."""
+        """Wait until an expression is true in the page."""
         end = time.monotonic() + PATIENCE_S
         while not self.js(f"Boolean({condition})"):
             assert time.monotonic() < end, f"{condition}: not within {PATIENCE_S:.0f} s; {self.complaints}"
             time.sleep(0.05)
 
     def text(self, selector: str) -> str:
-        """What stands there, to be read."""
+        """The visible text."""
         return str(self.js(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     def place(self, selector: str) -> tuple[float, float, float, float]:
@@ -211,5 +212,5 @@ class Browser:
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def printed(self) -> bytes:
-        """As PDF."""
+        """The page as PDF."""
         return base64.b64decode(self.do("Page.printToPDF", printBackground=True)["data"])

@@ -1,6 +1,7 @@
-"""Chromium from Debian's packages where the machine has none: unpacked, not installed; no root.
+"""Gets Chromium from Debian's packages if the machine has none: it unpacks them without installing, so it needs no
+root.
 
-`python -m truemem_workbench.testing.chromium` prints where it is.
+`python -m truemem_workbench.testing.chromium` prints its path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is a line what CloudWatch will take? The schema, and what a schema cannot say: every reference has its value."""
+"""Checks that CloudWatch would take a line: the schema, and that every reference has a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario's words: invoke, and look at what the sidecar printed about it."""
+"""The environment of a scenario: invoke, then look at what the sidecar printed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ EXTENSIONS = Path(__file__).with_name("extensions")
 SOURCE = Path(truemem.__file__).parents[1] / "run"
 """The sidecar under an ordinary python3."""
 SIDECAR = Path(os.environ.get("TRUEMEM_TEST_SIDECAR") or SOURCE)
-"""The one that the scenarios attach: also the layer's executable (`make executable`)."""
+"""The sidecar that the scenarios attach, which may be the layer's executable (`make executable`)."""
 
 SLACK_MIB = 0.5
-"""What the kernel's own bookkeeping may be off by, as promised."""
+"""Error that the kernel's own bookkeeping may have, as promised."""
 
 
 class Record:
-    """One line of the sidecar, with its members as attributes; what is absent is None."""
+    """One line of the sidecar, with its members as attributes. An absent member is None."""
 
     def __init__(self, line: str) -> None:
         self.line = line
@@ -82,32 +82,32 @@ class Environment:
         self.local.__exit__(kind, error, trace)
 
     def invoke(self, do: str = "hold", **event: float) -> dict[str, Any]:
-        """Invoke; the function's answer. Raises AssertionError if the function failed."""
+        """Invoke and return the function's answer. Raises AssertionError if the function failed."""
         invocation = self.attempt(do, **event)
         assert invocation.function_error is None, invocation.payload
         assert isinstance(invocation.payload, dict)
         return invocation.payload
 
     def attempt(self, do: str = "hold", **event: float) -> Invocation:
-        """Invoke, whatever comes of it."""
+        """Invoke, with any result."""
         invocation = self.local.invoke({"do": do, **event})
         self.invocations.append(invocation)
         return invocation
 
     def records(self) -> list[Record]:
-        """Shut the environment down: a record for each invocation, in order."""
+        """Shut the environment down, and return a record for each invocation, in order."""
         self.local.stop()
         return [Record(line) for line in self.local.extension_stdout(self.name)]
 
     def telemetry_port(self) -> int:
-        """Where the sidecar listens for telemetry. (Its other port, on loopback alone, is exact mode's.)"""
+        """The sidecar's port for telemetry. (Its other port, on loopback only, is for exact mode.)"""
         sidecar = psutil.Process(self.local.processes()[f"extension:{self.name}"])
         listening = [made.laddr for made in sidecar.net_connections("tcp4") if made.status == psutil.CONN_LISTEN]
         (port,) = {address.port for address in listening if address.ip == "0.0.0.0"}
         return int(port)
 
     def log(self) -> str:
-        """What the sidecar said on stderr."""
+        """The sidecar's lines on stderr."""
         lines = [entry.text for entry in self.local.logs if entry.source == f"extension:{self.name}"]
         printed = set(self.local.extension_stdout(self.name))
         return "\n".join(line for line in lines if line not in printed)

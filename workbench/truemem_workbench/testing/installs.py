@@ -1,6 +1,6 @@
-"""What tests and benchmarks install for themselves, once each: a folder that is made anew when its parts have changed.
+"""Installs what tests and benchmarks need, once each, in a folder that is made again when its contents change.
 
-Each raises Missing where this machine cannot have it.
+Each function raises Missing if this machine cannot have it.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ import sys
 from pathlib import Path
 
 CACHE = Path(sys.prefix) / "clients"
-"""Where the larger things are kept: in the virtual environment."""
+"""Folder of the larger things, in the virtual environment."""
 
 
 class Missing(Exception):
-    """What this machine lacks."""
+    """This machine lacks something. The message says what."""
 
 
 def ready(folder: Path, made_of: str) -> bool:
-    """Was it made of just this, to its end?"""
+    """True if the folder was made from exactly this, and is complete."""
     made = folder / ".made-of"
     return made.is_file() and made.read_text() == made_of
 
 
 def begin(folder: Path) -> None:
-    """Empty, and there."""
+    """Make the folder, empty."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
 
 
 def finish(folder: Path, made_of: str) -> None:
-    """From now on it is ready."""
+    """Mark the folder as complete."""
     (folder / ".made-of").write_text(made_of)
 
 
 def run(command: list[str]) -> str:
-    """Its output. A command that fails is a machine without network, or without what the build needs."""
+    """Run a command and return its output. If it fails, the machine has no network, or lacks what the build needs."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]

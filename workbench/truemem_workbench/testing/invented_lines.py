@@ -1,4 +1,4 @@
-"""The sidecar's lines as a test wants them: invented curves, real members."""
+"""Makes lines of the sidecar for tests: synthetic curves, real members."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LIMIT = 512
 
 
 def request_id(row: int, environment: str = "a") -> str:
-    """Of an invocation, from 0: the same whenever it is asked for."""
+    """Request id of an invocation, numbered from 0. It is always the same."""
     return str(uuid.UUID(bytes=hashlib.md5(f"{environment} {row}".encode()).digest(), version=4))
 
 
 def line(row: int, environment: str = "a", **members: Any) -> str:
-    """One line; `members` replace, and None leaves out."""
+    """One line. `members` replace its own; None leaves one out."""
     document = {
         "_aws": {"Timestamp": BEGUN_MS + row * 1000},
         "FunctionName": "orders",
@@ -73,7 +73,7 @@ def parsed(lines: Iterable[str | Line]) -> list[Line]:
 
 
 def recorded(peaks: Iterable[float]) -> Iterator[Line]:
-    """The same as `curve`, without the text between: for very many."""
+    """The records of `curve`, without making the text, for very many."""
     mark = 0.0
     for row, peak in enumerate(peaks):
         mark = max(mark, peak + 12)
@@ -93,7 +93,7 @@ def recorded(peaks: Iterable[float]) -> Iterator[Line]:
 
 
 def leak(invocations: int, environment: str = "leak", kib: float = 400) -> Iterator[str]:
-    """What it holds grows by so much with each invocation."""
+    """An environment whose memory grows by this much with each invocation."""
     noise: Sequence[float] = noisy(invocations, seed=2)
     mark = 0.0
     for row in range(invocations):

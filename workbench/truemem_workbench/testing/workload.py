@@ -1,4 +1,4 @@
-"""The accuracy workload: known amounts of memory, and what each record has to say about them."""
+"""The accuracy workload: known amounts of memory, and the judgement of each record."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KINDS: tuple[tuple[str, float, dict[str, float]], ...] = (
     ("child", 0.04, {"ms": 5, "mib": 24}),
     ("file", 0.06, {"ms": 1, "mib": 16}),
 )
-"""Name, share, settings. A kind's first word is what the function is told to do."""
+"""Name, share and settings of each kind. The first word of a name is the function's command."""
 
 
 def events(count: int, seed: int = 2026) -> Iterator[dict[str, Any]]:
-    """`count` events, the same for the same seed; sizes from 1 to 64 MiB where the kind does not fix them."""
+    """Make `count` events, the same for the same seed. Sizes are 1 to 64 MiB if the kind does not fix them."""
     chance = random.Random(seed)
     names = [name for name, _, _ in KINDS]
     shares = [share for _, share, _ in KINDS]
@@ -32,7 +32,7 @@ def events(count: int, seed: int = 2026) -> Iterator[dict[str, Any]]:
 
 
 class Judgement:
-    """One record against the truth that the function told. All in MiB."""
+    """One record compared with the truth that the function reported. All in MiB."""
 
     def __init__(self, record: Record, answer: dict[str, Any], limit_mib: int) -> None:
         self.record = record
@@ -40,18 +40,19 @@ class Judgement:
         upper = record.peakUpper if record.peakUpper is not None else limit_mib
         self.within_bounds = record.peakLower - SLACK_MIB <= self.truth <= upper + SLACK_MIB
         self.claims_exactness = record.method == "vmhwm" and not record.raced
-        """One process, kernel's watermark, race not lost."""
+        """True for one process with the kernel's watermark and without a race."""
         self.error = record.PeakRSS - self.truth
         self.growth_error = record.growth - answer["touched"] / 1024 if record.baselineRSS is not None else None
 
     @property
     def exact(self) -> bool:
-        """The promise: within half a MiB, of the peak and, where the baseline is known, of the growth over it."""
+        """True if the promise is kept: within half a MiB of the true peak and, if the baseline is known, of the true
+        growth."""
         return bool(max(abs(self.error), abs(self.growth_error or 0)) <= SLACK_MIB)
 
     @property
     def honest(self) -> bool:
-        """The truth lies within the bounds, and a peak that claims to be exact is."""
+        """True if the truth lies within the bounds, and a peak that claims to be exact is exact."""
         return self.within_bounds and (not self.claims_exactness or abs(self.error) <= SLACK_MIB)
 
     def __repr__(self) -> str:

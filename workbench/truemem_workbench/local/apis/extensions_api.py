@@ -1,4 +1,4 @@
-"""The Extensions API, `/2020-01-01/extension`. Every mistake of a client is a 403, as in AWS's code."""
+"""The Extensions API, `/2020-01-01/extension`. It answers every mistake of a client with a 403, as AWS's code does."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ExtensionsApi:
         return self._error(request, Action.EXIT_ERROR)
 
     def _error(self, request: web.Request, action: Action) -> web.Response:
-        """Kept for telemetry; it is the exit of the process that ends the init or the invocation."""
+        """Keep the error type for telemetry. Only the exit of the process ends the init or the invocation."""
         registry = self._environment.generation.registry
         unknown = "Unknown Lambda-Extension-Identifier"
         extension = registry.identify(request.headers.get(IDENTIFIER), unknown)
@@ -82,7 +82,7 @@ class ExtensionsApi:
 
 
 def _events(body: bytes) -> list[str]:
-    """The events of a register request. Raises ApiError."""
+    """Parse the events of a register request. Raises ApiError."""
     try:
         parsed: Any = loads(body)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What the four APIs share: JSON answers, AWS's error bodies, request bodies within their limit."""
+"""Helpers of all four APIs: JSON answers, AWS's error bodies, and request bodies with a size limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import ApiError
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MAX_READ = 256 * 1024 * 1024
-"""More than any API takes: each one checks its own limit, to answer as AWS does."""
+"""The HTTP server's own limit in bytes. It is above the limit of every API, so that each API can refuse as AWS does."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def accepted() -> web.Response:
 
 @web.middleware
 async def api_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refusals as the APIs write them; anything unforeseen is a container error."""
+    """Turn an ApiError into the answer that AWS's APIs give. An unexpected exception becomes a 500."""
     try:
         return await handler(request)
     except ApiError as refusal:
@@ -47,7 +47,7 @@ async def api_errors(request: web.Request, handler: Handler) -> web.StreamRespon
 
 
 async def read(request: web.Request, limit: int) -> bytes:
-    """The request's body. Raises ApiError: 413 above `limit` bytes, 400 if it was cut off."""
+    """Read the request's body. Raises ApiError: 413 above `limit` bytes, 400 if the body was cut off."""
     try:
         body = await request.read()
     except web.HTTPRequestEntityTooLarge:

@@ -1,4 +1,4 @@
-"""Lambda's Invoke API, `POST /2015-03-31/functions/NAME/invocations`: what boto3, the aws CLI and curl call."""
+"""Lambda's Invoke API, `POST /2015-03-31/functions/NAME/invocations`, for boto3, the aws CLI and curl."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class InvokeApi:
                 return fault(400, "InvalidParameterValueException", f"{other} is no invocation type")
 
     def _find(self, request: web.Request) -> str | web.Response | None:
-        """The qualifier that the caller used; or the refusal of a function that is not here."""
+        """Return the qualifier of the request, or a 404 if it names another function."""
         name = unquote(request.match_info["name"])
         found = NAME.fullmatch(name)
         qualifier = request.query.get("Qualifier") or (found and found[2])
@@ -99,7 +99,7 @@ class InvokeApi:
 
 
 def fault(status: int, error_type: str, message: str) -> web.Response:
-    """As AWS shapes it: the type in a header, from which boto3 makes the exception."""
+    """Make an error answer as AWS does: boto3 chooses the exception by the type in the header."""
     return reply({"Type": "User", "Message": message}, status, {"x-amzn-ErrorType": error_type})
 
 
@@ -108,7 +108,7 @@ def _headers(pending: Pending) -> dict[str, str]:
 
 
 def _client_context(request: web.Request) -> str | None:
-    """X-Amz-Client-Context is base64 of JSON. Raises ValueError."""
+    """Decode X-Amz-Client-Context, base64 of JSON. Raises ValueError."""
     encoded = request.headers.get("X-Amz-Client-Context")
     if not encoded:
         return None

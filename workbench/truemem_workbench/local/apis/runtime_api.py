@@ -1,17 +1,19 @@
 """The Runtime API, `/2018-06-01/runtime`. SnapStart's restore routes are in `snap_start`.
 
-Of a streaming response the body is collected and given to the caller whole; its error trailers are not read.
+The body of a streaming response is collected, and the caller gets it whole. Its error trailers are not read.
 """
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 
 from aiohttp import web
 
 from .. import errors
 from ..errors import ApiError
 from ..lifecycle.environment import Environment
+from ..lifecycle.serving import Serving
 from ..state.generation import Runtime
 from ..state.invocation import MAX_PAYLOAD, Answer, Pending
 from ..state.pending_next import PendingNext
@@ -25,12 +27,14 @@ REFUSED = {
     "InvalidFunctionResponseMode": "Runtime.InvalidResponseModeHeader",
     "TruncatedHTTPRequest": TRUNCATED,
 }
-"""What the refusal of a response makes of its invocation."""
+"""Error type of the invocation, by the error type of the refused response."""
 
 
-class RuntimeApi:
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
+class RuntimeRoutes(ABC):
+    """The routes of the Runtime API, and the parts of their handlers that Managed Instances share."""
+
+    def __init__(self, environment: Serving) -> None:
+        self._serving = environment
 
     def routes(self) -> list[web.RouteDef]:
         invocation = "/2018-06-01/runtime/invocation"
@@ -42,12 +46,39 @@ class RuntimeApi:
             web.post("/2018-06-01/runtime/init/error", self.init_error),
         ]
 
+    async def ping(self, _: web.Request) -> web.Response:
+        return web.Response(text="pong")
+
+    @abstractmethod
+    async def next(self, request: web.Request) -> web.StreamResponse: ...
+
+    @abstractmethod
+    async def response(self, request: web.Request) -> web.Response: ...
+
+    @abstractmethod
+    async def error(self, request: web.Request) -> web.Response: ...
+
+    async def init_error(self, request: web.Request) -> web.Response:
+        """Keep the error: the caller gets it when the process exits, and that exit fails the init.
+
+        On Managed Instances every worker fails to import the handler. The first call counts; the others get a 403.
+        """
+        runtime = self._serving.generation.runtime
+        runtime.act(RuntimeAction.INIT_ERROR)
+        runtime.init_error = (error_type(request), await read(request, MAX_PAYLOAD))
+        return accepted()
+
+
+class RuntimeApi(RuntimeRoutes):
+    """The Runtime API of an environment that serves one invocation at a time."""
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._environment = environment
+
     @property
     def _runtime(self) -> Runtime:
         return self._environment.generation.runtime
-
-    async def ping(self, _: web.Request) -> web.Response:
-        return web.Response(text="pong")
 
     async def next(self, request: web.Request) -> web.StreamResponse:
         generation = self._environment.generation
@@ -69,52 +100,35 @@ class RuntimeApi:
         await self._environment.hold.pass_by("response", runtime, request)
         pending = self._claim(runtime, request, RuntimeAction.RESPONSE)
         began = time.perf_counter()
-        mode = request.headers.get("Lambda-Runtime-Function-Response-Mode", "")
-        limit = MAX_STREAM if mode == "streaming" else MAX_PAYLOAD
-        refusal: ApiError | None = None
         try:
-            if mode not in ("", "streaming"):
-                raise errors.invalid_response_mode()
-            body = await read(request, limit)
-        except ApiError as error:
-            refusal = error
-            answer = refused(pending, error)
-        else:
-            answer = Answer(body, None, request.headers.get("Content-Type", "application/json"))
-            pending.moments.produced_bytes = len(body)
-        pending.reply(answer)
-        pending.moments.response_began = began
-        pending.moments.response_sent = time.perf_counter()
-        runtime.act(RuntimeAction.SENT)
-        if refusal is not None:
-            raise refusal
+            answer = await read_response(request)
+        except ApiError as refusal:
+            self._answer(runtime, pending, refused(pending, refusal), began, produced_bytes=0)
+            raise
+        self._answer(runtime, pending, answer, began, len(answer.payload))
         return accepted()
 
     async def error(self, request: web.Request) -> web.Response:
-        """A handled exception, as a runtime reports it: for telemetry the invocation is a success all the same."""
+        """Take an exception of the handler. For telemetry the invocation is still a success, as in AWS's code."""
         runtime = self._runtime
         await self._environment.hold.pass_by("response", runtime, request)
         pending = self._claim(runtime, request, RuntimeAction.ERROR)
         began = time.perf_counter()
-        body = await read(request, MAX_PAYLOAD)
-        pending.reply(Answer(body, "Unhandled"))
-        pending.moments.produced_bytes = len(body)
-        pending.moments.response_began = began
-        pending.moments.response_sent = time.perf_counter()
-        runtime.act(RuntimeAction.SENT)
-        return accepted()
-
-    async def init_error(self, request: web.Request) -> web.Response:
-        """It is the exit of the process that fails the init; what was posted here becomes the caller's answer."""
-        runtime = self._runtime
-        runtime.act(RuntimeAction.INIT_ERROR)
-        error_type = errors.normalised_error_type(request.headers.get("Lambda-Runtime-Function-Error-Type", ""))
-        runtime.init_error = (error_type, await read(request, MAX_PAYLOAD))
+        answer = Answer(await read(request, MAX_PAYLOAD), "Unhandled")
+        self._answer(runtime, pending, answer, began, len(answer.payload))
         return accepted()
 
     @staticmethod
+    def _answer(runtime: Runtime, pending: Pending, answer: Answer, began: float, produced_bytes: int) -> None:
+        pending.reply(answer)
+        pending.moments.produced_bytes = produced_bytes
+        pending.moments.response_began = began
+        pending.moments.response_sent = time.perf_counter()
+        runtime.act(RuntimeAction.SENT)
+
+    @staticmethod
     def _claim(runtime: Runtime, request: web.Request, action: RuntimeAction) -> Pending:
-        """The invocation that the runtime means. Raises ApiError: out of order first, then a wrong id."""
+        """The invocation that the request is for. Raises ApiError for a call out of order, then for a wrong id."""
         before = runtime.state
         runtime.act(action)
         pending = runtime.current
@@ -126,6 +140,20 @@ class RuntimeApi:
             runtime.state = before
             raise errors.invalid_invocation_id()
         return pending
+
+
+def error_type(request: web.Request) -> str:
+    """The error type that a runtime reports, as the platform passes it on."""
+    return errors.normalised_error_type(request.headers.get("Lambda-Runtime-Function-Error-Type", ""))
+
+
+async def read_response(request: web.Request) -> Answer:
+    """The response that the runtime posts. Raises ApiError if it is refused."""
+    mode = request.headers.get("Lambda-Runtime-Function-Response-Mode", "")
+    if mode not in ("", "streaming"):
+        raise errors.invalid_response_mode()
+    body = await read(request, MAX_STREAM if mode == "streaming" else MAX_PAYLOAD)
+    return Answer(body, None, request.headers.get("Content-Type", "application/json"))
 
 
 def refusal_type(error: ApiError) -> str:

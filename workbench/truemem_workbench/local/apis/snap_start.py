@@ -1,15 +1,14 @@
-"""SnapStart: the routes that only it has, and how a restore looks from inside.
+"""The routes of the Runtime API that only SnapStart has.
 
-There is no snapshot here: the same processes go on after the restore, frozen in between. What they can observe is as in
-Lambda: no second register, no second first `next`, another log stream, and nothing tells an extension of the restore
-but telemetry (RIE rapid/handlers.go handleRestore).
+There is no real snapshot here: the processes are frozen and continue after the restore. They see what they would see in
+Lambda: they do not register again or call `next` again, the log stream is another one, and only telemetry tells an
+extension of the restore (RIE rapid/handlers.go handleRestore).
 """
 
 from __future__ import annotations
 
 from aiohttp import web
 
-from .. import errors
 from ..configuration.variables import CREDENTIALS, CREDENTIALS_PATH, CREDENTIALS_TOKEN
 from ..errors import Failure
 from ..lifecycle.environment import Environment
@@ -17,6 +16,7 @@ from ..state.invocation import MAX_PAYLOAD
 from ..state.pending_next import PendingNext
 from ..state.runtime_state import RuntimeAction
 from .http import accepted, read, reply
+from .runtime_api import error_type
 
 
 class SnapStartApi:
@@ -31,7 +31,7 @@ class SnapStartApi:
         ]
 
     async def next(self, request: web.Request) -> web.StreamResponse:
-        """The runtime has run its hooks for the snapshot; the answer comes when it is restored."""
+        """Wait for the restore. The runtime calls this when its hooks for the snapshot are done."""
         generation = self._environment.generation
         generation.runtime.act(RuntimeAction.RESTORE_NEXT)
         pending_next = generation.runtime.pending_next = PendingNext(request)
@@ -39,16 +39,15 @@ class SnapStartApi:
         return await pending_next.answered()
 
     async def error(self, request: web.Request) -> web.Response:
-        """Unlike init/error, the call itself ends the restore; the caller gets what was posted."""
+        """End the restore with an error, which the caller gets. Unlike init/error, the call itself ends it."""
         generation = self._environment.generation
         generation.runtime.act(RuntimeAction.RESTORE_ERROR)
-        error_type = errors.normalised_error_type(request.headers.get("Lambda-Runtime-Function-Error-Type", ""))
         body = await read(request, MAX_PAYLOAD)
-        generation.fail(Failure(error_type, "restore/error", "failure", payload=body))
+        generation.fail(Failure(error_type(request), "restore/error", "failure", payload=body))
         return accepted()
 
     async def credentials(self, request: web.Request) -> web.Response:
-        """A snapshot holds none: whoever wants some asks here, as the AWS SDKs do."""
+        """Give out credentials. A snapshot must not contain any, so the AWS SDKs ask here."""
         if request.headers.get("Authorization") != CREDENTIALS_TOKEN:
             return web.Response(status=404)
         return reply(CREDENTIALS)

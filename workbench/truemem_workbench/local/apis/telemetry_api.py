@@ -1,4 +1,4 @@
-"""The Telemetry API's subscription, `PUT /2022-07-01/telemetry`, and the stub of the Logs API that it replaced."""
+"""Subscription to the Telemetry API, `PUT /2022-07-01/telemetry`, and a stub of the older Logs API."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .http import read, reply
 
 SCHEMA_VERSIONS = ["2022-07-01", "2022-12-13", "2025-01-29"]
 MANAGED_SCHEMA_VERSIONS = ["2025-01-29"]
-"""On Managed Instances."""
+"""Schema versions that Managed Instances accept."""
 SLOW_MS = 5_000
-"""Telemetry fault `slow`: batches go that much later, unless the environment ends before."""
+"""Extra delay of each batch with the telemetry fault `slow`. The end of the environment delivers earlier."""
 HOSTS = ("sandbox.localdomain", "sandbox")
-"""Names of the environment's own listener, resolved to 127.0.0.1 here."""
+"""Host names of the environment's own listener. Here they mean 127.0.0.1."""
 
 # AWS's own schema (Managed Instances edition of its emulator), with all versions that an ordinary function may ask for.
 SCHEMA: dict[str, Any] = {
@@ -121,12 +121,12 @@ class TelemetryApi:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", wanted["port"])
         except OSError as error:
-            raise errors.validation_error(f"nobody listens at TCP port {wanted['port']}: {error}") from None
+            raise errors.validation_error(f"no program listens at TCP port {wanted['port']}: {error}") from None
         return TcpDestination(writer)
 
 
 def parse(body: bytes, schema: dict[str, Any] = SCHEMA) -> dict[str, Any]:
-    """A valid subscription. Raises ApiError 400 with every fault, joined as AWS joins them."""
+    """Parse and check a subscription. Raises ApiError 400 with every fault, joined as AWS joins them."""
     try:
         wanted: Any = loads(body)
     except ValueError as error:
@@ -141,7 +141,7 @@ def parse(body: bytes, schema: dict[str, Any] = SCHEMA) -> dict[str, Any]:
 
 
 def refusal(status: int) -> ApiError:
-    """The answer to every subscription where the settings ask for one."""
+    """The refusal of all subscriptions, for a status that the settings ask for."""
     by_status = {
         202: errors.telemetry_not_supported(),
         400: errors.validation_error("refused, as the settings of this local Lambda ask"),

@@ -1,1 +1,1 @@
-"""What can be chosen: the function, the settings, and the variables that follow from them."""
+"""The function, the settings, and the environment variables that follow from them."""

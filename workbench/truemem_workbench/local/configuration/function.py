@@ -1,4 +1,4 @@
-"""What to run: a Python handler through AWS's own runtime client, or any `bootstrap` executable."""
+"""The function to run: a Python handler through AWS's own runtime client, or a `bootstrap` executable."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from pathlib import Path
 from ...support.bad_input import BadInput
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
-"""Not imported here: it is the function's process that runs it, and it pays for the packages above the module."""
+"""Handler of the scenario `out-of-memory`. Only the function's process imports it, and pays for its packages."""
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
-"""The variable that names a program through which managed runtimes are started."""
+"""Variable with the program through which Lambda starts a managed runtime."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function's code and how it is started. Made by `from_handler`, `from_bootstrap` or `from_spec`."""
+    """A function's code and its start command. Make one with `from_handler`, `from_bootstrap` or `from_spec`."""
 
     command: tuple[str, ...]
-    """What is executed, with absolute paths."""
+    """The command to execute, with absolute paths."""
     task_root: Path
-    """`LAMBDA_TASK_ROOT`, and the working directory."""
+    """Value of `LAMBDA_TASK_ROOT`, and the working directory."""
     handler: str
-    """`_HANDLER`, and what extensions read when they register."""
+    """Value of `_HANDLER`. Extensions get it when they register."""
     runtime: str | None
     """`python3.11`, or None for a bootstrap executable."""
     needs: tuple[Path, ...]
     """Files that the user of the processes must be able to read."""
 
     def started_with(self, variables: Mapping[str, str]) -> list[str]:
-        """What to execute under these variables: managed runtimes honour a wrapper, an OS-only one does not."""
+        """The command to execute with these variables. A managed runtime is started through its wrapper."""
         if self.runtime is None or not variables.get(WRAPPER):
             return list(self.command)
         return ["/bin/sh", "-c", _THROUGH_WRAPPER, "bootstrap", *self.command]
 
     def behind(self, program: Path) -> Function:
-        """Started through a program that gets the command as its arguments."""
+        """A copy that starts this program with the command as its arguments."""
         return dataclasses.replace(self, command=(str(program), *self.command), needs=(*self.needs, program))
 
     def wrapped(self) -> Function:
-        """With a shell for its runtime process, which starts the real one and stays."""
+        """A copy in which a shell starts the runtime and stays. The shell exits with 0 at SIGUSR1."""
         return dataclasses.replace(self, command=("/bin/sh", "-c", _EXITS_WHEN_TOLD, "sh", *self.command))
 
     def growing(self) -> Function | None:
-        """With a handler that runs out of memory once the user's own is done; None for a bootstrap."""
+        """A copy whose handler uses up all memory after the user's own handler is done. None for a bootstrap."""
         if self.runtime is None:
             return None
         code = Path(__file__).parents[2] / "support" / "oom_handler.py"
@@ -58,19 +58,20 @@ class Function:
 
     @classmethod
     def from_spec(cls, spec: str) -> Function:
-        """`app.py:handler`, or the path of an executable. Raises BadInput."""
+        """Make a Function from `app.py:handler` or the path of an executable. Raises BadInput."""
         if ":" in spec:
             return cls.from_handler(spec)
         if spec.endswith(".py") and Path(spec).is_file():
-            found = ", ".join(_module(Path(spec), spec).offered) or "none"
-            raise BadInput(f"{spec} names no handler (found: {found}). Try {spec}:{_guess(Path(spec), spec)}")
+            module = _module(Path(spec), spec)
+            raise BadInput(f"{spec} names no handler (found: {module.found}). Try {spec}:{module.guess()}")
         return cls.from_bootstrap(spec)
 
     @classmethod
     def from_handler(cls, spec: str) -> Function:
-        """`path/app.py:handler`, run as `python -m awslambdaric app.handler` in the file's folder.
+        """Make a Function from `path/app.py:handler`. It runs as `python -m awslambdaric app.handler` in the file's
+        folder.
 
-        The file is parsed and not imported: its code runs in the function's process alone. Raises BadInput.
+        The file is parsed, not imported: its code runs only in the function's process. Raises BadInput.
         """
         name, _, handler = spec.rpartition(":")
         path = Path(name)
@@ -83,10 +84,8 @@ class Function:
             )
         module = _module(path, name)
         if not module.has(handler):
-            found = ", ".join(module.offered) or "none"
-            raise BadInput(
-                f"no function `{handler}` in {name} (found: {found}). Try {name}:{_guess(path, name, handler)}"
-            )
+            guess = module.guess(handler)
+            raise BadInput(f"no function `{handler}` in {name} (found: {module.found}). Try {name}:{guess}")
         client = importlib.util.find_spec("awslambdaric")
         if client is None or client.origin is None:
             raise BadInput(f"awslambdaric is not installed for {sys.executable}. Try pip install awslambdaric")
@@ -101,7 +100,7 @@ class Function:
 
     @classmethod
     def from_bootstrap(cls, spec: str | Path) -> Function:
-        """Any executable that speaks the Runtime API, as in `provided.*`, run in its own folder. Raises BadInput."""
+        """Make a Function from an executable that speaks the Runtime API, as in `provided.*`. Raises BadInput."""
         path = Path(spec)
         if not path.is_file():
             raise BadInput(f"no file {spec}. Try PATH/app.py:handler, or the path of a bootstrap executable")
@@ -133,12 +132,21 @@ _EXITS_WHEN_TOLD = 'trap "exit 0" USR1; "$@" & wait $!'
 class _Module:
     names: frozenset[str]
     offered: tuple[str, ...]
-    """What a person may have meant: functions and assigned names, without constants and private ones."""
+    """Names to suggest to the user: functions and assigned names, but no constants and no private names."""
     open: bool
-    """Names may come from anywhere (`from x import *`, `globals()[...] = ...`)."""
+    """True if the module may have other names as well (`from x import *`, `globals()[...] = ...`)."""
 
     def has(self, name: str) -> bool:
         return name in self.names or (self.open and name.isidentifier())
+
+    @property
+    def found(self) -> str:
+        return ", ".join(self.offered) or "none"
+
+    def guess(self, asked: str = "handler") -> str:
+        likely = [name for name in self.offered if "handler" in name.lower()]
+        close = difflib.get_close_matches(asked, self.offered, n=1)
+        return next(iter([*likely, *close, *self.offered]), "handler")
 
 
 def _module(path: Path, shown: str) -> _Module:
@@ -175,7 +183,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
         case ast.AnnAssign(target=ast.Name(id=name)):
             yield name
         case _:
-            # setattr(sys.modules[...]), globals().update(...): nobody can tell which names those make
+            # setattr(sys.modules[...]), globals().update(...): the names that these make are not known
             if any(isinstance(n, ast.Name) and n.id == "globals" for n in ast.walk(statement)):
                 yield "globals"
 
@@ -183,10 +191,3 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 def _imported(body: list[ast.stmt]) -> set[str]:
     imports = (s for s in body if isinstance(s, ast.Import | ast.ImportFrom))
     return {name for statement in imports for name in _bound(statement)}
-
-
-def _guess(path: Path, shown: str, asked: str = "handler") -> str:
-    offered = _module(path, shown).offered
-    likely = [name for name in offered if "handler" in name.lower()]
-    close = difflib.get_close_matches(asked, offered, n=1)
-    return next(iter([*likely, *close, *offered]), "handler")

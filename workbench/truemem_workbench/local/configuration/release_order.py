@@ -1,4 +1,4 @@
-"""Who gets an invocation first, the runtime or the extensions, and how long before the other. Pure."""
+"""The release order: who gets an invocation first, runtime or extensions, and how long before the other. Pure."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ...support.bad_input import BadInput
 
 RUNTIME_FIRST = 0.95
 RUNTIME_LEAD_US = ((0.0, 0), (0.25, 40), (0.5, 80), (0.9, 200), (0.99, 550), (1.0, 720))
-"""Quantiles of the runtime's lead under AWS's own emulator. Its code signals the extensions and then the runtime, and
-Go's scheduler runs the one that was signalled last."""
+"""Quantiles of the runtime's lead under AWS's own emulator. Its code signals the extensions first, but Go's scheduler
+runs first what was signalled last."""
 EXTENSION_LEAD_US = 40
-"""Longest lead of the extensions in the remaining cases."""
+"""Longest lead of the extensions, in the other 5 % of the invocations."""
 LONGEST_US = 1_000_000
 
 
 class Lead(NamedTuple):
     runtime_first: bool
     us: float
-    """How long before the other side, in microseconds."""
+    """Time between the first and the second, in microseconds."""
 
 
 def lead(order: str, chance: Random) -> Lead:
-    """The lead in one invocation: `aws`, `together`, `runtime:US` or `extension:US`. Raises BadInput for others."""
+    """Draw the lead of one invocation: `aws`, `together`, `runtime:US` or `extension:US`. Others raise BadInput."""
     if order == "aws":
         if chance.random() < RUNTIME_FIRST:
             return Lead(True, _quantile(chance.random()))
@@ -41,7 +41,7 @@ def lead(order: str, chance: Random) -> Lead:
 
 
 def _quantile(share: float) -> float:
-    """The runtime's lead that this share of the invocations stays below."""
+    """The runtime's lead at this quantile, in microseconds."""
     for (low, low_us), (high, high_us) in pairwise(RUNTIME_LEAD_US):
         if share <= high:
             return low_us + (share - low) / (high - low) * (high_us - low_us)

@@ -1,4 +1,4 @@
-"""What can be chosen about a local Lambda."""
+"""The settings of a local Lambda."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_EXTENSIONS = 10
 ON_DEMAND_INIT_S = 10.0
 LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB = 128, 10_240, 32_768
 AHEAD_INIT_S = 130.0
-"""At least: the function's timeout if that is longer."""
+"""Least time for an init ahead of traffic. The function's timeout counts if it is longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,34 +27,35 @@ class Settings:
 
     name: str = "function"
     memory_mib: int = 512
-    """128 to 10,240, on Managed Instances to 32,768: the limit of the whole environment, extensions included."""
+    """Memory limit of the whole environment, extensions included: 128 to 10,240, on Managed Instances up to 32,768."""
     timeout_s: float = 30
-    """More than 0, up to 900: runtime and extensions together."""
+    """Timeout of runtime and extensions together: more than 0, up to 900."""
     port: int = 0
-    """Of the Invoke API; 0 takes a free one."""
+    """Port of the Invoke API; 0 takes a free one."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """The customer's variables: the function and the extensions get them."""
+    """Environment variables that the function and the extensions get."""
     extensions: Sequence[Path] | Mapping[str, Path] = ()
-    """Executables, each launched under its base name as if it lay in /opt/extensions; a mapping gives the names."""
+    """Executables of extensions under their base names, as if in /opt/extensions; a mapping sets other names."""
     release: str = "aws"
-    """Who gets an invocation first: `aws` (as with AWS's code, mostly the runtime), `together` (back to back, either
-    may be first), or `runtime:US` or `extension:US`, so many microseconds before the other."""
+    """Release order: `aws` (as AWS's code does: mostly the runtime first), `together` (without a pause, either may be
+    first), or `runtime:US` or `extension:US`, which is first by so many microseconds."""
     freeze: Literal["auto", "cgroup", "signal", "off"] = "auto"
     memory_limit: Literal["auto", "cgroup", "watch", "off"] = "auto"
     telemetry: Literal["on"] | int = "on"
-    """A status (202, 400, 403, 500) answers every subscription with it, and nothing is delivered: 202 is AWS's RIE."""
+    """With a status (202, 400, 403, 500) every subscription gets it as its answer and nothing is delivered. AWS's
+    emulator answers 202."""
     log_format: Literal["Text", "JSON"] = "Text"
     user: Literal["auto", "current"] = "auto"
-    """`auto`: uid 993 gid 990, as in Lambda, if started by root and that user can read the code."""
+    """`auto`: uid 993 and gid 990, as in Lambda, if root starts it and that user can read the code."""
     init_timeout_s: float | None = None
-    """Init's own limit [10 s on demand, else the function's timeout, at least 130 s]; after it, init is done again
-    within the first invocation."""
+    """Time limit of init. Default: 10 s on demand, else the function's timeout or 130 s, if that is more. After it, the
+    first invocation repeats init."""
     initialization: Literal["on-demand", "provisioned-concurrency", "snap-start"] = "on-demand"
-    """Ahead of traffic, and then frozen until the first invocation; with SnapStart as a snapshot that is restored."""
+    """`provisioned-concurrency`: init, then a freeze until the first invocation. `snap-start`: also a restore."""
     telemetry_fault: Literal["none", "report-lost", "out-of-order", "slow"] = "none"
-    """Lose the report of every failed invocation; turn each batch round; deliver everything seconds late."""
+    """Fault of telemetry: reports of failed invocations are lost, batches are reversed, or all is seconds late."""
     managed_instances: int | None = None
-    """Run as on Lambda Managed Instances, with that many requests at once: never frozen, log format JSON."""
+    """Number of requests at once on Lambda Managed Instances. These never freeze, and log JSON."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -83,12 +84,12 @@ class Settings:
 
     @property
     def initialization_type(self) -> str:
-        """`AWS_LAMBDA_INITIALIZATION_TYPE`, and `initializationType` of init's events."""
+        """Value of `AWS_LAMBDA_INITIALIZATION_TYPE`, and of `initializationType` in the events of init."""
         return self.initialization if self.managed_instances is None else "lambda-managed-instances"
 
     @property
     def descriptors(self) -> int:
-        """How many files a process may have open. Lambda counts them for the environment."""
+        """Limit of open files for each process. Lambda counts them for the whole environment."""
         return 1024 if self.managed_instances is None else 4096
 
     @property
@@ -98,12 +99,12 @@ class Settings:
         return ON_DEMAND_INIT_S if self.initialization_type == "on-demand" else max(AHEAD_INIT_S, self.timeout_s)
 
     def check_tenant(self, tenant_id: str | None) -> None:
-        """Raises BadInput where Lambda has no tenant isolation."""
+        """Raise BadInput if Lambda has no tenant isolation with these settings."""
         if tenant_id is not None and self.initialization_type != "on-demand":
             raise BadInput(f"tenant {tenant_id!r}: no tenant isolation with {self.initialization_type}. Leave one out")
 
     def extensions_by_name(self) -> dict[str, Path]:
-        """Name to executable, in the order of launch."""
+        """Executables by the extension's name, in the order of launch."""
         if isinstance(self.extensions, Mapping):
             return dict(self.extensions)
         by_name: dict[str, Path] = {}
@@ -115,7 +116,7 @@ class Settings:
 
 
 def extensions_of(folder: Path) -> list[Path]:
-    """Every entry that is not a directory, as Lambda executes /opt/extensions. Raises BadInput."""
+    """The executables of an extensions folder: every entry that is not a directory, as in Lambda. Raises BadInput."""
     if not folder.is_dir():
         raise BadInput(f"no folder {folder} to take extensions from. Try --extensions PATH/extensions")
     found = sorted(path for path in folder.iterdir() if path.is_symlink() or not path.is_dir())
@@ -127,7 +128,7 @@ def extensions_of(folder: Path) -> list[Path]:
 
 
 def check_extension(path: Path) -> None:
-    """Lambda executes every file of /opt/extensions: one that is not executable breaks it. Raises BadInput."""
+    """Raise BadInput if it is not executable. Lambda executes every file of /opt/extensions."""
     if not path.is_file():
         raise BadInput(f"no extension {path}. Try the path of an executable file")
     if not os.access(path, os.X_OK):

@@ -1,4 +1,4 @@
-"""This repository's own sidecar, and how a function here runs in exact mode with it."""
+"""Find this repository's own sidecar, and set up exact mode with it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...support.bad_input import BadInput
 from .function import WRAPPER, Function
 
 NAME = "truemem"
-"""Of the extension."""
+"""Name under which the sidecar registers."""
 
 
 def sidecar() -> Path:
-    """The executable of this repository's own extension. Raises BadInput."""
+    """Path of this repository's own extension. Raises BadInput if only the package is installed."""
     path = Path(truemem.__file__).parents[1] / "run"
     if not path.is_file():
         raise BadInput(f"the sidecar is not at {path}: only a checkout has it. Try --no-sidecar")
@@ -24,7 +24,7 @@ def sidecar() -> Path:
 
 
 def exact(attached: Path) -> Path | None:
-    """The program of exact mode that belongs to this sidecar, in its layer or checkout. None if it is not there."""
+    """Path of the `exact` program that belongs to this sidecar, in its layer or checkout. None if it is not there."""
     path = attached.resolve()
     places = (path.parents[1] / NAME / "exact", path.with_name("exact"))  # a layer's, a checkout's
     return next((place for place in places if place.is_file() and os.access(place, os.X_OK)), None)
@@ -33,10 +33,10 @@ def exact(attached: Path) -> Path | None:
 def in_exact_mode(
     function: Function, environment: Mapping[str, str], attached: Path
 ) -> tuple[Function, Mapping[str, str]] | None:
-    """The function and its variables as exact mode wants them: a managed runtime has a variable for that, a bootstrap
-    is started through the program.
+    """Prepare the function and its variables for exact mode. Returns None if `exact` is missing, or the user has set a
+    wrapper.
 
-    None if the program is not there, or the user has chosen a wrapper.
+    A managed runtime gets `AWS_LAMBDA_EXEC_WRAPPER`; a bootstrap is started through the program.
     """
     program = exact(attached)
     if program is None or WRAPPER in environment:

@@ -18,23 +18,23 @@ CREDENTIALS = {
     "Expiration": "2099-01-01T00:00:00Z",
 }
 CREDENTIALS_PATH = "/2021-04-23/credentials"
-"""Of the Runtime API's port, with SnapStart alone."""
+"""Path of the credentials on the Runtime API's port. Only SnapStart uses it."""
 CREDENTIALS_TOKEN = "local"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where this environment lives on this machine."""
+    """Addresses and folders of one environment on this machine."""
 
     runtime_api: str
     """`host:port`, without a scheme."""
     log_stream: str
     path: str
-    """Begins with the folder of our own interpreter: `python3` is then the same for extensions and function."""
+    """Value of PATH. It begins with our own interpreter's folder, so that all processes have the same `python3`."""
     tmp: str
-    """Stands for Lambda's /tmp: given as TMPDIR, so that nothing stays behind."""
+    """Folder in place of Lambda's /tmp. Processes get it as TMPDIR, and it is removed at the end."""
     log_socket: Path | None = None
-    """On Managed Instances: where the workers of a runtime get a log stream each."""
+    """Socket at which the workers of a runtime get a log stream each. Only on Managed Instances."""
 
 
 def function_arn(name: str, qualifier: str | None = None) -> str:
@@ -43,7 +43,7 @@ def function_arn(name: str, qualifier: str | None = None) -> str:
 
 
 def extension_variables(settings: Settings, place: Place) -> dict[str, str]:
-    """What an extension gets: never the handler, the task root, log group and stream, nor a name with `_` in front.
+    """Variables of an extension: without handler, task root, log group, log stream, and names that begin with `_`.
 
     AWS documents the names that are withheld; the code removes every key that begins with `_`. PATH, LANG and TMPDIR
     are not in the classic code's list; on a developer's machine an extension needs them to find its interpreter.
@@ -53,7 +53,7 @@ def extension_variables(settings: Settings, place: Place) -> dict[str, str]:
 
 
 def function_variables(function: Function, settings: Settings, place: Place) -> dict[str, str]:
-    """What the function's process gets: everything. The host's own environment is not passed on."""
+    """Variables of the function's process. The host's own environment is not passed on."""
     own = {
         "_HANDLER": function.handler,
         "LAMBDA_TASK_ROOT": str(function.task_root),
@@ -72,7 +72,7 @@ def function_variables(function: Function, settings: Settings, place: Place) -> 
 
 
 def _shared(settings: Settings, place: Place) -> dict[str, str]:
-    """What the customer may override."""
+    """Variables that the user's own settings may replace."""
     return {
         "PATH": place.path,
         "LANG": "C.UTF-8",
@@ -86,7 +86,7 @@ def _shared(settings: Settings, place: Place) -> dict[str, str]:
 
 
 def _credentials(settings: Settings, place: Place) -> dict[str, str]:
-    """boto3 wants some credentials to make a client; these open nothing."""
+    """Credentials without any rights: boto3 needs some to make a client."""
     if settings.initialization == "snap-start":
         return {
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://{place.runtime_api}{CREDENTIALS_PATH}",

@@ -1,10 +1,10 @@
 """The execution environment: init, invoke, freeze, reset, shutdown.
 
-One task does all of it in turn, as an environment serves one invocation at a time. A second invocation waits; the real
-service would start a second environment for it.
+One task does all of it in turn, because an environment serves one invocation at a time. A second invocation waits; the
+real service would start a second environment for it.
 
-The order of things is that of AWS's own code (RIE rapid/handlers.go): doRuntimeDomainInit, doInvoke, handleReset. One
-thing differs: where an extension spoils an invocation after its runtime is done, runtimeDone is told once, not twice.
+The order of steps is that of AWS's own code (RIE rapid/handlers.go): doRuntimeDomainInit, doInvoke, handleReset. One
+thing differs: if an extension fails an invocation after its runtime is done, runtimeDone is sent once, not twice.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from ..configuration.function import Function
 from ..configuration.release_order import lead
 from ..configuration.settings import Settings
 from ..errors import STOPPED, Failed, Failure
-from ..processes.freezer import Freezer
-from ..processes.memory import Memory
 from ..state.generation import Generation
 from ..state.hold import Hold
 from ..state.invocation import Pending, error_answer
@@ -27,74 +25,40 @@ from ..telemetry import events
 from .journal import Journal
 from .launcher import Launcher
 from .release import release, resume_runtime
+from .serving import INIT_TIMEOUT, Serving
 from .shutdown import kill_all, shut_down
 
 Phase = Literal["init", "snap-start", "invoke"]
 SPINDOWN = Failure("Sandbox.Failure", "The environment is not needed any more", "spindown")
-INIT_TIMEOUT = Failure("Sandbox.Timedout", "Init timed out", "timeout")
 RESTORE_TIMEOUT = Failure("Sandbox.Timedout", "Restore timed out", "timeout")
 RESTORE_S = 10.0
-"""For the runtime's hooks after a SnapStart restore."""
+"""Time limit of the runtime's hooks after a SnapStart restore."""
 
 
-class Environment:
-    """Created in the event loop; `run` is its one task. The API handlers talk to `generation`."""
-
-    memory: Memory
-    freezer: Freezer
+class Environment(Serving):
+    """An environment that serves one invocation at a time, in the one task `run`."""
 
     def __init__(
         self, function: Function, settings: Settings, *, launcher: Launcher, journal: Journal, hold: Hold
     ) -> None:
-        self.function = function
-        self.settings = settings
-        self.journal = journal
+        super().__init__(function, settings, launcher, journal)
         self.generation = Generation(list(launcher.extensions))
-        self._launcher = launcher
         self._queue: asyncio.Queue[Pending | None] = asyncio.Queue()
-        self._at_rest = asyncio.Event()
-        self._stopping = False
-        self._reason = "spindown"
         self.hold = hold
         self._init_s: float | None = None
         self._restore_s: float | None = None
         self._snapshot = False
-        """Published, and not yet restored."""
+        """True from the snapshot until its restore."""
         self._tenant: str | None = None
         self._used = False
         self._chance = Random()
         self._spans: list[dict[str, Any]] = []
 
-    def equip(self, memory: Memory, freezer: Freezer) -> None:
-        """Once, before `run`: both want to know our processes, so they are made after us."""
-        self.memory = self._launcher.memory = memory
-        self.freezer = self._launcher.freezer = freezer
-
-    def roots(self) -> dict[str, int]:
-        """Live processes by name: `runtime`, `extension:NAME`."""
-        return self.generation.roots()
-
-    # --- for the Invoke API and the session ---------------------------------------------------------------------------
-
-    def submit(self, pending: Pending) -> None:
-        """Queue an invocation: its `answer` comes when the runtime posts it, its `report` after the freeze."""
-        if self._stopping:
-            pending.refuse(STOPPED)
-            return
-        self._at_rest.clear()
+    def _enqueue(self, pending: Pending) -> None:
         self._queue.put_nowait(pending)
 
-    async def settle(self) -> None:
-        """Wait until nothing runs and nothing waits: the environment is frozen, all reports are made."""
-        await self._at_rest.wait()
-
-    def stop(self, reason: str, *, abort: bool) -> None:
-        """Make `run` end: after the invocation that is running, or with `abort` in the midst of it."""
-        self._stopping = True
-        self._reason = reason
+    def _wake(self) -> None:
         self._queue.put_nowait(None)
-        if abort or not self.generation.initialised:
-            self.generation.fail(STOPPED)
 
     # --- the life of the environment ----------------------------------------------------------------------------------
 
@@ -103,13 +67,13 @@ class Environment:
             await self._first_init()
             while not self._stopping:
                 if self._queue.empty():
-                    self._at_rest.set()
+                    self._idle.set()
                 pending = await self._queue.get()
                 if pending is None:
                     break
                 await self._serve(pending)
             self.freezer.thaw()
-            await shut_down(self.generation, self._reason, self.memory)
+            await shut_down(self.generation, self._stop_reason, self.memory)
         finally:
             await self._end()
 
@@ -124,10 +88,10 @@ class Environment:
         for pending in waiting:
             if pending is not None:
                 pending.refuse(STOPPED)
-        self._at_rest.set()
+        self._idle.set()
 
     async def _first_init(self) -> None:
-        """Its failure is nobody's yet: init is done again within the first invocation."""
+        """Run the first init. If it fails, no caller sees that: the first invocation repeats init."""
         kind = self.settings.initialization
         try:
             async with asyncio.timeout(self.settings.init_limit_s):
@@ -142,7 +106,7 @@ class Environment:
                 await self._reset(failed.failure)
 
     async def _init(self, phase: Phase) -> float:
-        """Start everything; returns its duration in seconds. Raises Failed; cancelled when its time is over."""
+        """Start all processes. Returns the duration in seconds. Raises Failed; the caller limits the time."""
         generation = self.generation
         self.freezer.thaw()  # a process that joins a frozen group is frozen
         self.journal.relay = generation.relay
@@ -172,7 +136,7 @@ class Environment:
             process.drain()
 
     async def _reset(self, failure: Failure) -> None:
-        """Like a shutdown; /tmp and the high-water mark stay. The next invocation does init again."""
+        """Shut the processes down. /tmp and the high-water mark stay, and the next invocation repeats init."""
         self.freezer.thaw()
         self.generation.relay.resume(flush=True)
         await shut_down(self.generation, failure.reason, self.memory)
@@ -181,19 +145,19 @@ class Environment:
         self.generation = Generation(list(self._launcher.extensions))
 
     async def _replace(self) -> None:
-        """Every tenant has environments of its own. One at a time is all there is here: another one follows."""
+        """End this environment and start another one for another tenant. Here only one runs at a time."""
         await self._reset(SPINDOWN)
         self._renew()
         self._launcher.renew(self.journal.log_stream)
         await self._first_init()
 
     def _renew(self) -> None:
-        """From now on this is another environment, for those who look at its name or at its mark."""
+        """Take the identity of another environment: a new log stream and a new high-water mark."""
         self.journal.renew()
         self.memory.forget()
 
     async def _restore(self) -> None:
-        """SnapStart: go on from the snapshot. A failure is left with the generation: the invocation pays."""
+        """Restore the snapshot. If that fails, the generation keeps the failure, and the invocation ends with it."""
         generation = self.generation
         self._snapshot = False
         self._renew()
@@ -222,15 +186,13 @@ class Environment:
         self._tenant, self._used = pending.tenant_id, True
         if self._snapshot:
             await self._restore()
-        limit = self.settings.timeout_s
-        pending.deadline_ms = int((time.time() + limit) * 1000)
-        begun = pending.moments.released = time.perf_counter()
+        begun = self._start_clock(pending)
         failure: Failure | None = None
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(self.settings.timeout_s):
                 await self._invoke(pending)
         except TimeoutError:
-            failure = Failure("Sandbox.Timedout", f"Task timed out after {limit:.2f} seconds", "timeout")
+            failure = self._timeout()
         except Failed as failed:
             failure = failed.failure
         taken = time.perf_counter() - begun
@@ -260,7 +222,7 @@ class Environment:
             self._spans = [self.journal.extension_overhead(runtime_done)]
 
     async def _fail(self, pending: Pending, failure: Failure) -> None:
-        """The caller hears at once; the reset goes on behind its back."""
+        """Answer the caller at once, then reset the environment."""
         pending.reply(error_answer(pending.request_id, failure))
         if failure.reason == "timeout":
             self.journal.timed_out(pending, failure)

@@ -1,4 +1,4 @@
-"""Everything that is told: platform events, log lines, reports; and to whom."""
+"""Records and sends all output of the platform: events, log lines, reports."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from ..telemetry.events import Event, Report
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line of what would be the CloudWatch log stream."""
+    """One line of the log. In Lambda it would be in the CloudWatch log stream."""
 
     source: str
     """`function`, `extension:NAME` or `platform`."""
     stream: Literal["stdout", "stderr"]
     text: str
-    """Without its newline."""
+    """The line without its newline."""
     time: float
-    """Epoch seconds."""
+    """Time of the line, in epoch seconds."""
 
 
 class Journal:
-    """Lists only grow; they are read from other threads."""
+    """The events, lines and reports of one environment. Lists only grow, because other threads read them."""
 
     def __init__(self, settings: Settings, log_stream: str, on_line: Callable[[LogLine], None] | None) -> None:
         self.events: list[Event] = []
         self.lines: list[LogLine] = []
         self.reports: list[Report] = []
         self.relay: Relay | None = None
-        """Of the present generation; None in between: what is told then, no extension hears."""
+        """Telemetry of the present processes. None between two generations: then no extension gets the events."""
         self.log_stream = log_stream
         self.current: Pending | None = None
         self._settings = settings
@@ -49,7 +49,7 @@ class Journal:
         self._epoch = time.time() - time.perf_counter()  # perf_counter's zero on the wall clock
 
     def emit(self, kind: str, record: dict[str, Any], line: str | None = None) -> None:
-        """A platform event, and the line that the log gets for it, if any, with the log format Text."""
+        """Emit a platform event. `line` is its line in the log, if it has one with the log format Text."""
         self.take(events.event(time.time(), kind, record), line)
 
     def take(self, event: Event, line: str | None = None) -> None:
@@ -63,21 +63,21 @@ class Journal:
             self.relay.offer(event)
 
     def _lost(self, event: Event) -> bool:
-        """As real reports of invocations that died now and then are."""
+        """True for the report of a failed invocation with the fault `report-lost`, which happens on AWS too."""
         failed = event["type"] == "platform.report" and event["record"]["status"] != "success"
         return failed and self._settings.telemetry_fault == "report-lost"
 
     def renew(self) -> None:
-        """Another environment goes on in this place: its log stream has another name."""
+        """Take the name of a new log stream: another environment begins here."""
         day, _, _ = self.log_stream.partition("]")
         self.log_stream = f"{day}]{secrets.token_hex(16)}"
 
     def say(self, line: str) -> None:
-        """A line of the platform."""
+        """Log a line of the platform."""
         self._write(LogLine("platform", "stdout", line, time.time()))
 
     def output(self, source: str, stream: str, text: str) -> None:
-        """A line that a process wrote."""
+        """Log a line that a process wrote, and send it to telemetry."""
         now = time.time()
         self._write(LogLine(source, "stderr" if stream == "stderr" else "stdout", text, now))
         if self.relay is not None:
@@ -98,7 +98,7 @@ class Journal:
         self.emit("platform.initStart", record, line)
 
     def init_ended(self, generation: Generation, phase: str, failure: Failure | None, duration_s: float) -> None:
-        """initRuntimeDone is not told where an extension failed before the runtime was started."""
+        """Emit the events of an ended init: no initRuntimeDone if an extension failed before the runtime's start."""
         if "runtime" in generation.processes:
             self.emit("platform.initRuntimeDone", events.init_runtime_done(self._settings, phase, failure))
         self.extensions_told(generation)
@@ -118,7 +118,7 @@ class Journal:
         self.emit("platform.restoreReport", events.restore_report(failure, duration_s), line)
 
     def extensions_told(self, generation: Generation) -> None:
-        """platform.extension, one for each that registered or should have."""
+        """Emit a platform.extension for each extension that registered or should have registered."""
         for each in generation.registry.all():
             record = events.extension(each.name, each.state.value, each.events, each.error_type)
             line = f"EXTENSION\tName: {each.name}\tState: {each.state.value}\tEvents: [{', '.join(each.events)}]"
@@ -132,7 +132,7 @@ class Journal:
         self.emit("platform.start", record, line)
 
     def runtime_done(self, pending: Pending, failure: Failure | None) -> float:
-        """Returns when the runtime was done, by perf_counter."""
+        """Emit platform.runtimeDone. Returns the time at which the runtime was done, by perf_counter."""
         ended = pending.moments.runtime_done or time.perf_counter()
         record = events.runtime_done(
             pending.request_id, failure, pending.moments, ended, self._epoch, pending.tracing()

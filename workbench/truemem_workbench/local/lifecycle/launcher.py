@@ -1,4 +1,4 @@
-"""Starting the environment's processes, and hearing of their end."""
+"""Starts the environment's processes, and reports their unexpected ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Launcher:
         journal: Journal,
     ) -> None:
         self.extensions = extensions
-        """Name to executable, in the order of launch."""
+        """Executables by the extension's name, in the order of launch."""
         self._function = function
         self._settings = settings
         self._place = place
@@ -42,7 +42,7 @@ class Launcher:
         self.freezer: Freezer
 
     def renew(self, log_stream: str) -> None:
-        """Another environment takes the place of this one: with its own log stream, and nothing in /tmp."""
+        """Prepare for another environment: a new log stream, and an empty /tmp."""
         for entry in Path(self._place.tmp).iterdir():
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
@@ -51,7 +51,7 @@ class Launcher:
         self._place = dataclasses.replace(self._place, log_stream=log_stream)
 
     async def start_all(self, generation: Generation) -> None:
-        """Extensions, then the runtime, until all have asked for their first event. Raises Failed."""
+        """Start the extensions, then the runtime. Returns when all have asked for their first event. Raises Failed."""
         for name in self.extensions:
             self.launch_extension(generation, name)
         await generation.until(generation.registry.all_registered)

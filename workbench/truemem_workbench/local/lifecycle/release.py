@@ -1,4 +1,4 @@
-"""Handing an invocation to the environment; waking a restored runtime."""
+"""Hands an invocation to the environment's processes, and wakes a restored runtime."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..state.runtime_state import RuntimeAction, RuntimeState
 
 
 async def release(generation: Generation, pending: Pending, freezer: Freezer, lead: Lead) -> None:
-    """Thaw, then INVOKE to the extensions and the event to the runtime. Each answer is ready before the thaw.
+    """Thaw, then send INVOKE to the extensions and the event to the runtime. All answers are prepared before the thaw.
 
-    The lead is counted from the first send to the second: both take as long until the kernel has the bytes.
+    The lead is the time from the first send to the second: both sends take the same time to reach the kernel.
     """
     runtime = generation.runtime
     assert runtime.pending_next is not None
@@ -57,7 +57,7 @@ async def release(generation: Generation, pending: Pending, freezer: Freezer, le
 
 
 async def resume_runtime(generation: Generation) -> None:
-    """SnapStart: answer restore/next. The runtime runs its hooks and asks for its first event. Raises Failed."""
+    """Answer restore/next, and wait until the restored runtime asks for its first event. Raises Failed."""
     runtime = generation.runtime
     if runtime.state is RuntimeState.RESTORE_READY and runtime.pending_next is not None:
         runtime.act(RuntimeAction.RESTORE)

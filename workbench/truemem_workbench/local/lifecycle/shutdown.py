@@ -1,4 +1,4 @@
-"""The end of a generation: spindown, failure or timeout (RIE rapid/shutdown.go)."""
+"""Ends a generation of processes: spindown, failure or timeout (RIE rapid/shutdown.go)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from ..state.registry import Extension
 WINDOW_EXTERNAL_S = 2.0
 WINDOW_INTERNAL_S = 0.5
 RUNTIME_SHARE = 0.3
-"""Of the window: how long the runtime may take to follow SIGTERM."""
+"""Share of the shutdown time that the runtime has to end after SIGTERM."""
 REAP_S = 5.0
-"""For the kernel to end what got SIGKILL; only an uninterruptible wait takes long."""
+"""Time for the kernel to end killed processes. Only an uninterruptible wait takes that long."""
 
 
 def window(generation: Generation) -> float:
-    """Seconds for the whole shutdown: 2 with an external extension, 0.5 with internal ones alone, 0 with none."""
+    """Seconds for the shutdown: 2 with an external extension, 0.5 with internal ones only, 0 with none."""
     if generation.registry.external():
         return WINDOW_EXTERNAL_S
     return WINDOW_INTERNAL_S if generation.registry.all() else 0.0
 
 
 async def shut_down(generation: Generation, reason: str, memory: Memory, *, flush_first_s: float = 0) -> None:
-    """SIGTERM to the runtime; SHUTDOWN to the extensions; SIGKILL to whatever is left. All must be thawed.
+    """End all processes: SIGTERM to the runtime, SHUTDOWN to the extensions, then SIGKILL. All processes must be
+    thawed.
 
-    With `flush_first_s`, SHUTDOWN waits that long for telemetry to be delivered, as on Managed Instances.
+    With `flush_first_s`, SHUTDOWN waits that long for the delivery of telemetry, as on Managed Instances.
     """
     loop = asyncio.get_running_loop()
     total = window(generation)
@@ -70,7 +71,7 @@ async def _stop_runtime(generation: Generation, total: float) -> None:
 
 
 async def _notify(generation: Generation, extension: Extension) -> None:
-    """External extensions never get SIGTERM: SHUTDOWN is their only notice, and only if they asked for it."""
+    """Send SHUTDOWN if the extension asked for it, else SIGKILL. An external extension never gets SIGTERM."""
     process = generation.processes.get(f"extension:{extension.name}")
     if process is None or not process.alive:
         return
@@ -84,7 +85,7 @@ async def _notify(generation: Generation, extension: Extension) -> None:
 
 
 def shutdown_response(event: bytes) -> web.Response:
-    """AWS's code writes the body alone: no event id, and a content type that Go guessed."""
+    """Make the answer with SHUTDOWN: only a body, without an event id, and with Go's content type, as in AWS's code."""
     return web.Response(body=event, headers={"Content-Type": "text/plain; charset=utf-8"})
 
 
@@ -105,7 +106,7 @@ def _note_exit(generation: Generation, extension: Extension) -> None:
 
 
 async def kill_all(generation: Generation, memory: Memory) -> None:
-    """SIGKILL to every process of the environment, also those that left their group or were left by their parent."""
+    """Send SIGKILL to every process of the environment, also to those that left their group or lost their parent."""
     known = tree(generation.roots().values())
     for process in generation.processes.values():
         process.signal_group(signal.SIGKILL)

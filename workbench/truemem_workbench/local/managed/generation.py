@@ -1,6 +1,6 @@
-"""One generation of processes on Managed Instances: several workers of one runtime, several requests at once.
+"""One generation of processes on Managed Instances: one runtime with several workers, several requests at once.
 
-After AWS's code (RIE internal/lambda-managed-instances: core/registrations.go, invoke/invoke_router.go).
+It follows AWS's code (RIE internal/lambda-managed-instances: core/registrations.go, invoke/invoke_router.go).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..state.runtime_state import RuntimeAction, RuntimeState
 
 
 class ManagedRegistry(Registry):
-    """There is no INVOKE to register for: only external extensions get an event at all, and that is SHUTDOWN."""
+    """Registrations on Managed Instances: no extension may register for INVOKE, and only external ones for SHUTDOWN."""
 
     def register(self, name: str | None, events: list[str]) -> Extension:
         if events and name not in {extension.name for extension in self.external()}:
@@ -30,33 +30,33 @@ class ManagedRegistry(Registry):
 
 
 class Request:
-    """An invocation that a worker of the runtime has."""
+    """An invocation that a worker of the runtime has taken."""
 
     def __init__(self, pending: Pending) -> None:
         self.pending = pending
         self.claimed = False
-        """A response or an error is being read, or was."""
+        """True once a worker has begun to post a response or an error."""
         self._over: asyncio.Future[Failure | None] = asyncio.get_running_loop().create_future()
 
     def end(self, failure: Failure | None = None) -> None:
-        """The first end counts."""
+        """End the request. Only the first call counts."""
         if not self._over.done():
             self._over.set_result(failure)
 
     async def over(self) -> Failure | None:
-        """Wait for its end: what it failed with, if it did."""
+        """Wait for the end of the request. Returns its failure, or None."""
         return await asyncio.shield(self._over)
 
 
 class Worker:
-    """One pending `next` of the runtime: whoever sent it wants one request."""
+    """One worker that waits in `next` for a request."""
 
     def __init__(self, request: web.Request) -> None:
         self._request = request
         self.pending_next = PendingNext(request)
 
     def gone(self) -> bool:
-        """Its connection is closed: the process that asked has died."""
+        """True if the worker's connection is closed: its process has died."""
         transport = self._request.transport
         return transport is None or transport.is_closing()
 
@@ -73,12 +73,12 @@ class ManagedGeneration(Generation):
         super().__init__(extension_names)
         self.registry = ManagedRegistry(extension_names)
         self.requests: dict[str, Request] = {}
-        """By request id, while they run."""
+        """Running requests by request id."""
         self._timed_out: set[str] = set()
         self._idle: list[Worker] = []
 
     def worker_ready(self, worker: Worker) -> None:
-        """A worker calls `next`. The first one makes the runtime ready."""
+        """Add a worker that waits in `next`. The first one makes the runtime ready."""
         if self.runtime.state is RuntimeState.STARTED:
             self.runtime.act(RuntimeAction.NEXT)
         self._idle.append(worker)
@@ -91,11 +91,11 @@ class ManagedGeneration(Generation):
         return bool(self._idle)
 
     def take_worker(self) -> Worker:
-        """The one that has waited longest."""
+        """Take the worker that has waited longest."""
         return self._idle.pop(0)
 
     def claim(self, request_id: str, attempt_id: str | None) -> Request:
-        """The request that a response or an error is for; it can be claimed once. Raises ApiError."""
+        """Find the request that a response or an error is for. Each can be claimed once. Raises ApiError."""
         request = self.requests.get(request_id)
         if request is None:
             raise self._refusal(request_id)
@@ -107,7 +107,7 @@ class ManagedGeneration(Generation):
         return request
 
     def time_out(self, request_id: str) -> None:
-        """Its worker goes on all the same; what it will send is late."""
+        """Remember that the request has timed out. Its worker continues, and its late response is refused."""
         self._timed_out.add(request_id)
 
     def _refusal(self, request_id: str) -> ApiError:

@@ -1,6 +1,6 @@
-"""What is told on Managed Instances: start and report of each request, no runtimeDone, no memory figures.
+"""Output of the platform on Managed Instances: start and report of each request, no runtimeDone, no memory figures.
 
-Field for field AWS's code (RIE internal/lambda-managed-instances: interop/events_api.go, invoke/metrics.go).
+The fields are those of AWS's code (RIE internal/lambda-managed-instances: interop/events_api.go, invoke/metrics.go).
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from ..telemetry import events
 from ..telemetry.events import Report
 
 AS_JSON = ""
-"""As a log line: with the log format JSON, the only one here, the line is the event itself."""
+"""Line of an event in the log. It is not used: here the log format is always JSON, so the line is the event itself."""
 
 
 @dataclass(frozen=True)
 class ManagedReport(Report):
-    """Its memory fields are this machine's own: neither the telemetry nor the log of Managed Instances has any.
+    """The report of one request. Only this machine has its memory fields: telemetry and log of Managed Instances have
+    none.
 
     `billed_duration_ms` is 0: instances are billed, not requests.
     """
@@ -38,7 +39,7 @@ class ManagedReport(Report):
 
 
 def make_report(pending: Pending, failure: Failure | None, ended: float, memory_mib: int, mark_bytes: int) -> Report:
-    """`ended`, by perf_counter: when the response was sent, or the request was given up."""
+    """Make a report. `ended`, by perf_counter: when the response was sent or the request was given up."""
     made = events.make_report(
         pending.request_id, failure, ended - pending.moments.released, None, memory_mib, mark_bytes
     )
@@ -55,7 +56,7 @@ def make_report(pending: Pending, failure: Failure | None, ended: float, memory_
 
 
 class ManagedJournal(Journal):
-    """Several requests run at once: a line belongs to whichever it names, as the JSON log format has it."""
+    """The output of an environment that runs several requests at once: a line belongs to the request that it names."""
 
     running: Iterable[Pending] = ()
 
@@ -66,11 +67,11 @@ class ManagedJournal(Journal):
                 pending.log.append(line.text)
 
     def runtime_initialised(self, failure: Failure | None) -> None:
-        """At the first `next` of a worker, or when the runtime died before it."""
+        """Emit initRuntimeDone: at the first `next` of a worker, or when the runtime died before it."""
         self.emit("platform.initRuntimeDone", events.init_runtime_done(self._settings, "init", failure))
 
     def init_ended(self, generation: Generation, phase: str, failure: Failure | None, duration_s: float) -> None:
-        """initRuntimeDone was told before. As a timeout has an error type here, so has its initReport."""
+        """Emit the last events of init. Here a timeout has an error type, so the initReport has it too."""
         self.extensions_told(generation)
         report = events.init_report(self._settings, phase, failure, duration_s)
         if failure is not None:

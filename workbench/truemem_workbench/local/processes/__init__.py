@@ -1,1 +1,1 @@
-"""Processes as the kernel has them: started, limited in memory, frozen, killed."""
+"""Real processes: how they are started, limited in memory, frozen and killed."""

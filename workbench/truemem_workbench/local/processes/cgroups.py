@@ -1,4 +1,4 @@
-"""Control groups of the environment: v1 and v2, where this machine permits them."""
+"""Control groups for the environment, v1 or v2, if this machine permits them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Controller = Literal["memory", "freezer"]
 
 
 class NotPermitted(Exception):
-    """No control group can be made here; the message says why, in a few words."""
+    """No control group can be made here. The message says why."""
 
 
 class Cgroup:
-    """One directory of a cgroup hierarchy, ours to fill and to remove."""
+    """One directory of a cgroup hierarchy that we fill and remove."""
 
     def __init__(self, path: Path, version: Literal[1, 2]) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Cgroup:
             return []
 
     def field(self, name: str, key: str) -> int:
-        """A value of a file of `key value` lines; 0 if it is not there."""
+        """Read a value from a file of `key value` lines; 0 if the key is not there."""
         for line in self.read(name).splitlines():
             found, _, value = line.partition(" ")
             if found == key:
@@ -49,13 +49,13 @@ class Cgroup:
         return 0
 
     def kill(self) -> None:
-        """SIGKILL to every process that is in the group now."""
+        """Send SIGKILL to every process that is in the group now."""
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
     def remove(self, within_s: float = 2.0) -> bool:
-        """Remove the directory, trying for `within_s` seconds: a killed process leaves only when it is gone."""
+        """Remove the directory within this time. A killed process stays in the group until it has ended."""
         end = time.monotonic() + within_s
         while True:
             try:
@@ -72,9 +72,9 @@ class Cgroup:
 
 
 def create(controller: Controller, name: str, *, only_version: Literal[1, 2] | None = None) -> Cgroup:
-    """A new group for a controller, below our own group or as near to it as is possible. Raises NotPermitted.
+    """Make a new group for a controller, as near to our own group as possible. Raises NotPermitted.
 
-    Proved by moving a process into it: who may make a directory may still lack the right to move processes.
+    It moves a process into the group as a test: permission to make a directory is not permission to move processes.
     """
     why = f"no {controller} controller is mounted"
     for version, parent in _parents(controller):
@@ -122,7 +122,7 @@ def _parents(controller: Controller) -> Iterator[tuple[Literal[1, 2], Path]]:
 
 
 def _hierarchies(controller: Controller) -> Iterator[tuple[Literal[1, 2], Path, Path]]:
-    """(version, mount point, our own group) of each hierarchy that has the controller, v1 first."""
+    """Each hierarchy that has the controller, v1 first: (version, mount point, our own group)."""
     memberships = dict(_memberships())
     for version, controllers, root, mount in sorted(_mounts(), key=lambda found: found[0]):
         if version == 1 and controller not in controllers:
@@ -136,7 +136,7 @@ def _hierarchies(controller: Controller) -> Iterator[tuple[Literal[1, 2], Path, 
 
 
 def _memberships() -> Iterator[tuple[str, str]]:
-    """/proc/self/cgroup: (controller, path); the v2 line has no controller."""
+    """Parse /proc/self/cgroup into (controller, path). The line of v2 has no controller."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
@@ -144,7 +144,7 @@ def _memberships() -> Iterator[tuple[str, str]]:
 
 
 def _mounts() -> Iterator[tuple[Literal[1, 2], set[str], str, Path]]:
-    """/proc/self/mountinfo: (version, controllers of v1, root within the hierarchy, mount point)."""
+    """Parse /proc/self/mountinfo into (version, controllers of v1, root within the hierarchy, mount point)."""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)

@@ -1,7 +1,8 @@
-"""What ends the environment if this process is killed and cannot do it itself.
+"""Ends the environment if this process is killed and cannot do it itself.
 
-A frozen process in a cgroup is not woken by its parent's death: after a `kill -9` it would stay for ever. So a small
-shell waits at a pipe; when the pipe closes without a word, it thaws, kills and removes what it was told of.
+The death of its parent does not wake a frozen process in a cgroup: after a `kill -9` it would stay for ever. So a small
+shell waits at a pipe. If the pipe closes without the word `done`, the shell thaws, kills and removes everything on its
+list.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ class CleanupWatchdog:
         )
 
     def watch(self, path: Path) -> None:
-        """A cgroup's directory, or a working folder."""
+        """Add a cgroup's directory or a working folder to the list."""
         self._tell(str(path))
 
     def dismiss(self) -> None:
-        """All is cleaned up already."""
+        """End the shell: all is cleaned up already."""
         self._tell("done")
         assert self._shell.stdin is not None
         with contextlib.suppress(BrokenPipeError):

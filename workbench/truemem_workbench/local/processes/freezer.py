@@ -1,4 +1,4 @@
-"""Freeze and thaw of the whole environment between invocations."""
+"""Freezes and thaws the whole environment between invocations."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from .cgroups import Cgroup, NotPermitted, create
 from .memory import tree
 
 SETTLE_S = 2.0
-"""After this long a process that does not stop (an uninterruptible wait) is left alone."""
+"""Time for a process to stop. One that takes longer (an uninterruptible wait) keeps running."""
 
 
 class Freezer(Protocol):
     mechanism: str
 
     def add(self, pid: int) -> None:
-        """Take a process in, before its first instruction."""
+        """Add a process before its first instruction."""
 
     async def freeze(self) -> bool:
-        """Stop everything; returns when all has stopped, False if something would not."""
+        """Stop all processes. Returns True when all have stopped, False if one would not stop."""
 
     def thaw(self) -> None:
-        """Let everything run; returns when the kernel says so. Blocks for some ten microseconds."""
+        """Let all processes run. Returns when the kernel says so; blocks for some ten microseconds."""
 
     def close(self) -> None:
-        """Thaw, kill what is left, remove what was made."""
+        """Thaw, kill the remaining processes, and remove the group."""
 
 
 class CgroupFreezer:
-    """cgroup v1 `freezer.state`, or v2 `cgroup.freeze`."""
+    """Freezes with a cgroup: `freezer.state` of v1, or `cgroup.freeze` of v2."""
 
     def __init__(self, group: Cgroup, *, shared: bool = False) -> None:
         self.group = group
@@ -83,7 +83,7 @@ class CgroupFreezer:
 
 
 class SignalFreezer:
-    """SIGSTOP to every process of the environment, found by descent."""
+    """Freezes with SIGSTOP to every process of the environment, which it finds by descent."""
 
     mechanism = "signal"
 
@@ -123,7 +123,7 @@ class SignalFreezer:
 
 
 class NoFreezer:
-    """The environment runs on between invocations, as under AWS's RIE."""
+    """Does not freeze: the environment runs on between invocations, as under AWS's emulator."""
 
     mechanism = "off"
 
@@ -150,7 +150,7 @@ def choose(
     memory_group: Cgroup | None,
     roots: Callable[[], dict[str, int]],
 ) -> tuple[Freezer, str | None]:
-    """The best that is permitted, and a notice where that is less than was asked. Raises NotPermitted for `cgroup`."""
+    """Choose the best permitted freezer, and a notice if there is a better one. Raises NotPermitted for `cgroup`."""
     if asked == "off":
         return NoFreezer(), "no freeze between invocations, as asked"
     if asked == "signal":

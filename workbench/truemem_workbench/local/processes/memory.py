@@ -1,11 +1,10 @@
 """The environment's memory: its limit, and the high-water mark that REPORT shows.
 
 The mark is the kernel's own, of the whole environment, and it never falls: v1 `memory.max_usage_in_bytes`, v2
-`memory.peak`. It counts page cache and kernel memory of the group beside RSS, as AWS's mark does (by the OTel/AWS
-design note; AWS itself does not say). Pages of files that something else on this machine has read before (a shared
-library, mostly) are charged there and not here: what the largest process maps of them is added, as in a Lambda nobody
-else would have paid for them. It survives a reset of the environment: that is our choice, the service's behaviour is
-not known.
+`memory.peak`. Beside RSS it counts the group's page cache and kernel memory, as AWS's mark does (by the OTel/AWS design
+note; AWS itself does not say). The group is not charged for file pages that another program on this machine has read
+before, mostly of shared libraries. A Lambda would pay for them, so the part that the largest process maps is added. The
+mark survives a reset of the environment: that is our choice, because the service's behaviour is not known.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ WATCH_EVERY_S = 0.02
 
 class Memory(Protocol):
     mechanism: str
-    """For people: `cgroup v1`, `watching`, `off`."""
+    """Name for people: `cgroup v1`, `watching`, `off`."""
 
     def add(self, pid: int) -> None:
-        """Take a process in, before its first instruction."""
+        """Add a process before its first instruction."""
 
     def mark(self) -> int:
-        """The high-water mark in bytes. Never falls."""
+        """The high-water mark in bytes. It never falls."""
 
     def forget(self) -> None:
-        """The mark begins anew, from what is held now: another environment goes on in this place."""
+        """Start the mark again at the present level: another environment begins here."""
 
     def kills(self) -> int:
-        """How many processes died for the limit so far."""
+        """Number of processes that the limit has killed so far."""
 
     def pids(self) -> list[int]:
-        """Every process of the environment, where that is known without asking the process table."""
+        """Every process of the environment, if the mechanism knows them by itself."""
 
     def close(self) -> None:
-        """Kill what is left, remove what was made."""
+        """Kill the remaining processes, and remove the group."""
 
 
 class CgroupMemory:
-    """A real limit: going over it is a real kernel OOM kill."""
+    """Limits memory with a cgroup: the kernel really kills at the limit."""
 
     def __init__(self, group: Cgroup, limit: int | None) -> None:
         self.group = group
@@ -86,8 +85,8 @@ class CgroupMemory:
             self.group.write(self._peak_file, "0")  # memory.peak of v2 has no such reset for all its readers
 
     def _mapped_but_not_charged(self) -> int:
-        """Bytes of file pages that our largest process has mapped and some other group is charged for."""
-        mapped = max((mapped_files(pid) for pid in self.group.pids()), default=0)
+        """File pages that our largest process maps and another group is charged for, in bytes."""
+        mapped = max((memory_of(pid, "shared") for pid in self.group.pids()), default=0)
         if not mapped:
             return 0
         charged = self.group.field("memory.stat", "mapped_file" if self.group.version == 1 else "file_mapped")
@@ -105,9 +104,9 @@ class CgroupMemory:
 
 
 class WatchedMemory:
-    """Without permission for a cgroup: look every 20 ms, and kill the runtime when the sum of RSS is over the limit.
+    """Without a cgroup: reads RSS every 20 ms, and kills the runtime if the sum is over the limit.
 
-    Between two looks a spike goes unseen, and pages shared by forked processes count once for each.
+    It misses a spike between two readings, and counts pages that forked processes share once for each process.
     """
 
     mechanism = "watching"
@@ -127,7 +126,7 @@ class WatchedMemory:
 
     def _look(self) -> None:
         roots = self._roots()
-        used = sum(resident(pid) for pid in tree(roots.values()))
+        used = sum(memory_of(pid, "rss") for pid in tree(roots.values()))
         self._highest = max(self._highest, used)
         if self._limit is not None and used > self._limit and "runtime" in roots:
             self._kills += 1
@@ -157,24 +156,16 @@ class WatchedMemory:
         self._thread.join()
 
 
-def resident(pid: int) -> int:
-    """RSS in bytes; 0 for a process that is gone."""
+def memory_of(pid: int, kind: Literal["rss", "shared"]) -> int:
+    """RSS, or its part of mapped files and shared memory, in bytes; 0 if the process is gone."""
     try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return 0
-
-
-def mapped_files(pid: int) -> int:
-    """RSS of mapped files and shared memory in bytes; 0 for a process that is gone."""
-    try:
-        return int(psutil.Process(pid).memory_info().shared)
+        return int(getattr(psutil.Process(pid).memory_info(), kind))
     except psutil.Error:
         return 0
 
 
 def tree(roots: Iterable[int]) -> set[int]:
-    """The processes and all their descendants."""
+    """These processes and all their descendants."""
     found: set[int] = set()
     for pid in roots:
         try:
@@ -190,7 +181,8 @@ def choose(
     group_name: str,
     roots: Callable[[], dict[str, int]],
 ) -> tuple[Memory, str | None]:
-    """The best that is permitted, and a notice where that is less than was asked. Raises NotPermitted for `cgroup`.
+    """Choose the best permitted memory limit, and a notice if it is less than Lambda has. Raises NotPermitted for
+    `cgroup`.
 
     `off` keeps the mark and sets no limit.
     """

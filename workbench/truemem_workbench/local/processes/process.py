@@ -1,4 +1,4 @@
-"""Real processes: start, output line by line, exit."""
+"""Starts real processes, reads their output line by line, and reports their exit."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .user import User
 
 # The process waits for a line before its first own instruction: by then we have put it into its cgroups. A preexec_fn
 # would do the same and is not safe in a process with threads. `env -i` because a shell exports variables of its own.
-# Whoever may open fewer files himself cannot give more.
+# The limit of open files stays lower if this process itself may not open so many.
 _GATE = 'ulimit -n "$0" 2>/dev/null; read -r _ && exec "$@" </dev/null'
 LAUNCHER = "env"
 NOT_PERMITTED, NOT_FOUND = 126, 127
-"""Exit codes of the launcher for a command that it could not execute. The command's own may be the same."""
+"""Exit codes of the launcher for a command that it could not execute. The command itself may use the same codes."""
 
 LineSink = Callable[[str, str], None]
-"""(stream, text): one line of `stdout` or `stderr`, without its newline."""
+"""Gets (stream, text): one line of `stdout` or `stderr`, without its newline."""
 
 PIPE_SIZE = 65_536
 LONGEST_LINE = 262_118  # 2^18 - 26: where CloudWatch splits a log event
 
 
 class Process:
-    """One child: an extension or the runtime, the leader of its own process group."""
+    """One child process, an extension or the runtime. It leads its own process group."""
 
     def __init__(self, popen: subprocess.Popen[bytes], on_line: LineSink, on_exit: Callable[[int], None]) -> None:
         self._popen = popen
@@ -39,9 +39,9 @@ class Process:
         self._loop = asyncio.get_running_loop()
         self.pid = popen.pid
         self.exited: asyncio.Future[int] = self._loop.create_future()
-        """Its exit code; minus the number of the signal that ended it."""
+        """The exit code, or minus the number of the signal that ended the process."""
         self.launched = True
-        """Once it has exited: False if its command could not be executed."""
+        """After the exit: False if the command could not be executed."""
         self._streams = [LineStream(popen.stdout, "stdout", on_line), LineStream(popen.stderr, "stderr", on_line)]
         self._pidfd = os.pidfd_open(popen.pid)
         self._loop.add_reader(self._pidfd, self._reap)
@@ -61,29 +61,29 @@ class Process:
         return not self.exited.done()
 
     def drain(self) -> None:
-        """Take in every line that was written up to now."""
+        """Read every line that was written up to now."""
         for stream in self._streams:
             stream.drain()
 
     def signal_group(self, number: signal.Signals) -> None:
-        """To the whole process group, as Lambda does; also after its leader's death."""
+        """Send a signal to the whole process group, as Lambda does, also after its leader's death."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Stop reading: a descendant that got away would hold the pipes open for ever."""
+        """Stop reading. A descendant that is still alive could hold the pipes open for ever."""
         self.drain()
         for stream in self._streams:
             stream.close()
 
 
 def _name_of(pid: int) -> bytes:
-    """The command's, as the kernel keeps it until the process is waited for: 15 bytes, whatever they are."""
+    """The command's name, at most 15 bytes. The kernel keeps it until the process is waited for."""
     return Path(f"/proc/{pid}/comm").read_bytes().strip()
 
 
 class LineStream:
-    """Lines from a pipe or a socket, as they come."""
+    """Reads lines from a pipe or a socket when they come."""
 
     def __init__(self, pipe: IO[bytes] | RawIOBase | None, name: str, on_line: LineSink) -> None:
         assert pipe is not None
@@ -95,7 +95,7 @@ class LineStream:
         asyncio.get_running_loop().add_reader(pipe.fileno(), self.drain)
 
     def drain(self) -> None:
-        """One read takes all that was there when it was called: a pipe holds no more. A loop might never end."""
+        """Read once. That takes all that the pipe held at the call; a loop could go on for ever."""
         if self._pipe is None:
             return
         try:
@@ -138,7 +138,7 @@ def spawn(
 ) -> Process:
     """Start a command (absolute path first) in its own process group. `admit` gets the pid before the command runs.
 
-    `descriptors` is the limit of open files. Raises OSError if it cannot be started.
+    `descriptors` is the limit of open files. Raises OSError if the command cannot be started.
     """
     env = shutil.which(LAUNCHER) or f"/usr/bin/{LAUNCHER}"
     variables = [f"{key}={value}" for key, value in environment.items()]

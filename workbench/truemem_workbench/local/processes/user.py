@@ -1,4 +1,4 @@
-"""Which user the processes run as."""
+"""The user that the processes run as."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 UID, GID = 993, 990
-"""Of the function and its extensions in Lambda (`sbx_user1051`). No such user need exist here."""
+"""Ids of the function and its extensions in Lambda (`sbx_user1051`). The user need not exist on this machine."""
 
 # The shell's own test, as the other user: path modes, ACLs and mounts all count.
 _CAN_READ = 'for path; do test -r "$path" || { echo "$path"; exit 1; }; done'
@@ -23,9 +23,9 @@ class User:
 
 
 def choose(asked: Literal["auto", "current"], needs: Sequence[Path]) -> tuple[User | None, str | None]:
-    """The user to switch to, or None for the current one; and a notice where that is not what Lambda does.
+    """Choose the user to switch to, or None for the current one, and a notice if Lambda does it in another way.
 
-    The interpreter, the code and the extensions (`needs`) must be readable for the ordinary user.
+    That user must be able to read the interpreter, the code and the extensions (`needs`).
     """
     if os.geteuid() != 0:
         return None, None

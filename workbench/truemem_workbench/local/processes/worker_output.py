@@ -1,8 +1,7 @@
-"""A stream of its own for each worker of AWS's Python runtime client.
+"""A separate output stream for each worker of AWS's Python runtime client.
 
-The workers are forks of one process: on its pipe their lines would mix, a line of one with the newline of another. So
-the client asks for streams at the socket in `_LAMBDA_TELEMETRY_LOG_FD_PROVIDER_SOCKET`, if the platform names one
-(awslambdaric lambda_multi_concurrent_utils.py).
+The workers are forks of one process. On one pipe their lines would mix, so the client asks for streams at the socket in
+`_LAMBDA_TELEMETRY_LOG_FD_PROVIDER_SOCKET`, if that is set (awslambdaric lambda_multi_concurrent_utils.py).
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from pathlib import Path
 from .process import LineSink, LineStream
 
 LONGEST_PATH = 107
-"""Bytes, of a Unix socket (unix(7))."""
+"""Longest path of a Unix socket in bytes (unix(7))."""
 
 
 class WorkerOutput:
-    """Listens at `path` until `close`. A worker connects once for stdout and once for stderr, without saying which."""
+    """Listens at `path` until `close`. A worker connects twice, for stdout and stderr, without saying which."""
 
     def __init__(self, path: Path, on_line: LineSink) -> None:
         self._on_line = on_line
@@ -40,7 +39,7 @@ class WorkerOutput:
                 self._streams.append(LineStream(connection.makefile("rb", buffering=0), "stdout", self._on_line))
 
     def drain(self) -> None:
-        """Take in every line that was written up to now."""
+        """Read every line that was written up to now."""
         for stream in self._streams:
             stream.drain()
 

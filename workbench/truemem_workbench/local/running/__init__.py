@@ -1,1 +1,1 @@
-"""A local Lambda as a whole: server, session, and the scenarios played on it."""
+"""The local Lambda as a whole: server, session, and the scenarios."""

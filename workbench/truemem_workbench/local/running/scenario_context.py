@@ -1,4 +1,4 @@
-"""What a scenario is played with: a local Lambda, the user's function and event, and means to make things happen."""
+"""The tools of a scenario: a local Lambda, the user's function and event, and methods that cause and check faults."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ while open(sys.argv[1]).read(1) != "0":
 """
 
 
-class NotAsTold(Exception):
+class NotAsDescribed(Exception):
     """The scenario did not go as its description says."""
 
 
 class Reporter(Protocol):
-    """Where the context tells what goes on."""
+    """Shows the user how the scenario goes."""
 
     def step(self, text: str) -> None: ...
 
@@ -57,7 +57,7 @@ class ScenarioContext:
         gap_s: float = 0,
         grows: bool = False,
     ) -> None:
-        """`grows`: the function itself runs out of memory, in its first invocation."""
+        """`grows`: the function itself runs out of memory in its first invocation."""
         self.local = local
         self.settings = settings
         self.grows = grows
@@ -72,11 +72,11 @@ class ScenarioContext:
     def say(self, text: str) -> None:
         self._reporter.step(text)
 
-    def check(self, expected: str, true: bool, otherwise: str = "it is not so") -> None:
-        """Raises NotAsTold."""
+    def check(self, expected: str, true: bool, otherwise: str = "that is not true") -> None:
+        """Tell the user that the expectation is met. Raises NotAsDescribed if it is not."""
         if not true:
-            raise NotAsTold(f"{expected}: {otherwise}")
-        self.say(f"as told: {expected}")
+            raise NotAsDescribed(f"{expected}: {otherwise}")
+        self.say(f"as described: {expected}")
 
     def answer(self) -> Invocation:
         """Of the last invocation."""
@@ -87,18 +87,18 @@ class ScenarioContext:
         return self.local.reports[-1]
 
     def records(self, kind: str) -> list[dict[str, Any]]:
-        """Of the platform's events of a type (without its `platform.`) so far."""
+        """The records of all events of a type so far. The type is given without `platform.`."""
         return [event["record"] for event in self.local.events if event["type"] == f"platform.{kind}"]
 
     def final_states(self) -> dict[str, str]:
-        """After the stop: how each extension that asked for SHUTDOWN came to its end."""
+        """After the stop: the last state of each extension that asked for SHUTDOWN."""
         known = self.local.environment.generation.registry.external()
         return {each.name: each.state.value for each in known if "SHUTDOWN" in each.events}
 
     # --- invocations --------------------------------------------------------------------------------------------------
 
     def invoke(self) -> None:
-        """From the call to the freeze."""
+        """Invoke, and wait for the freeze."""
         self._answered(self._call())
         self.local.settle()
 
@@ -111,7 +111,8 @@ class ScenarioContext:
 
     @contextlib.contextmanager
     def invocation(self, *, held: bool = True) -> Iterator[None]:
-        """An invocation within which something happens. `held`: after the function's work, before its answer."""
+        """Run an invocation with a fault in it. With `held`, the fault comes between the function's work and its
+        answer."""
         hold = self.local.hold
         if held:
             hold.at("response")
@@ -124,7 +125,7 @@ class ScenarioContext:
                     hold.at(None)
                 yield
                 self._answered(calling.result())
-            except BaseException:  # Ctrl-C as well: nobody waits for the call then
+            except BaseException:  # Ctrl-C as well: then the call must not run on
                 self.local.stop(abort=True)
                 raise
             finally:
@@ -134,7 +135,9 @@ class ScenarioContext:
     def _until_held(self, calling: Future[Invocation] | None = None) -> None:
         while not self.local.hold.wait(LOOK_EVERY_S):
             if calling is not None and calling.done():
-                raise NotAsTold("the invocation ended before the function answered. Try another --event or --timeout")
+                raise NotAsDescribed(
+                    "the invocation ended before the function answered. Try another --event or --timeout"
+                )
 
     # --- making things happen -----------------------------------------------------------------------------------------
 
@@ -142,7 +145,7 @@ class ScenarioContext:
         self.local.hold.at("next")
 
     def kill_runtime_in_init(self) -> None:
-        """At the end of its init, before it asks for its first event."""
+        """Kill the runtime at the end of its init, before it asks for its first event."""
         self._until_held()
         self.local.hold.at(None)
         self.signal("runtime", signal.SIGKILL)
@@ -150,24 +153,24 @@ class ScenarioContext:
             time.sleep(LOOK_EVERY_S)
 
     def signal(self, name: str, number: signal.Signals, *, group: bool = True) -> None:
-        """To a process of the environment, by default to its whole group."""
+        """Send a signal to a process of the environment, by default to its whole group."""
         pid = self.local.processes()[name]
         self.say(f"{number.name} to {name} (pid {pid})")
         (os.killpg if group else os.kill)(pid, number)
 
     def gap(self) -> None:
-        """Nothing happens, and everything is frozen."""
+        """Stay frozen for `--gap` seconds."""
         self.local.settle()
         self.say(f"nothing happens for {self._gap_s:g} s")
         time.sleep(self._gap_s)
 
     def needs_cgroup(self) -> None:
-        """Raises BadInput: without a limit of the kernel nobody is killed by the kernel."""
+        """Raise BadInput if there is no memory cgroup: only then can the kernel kill."""
         if self.settings.memory_limit == "off" or not isinstance(self.local.environment.memory, CgroupMemory):
             raise BadInput("this scenario needs a memory cgroup, which is off or not permitted here. Try it as root")
 
     def fill_memory(self) -> None:
-        """Another process of the environment takes what memory is left; the kernel is told to kill the runtime."""
+        """Let another process take the remaining memory, and make the kernel prefer the runtime as its victim."""
         environment = self.local.environment
         runtime = Path("/proc") / str(self.local.processes()["runtime"])
         owner = runtime.stat()
@@ -179,6 +182,6 @@ class ScenarioContext:
             stderr=subprocess.DEVNULL,  # it may end in a MemoryError, or with the process that it looks at
             **identity,  # type: ignore[call-overload]
         ) as hog:
-            self.say(f"a process (pid {hog.pid}) takes what memory is left")
+            self.say(f"a process (pid {hog.pid}) takes the remaining memory")
             environment.memory.add(hog.pid)
             hog.communicate(b"\n")

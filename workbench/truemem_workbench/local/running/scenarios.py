@@ -1,7 +1,7 @@
-"""Ready scenarios for `truemem local run FUNCTION --scenario NAME`: what an extension may live to see, each on its own.
+"""The scenarios of `truemem local run FUNCTION --scenario NAME`. Each shows one fault that an extension can meet.
 
-A scenario works with any function that answers. Where it must die, its answer is held back, and what is to happen to it
-happens then: with the handler's work done, and the memory still held.
+A scenario works with any function that answers. If the function must die, its answer is held back, and it dies with the
+handler's work done and its memory still held.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from ..configuration.function import Function
 from .scenario_context import ScenarioContext
 
 BYSTANDER = Path(__file__).parent / "extensions" / "bystander.py"
-"""An extension for scenarios; its process is called by the file's name without the suffix."""
+"""An extension for scenarios. The name of its process is the file's name without the suffix."""
 
 
 @dataclass(frozen=True)
 class Scenario:
     play: Callable[[ScenarioContext], None]
-    """Raises NotAsTold. Its first line of documentation is what the user reads."""
+    """Plays the scenario. Raises NotAsDescribed. The user reads the first line of its docstring."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Unless the user chose them: of `Settings`."""
+    """Members of `Settings`, unless the user has set them."""
     extensions: bool = False
-    """With an extension beside the user's, which does nothing."""
+    """Add an extension that does nothing."""
     wrapped: bool = False
-    """With a shell around the runtime, which exits with 0 when told to."""
+    """Put a shell around the runtime, which exits with 0 at a signal."""
     grows: bool = False
-    """A Python handler goes on after its work until memory is out. A bootstrap has a process beside it that does."""
+    """After its work a Python handler takes memory until it is killed. Beside a bootstrap, another process does."""
     held_in_init: bool = False
-    """The runtime's first `next` is held back from the start."""
+    """Hold the runtime's first `next` from the start."""
 
     def function(self, function: Function) -> Function:
-        """The user's, as the scenario needs it."""
+        """The user's function, changed as the scenario needs it."""
         if self.grows:
             return function.growing() or function
         return function.wrapped() if self.wrapped else function
@@ -54,7 +54,7 @@ def timeout(context: ScenarioContext) -> None:
 
 
 def crash(context: ScenarioContext) -> None:
-    """SIGKILL to the runtime in the midst of an invocation: Runtime.ExitError, SHUTDOWN `failure`."""
+    """The runtime is killed during an invocation: Runtime.ExitError, SHUTDOWN `failure`."""
     with context.invocation():
         context.signal("runtime", signal.SIGKILL)
     _failed_with(context, "Runtime.ExitError")
@@ -62,7 +62,7 @@ def crash(context: ScenarioContext) -> None:
 
 
 def exit_0(context: ScenarioContext) -> None:
-    """The runtime exits with 0 in the midst of an invocation: Runtime.ExitError all the same."""
+    """The runtime exits with 0 during an invocation: also a Runtime.ExitError."""
     with context.invocation():
         context.signal("runtime", signal.SIGUSR1, group=False)
     _failed_with(context, "Runtime.ExitError")
@@ -90,7 +90,7 @@ def suppressed_init(context: ScenarioContext) -> None:
 
 
 def extension_crash(context: ScenarioContext) -> None:
-    """Another extension dies in the midst of an invocation: Extension.Crash, SHUTDOWN `failure` to the others."""
+    """Another extension dies during an invocation: Extension.Crash, SHUTDOWN `failure` to the others."""
     with context.invocation():
         context.signal("extension:bystander", signal.SIGKILL)
     _failed_with(context, "Extension.Crash")
@@ -98,7 +98,7 @@ def extension_crash(context: ScenarioContext) -> None:
 
 
 def out_of_memory(context: ScenarioContext) -> None:
-    """Memory runs out in the midst of an invocation: the kernel kills the runtime, Runtime.OutOfMemory."""
+    """Memory runs out during an invocation: the kernel kills the runtime, Runtime.OutOfMemory."""
     if context.grows:
         context.say("the handler does its work, and then takes memory without end")
         context.invoke()
@@ -113,7 +113,7 @@ def out_of_memory(context: ScenarioContext) -> None:
 
 
 def long_freeze(context: ScenarioContext) -> None:
-    """Frozen between two invocations for as long as --gap says: clocks jump, timers are overdue, reports are late."""
+    """A freeze of --gap seconds between two invocations: clocks jump, timers are overdue, reports are late."""
     context.invoke()
     context.gap()
     context.invoke()
@@ -121,7 +121,7 @@ def long_freeze(context: ScenarioContext) -> None:
 
 
 def provisioned_gap(context: ScenarioContext) -> None:
-    """Provisioned concurrency: --gap lies between init and the first invocation, and no report has an init."""
+    """Provisioned concurrency: --gap seconds between init and the first invocation, and no report has an init."""
     context.gap()
     context.invoke()
     context.invoke()
@@ -132,7 +132,7 @@ def provisioned_gap(context: ScenarioContext) -> None:
 
 
 def snap_start(context: ScenarioContext) -> None:
-    """SnapStart: init, a snapshot, --gap, then a restore under another log stream, and two invocations."""
+    """SnapStart: init, a snapshot, --gap seconds, then a restore with another log stream, and two invocations."""
     context.gap()
     published = context.local.processes()
     context.invoke()
@@ -144,7 +144,7 @@ def snap_start(context: ScenarioContext) -> None:
 
 
 def spindown(context: ScenarioContext) -> None:
-    """SHUTDOWN amid idle, after one invocation: two seconds for the extensions, and the last report."""
+    """SHUTDOWN while nothing runs, after one invocation: the extensions have two seconds, and get the last report."""
     context.invoke()
     _all_well(context, 1)
     context.say("the environment is not needed any more")
@@ -159,14 +159,14 @@ def report_lost(context: ScenarioContext) -> None:
 
 
 def telemetry_out_of_order(context: ScenarioContext) -> None:
-    """Each batch of telemetry has its newest event first: a report before its runtimeDone before its start."""
+    """Each batch of telemetry has its newest event first: a report before its runtimeDone and its start."""
     for _ in range(3):
         context.invoke()
     _all_well(context, 3)
 
 
 def slow_telemetry(context: ScenarioContext) -> None:
-    """Telemetry is seconds late, or comes at SHUTDOWN: runtimeDone long after the invocation, and the next one."""
+    """Telemetry is seconds late, or comes at SHUTDOWN: runtimeDone comes long after its invocation."""
     for _ in range(3):
         context.invoke()
     _all_well(context, 3)
@@ -178,7 +178,7 @@ def _failed_with(context: ScenarioContext, error_type: str) -> None:
 
 
 def _recovers(context: ScenarioContext) -> None:
-    """After a reset: init again, within the next invocation."""
+    """Check that the next invocation repeats init and succeeds."""
     before = len(context.records("initStart"))
     context.invoke()
     status = context.report().status

@@ -1,4 +1,4 @@
-"""The environment and its four APIs on loopback, put together and taken apart again."""
+"""Starts the environment and its four APIs on loopback, and removes everything at the end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Server:
-    """Lives in one event loop: `start`, then `environment`, then `stop`."""
+    """One environment with its APIs, in one event loop: `start`, then use `environment`, then `stop`."""
 
     def __init__(
         self, function: Function, settings: Settings, on_line: Callable[[LogLine], None] | None = None
@@ -56,7 +56,6 @@ class Server:
         self._function = function
         self._settings = settings
         self.id = secrets.token_hex(16)
-        self._runners: list[web.AppRunner] = []
         self._undo = contextlib.AsyncExitStack()
         self._watchdog: CleanupWatchdog
         self._worker_output: WorkerOutput | None = None
@@ -71,7 +70,7 @@ class Server:
         self.hold = Hold()
 
     async def start(self) -> None:
-        """Serve, and begin the init phase. Raises BadInput; nothing is left behind then."""
+        """Serve the APIs and begin the init phase. Raises BadInput, and then leaves nothing behind."""
         try:
             await self._start()
         except BaseException:
@@ -131,7 +130,7 @@ class Server:
         return environment, [RuntimeApi(environment)]
 
     async def stop(self, reason: str, *, abort: bool) -> None:
-        """Shut the environment down and leave nothing: no process, no cgroup, no folder, no socket."""
+        """Shut the environment down. No process, cgroup, folder or socket stays."""
         try:
             if self._task is not None:
                 self.environment.stop(reason, abort=abort)
@@ -170,7 +169,7 @@ class Server:
         (self.folder / "extensions").mkdir()
 
     def _present_extensions(self) -> dict[str, Path]:
-        """Every extension in one folder, under its own name: as it would lie in /opt/extensions."""
+        """Link every extension into one folder under its own name, as in /opt/extensions."""
         presented = {}
         for name, path in self._settings.extensions_by_name().items():
             presented[name] = self.folder / "extensions" / name
@@ -207,7 +206,7 @@ class Server:
         except NotPermitted as refusal:
             raise BadInput(f"freeze `cgroup`: {refusal}. Try --freeze signal") from None
         self._undo.callback(chosen.close)
-        if self._settings.managed_instances is None:  # there, nobody has to be told that nothing freezes
+        if self._settings.managed_instances is None:  # Managed Instances never freeze: that needs no notice
             self._notice(notice)
         if isinstance(chosen, CgroupFreezer):
             self._watchdog.watch(chosen.group.path)

@@ -1,4 +1,4 @@
-"""The synchronous face: a local Lambda in a thread of its own."""
+"""The local Lambda for synchronous code: it runs in a thread of its own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Invocation:
-    """What the caller of Lambda's Invoke API sees."""
+    """What a caller of Lambda's Invoke API gets."""
 
     request_id: str
     payload: object
@@ -39,24 +39,25 @@ class Invocation:
     function_error: str | None
     """`Unhandled`, or None."""
     status: int
-    """200: with a function error as well."""
+    """HTTP status: 200, also with a function error."""
     arn: str
 
 
 class Stopped(Exception):
-    """The environment was stopped before the invocation had its answer."""
+    """Raised by `invoke` if the environment was stopped before the answer came."""
 
 
 class LocalLambda:
-    """One execution environment on this machine. Entering serves it and starts its init; leaving stops it.
+    """One execution environment on this machine. Entering it serves the APIs and starts init; leaving it stops
+    everything.
 
-    It serves one invocation at a time, or with `Settings(managed_instances=N)` N of them: call `invoke` from as many
-    threads. One more waits, where the real service takes another environment.
-    Every attribute may be read from any thread.
+    It serves one invocation at a time, or N of them with `Settings(managed_instances=N)`: then call `invoke` from N
+    threads. One more invocation waits; the real service would use another environment. Every attribute may be read from
+    any thread.
     """
 
     def __init__(self, function: Function, settings: Settings, on_log: Callable[[LogLine], None] | None = None) -> None:
-        """`on_log` gets every log line as it comes, in the server's thread."""
+        """`on_log` gets every log line when it comes, in the server's thread."""
         self._settings = settings
         self._server = Server(function, settings, on_log)
         self._loop = asyncio.new_event_loop()
@@ -75,7 +76,7 @@ class LocalLambda:
         self.stop(abort=error is not None)
 
     def start(self) -> None:
-        """Serve, and begin the init phase. Raises BadInput for a port that is in use or a mechanism not permitted."""
+        """Serve the APIs and begin init. Raises BadInput for a port in use, or a mechanism that is not permitted."""
         self._thread.start()
         starting = asyncio.run_coroutine_threadsafe(self._server.start(), self._loop)
         try:
@@ -87,9 +88,9 @@ class LocalLambda:
         atexit.register(self.stop, abort=True)
 
     def stop(self, reason: str = "spindown", *, abort: bool = False) -> None:
-        """SHUTDOWN to the extensions, then nothing is left: no process, cgroup, socket or folder. Idempotent.
+        """Send SHUTDOWN and stop. No process, cgroup, socket or folder stays. A second call does nothing.
 
-        An invocation that is running is waited for, unless `abort`.
+        It waits for a running invocation, unless `abort` is true.
         """
         if self._stopped:
             return
@@ -113,11 +114,11 @@ class LocalLambda:
     def invoke(
         self, payload: object = None, *, tenant_id: str | None = None, timeout: float | None = None
     ) -> Invocation:
-        """Returns when the runtime posts its response (or on an error), as Lambda's Invoke API does.
+        """Invoke the function. Returns when the runtime posts its response or an error, as Lambda's Invoke API does.
 
-        The environment may be busy for longer, with its extensions: `settle` or `report` wait for that. A request of
-        another tenant gets another environment: the present one ends first. Raises TimeoutError after `timeout`
-        seconds, Stopped if the environment is stopped, BadInput for a tenant where Lambda takes none.
+        The extensions may work for longer: `settle` and `report` wait for them. For a request of another tenant,
+        another environment replaces the present one first. Raises TimeoutError after `timeout` seconds, Stopped if the
+        environment is stopped, BadInput for a tenant if Lambda takes none.
         """
         if self._stopped:
             raise Stopped("the environment was stopped")
@@ -138,12 +139,12 @@ class LocalLambda:
         return Invocation(pending.request_id, parsed, answer.payload, answer.function_error, 200, pending.arn)
 
     def settle(self, *, timeout: float | None = None) -> None:
-        """Wait until no invocation runs or waits: all is frozen, every report is made, every line is in `logs`."""
+        """Wait until no invocation runs or waits. Then all is frozen, and all reports and lines are there."""
         if not self._stopped:
             self._call(self._server.environment.settle(), timeout)
 
     def report(self, request_id: str, *, timeout: float | None = None) -> Report:
-        """The REPORT of an invocation, made at its end: after the freeze, or after the reset that it caused."""
+        """Wait for the end of an invocation, freeze or reset included. Returns its REPORT."""
         self.settle(timeout=timeout)
         return next(report for report in self.reports if report.request_id == request_id)
 
@@ -151,12 +152,12 @@ class LocalLambda:
 
     @property
     def endpoint(self) -> str:
-        """Of the Invoke API, for boto3's `endpoint_url`."""
+        """Address of the Invoke API, for boto3's `endpoint_url`."""
         return f"http://{LOOPBACK}:{self._server.port}"
 
     @property
     def notices(self) -> list[str]:
-        """What this machine does not permit, in plain words."""
+        """What this machine does not permit, in sentences for the user."""
         return list(self._server.notices)
 
     @property
@@ -165,7 +166,7 @@ class LocalLambda:
 
     @property
     def events(self) -> list[Event]:
-        """Every platform event, in order of emission: whether an extension heard it or not."""
+        """Every event of the platform so far, in order, also if no extension has got it."""
         return list(self._server.journal.events)
 
     @property
@@ -173,7 +174,7 @@ class LocalLambda:
         return list(self._server.journal.lines)
 
     def extension_stdout(self, name: str) -> list[str]:
-        """That extension's lines on stdout so far."""
+        """The lines that an extension has printed on stdout so far."""
         return [line.text for line in self.logs if line.source == f"extension:{name}" and line.stream == "stdout"]
 
     def processes(self) -> dict[str, int]:
@@ -182,26 +183,26 @@ class LocalLambda:
 
     @property
     def environment_id(self) -> str:
-        """The end of the log stream's name; its cgroups are `truemem-ID`."""
+        """Id of the environment: the end of its first log stream's name. Its cgroups are `truemem-ID`."""
         return self._server.id
 
     @property
     def hold(self) -> Hold:
-        """For scenarios: set before the start, it holds the runtime's first `next` as well."""
+        """Holds the runtime, for scenarios. Set before the start, it holds the runtime's first `next` as well."""
         return self._server.hold
 
     @property
     def environment(self) -> Environment:
-        """For scenarios, of which there are none on Managed Instances."""
+        """The environment, for scenarios. Not on Managed Instances, which have no scenarios."""
         assert isinstance(self._server.environment, Environment)
         return self._server.environment
 
     @property
     def log_stream(self) -> str:
-        """As at present: it changes with a SnapStart restore, another tenant, a new managed environment."""
+        """The present log stream. It changes with a SnapStart restore, another tenant, or a new managed environment."""
         return self._server.journal.log_stream
 
     @property
     def environment_dir(self) -> Path:
-        """The private working folder (its `tmp` is the processes' TMPDIR), removed on stop."""
+        """The private working folder. Its `tmp` is the processes' TMPDIR. `stop` removes it."""
         return self._server.folder

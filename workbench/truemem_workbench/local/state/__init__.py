@@ -1,1 +1,1 @@
-"""States of one generation of processes: runtime, extensions, invocation. They answer what a client may ask next."""
+"""States of one generation of processes. They decide which calls runtime and extensions may make next."""

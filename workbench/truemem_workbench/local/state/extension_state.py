@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """As printed in `platform.extension`."""
+    """State of an extension, as `platform.extension` names it."""
 
     STARTED = "Started"  # executed, nothing heard yet
     REGISTERED = "Registered"
@@ -53,9 +53,9 @@ WANTED: dict[Action, State] = {
     Action.INIT_ERROR: State.INIT_ERROR,
     Action.EXIT_ERROR: State.EXIT_ERROR,
 }
-"""The state that a refused call asked for: it is named in the refusal."""
+"""The state that the text of a refusal names, by the refused call."""
 
 
 def step(state: State, action: Action) -> State | None:
-    """The state after an action, or None where the action is not allowed."""
+    """The state after an action, or None if the action is not allowed."""
     return TRANSITIONS.get((state, action))

@@ -1,6 +1,6 @@
 """One generation of processes: from an init to the reset or shutdown that ends it.
 
-A reset makes a new one, and with it every identifier, registration and subscription of the old one is gone.
+A reset makes a new generation. All identifiers, registrations and subscriptions of the old one are then invalid.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from .runtime_state import WANTED, RuntimeAction, RuntimeState, step
 
 
 class Runtime:
-    """The runtime's side of the Runtime API."""
+    """State of the runtime and its calls of the Runtime API."""
 
     def __init__(self) -> None:
         self.state = RuntimeState.STARTED
         self.pending_next: PendingNext | None = None
-        """The last `next`: the one that gets the event."""
+        """The last call of `next`. It gets the event."""
         self.waiting: set[PendingNext] = set()
-        """Every `next` that has no answer: a runtime of several threads has one for each."""
+        """All calls of `next` that wait. A runtime with several threads has one for each."""
         self.current: Pending | None = None
         self.init_error: tuple[str, bytes] | None = None
         """Error type and body that the runtime posted to init/error."""
 
     def act(self, action: RuntimeAction) -> None:
-        """Raises ApiError where the action is not allowed."""
+        """Change the state. Raises ApiError if the action is not allowed."""
         after = step(self.state, action)
         if after is None:
             raise errors.runtime_state(self.state.value, WANTED[action].value)
         self.state = after
 
     def asked_next(self) -> None:
-        """The runtime wants its next event: an invocation that it has answered is over for it."""
+        """Note a call of `next`: an invocation that the runtime has answered ends here."""
         answered = self.state is RuntimeState.RESPONSE_SENT
         self.act(RuntimeAction.NEXT)
         if answered and self.current is not None:
@@ -58,22 +58,22 @@ class Generation:
         self.processes: dict[str, Process] = {}
         self.initialised = False
         self.failure: Failure | None = None
-        """The first cause counts."""
+        """Why this generation failed. Only the first cause is kept."""
         self.shutdown_event: bytes | None = None
-        """Once set, exits are expected, and a late `next` gets it at once."""
+        """The SHUTDOWN event. Once it is set, processes may exit, and a late `next` gets it at once."""
         self._changed = asyncio.Event()
 
     def notify(self) -> None:
         self._changed.set()
 
     def fail(self, failure: Failure) -> None:
-        """End the wait of whoever waits for this generation."""
+        """Make every `until` on this generation raise this failure."""
         if self.failure is None:
             self.failure = failure
         self.notify()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for a condition on the registry or the runtime. Raises Failed if the generation fails before."""
+        """Wait until a condition on the registry or the runtime is true. Raises Failed if the generation fails."""
         while not condition():
             if self.failure is not None:
                 raise Failed(self.failure)
@@ -84,22 +84,22 @@ class Generation:
         return self.runtime.state is RuntimeState.READY
 
     def runtime_initialised(self) -> bool:
-        """It waits for its first event, or with SnapStart for the restore."""
+        """True if the runtime waits for its first event, or with SnapStart for the restore."""
         return self.runtime.state in (RuntimeState.READY, RuntimeState.RESTORE_READY)
 
     def roots(self) -> dict[str, int]:
-        """Live processes by name; called from other threads as well."""
+        """Live processes by name. Safe to call from other threads."""
         return {name: process.pid for name, process in list(self.processes.items()) if process.alive}
 
     def cause(self, name: str, code: int, out_of_memory: bool) -> Failure:
-        """What the exit of a process outside of shutdown means."""
+        """The failure that an exit of this process means, outside of a shutdown."""
         if name == "runtime":
             return self._runtime_exit(code, out_of_memory)
         extension = self.registry[name.partition(":")[2]]
         return Failure(_extension_error(extension), exit_text(code) if code else "exit code 0", "failure")
 
     def launch_failure(self, name: str, not_permitted: bool, path: str) -> Failure:
-        """A command that could not be executed, told as Go does."""
+        """The failure of a command that could not be executed, with the text that Go prints."""
         told = f"fork/exec {path}: {'permission denied' if not_permitted else 'no such file or directory'}"
         if name == "runtime":
             return Failure("Runtime.InvalidEntrypoint", told, "failure")
@@ -107,7 +107,7 @@ class Generation:
         return self.launch_refused(name.partition(":")[2], kind, told)
 
     def launch_refused(self, extension: str, kind: str, message: str) -> Failure:
-        """An extension that was not started: `kind` is the errorType of its platform.extension."""
+        """The failure of an extension that was not started. `kind` is the errorType of its platform.extension."""
         refused = self.registry[extension]
         refused.act(Action.LAUNCH_FAILED)
         refused.error_type = kind
@@ -123,7 +123,7 @@ class Generation:
         return Failure("Runtime.OutOfMemory" if out_of_memory else "Runtime.ExitError", message, "failure")
 
     def give_up(self) -> None:
-        """Let go of every pending `next`, end telemetry, close the pipes."""
+        """Cancel every pending `next`, end telemetry, close the pipes."""
         pending_next = [extension.pending_next for extension in self.registry.all()]
         for waiting in [*pending_next, self.runtime.pending_next, *self.runtime.waiting]:
             if waiting is not None:
@@ -142,7 +142,7 @@ def _extension_error(extension: Extension) -> str:
 
 
 def exit_text(code: int) -> str:
-    """As Go prints a process state: `exit status 1`, `signal: killed`."""
+    """Describe an exit code as Go does: `exit status 1`, `signal: killed`."""
     if code >= 0:
         return f"exit status {code}"
     return f"signal: {(signal.strsignal(-code) or str(-code)).lower()}"

@@ -1,4 +1,4 @@
-"""Holding the runtime at one of its calls, for a scenario: it stays in its init or invocation until it dies."""
+"""Holds the runtime at one of its calls, for a scenario: it stays in its init or invocation until it dies."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Call = Literal["next", "response"]
 
 
 class Hold:
-    """Set from another thread. A held call is never answered: the function has done its work, nobody knows of it."""
+    """Holds one call of the runtime, which is never answered. The scenario sets it from another thread."""
 
     def __init__(self) -> None:
         self._call: Call | None = None
         self._reached = threading.Event()
 
     def at(self, call: Call | None) -> None:
-        """From now on; None lets the calls that come later pass."""
+        """Hold this call from now on. None lets later calls pass."""
         self._reached.clear()
         self._call = call
 
     def wait(self, within_s: float) -> bool:
-        """Wait until the runtime is held."""
+        """Wait until the runtime is held. Returns False if that takes longer."""
         return self._reached.wait(within_s)
 
     async def pass_by(self, call: Call, runtime: Runtime, request: web.Request) -> None:
-        """For the Runtime API. Held, it returns never: it is cancelled with the generation."""
+        """Return if this call is not held; else never return. The end of the generation cancels it."""
         if call != self._call:
             return
         runtime.pending_next = PendingNext(request)

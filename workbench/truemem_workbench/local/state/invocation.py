@@ -1,4 +1,4 @@
-"""One invocation on its way: what the caller sent, what it will get."""
+"""One invocation: what the caller sent, and what the caller will get."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import Failed, Failure
 from ..telemetry.events import Moments, Report
 
 MAX_PAYLOAD = 6 * 1024 * 1024 + 100
-"""Bytes, each way (RIE: 6 MiB + 100 B)."""
+"""Limit of event and response, in bytes each (RIE: 6 MiB + 100 B)."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def _trace() -> str:
 
 @dataclass
 class Pending:
-    """An invocation from its arrival to its report. Lives in the event loop."""
+    """An invocation from its arrival to its report. Use it only in the event loop."""
 
     payload: bytes
     arn: str
@@ -40,9 +40,9 @@ class Pending:
     trace: str = field(default_factory=_trace)
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     attempt_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    """`Lambda-Runtime-Invocation-Id`: a runtime may echo it with its response."""
+    """Value of `Lambda-Runtime-Invocation-Id`, which a runtime may send back with its response."""
     deadline_ms: int = 0
-    """Epoch milliseconds; known at the start."""
+    """Deadline in epoch milliseconds; 0 until the invocation starts."""
     moments: Moments = field(default_factory=lambda: Moments(time.perf_counter()))
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     report: asyncio.Future[Report] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
@@ -50,27 +50,27 @@ class Pending:
     """Lines of this invocation, for X-Amz-Log-Result."""
 
     def reply(self, answer: Answer) -> None:
-        """The first answer counts."""
+        """Set the answer. Only the first one counts."""
         if not self.answer.done():
             self.answer.set_result(answer)
 
     def refuse(self, failure: Failure) -> None:
-        """Stopped before it was served: there is neither an answer nor a report."""
+        """Refuse an invocation that will not be served: it gets no answer and no report."""
         for future in (self.answer, self.report):
             if not future.done():
                 future.set_exception(Failed(failure))
-                future.exception()  # nobody may be waiting for the second one
+                future.exception()  # often nothing waits for the second one: no warning about that
 
     def tracing(self) -> dict[str, str]:
-        """Of events; `spanId` is left out."""
+        """The `tracing` of this invocation's events, without `spanId`."""
         return {"type": "X-Amzn-Trace-Id", "value": self.trace}
 
     def tenant(self) -> dict[str, str]:
-        """Of events; INVOKE, which extensions get, has no tenant."""
+        """The tenant for this invocation's events. INVOKE, which extensions get, has none."""
         return {"tenantId": self.tenant_id} if self.tenant_id else {}
 
     def extension_event(self) -> bytes:
-        """INVOKE, as extensions read it: no payload."""
+        """INVOKE as extensions get it, without the payload."""
         event = {
             "eventType": "INVOKE",
             "deadlineMs": self.deadline_ms,
@@ -97,7 +97,7 @@ class Pending:
 
 
 def error_answer(request_id: str, failure: Failure) -> Answer:
-    """What the caller gets where the runtime itself gave no answer."""
+    """The caller's answer if the runtime itself gave none."""
     if failure.payload is not None:
         return Answer(failure.payload, "Unhandled")
     body = {

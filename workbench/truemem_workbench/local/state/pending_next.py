@@ -1,4 +1,4 @@
-"""Holding `next` open, and answering it at a moment of our choosing."""
+"""Keeps a call of `next` open, to answer it at a chosen moment."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SPIN_S = 0.0001
 
 
 class PendingNext:
-    """One pending `next`.
+    """One pending call of `next`.
 
-    The answer is made ready first (`load`) and sent later (`fire`): between the thaw and the bytes lies as little work
-    as possible. `fire` returns when the kernel has the bytes: asyncio's transport tries the socket at once.
+    `load` prepares the answer, `fire` sends it later, so that little work lies between the thaw and the bytes. `fire`
+    returns when the kernel has the bytes: asyncio's transport tries the socket at once.
     """
 
     def __init__(self, request: web.Request) -> None:
@@ -24,7 +24,7 @@ class PendingNext:
         self._response: web.Response | None = None
 
     async def answered(self) -> web.Response:
-        """For the handler: the response, already sent."""
+        """Wait for the response, which is already sent then. The HTTP handler returns it."""
         return await self._answered
 
     async def load(self, response: web.Response) -> None:
@@ -39,15 +39,15 @@ class PendingNext:
             self._answered.set_result(self._response)
 
     def give_up(self) -> None:
-        """End the handler of a process that is gone."""
+        """Cancel the HTTP handler: its process is gone."""
         self._answered.cancel()
 
 
 async def wait_until(moment: float) -> None:
-    """Wait until a `time.perf_counter` moment, to some ten microseconds.
+    """Wait until this time by `time.perf_counter`, to some ten microseconds.
 
-    The event loop's timers are good for a millisecond. So the last millisecond is a real sleep that blocks the loop,
-    and the last tenth of it a busy wait; nobody else has anything to do in the loop before the runtime is released.
+    The event loop's timers are exact to a millisecond. So the last millisecond is a real sleep that blocks the loop,
+    and the last tenth of it a busy wait. The loop has no other work before the runtime is released.
     """
     remaining = moment - time.perf_counter()
     if remaining > 0.002:

@@ -1,4 +1,4 @@
-"""Who is registered in this generation of processes: external extensions, internal ones, their states."""
+"""The registered extensions of one generation of processes, external and internal, and their states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENTS = ("INVOKE", "SHUTDOWN")
 class Extension:
     name: str
     external: bool
-    """Launched from the extensions folder; otherwise it registered from within the runtime."""
+    """True if it is launched from the extensions folder; False if it registered from within the runtime."""
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     state: State = State.STARTED
     events: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Extension:
     error_type: str | None = None
 
     def act(self, action: Action) -> None:
-        """Raises ApiError where the action is not allowed."""
+        """Change the state. Raises ApiError if the action is not allowed."""
         after = step(self.state, action)
         if after is None:
             wanted = WANTED.get(action, self.state)
@@ -34,7 +34,7 @@ class Extension:
         self.state = after
 
     def gates(self) -> bool:
-        """Its `next` belongs to every invocation's end."""
+        """True if an invocation ends only when this extension has called `next`."""
         return "INVOKE" in self.events
 
 
@@ -42,13 +42,13 @@ class Registry:
     def __init__(self, external_names: Iterable[str]) -> None:
         self._by_name = {name: Extension(name, external=True) for name in external_names}
         self.closed = False
-        """Registration is over: the runtime has asked for its first invocation."""
+        """True once the runtime has asked for its first invocation: registration is then over."""
 
     def register(self, name: str | None, events: list[str]) -> Extension:
-        """Raises ApiError, in the order in which AWS's code checks.
+        """Register an extension. Raises ApiError, with the checks in the order of AWS's code.
 
-        A name that no launched file has is not refused: it is taken for an internal extension, and the file whose name
-        was misspelt never registers.
+        An unknown name is not refused: it becomes an internal extension. So a launched file with a misspelt name never
+        registers.
         """
         if not name:
             raise errors.empty_extension_name()
@@ -77,7 +77,7 @@ class Registry:
         return extension
 
     def identify(self, identifier: str | None, unknown: str | None = None) -> Extension:
-        """The extension of a Lambda-Extension-Identifier header. Raises ApiError."""
+        """Find the extension of a Lambda-Extension-Identifier header. Raises ApiError."""
         if not identifier:
             raise errors.missing_identifier()
         try:
@@ -100,13 +100,13 @@ class Registry:
         return [extension for extension in self._by_name.values() if extension.external]
 
     def all_registered(self) -> bool:
-        """Every launched file has registered: the runtime may start."""
+        """True if every launched file has registered: then the runtime may start."""
         return all(extension.state not in (State.STARTED, State.LAUNCH_ERROR) for extension in self.external())
 
     def all_ready(self) -> bool:
-        """Every registered extension, whatever its events, has called `next`: init is over."""
+        """True if every registered extension, also without events, has called `next`: then init is over."""
         return all(extension.state is State.READY for extension in self._by_name.values())
 
     def invocation_over(self) -> bool:
-        """Every extension that is subscribed to INVOKE has called `next` again."""
+        """True if every extension that is registered for INVOKE has called `next` again."""
         return all(extension.state is State.READY for extension in self._by_name.values() if extension.gates())

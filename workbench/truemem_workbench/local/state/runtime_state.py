@@ -59,5 +59,5 @@ WANTED: dict[RuntimeAction, RuntimeState] = {
 
 
 def step(state: RuntimeState, action: RuntimeAction) -> RuntimeState | None:
-    """The state after an action, or None where the action is not allowed."""
+    """The state after an action, or None if the action is not allowed."""
     return TRANSITIONS.get((state, action))

@@ -1,1 +1,1 @@
-"""The platform's events, and their way to the extensions."""
+"""The platform's events, and their delivery to the extensions."""

@@ -1,4 +1,4 @@
-"""Events that wait to be delivered together. Pure."""
+"""Collects events that are delivered together. Pure."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Buffering:
-    """When a batch goes out: at whichever limit is reached first."""
+    """Limits of a batch. It is sent when it reaches the first of them."""
 
     max_items: int = 10_000
     max_bytes: int = 262_144
     timeout_ms: int = 1_000
-    """From the batch's first event."""
+    """Longest wait of a batch, from its first event."""
     newest_first: bool = False
-    """A fault: AWS promises no order."""
+    """Reverse each batch, as a fault: AWS promises no order."""
 
 
 @dataclass
 class Batch:
-    """Events waiting. No clock: time comes in as an argument, in seconds."""
+    """The events that wait. No clock: the caller passes the time, in seconds."""
 
     buffering: Buffering
     items: list[bytes] = field(default_factory=list)
     size: int = 0
     due: float | None = None
-    """When the timer of the oldest waiting event runs out."""
+    """Time at which the oldest waiting event must be sent."""
 
     def add(self, item: bytes, now: float) -> None:
         if self.due is None:
@@ -34,7 +34,7 @@ class Batch:
         self.size += len(item)
 
     def wait(self, now: float) -> float | None:
-        """Seconds until the batch must go: 0 or less is now, None is never (it is empty)."""
+        """Seconds until the batch must be sent: 0 or less means now, None means that it is empty."""
         if self.due is None:
             return None
         if len(self.items) >= self.buffering.max_items or self.size >= self.buffering.max_bytes:
@@ -42,7 +42,7 @@ class Batch:
         return self.due - now
 
     def take(self, now: float) -> list[bytes]:
-        """The next batch to send: never more than maxItems, and no event begun beyond maxBytes."""
+        """Take the next batch: at most maxItems events, and no event that begins after maxBytes."""
         count = size = 0
         while count < len(self.items) and count < self.buffering.max_items and size < self.buffering.max_bytes:
             size += len(self.items[count])

@@ -1,4 +1,4 @@
-"""Telemetry on its way to the extensions: batches with three limits, delivered only while the environment runs."""
+"""Delivers telemetry to the extensions: in batches with three limits, and only while the environment runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .destinations import Destination
 from .events import Event
 
 RETRY_AFTER_S = (0.0, 0.1, 0.4)
-"""A failed POST is tried again after these waits. AWS documents a back-off and not its values."""
+"""Pauses before each attempt of a POST, in seconds. AWS documents a back-off, but not its values."""
 HELD_BATCHES = 8
-"""Beyond this many times maxBytes waiting, events are dropped: a slow listener must not slow the function."""
+"""Events beyond this many times maxBytes are dropped, so that a slow listener does not slow the function."""
 TOO_SLOW = "Some logs were dropped because the downstream consumer is slower than the logs production rate"
 
 
 class Subscriber:
-    """One extension's subscription: its own batch, one POST in flight."""
+    """One extension's subscription, with its own batch and one POST at a time."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Subscriber:
         self._task = asyncio.create_task(self._deliver())
 
     def offer(self, event: Event, *, flow: bool) -> None:
-        """Take the event in if it is of a subscribed type. `flow` is False while the environment is frozen."""
+        """Add the event if its type is subscribed. `flow` is False while the environment is frozen."""
         kind = event["type"]
         if ("platform" if kind.startswith("platform.") else kind) not in self._types:
             return
@@ -64,7 +64,7 @@ class Subscriber:
         self._wake.set()
 
     def _shaped(self, event: Event) -> Event:
-        """With LogFormat=JSON and a schema from 2022-12-13 on, a line is an object."""
+        """Convert a log line into an object, with the log format JSON and a schema from 2022-12-13 on."""
         record = event["record"]
         if not self._parse_json or not isinstance(record, str):
             return event
@@ -86,7 +86,7 @@ class Subscriber:
         self._wake.set()
 
     async def delivered(self) -> None:
-        """Wait until nothing waits and nothing is on its way."""
+        """Wait until all events are delivered."""
         await self._delivered.wait()
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Subscriber:
                 await self._wake.wait()
 
     async def _send(self, items: list[bytes]) -> Exception | None:
-        """None if it was taken; the last error after all retries."""
+        """Send a batch. Returns None if it was taken, else the last error after all retries."""
         error: Exception | None = None
         for pause in RETRY_AFTER_S:
             await asyncio.sleep(pause)
@@ -145,17 +145,17 @@ class Subscriber:
 
 
 class Relay:
-    """The subscriptions of one generation of processes; a reset ends them all."""
+    """All subscriptions of one generation of processes. A reset ends them."""
 
     def __init__(self) -> None:
         self._subscribers: dict[str, Subscriber] = {}
         self._init_events: list[Event] = []
         self.closed = False
-        """No subscription any more: init is over."""
+        """True after init: then no extension can subscribe."""
         self._flow = True
 
     def subscribe(self, extension_id: str, subscriber: Subscriber) -> None:
-        """A new subscriber first gets what init has produced so far; a second subscription replaces the first."""
+        """Add a subscription. A new subscriber gets init's events so far; a second subscription replaces the first."""
         known = self._subscribers.pop(extension_id, None)
         if known:
             known.close()
@@ -168,7 +168,7 @@ class Relay:
         self.closed = True
 
     def tell_init_again(self) -> None:
-        """After a SnapStart restore: initStart (with the snapshot's instanceId), initRuntimeDone, initReport."""
+        """Deliver init's events, with the snapshot's instanceId, once more after a SnapStart restore."""
         for event in self._init_events:
             if event["type"].startswith("platform.init"):
                 self._offer(event)
@@ -183,19 +183,19 @@ class Relay:
             subscriber.offer(event, flow=self._flow)
 
     def pause(self) -> None:
-        """The environment freezes: what is due waits for the thaw."""
+        """Hold back all batches until the thaw."""
         self._flow = False
         for subscriber in self._subscribers.values():
             subscriber.pause()
 
     def resume(self, *, flush: bool = False) -> None:
-        """It runs again: what is overdue goes at once; with `flush`, everything."""
+        """Deliver again. Overdue batches are sent at once, or all batches with `flush`."""
         self._flow = True
         for subscriber in self._subscribers.values():
             subscriber.resume(flush=flush)
 
     async def flush(self, within_s: float) -> None:
-        """Send everything, and wait for it: at most that long."""
+        """Send everything, and wait at most that long for it."""
         self.resume(flush=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):

@@ -1,4 +1,4 @@
-"""Where an extension listens for telemetry: over HTTP, or over one TCP connection."""
+"""The listener of an extension: HTTP, or one TCP connection."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import aiohttp
 
 class Destination(Protocol):
     async def send(self, items: list[bytes]) -> None:
-        """Raises OSError or aiohttp.ClientError if the subscriber did not take it."""
+        """Send events. Raises OSError or aiohttp.ClientError if the subscriber did not take them."""
 
     def close(self) -> None: ...
 
 
 class HttpDestination:
-    """POST of a JSON array to the subscriber's URI, its path included. The sandbox's names are this host's loopback."""
+    """Posts a JSON array to the subscriber's URI. The sandbox's host names mean this machine's loopback."""
 
     def __init__(self, session: aiohttp.ClientSession, uri: str) -> None:
         parts = urlsplit(uri)
@@ -37,7 +37,7 @@ class HttpDestination:
 
 
 class TcpDestination:
-    """One event a line, on one long connection."""
+    """Sends one event per line on one long connection."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer

@@ -1,6 +1,6 @@
-"""The platform's events, and the lines that it writes to the log. Pure.
+"""Makes the platform's events, and its lines in the log. Pure.
 
-Fields are those of the Telemetry API's schema reference; `errorType` beside `status`, as AWS's code has it.
+Fields are those of the Telemetry API's schema reference. As in AWS's code, `errorType` is beside `status`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ..errors import Failure
 from ..processes.memory import MiB
 
 Event = dict[str, Any]
-"""`{"time", "type", "record"}`."""
+"""An event of the Telemetry API: `{"time", "type", "record"}`."""
 
 
 FAILED_STATES = ("Started", "InitError", "ExitError", "LaunchError")
-"""Of an extension, at the end of init."""
+"""States of an extension that has failed by the end of init."""
 
 
 def iso(epoch_s: float) -> str:
-    """ISO 8601, UTC, milliseconds."""
+    """Format a time as ISO 8601, UTC, with milliseconds."""
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
@@ -36,23 +36,23 @@ def event(epoch_s: float, kind: str, record: object) -> Event:
 
 @dataclass(frozen=True)
 class Report:
-    """What a REPORT line says. Memory in MiB (AWS writes MB), durations in milliseconds."""
+    """The figures of a REPORT line. Memory in MiB (AWS writes MB), durations in milliseconds."""
 
     request_id: str
     status: str
-    """`success`, `error`, `failure`, `timeout`. An exception in the handler is a success here, as in AWS's code."""
+    """`success`, `error`, `failure` or `timeout`. If the handler raises it is still `success`, as in AWS's code."""
     error_type: str | None
     duration_ms: float
-    """Runtime and extensions together."""
+    """Duration of the invocation, extensions included."""
     billed_duration_ms: int
-    """Rounded up; with the init phase, as for every function since August 2025."""
+    """Duration rounded up, with the init phase, as for every function since August 2025."""
     memory_size_mib: int
     max_memory_used_mib: int
-    """The high-water mark of the environment, not of the invocation. Rounded up."""
+    """High-water mark of the environment, not of the invocation, rounded up."""
     init_duration_ms: float | None
-    """On the first invocation after an init phase of its own, on demand."""
+    """Duration of init, on the first invocation after an init on demand."""
     restore_duration_ms: float | None = None
-    """On the first invocation after a SnapStart restore."""
+    """Duration of the restore, on the first invocation after a SnapStart restore."""
 
     def line(self) -> str:
         parts = [
@@ -74,7 +74,7 @@ class Report:
         return "\t".join(parts)
 
     def record(self, spans: Sequence[Mapping[str, Any]], tracing: Mapping[str, str]) -> dict[str, Any]:
-        """Of `platform.report`."""
+        """The record of `platform.report`."""
         metrics: dict[str, Any] = {
             "durationMs": self.duration_ms,
             "billedDurationMs": self.billed_duration_ms,
@@ -98,7 +98,7 @@ def make_report(
     mark_bytes: int,
     restore_s: float | None = None,
 ) -> Report:
-    """At the limit the mark equals the size: that is how an OOM looks in a REPORT line."""
+    """Make a report. The mark is at most the memory size: that is how a REPORT line shows an OOM."""
     duration_ms = ms(duration_s)
     init_ms = None if init_s is None else ms(init_s)
     return Report(
@@ -115,7 +115,7 @@ def make_report(
 
 
 def level(of: Event) -> int:
-    """At which level the event stands in the log with the format JSON; telemetry has it whatever its level."""
+    """Log level of an event with the log format JSON. Telemetry delivers events of all levels."""
     kind, record = of["type"].removeprefix("platform."), of["record"]
     if kind in ("initStart", "restoreStart"):
         return logging.INFO if "runtimeVersion" in record else logging.DEBUG
@@ -129,7 +129,7 @@ def level(of: Event) -> int:
 
 
 def init_start(settings: Settings, phase: str, log_stream: str, runtime: str | None) -> dict[str, Any]:
-    """`instanceId` is the log stream's name, which extensions read nowhere else; `instanceMaxMemory` is in bytes."""
+    """The record of initStart. Only its `instanceId` has the log stream's name; `instanceMaxMemory` is in bytes."""
     return _initialization(settings, phase) | restore_start(settings, log_stream, runtime)
 
 
@@ -145,7 +145,7 @@ def restore_start(settings: Settings, log_stream: str, runtime: str | None) -> d
 
 
 def init_runtime_done(settings: Settings, phase: str, failure: Failure | None) -> dict[str, Any]:
-    return _initialization(settings, phase) | _runtime_outcome(failure)
+    return _initialization(settings, phase) | restore_runtime_done(failure)
 
 
 def init_report(settings: Settings, phase: str, failure: Failure | None, duration_s: float) -> dict[str, Any]:
@@ -157,7 +157,10 @@ def _initialization(settings: Settings, phase: str) -> dict[str, Any]:
 
 
 def restore_runtime_done(failure: Failure | None) -> dict[str, Any]:
-    return _runtime_outcome(failure)
+    """The record of restoreRuntimeDone, and a part of initRuntimeDone. To AWS's code a timeout is an unknown error."""
+    if failure is not None and failure.reason == "timeout":
+        return _status("error", "Runtime.Unknown")
+    return _outcome(failure)
 
 
 def restore_report(failure: Failure | None, duration_s: float) -> dict[str, Any]:
@@ -165,7 +168,7 @@ def restore_report(failure: Failure | None, duration_s: float) -> dict[str, Any]
 
 
 def init_report_line(phase: str, failure: Failure | None, duration_s: float) -> str:
-    """Lambda writes INIT_REPORT when init failed; for provisioned concurrency and SnapStart always."""
+    """The line INIT_REPORT. Lambda writes it if init failed, and always for provisioned concurrency and SnapStart."""
     return f"INIT_REPORT Init Duration: {ms(duration_s):.2f} ms\tPhase: {phase}{_status_text(failure)}"
 
 
@@ -197,7 +200,7 @@ def start(request_id: str, tracing: Mapping[str, str]) -> dict[str, Any]:
 
 @dataclass
 class Moments:
-    """When what happened in an invocation: `time.perf_counter` seconds, None for what did not happen."""
+    """Times of an invocation in `time.perf_counter` seconds; None for what did not happen."""
 
     released: float
     response_began: float | None = None
@@ -206,7 +209,8 @@ class Moments:
     produced_bytes: int = 0
 
     def spans(self, epoch: float) -> list[dict[str, Any]]:
-        """responseLatency, responseDuration, runtimeOverhead. `epoch` is what perf_counter 0 is on the wall clock."""
+        """The spans responseLatency, responseDuration, runtimeOverhead. `epoch`: the wall-clock time of perf_counter
+        0."""
         if self.response_began is None or self.response_sent is None:
             return []
         found = [
@@ -236,24 +240,17 @@ def runtime_done(
 
 
 def ms(seconds: float) -> float:
-    """Milliseconds with three decimals, as AWS prints durations."""
+    """Convert seconds to milliseconds with three decimals, as AWS prints durations."""
     return round(seconds * 1000, 3)
 
 
 def error_type_of(failure: Failure | None) -> str | None:
-    """A timeout has a status and no error type (RIE handleReset)."""
+    """The error type in events. A timeout has none (RIE handleReset)."""
     return None if failure is None or failure.reason == "timeout" else failure.error_type
 
 
 def _outcome(failure: Failure | None) -> dict[str, Any]:
     return _status(failure.status if failure else "success", error_type_of(failure))
-
-
-def _runtime_outcome(failure: Failure | None) -> dict[str, Any]:
-    """Of init and restore: to AWS's code a timeout is an error that nobody has explained (getFirstFatalError)."""
-    if failure is not None and failure.reason == "timeout":
-        return _status("error", "Runtime.Unknown")
-    return _outcome(failure)
 
 
 def _status(status: str, error_type: str | None) -> dict[str, Any]:

@@ -40,7 +40,7 @@ async function main() {
       if (event.key === "Escape" && location.hash.length > 1) location.hash = "";
     });
     new ResizeObserver(() => view.draw()).observe(stage);
-    // paper is white: the canvases are drawn anew in light colours, and back again
+    // paper is white: the canvases are drawn again in light colours, and back again
     addEventListener("beforeprint", () => (document.documentElement.dataset.print = "", view.draw()));
     addEventListener("afterprint", () => (delete document.documentElement.dataset.print, view.draw()));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => view.draw());

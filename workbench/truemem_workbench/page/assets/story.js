@@ -48,7 +48,7 @@ function remarks(environment, row, brief = false) {
   return said;
 }
 
-// The invocations that somebody will ask about: [row, why], in their order.
+// The invocations that a reader will ask about: [row, why], in their order.
 function notable(environment, most = 10) {
   const chosen = new Map();
   for (const { key } of MARKS.slice(0, 3)) {

@@ -1,1 +1,1 @@
-"""Labelled curves of memory, invented and recorded, and both verdicts on them."""
+"""Labelled curves of memory, synthetic and recorded, and both verdicts on them."""

@@ -1,7 +1,7 @@
-"""Labelled curves that no threshold was chosen by: kinds, noise and rates other than those of `synthetic`.
+"""Labelled curves that no threshold was chosen by: other kinds, noise and rates than in `synthetic`.
 
-Written before the verdict was run on them. If you tune the verdict with them, make others: KINDS were
-held out from the first verdict, and have been looked at since; AGAIN from the second.
+They were written before the verdict was run on them. If you tune the verdict with them, make others: KINDS were held
+out from the first verdict, and have been looked at since; AGAIN from the second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .synthetic import MIB, PAGE_KIB, Floats
 __all__ = ["AGAIN", "BOUNDED", "GROUPS", "GROUPS_AGAIN", "KINDS", "LEAK", "WARMING", "Kind", "make"]
 
 PROMISED_KIB = 4
-"""Smaller leaks are not promised to be found."""
+"""Smallest leak that is promised to be found, in KiB."""
 
 
 def _names(chosen: Callable[[Kind], bool], kinds: dict[str, Kind]) -> list[str]:
@@ -44,7 +44,7 @@ GROUPS_AGAIN = _groups(AGAIN)
 
 
 def make(kind: str, seed: int, count: int) -> list[Point]:
-    """One environment's; one life of it, where nothing kills it."""
+    """The curve of one environment: one life, unless something kills it."""
     random = np.random.default_rng([seed, *kind.encode()])
     about = {**KINDS, **AGAIN}[kind]
     at = np.cumsum(_gaps(random, count))
@@ -61,7 +61,7 @@ def make(kind: str, seed: int, count: int) -> list[Point]:
 
 
 def _moved(random: Generator, kind: Kind, at: Floats) -> tuple[Floats, set[int], set[int]]:
-    """The curve; at which invocations the processes are new, and at which they were killed."""
+    """The curve, and the invocations at which the processes are new or were killed."""
     if kind.room_mib is None:
         return kind.curve(random, at), set(), set()
     room = random.uniform(*kind.room_mib) * MIB
@@ -84,13 +84,14 @@ def _moved(random: Generator, kind: Kind, at: Floats) -> tuple[Floats, set[int],
 
 
 def _gaps(random: Generator, count: int) -> Floats:
-    """From one invocation to the next, ms: 2 s in the middle, now and then some minutes of none."""
+    """Times between invocations in ms: 2 s at the median, and some minutes without any now and then."""
     pause = np.where(random.random(count) < 0.01, random.uniform(1, 10, count) * 60_000, 0)
     return random.lognormal(np.log(2000), 1, count) + pause
 
 
 def _noise(random: Generator, count: int) -> Floats:
-    """Always upwards, by log-normal jitter; and what one invocation in fifty leaves is far more, for up to five."""
+    """Noise that only adds: log-normal jitter, and one invocation in fifty that leaves far more behind, for up to
+    five."""
     sigma = float(np.exp(random.uniform(np.log(4), np.log(64))))
     made = random.lognormal(0, 0.8, count) * sigma
     for number in np.flatnonzero(random.random(count) < 0.02):

@@ -10,7 +10,7 @@ from .synthetic import MIB, Floats
 
 
 def _lru(random: Generator, at: Floats) -> Floats:
-    """A cache by Zipf keys that has room for so many items: the least recently used goes."""
+    """A cache with Zipf keys and this much room. The least recently used item is dropped."""
     keys, each = int(random.integers(500, 5000)), int(random.integers(2, 8))
     room = int(random.integers(40, 300))
     sizes = random.lognormal(np.log(16), 0.6, keys)
@@ -27,7 +27,7 @@ def _lru(random: Generator, at: Floats) -> Floats:
 
 
 def _some_models(random: Generator, at: Floats) -> Floats:
-    """There is room for three of eight: the least recently used goes."""
+    """Room for three of eight models. The least recently used one is dropped."""
     sizes = random.uniform(5, 60, 8) * MIB
     cached: list[int] = []
     made = np.empty(len(at))

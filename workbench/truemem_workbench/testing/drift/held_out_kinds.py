@@ -1,4 +1,4 @@
-"""Held-out kinds of curves: written before anybody looked at what the first verdict said of them."""
+"""Held-out kinds of curves, written before the first verdict's results on them were known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .synthetic import MIB, Floats
 
 Integers = NDArray[np.int64]
 Curve = Callable[[Generator, Floats], Floats]
-"""What is held beside the base, KiB, at invocations that begin then, ms."""
+"""Memory beside the base in KiB, at invocations that begin at these times in ms."""
 LEAK, WARMING, BOUNDED = "leak", "warming", "bounded"
 
 
@@ -21,16 +21,16 @@ class Kind(NamedTuple):
     """A way for memory to behave."""
 
     truth: str
-    """What it is: only a leak may be called growing."""
+    """The truth. Only a leak may be called growing."""
     curve: Curve
     kib: tuple[float, float] | None = None
-    """A leak's mean per invocation: drawn from this range."""
+    """Range of a leak's mean growth per invocation."""
     beside: bool = False
-    """There is something else beside the leak, which moves by more."""
+    """True if other memory beside the leak moves by more."""
     room_mib: tuple[float, float] | None = None
-    """Between what is held at first and the memory limit, where it is killed and begins anew: drawn from this range."""
+    """Range of the room between the first level and the memory limit, at which it is killed and starts again."""
     killed: float = 0
-    """The share of invocations that are killed by a spike, whatever is held."""
+    """Share of invocations that a spike kills at any level."""
 
 
 def zipf(random: Generator, keys: int, exponent: float, size: int) -> Integers:
@@ -39,7 +39,7 @@ def zipf(random: Generator, keys: int, exponent: float, size: int) -> Integers:
 
 
 def first_uses(chosen: Integers, sizes: Floats, count: int) -> Floats:
-    """Each key takes its size when it first comes; as many draws for each invocation."""
+    """Each key takes its size when it first comes. Each invocation draws the same number of keys."""
     keys, first = np.unique(chosen, return_index=True)
     new = np.bincount(first * count // len(chosen), sizes[keys], count)
     return np.cumsum(new)
@@ -84,7 +84,7 @@ def _log_buffer(random: Generator, at: Floats) -> Floats:
 
 
 def _jit(random: Generator, at: Floats) -> Floats:
-    """Compiled code comes by and by; a wrong guess throws a part of it away."""
+    """Compiled code is added bit by bit. A wrong guess removes a part of it."""
     code, made = 0.0, np.empty(len(at))
     room, slowness = random.uniform(5, 40) * MIB, random.uniform(20, 60)
     for number in range(len(at)):
@@ -191,7 +191,7 @@ def _reclaimed(random: Generator, at: Floats) -> Floats:
 
 
 def _heavy(random: Generator, at: Floats) -> Floats:
-    """What is left behind has no variance to speak of."""
+    """Leaks whose size has nearly infinite variance."""
     return np.clip(random.standard_t(1.5, len(at)) * random.uniform(50, 300), -10 * MIB, 20 * MIB) + 10 * MIB
 
 

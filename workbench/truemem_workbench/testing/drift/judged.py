@@ -1,4 +1,4 @@
-"""Both verdicts on a curve: the workbench's, which has all points, and the sidecar's, which keeps some 60 numbers."""
+"""Both verdicts on a curve: the workbench's, from all points, and the sidecar's, from some 60 numbers."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ...analysis.drift import Point, judge
 from .synthetic import Series
 
 MS = 200
-"""From one invocation to the next."""
+"""Time between invocations in ms."""
 
 
 def points(series: Series) -> list[Point]:
-    """As the lines of an environment would give them."""
+    """The points that an environment's lines would give."""
     pairs = zip(series.current.tolist(), series.peak.tolist(), strict=True)
     return [Point(number, number * MS, held, peak) for number, (held, peak) in enumerate(pairs, 1)]
 
 
 def workbench(curve: Sequence[Point]) -> str:
-    """Its verdict."""
+    """The workbench's verdict."""
     return judge(curve).name
 
 
 def sidecar(curve: Iterable[Point]) -> str:
-    """Its verdict at the end."""
+    """The sidecar's verdict at the end."""
     return list(on_the_way(curve))[-1]
 
 
@@ -61,11 +61,11 @@ class Tally:
         return self._share(label, 0)
 
     def false_alarms(self) -> int:
-        """Called growing, and not."""
+        """Number of series that are called growing, but are not."""
         return sum(count for (label, verdict), count in self.counts.items() if verdict == GROWING != label)
 
     def missed(self) -> int:
-        """Growing, and not called so."""
+        """Number of series that grow, but are not called growing."""
         return sum(count for (label, verdict), count in self.counts.items() if label == GROWING != verdict)
 
     def _share(self, name: str, which: int) -> float | None:

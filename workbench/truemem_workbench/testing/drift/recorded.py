@@ -1,7 +1,7 @@
-"""Curves of real functions: run under the local Lambda with the sidecar attached, kept in `curves/`.
+"""Records curves of real functions under the local Lambda with the sidecar attached. They are kept in `curves/`.
 
-`python -m truemem_workbench.testing.drift.recorded [NAME...]` records them anew: three minutes. Node has to be
-installed for three of them.
+`python -m truemem_workbench.testing.drift.recorded [NAME...]` records them again in three minutes. Three of them need
+Node.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ LABELS = {
     "cycles": ("stable",),
     NODE: ("stable", "plateau"),
 }
-"""The verdict that is right, by what the function does. V8's heap is all but full-grown after 20 invocations: whether
-that was still its start is a matter of taste."""
+"""The right verdict for each function. V8's heap is nearly full-grown after 20 invocations; whether that still counts
+as its start is debatable."""
 
 FLAT = ("stable", "warming", "plateau")
 HELD_OUT = {
@@ -53,12 +53,13 @@ HELD_OUT = {
     "fragments": FLAT,
     "Node, bounded map": FLAT,
 }
-"""The same for those that no threshold was chosen by: which of the calm ones is a matter of taste, a leak is not."""
+"""The right verdict for functions that no threshold was chosen by. Among the calm ones it is debatable; for a leak it
+is not."""
 HELD_OUT_INVOCATIONS = 600
 
 
 def run(name: str, invocations: int | None = None) -> list[Line]:
-    """Run it now: its lines."""
+    """Run a function and return its lines."""
     if invocations is None:
         invocations = HELD_OUT_INVOCATIONS if name in HELD_OUT else INVOCATIONS
     function: Path | Function = FUNCTIONS / ("behave_held_out.py" if name in HELD_OUT else "behave.py")
@@ -79,12 +80,12 @@ def run(name: str, invocations: int | None = None) -> list[Line]:
 
 
 def file_of(name: str) -> Path:
-    """Where it is kept."""
+    """File of its recorded lines."""
     return (FOLDER / "held_out" if name in HELD_OUT else FOLDER) / f"{name.replace(',', '').replace(' ', '-')}.json"
 
 
 def stored(name: str) -> list[Point]:
-    """As it was once."""
+    """The recorded lines."""
     kept = json.loads(file_of(name).read_text())
     return [
         Point(number, float(time), float(current), float(peak), bool(certain))

@@ -1,6 +1,6 @@
-"""Labelled curves, made from a seed: what an environment holds after each invocation, KiB, and its peaks.
+"""Makes labelled curves from a seed: what an environment holds after each invocation, in KiB, and its peaks.
 
-Each has the noise of real ones: whole pages, jitter that remembers its last value, now and then an outlier.
+Each has the noise of real ones: whole pages, autocorrelated jitter, and an outlier now and then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Series(NamedTuple):
 
     kind: str
     label: str
-    """The verdict that is right."""
+    """The right verdict."""
     current: Floats
     peak: Floats
 
@@ -34,9 +34,9 @@ class Kind(NamedTuple):
 
     label: str
     curve: Callable[[Generator, int], Floats]
-    """What is held, beside the base."""
+    """Memory beside the base."""
     spikes: Callable[[Generator, int], Floats] | None = None
-    """What an invocation takes for a moment."""
+    """Memory that an invocation takes for a moment."""
 
 
 def _flat(_: Generator, count: int) -> Floats:
@@ -90,7 +90,7 @@ def _hoard(random: Generator, count: int) -> Floats:
 
 
 def _creep(random: Generator, count: int) -> Floats:
-    """The same where no request is like another: there is always a larger one to come, ever more seldom."""
+    """A hoard in which no request is like another: larger ones come, less and less often."""
     most = random.uniform(4, 24) * MIB
     return _arenas(random, count, int(random.integers(4, 9)), lambda: most * random.beta(5, 2))
 
@@ -193,7 +193,7 @@ LEAKS = {
 }
 HARD = ("4 KiB, one step", "4 KiB, sawtooth", "40 KiB in 1 of 10")
 STEADY_LEAKS = {name: kind for name, kind in LEAKS.items() if name not in HARD}
-"""Those without anything else that is as large: the ones that have to be found within INVOCATIONS."""
+"""Leaks without other memory of the same size. They have to be found within INVOCATIONS."""
 KINDS = {**LEAK_FREE, **LEAKS}
 
 
@@ -209,7 +209,7 @@ def make(kind: str, seed: int, count: int = INVOCATIONS) -> Series:
 
 
 def corpus(kinds: dict[str, Kind], count: int) -> Iterator[Series]:
-    """So many series, of all the kinds by turns."""
+    """This number of series, of all kinds in turn."""
     names = list(kinds)
     for seed in range(count):
         yield make(names[seed % len(names)], seed)

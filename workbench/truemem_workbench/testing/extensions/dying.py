@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Somebody else's extension: it dies a moment into its second invocation, or, with EATS, takes memory until then."""
+"""Another vendor's extension. It dies soon after its second INVOKE, or, with EATS, takes memory until then."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""A function that has started a daemon, which knows nothing of it.
+"""A function that has started a daemon, which is independent of it.
 
-Event: {"do": "start" | "grow" | "run" | "idle"}. `grow` has the daemon take memory until the kernel kills it.
+Event: {"do": "start" | "grow" | "run" | "idle"}. `grow` makes the daemon take memory until the kernel kills it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ daemons: list[int] = []
 
 
 def start() -> None:
-    """Its parent ends at once. SIGUSR1 stays pending until it is waited for."""
+    """Start the daemon. Its parent ends at once. SIGUSR1 stays pending until the daemon waits for it."""
     read, write = os.pipe()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     between = os.fork()
@@ -40,14 +40,14 @@ def start() -> None:
 
 
 def grow() -> None:
-    """Until it is dead: its memory is gone, waited for or not."""
+    """Wait for its death: its memory is then gone, also if it was not waited for."""
     os.kill(daemons[-1], signal.SIGUSR1)
     while is_alive(daemons[-1]):
         time.sleep(0.005)
 
 
 def is_alive(pid: int) -> bool:
-    """A zombie is not."""
+    """True if it is alive. A zombie is not."""
     try:
         return "\nVmRSS:" in Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -143,14 +143,14 @@ def file(size: int, seconds: float) -> int:
 
 
 def crash(size: int, seconds: float) -> int:
-    """Touch and hold, then end the process without a word."""
+    """Touch and hold, then end the process without an answer."""
     block = touch(size)
     time.sleep(seconds)
     os._exit(3 if block else 4)
 
 
 def hog(size: int, seconds: float) -> int:
-    """A child that touches `size` bytes and, if nobody kills it, ends; the function lives on."""
+    """A child that touches `size` bytes, and ends if it is not killed. The function lives on."""
     program = (
         f"import mmap; m = mmap.mmap(-1, {size}, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); chunk = bytes(65536)\n"
     )
@@ -161,7 +161,7 @@ def hog(size: int, seconds: float) -> int:
 
 
 def leave(size: int, seconds: float) -> int:
-    """Touch and hold, then end the process as if all were well."""
+    """Touch and hold, then exit with 0."""
     block = touch(size)
     time.sleep(seconds)
     os._exit(0 if block else 4)

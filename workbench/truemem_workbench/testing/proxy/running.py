@@ -1,4 +1,4 @@
-"""The real proxy between real sockets, and what is waited for."""
+"""Runs the real proxy between real sockets."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def reset(connection: socket.socket) -> None:
 
 
 def read(connection: socket.socket, size: int) -> bytes:
-    """So many bytes; fewer where the connection ends."""
+    """Read this number of bytes; fewer if the connection ends."""
     data = bytearray()
     while len(data) < size and (piece := connection.recv(size - len(data))):
         data += piece
@@ -98,7 +98,7 @@ class Proxy:
         self.proxy = RuntimeProxy(self.door, address, self.exact)
         self.port = self.door.port
         self.raised: list[BaseException] = []
-        """By the proxy, which must not."""
+        """Exceptions of the proxy, which must not raise any."""
         self._waking, self._wake = socket.socketpair()
         self._over = False
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -139,7 +139,7 @@ class Proxy:
 
 
 def close(proxy: RuntimeProxy, door: Door) -> None:
-    """What a process that ends leaves to the kernel."""
+    """Close everything, as the kernel does at the end of a process."""
     for end in list(proxy._ends.values()):
         end.socket.close()
     proxy._use_spare()
@@ -191,7 +191,7 @@ class Turns:
 
 
 def fill_descriptors() -> list[int]:
-    """Take all that are left."""
+    """Open all remaining descriptors."""
     taken = []
     with contextlib.suppress(OSError):
         while True:

@@ -1,4 +1,4 @@
-"""Two sides of a connection, each with a script, and what each has seen of the other."""
+"""Plays both sides of a connection, each with a script, and records what each has seen of the other."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ AT_ONCE = 1 << 20
 
 
 class Send(NamedTuple):
-    """Bytes in pieces of a size. What the other side does not take any more is not sent."""
+    """Send bytes in pieces. Stop if the other side takes no more."""
 
     data: bytes
     piece: int = AT_ONCE
 
 
 class Read(NamedTuple):
-    """So many bytes, taken in pieces; fewer where the connection ends."""
+    """Read this number of bytes in pieces; fewer if the connection ends."""
 
     size: int
     piece: int = AT_ONCE
 
 
 class ReadRest(NamedTuple):
-    """All until the connection ends."""
+    """Read until the connection ends."""
 
     piece: int = AT_ONCE
 
@@ -48,11 +48,11 @@ class Wait(NamedTuple):
 
 
 class Expect(NamedTuple):
-    """Until something has come that can be read, which it is not."""
+    """Wait until there is something to read, but do not read it."""
 
 
 class Meet(NamedTuple):
-    """Until the other side is here as well."""
+    """Wait for the other side."""
 
 
 class HalfClose(NamedTuple):
@@ -60,11 +60,11 @@ class HalfClose(NamedTuple):
 
 
 class Close(NamedTuple):
-    """What came and was not read makes a reset of it."""
+    """Close the connection. Unread bytes turn that into a reset."""
 
 
 class Reset(NamedTuple):
-    """Break off."""
+    """Reset the connection."""
 
 
 Step = Send | Read | ReadRest | SendAndRead | Wait | Expect | Meet | HalfClose | Close | Reset
@@ -72,7 +72,7 @@ Step = Send | Read | ReadRest | SendAndRead | Wait | Expect | Meet | HalfClose |
 
 @dataclass
 class Seen:
-    """By one side of the other one."""
+    """What one side has seen of the other."""
 
     data: bytearray = field(default_factory=bytearray)
     ending: str = ""
@@ -151,7 +151,7 @@ class Side(threading.Thread):
 
 
 def play(port: int, api: socket.socket, runtime: list[Step], server: list[Step]) -> tuple[Seen, Seen]:
-    """What the runtime and the API at `api` have seen over a connection to `port`."""
+    """Play both scripts over a connection to `port`, with the API at `api`. Returns what each side has seen."""
     meeting = threading.Barrier(2, timeout=PATIENCE_S)
     sides = [Side(lambda: connect(port), runtime, meeting), Side(lambda: accept(api), server, meeting)]
     for side in sides:

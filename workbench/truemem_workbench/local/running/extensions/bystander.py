@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An extension that does nothing but register and wait: a scenario lets it die."""
+"""An extension that only registers and waits. A scenario kills it."""
 
 import http.client
 import json

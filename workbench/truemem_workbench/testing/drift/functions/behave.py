@@ -1,4 +1,4 @@
-"""A function that behaves as `BEHAVIOUR` says: each a way in which the memory of real functions moves.
+"""A function whose memory moves in one of the ways of real functions. `BEHAVIOUR` chooses the way.
 
 Event: {"n": number of the invocation, from 0}.
 """
@@ -32,13 +32,13 @@ def steady(n: int) -> None:
 
 
 def python_list(n: int) -> None:
-    """8 KiB each time are put into a list that nobody empties."""
+    """Puts 8 KiB into a list each time. The list is never emptied."""
     steady(n)
     _kept.append(os.urandom(8 * 1024))
 
 
 def c_level(n: int) -> None:
-    """4 KiB each time are allocated in C, and never freed: no garbage collector knows of them."""
+    """Allocates 4 KiB in C each time and never frees them. No garbage collector knows of them."""
     steady(n)
     _malloc(4 * 1024)
 
@@ -55,7 +55,7 @@ def lru_cache(n: int) -> None:
 
 
 def arenas(n: int) -> None:
-    """Threads allocate and free, each in an arena of its own, which keeps all below the last block in use."""
+    """Threads allocate and free, each in an arena of its own, which keeps everything below the last block in use."""
     steady(n)
     if n % 5 == 0:
         counts = _chance.choices([64, 512, 2048, 4096], [60, 30, 7, 3], k=4)
@@ -67,7 +67,7 @@ def arenas(n: int) -> None:
 
 
 _last: dict[int, tuple[int, int]] = {}
-"""How many blocks each thread ever had at once, and the last of those, which stays in use: one small thing."""
+"""Most blocks that each thread had at once, and the last of them: one small block, which stays in use."""
 
 
 def _work(thread: int, count: int) -> None:
@@ -86,7 +86,7 @@ def one_spike(n: int) -> None:
 
 
 def model_swap(n: int) -> None:
-    """Two models by turns, for one of which there is room."""
+    """Two models in turn, with room for one."""
     steady(n)
     if n % 25 == 0:
         _kept.clear()
@@ -104,7 +104,7 @@ def cycles(n: int) -> None:
 
 
 def _pages(size: int) -> mmap.mmap:
-    """Memory that goes back to the kernel when it is freed, whatever the allocator keeps."""
+    """Allocate memory that goes back to the kernel when it is freed, with any allocator."""
     block = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for at in range(0, size, mmap.PAGESIZE):
         block[at] = 1

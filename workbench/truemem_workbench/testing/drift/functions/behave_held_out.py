@@ -1,4 +1,4 @@
-"""As `behave`, in ways that the verdict was not tuned by.
+"""A function like `behave`, in ways that the verdict was not tuned with.
 
 Event: {"n": number of the invocation, from 0}.
 """
@@ -39,13 +39,13 @@ def _work() -> None:
 
 
 def one_in_ten(n: int) -> None:
-    """80 KiB are kept under a key that never comes again, in one invocation of ten."""
+    """Keeps 80 KiB under a new key in one invocation of ten."""
     if _chance.random() < 0.1:
         _by_key[n] = os.urandom(80 * KIB)
 
 
 def late_malloc(n: int) -> None:
-    """6 KiB are allocated in C and never freed: on a path that nobody takes before the 200th invocation."""
+    """Allocates 6 KiB in C and never frees them, on a path that is first taken at the 200th invocation."""
     if n >= 200:
         _malloc(6 * KIB)
 
@@ -139,7 +139,7 @@ def fragments(n: int) -> None:
 
 
 def garbage_and_leak(n: int) -> None:
-    """10 KiB are kept each time, below the garbage in cycles of a collector that seldom runs."""
+    """Keeps 10 KiB each time. Garbage in cycles hides it, because the collector seldom runs."""
     _by_key[n] = os.urandom(10 * KIB)
     for _ in range(40):
         node: dict[str, Any] = {"load": os.urandom(4 * KIB)}
