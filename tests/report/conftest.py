@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import requests
 from click.testing import CliRunner
 from truemem_workbench.cli.__main__ import cli
 
+from tests.report.service import Answer, answering
 from tests.sample.s3_server import CREDENTIALS, s3_server
 
 
@@ -26,6 +28,12 @@ class Ran(NamedTuple):
     @property
     def document(self) -> Any:
         return json.loads(self.out)
+
+    @property
+    def refusal(self) -> str:
+        """What a command says that cannot be done: one line on standard error, and nothing else."""
+        assert (self.code, self.out, self.err.count("\n")) == (2, "", 1), self
+        return self.err
 
 
 Command = Callable[..., Ran]
@@ -56,11 +64,30 @@ def aws_endpoint() -> Iterator[str]:
 def aws(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """Clients of that server, empty; and its address is in the environment, so that the command finds it too."""
     requests.post(f"{aws_endpoint}/moto-api/reset", timeout=30).raise_for_status()
-    for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": aws_endpoint, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+    files = dict.fromkeys(("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"), "/nonexistent")
+    places = {"AWS_ENDPOINT_URL": aws_endpoint, "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
+    for name, value in {**CREDENTIALS, **places, **files}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     session: Any = boto3.Session()
     client: Callable[[str], Any] = session.client
     return client
+
+
+def put_events(logs: Any, group: str, stream: str, events: Iterable[tuple[int, str]]) -> None:
+    """Times and messages, in a stream of their own; in a group that may be there."""
+    with suppress(logs.exceptions.ResourceAlreadyExistsException):
+        logs.create_log_group(logGroupName=group)
+    logs.create_log_stream(logGroupName=group, logStreamName=stream)
+    made = [{"timestamp": at, "message": message} for at, message in events]
+    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=made)
+
+
+@pytest.fixture
+def aws_answers(aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Answer], None]]:
+    """From then on the command asks a service that answers so."""
+    with ExitStack() as services:
+
+        def begin(answer: Answer) -> None:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", services.enter_context(answering(answer)))
+
+        yield begin

@@ -82,15 +82,6 @@ def test_a_log_line_is_no_command_to_a_terminal(path: str, truemem: Command, tmp
     assert unseen(ran.out) == set()
 
 
-@pytest.mark.parametrize("command", ["report", "page", "doctor"])
-def test_an_error_message_is_one_line(command: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem(command, tmp_path / "no\x1b[2J\nlog.txt")
-
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert unseen(ran.err) == set()
-    assert "no\\x1b[2J\\nlog.txt" in ran.err
-
-
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", '=HYPERLINK("x";"y")', " =1"])
 def test_a_name_is_no_formula_in_a_spreadsheet(name: str, truemem: Command, tmp_path: Path) -> None:
     ran = truemem("report", log(tmp_path, [line("a", number, FunctionName=name) for number in (1, 2)]), "--csv")
@@ -99,21 +90,6 @@ def test_a_name_is_no_formula_in_a_spreadsheet(name: str, truemem: Command, tmp_
     assert row["function"].lstrip()[0] in "'\\"
     assert row["function"].endswith(name.strip())
     assert float(row["peakMax"]) == 100
-
-
-@pytest.mark.parametrize(
-    "number",
-    ["1e400", "-1e400", "1" + "0" * 400, "9" * 5000, "NaN", "Infinity", "true", "[" * 400 + "]" * 400],
-    ids=lambda number: f"{number[:6]}, {len(number)}",
-)
-def test_a_number_that_is_none_spoils_its_own_line_at_most(number: str, truemem: Command, tmp_path: Path) -> None:
-    odd = line("a", 1, PeakRSS="HERE", _aws={"Timestamp": "HERE"}, heap={"inUse": "HERE"}, durationMs="HERE")
-    file = log(tmp_path, [odd.replace('"HERE"', number), line("a", 2), line("a", 3)])
-
-    (environment,) = truemem("report", file, "--json").document["environments"]
-    assert environment["peaks"]["highest"] == 100
-    assert truemem("page", file, "--output", tmp_path / "page.html").code == 0
-    assert "lines of the sidecar" in truemem("doctor", file).out
 
 
 @pytest.mark.parametrize("depth", [150, 300, 990, 100_000])
@@ -168,18 +144,6 @@ def test_dev_stdin_is_read_as_well() -> None:
     assert "1 line of the sidecar" in process("doctor", "/dev/stdin", stdin=line("a", 1)).stdout
 
 
-@pytest.mark.parametrize("command", ["report", "page", "doctor"])
-def test_a_pipe_without_a_writer_is_told(
-    command: str, truemem: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
-    os.mkfifo(tmp_path / "pipe")
-    ran = truemem(command, tmp_path / "pipe")
-
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "no program has written to it" in ran.err
-
-
 def test_a_pipe_with_a_name_is_waited_for(truemem: Command, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -189,18 +153,3 @@ def test_a_pipe_with_a_name_is_waited_for(truemem: Command, tmp_path: Path) -> N
     writer.join()
 
     assert ran.document["lines"] == 1
-
-
-@pytest.mark.parametrize("command", ["report", "page", "doctor"])
-def test_a_folder_is_told_and_so_is_a_device(command: str, truemem: Command, tmp_path: Path) -> None:
-    assert "is a folder" in truemem(command, tmp_path).err
-    assert "it is no text" in truemem(command, "/dev/zero").err
-    assert truemem(command, "/dev/null").code in (1, 2)
-
-
-@pytest.mark.parametrize("option", ["--by", "--environment"])
-def test_an_option_that_is_not_in_utf_8_is_told(option: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem("report", log(tmp_path, [line("a", 1)]), option, "\udcff\x1b")
-
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert f"{option} \\udcff\\x1b is not in UTF-8" in ran.err

@@ -6,12 +6,14 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from truemem_workbench.analysis.drift import points
+from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import read
 from truemem_workbench.report import collect
 from truemem_workbench.report.store import Store
@@ -216,35 +218,6 @@ def test_a_small_leak_in_a_long_life_is_found(tmp_path: Path) -> None:
     assert environment.verdict.per_invocation_kib == pytest.approx(8, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ([], "nothing to read from. Try FILE..., --function NAME or --log-group NAME"),
-        (["LOG", "--function", "orders"], "several places to read from"),
-        (["nowhere.log"], "nowhere.log cannot be read: No such file or directory"),
-        (["."], ". is a folder. Try ./*"),
-        (["EMPTY"], "no line of the sidecar in these files. Try truemem doctor FILE"),
-        (["LOG", "--environment", "zzz"], "all 1 lines are of another time or environment"),
-        (["LOG", "--since", "yesterday"], "--since yesterday is no time. Try --since 3h"),
-        (["LOG", "--compare", "41"], "--compare 41 is not two versions. Try --compare 41:42"),
-        (["LOG", "--compare", "1:2"], "no line is of version 1. There are: $LATEST"),
-        (["LOG", "--by", "colour"], "--by colour: no JSON line has it together with a request id"),
-        (["LOG", "--json", "--csv"], "standard output takes one of them"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    arguments: list[str], told: str, truemem: Command, tmp_path: Path
-) -> None:
-    files = {"LOG": log(tmp_path, [line()]), "EMPTY": log(tmp_path, ["START"], "empty.txt")}
-    ran = truemem("report", *(files.get(each, each) for each in arguments))
-
-    assert ran.code == 2
-    assert ran.err.startswith("truemem report: ")
-    assert told in ran.err
-    assert ran.err.count("\n") == 1
-    assert not ran.out
-
-
 def test_nothing_is_left_in_the_temporary_folder(
     truemem: Command, two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,3 +242,12 @@ def test_the_same_lines_are_drawn(truemem: Command, two: Path, tmp_path: Path) -
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
     refused = truemem("report", two, "--html", tmp_path / "none" / "page.html")
     assert (refused.code, "cannot be written" in refused.err) == (2, True)
+
+
+def test_the_page_names_only_options_that_there_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    made = [option for name in ("report", "metrics", "doctor") for option in cli.commands[name].params]
+    options = {name for option in made for name in option.opts}
+    of_others = {"--help", "--format", "--name"}  # the last two of `aws logs tail` and `sam logs`
+
+    assert set(re.findall(r"--[a-z][a-z-]*", page)) <= options | of_others

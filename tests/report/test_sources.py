@@ -18,6 +18,7 @@ from truemem_workbench.report.store import Store
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.attach.captured import FILE as CAPTURED
+from tests.report.conftest import Command
 from tests.report.written import BEGIN_MS, line, log, request
 
 STREAM = "2026/11/21/[$LATEST]8f73da1af051865902f94f95f6c5dbbf"
@@ -67,10 +68,13 @@ FORMS = {
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])  # as PowerShell writes
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_has_the_same_lines(form: str, packed: bool, tmp_path: Path) -> None:
+def test_every_form_has_the_same_lines(
+    form: str, encoding: str, packed: bool, truemem: Command, tmp_path: Path
+) -> None:
     path = tmp_path / ("log [*].gz" if packed else "it's a log [*]")
-    content = FORMS[form].encode()
+    content = (("\ufeff" if encoding == "utf-16-be" else "") + FORMS[form]).encode(encoding)
     path.write_bytes(gzip.compress(content) if packed else content)
 
     one_by_one = [(each.environment, each.invocation, each.request_id) for each in read([path])]
@@ -83,6 +87,7 @@ def test_every_form_has_the_same_lines(form: str, packed: bool, tmp_path: Path) 
     assert one_by_one == [(f"2026/11/21/[$LATEST]{e}", i, request(e, i)) for e, i in (("a", 1), ("a", 2), ("b", 1))]
     assert [(each["environment_id"], each["invocation"], each["r"]) for each in in_the_store] == one_by_one
     assert (loaded.lines, loaded.unreadable) == (3, 0)
+    assert "3 lines of the sidecar" in truemem("doctor", path).out
 
 
 def test_the_captured_logs_of_real_runs_are_read_whole() -> None:
