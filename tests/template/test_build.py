@@ -49,13 +49,8 @@ def test_sam_validates_it_with_lint(tmp_path: Path) -> None:
 
 
 def test_cfn_lint_has_nothing_to_say() -> None:
-    command = [
-        str(Path(sys.executable).with_name("cfn-lint")),
-        "--include-checks",
-        "I",
-        "--",
-        str(ROOT / "template.yaml"),
-    ]
+    lint = Path(sys.executable).with_name("cfn-lint")
+    command: list[str | Path] = [lint, "--include-checks", "I", "--", ROOT / "template.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
