@@ -60,9 +60,10 @@ def _serving(reply: Callable[[Message], tuple[int, bytes]]) -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
-        do_POST = do_GET
+        do_HEAD = do_POST = do_GET
 
         def log_message(self, format: str, *arguments: Any) -> None:
             pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ from events import BATCH_MAX, ROWS_MAX
 from settings import Settings, read_settings
 
 from benchmarks.sample_settings import CHANGES, FIGURES, SETTINGS, changes
+from tests.sample.conftest import SAMPLE
 
-SAMPLE = Path(__file__).parents[2] / "sample_function"
 PAGE = (SAMPLE / "README.md").read_text()
 
 
