@@ -12,7 +12,6 @@ from truemem_workbench.local import Function
 from truemem_workbench.testing.environment import Environment
 
 from tests.layer.built import Layer, in_an_empty_root, measured, script
-from tests.layer.emulator import MissingEmulator, qemu_aarch64
 
 HOSTILE = {
     "LD_PRELOAD": "/nowhere/evil.so",
@@ -101,12 +100,8 @@ def test_a_shell_bootstrap(native: Layer) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_on_arm64_it_registers_subscribes_measures_and_ends(foreign: Layer, tmp_path: Path) -> None:
+def test_on_arm64_it_registers_subscribes_measures_and_ends(foreign: Layer, emulator: Path, tmp_path: Path) -> None:
     """Under qemu-user: whether it works, not how fast."""
-    try:
-        emulator = qemu_aarch64()
-    except MissingEmulator as missing:
-        pytest.skip(f"{missing}")
     checked = subprocess.run([emulator, foreign.executable, "--check"], capture_output=True, text=True, check=True)
     assert ", aarch64: " in checked.stdout
     with Environment(sidecar=script(tmp_path, f"exec {emulator} -0 $0 {foreign.executable}")) as environment:
