@@ -99,13 +99,6 @@ def test_a_reading_is_left_alone_by_the_fifteen_after_it(tmp_path: Path, page: P
     assert found(tmp_path, "request-23") is None
 
 
-def test_on_an_old_glibc_the_line_says_that_the_figures_have_32_bits(tmp_path: Path, page: Page) -> None:
-    page.put(REQUEST, FIGURES, b"mallinfo")
-    heap = found(tmp_path)
-    assert heap is not None
-    assert heap.document()["source"] == "mallinfo"
-
-
 def test_a_reading_of_an_earlier_attempt_at_the_same_request_is_not_this_ones() -> None:
     assert parse(text(), REQUEST, NOW + 500) is not None
     assert parse(text(), REQUEST, NOW + 60_000) is None
@@ -186,9 +179,16 @@ def test_pages_of_processes_that_were_killed_are_removed(tmp_path: Path, page: P
     assert {file.name for file in tmp_path.iterdir()} == {".truemem-heap-1", f".truemem-heap-{os.getpid()}"}
 
 
-def test_nothing_that_goes_wrong_reaches_the_function(tmp_path: Path) -> None:
-    probe = Probe(Page(str(tmp_path / "no such folder")))
-    for request in (REQUEST, "", None, 5, "ä", "x" * 5000):
+@pytest.mark.parametrize(
+    ("folder", "requests"),
+    [("no such folder", (REQUEST, "", None, 5, "ä", "x" * 5000)), ("", ("ä", "x" * SLOT))],
+    ids=["no folder", "a request id that does not fit"],
+)
+def test_nothing_that_goes_wrong_reaches_the_function_or_is_noted(
+    tmp_path: Path, folder: str, requests: tuple[Any, ...]
+) -> None:
+    probe = Probe(Page(str(tmp_path / folder)))
+    for request in requests:
         probe.note(request)
     assert list(tmp_path.iterdir()) == []
 
@@ -214,13 +214,6 @@ def test_readings_take_no_more_than_their_share_of_the_time(tmp_path: Path, monk
         assert children(tmp_path, f"request-{number}") is not None
     assert sum(noted) == pytest.approx(4, abs=1)
     assert noted[0]
-
-
-def test_a_request_id_that_does_not_fit_is_not_noted(tmp_path: Path) -> None:
-    probe = Probe(Page(str(tmp_path)))
-    for request in ("ä", "x" * SLOT):
-        probe.note(request)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_glibc_there_are_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +267,9 @@ def test_a_client_that_it_does_not_know_is_left_alone(page: Page, monkeypatch: p
     assert vars(Client) == before
 
 
-def test_an_old_glibcs_figures_are_read_without_a_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_glibcs_figures_are_read_without_a_sign_and_the_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Old:
         mallinfo: Any = ctypes.PyDLL(None).mallinfo
 
@@ -285,7 +280,7 @@ def test_an_old_glibcs_figures_are_read_without_a_sign(tmp_path: Path, monkeypat
     probe.note(REQUEST)
     heap = found(tmp_path)
     assert heap is not None
-    assert heap.source == "mallinfo"
+    assert heap.document()["source"] == "mallinfo"
     assert heap.in_use > 0
 
 

@@ -166,6 +166,7 @@ MEETINGS: dict[str, tuple[Sequence[Any], dict[str, str], str, str, list[tuple[st
     "ours, another environment's": ([OURS, OTHER], {}, THROUGH, "", [(OURS, API)]),
     "only another's": ([OTHER], {}, API, ELSEWHERE, []),
     "two of others": ([OTHER, "\0truemem/exact/127.0.0.1:9998/4444"], {}, API, ELSEWHERE, []),
+    "behind a wrapper, two of others": ([OTHER, "\0truemem/exact/127.0.0.1:9998/4444"], BEHIND, API, ELSEWHERE, []),
     **{
         f"behind a wrapper that has set {address[:20]}": (
             [OURS],
