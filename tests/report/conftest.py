@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from truemem_workbench.cli.__main__ import cli
 
 from tests.report.service import Answer, answering
+from tests.report.written import log
 from tests.sample.s3_server import CREDENTIALS, s3_server
 
 
@@ -37,6 +38,8 @@ class Ran(NamedTuple):
 
 
 Command = Callable[..., Ran]
+Report = Callable[..., Any]
+Told = Callable[..., str]
 
 
 @pytest.fixture
@@ -51,6 +54,18 @@ def truemem(monkeypatch: pytest.MonkeyPatch) -> Command:
         return Ran(result.return_value if result.return_value is not None else 0, result.stdout, result.stderr)
 
     return run
+
+
+@pytest.fixture
+def report(truemem: Command, tmp_path: Path) -> Report:
+    """`truemem report --json` of a log with these lines."""
+    return lambda lines, *more: truemem("report", log(tmp_path, lines), "--json", *more).document
+
+
+@pytest.fixture
+def told(truemem: Command, tmp_path: Path) -> Told:
+    """`truemem report` of a log with these lines; wherever its own lines end."""
+    return lambda lines, *more: " ".join(truemem("report", log(tmp_path, lines), *more).out.split())
 
 
 @pytest.fixture(scope="session")

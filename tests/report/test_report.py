@@ -18,7 +18,7 @@ from truemem_workbench.lines.line import read
 from truemem_workbench.report import collect
 from truemem_workbench.report.store import Store
 
-from tests.report.conftest import Command
+from tests.report.conftest import Command, Report, Told
 from tests.report.written import BEGIN_MS, life, line, log, request
 
 LEAKY, STEADY = "1eaf1eaf", "57ead157"
@@ -44,12 +44,12 @@ def test_the_environment_that_leaks_is_named_first(truemem: Command, two: Path) 
     assert any(LEAKY in sentence and "docs/patterns.md#" in sentence for sentence in report["sentences"])
 
 
-def test_figures_are_those_of_the_lines(truemem: Command, tmp_path: Path) -> None:
+def test_figures_are_those_of_the_lines(report: Report) -> None:
     lines = [line("a", number, PeakRSS=float(number)) for number in range(1, 201)]
-    report = truemem("report", log(tmp_path, lines), "--json").document
+    document = report(lines)
 
-    (function,) = report["functions"]
-    (environment,) = report["environments"]
+    (function,) = document["functions"]
+    (environment,) = document["environments"]
     for peaks in (function["peaks"], environment["peaks"]):
         assert peaks == {"invocations": 200, "p50": 100, "p99": 198, "highest": 200, "out_of_memory": 0}
     assert environment["peak_request"] == request("a", 200)
@@ -57,42 +57,35 @@ def test_figures_are_those_of_the_lines(truemem: Command, tmp_path: Path) -> Non
     assert (environment["first_ms"], environment["last_ms"]) == (BEGIN_MS + 1000, BEGIN_MS + 200_000)
 
 
-def test_it_is_told_who_holds_the_memory(truemem: Command, tmp_path: Path) -> None:
+def test_it_is_told_who_holds_the_memory(report: Report) -> None:
     held = {"function": 80.0, "truemem": 5.0, "extensions": {"vendor-agent": 51.0}}
     lines = [
         line("a", 1, holders=held | {"extensions": {"vendor-agent": 99.0}}),
         line("a", 2, holders=held),
         line("a", 3, holders={"function": 1.0, "truemem": 5.0}, closedBy="shutdown"),
     ]
-    report = truemem("report", log(tmp_path, lines), "--json").document
+    document = report(lines)
 
-    holders = {each["name"]: each["median"] for each in report["functions"][0]["holders"]}
+    holders = {each["name"]: each["median"] for each in document["functions"][0]["holders"]}
     assert holders == {"function": 80, "vendor-agent": 51, "truemem": 5}
-    assert report["environments"][0]["others"] == 104  # at its worst: the size must hold it
+    assert document["environments"][0]["others"] == 104  # at its worst: the size must hold it
 
 
-def test_out_of_memory_is_counted_and_the_requests_named(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [line("a", 1), line("a", 2, OutOfMemory=1, status="error"), line("b", 1)])
-    ran = truemem("report", path)
-
-    assert f"1 of 3 invocations ran out of memory: {request('a', 2)}" in ran.out
-    assert truemem("report", path, "--json").document["environments"][0]["out_of_memory_requests"] == [request("a", 2)]
+def test_out_of_memory_is_counted_and_the_requests_named(told: Told, report: Report) -> None:
+    lines = [line("a", 1), line("a", 2, OutOfMemory=1, status="error"), line("b", 1)]
+    assert f"1 of 3 invocations ran out of memory: {request('a', 2)}" in told(lines)
+    assert report(lines)["environments"][0]["out_of_memory_requests"] == [request("a", 2)]
 
 
-def test_a_mark_that_rises_over_steady_memory_is_called_by_its_name(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [*life("a", 200, MaxMemoryUsed=200), line("a", 201, MaxMemoryUsed=700)])
-
-    assert (
-        "Max Memory Used rose in 1 environment whose memory has come to rest well below it"
-        in truemem("report", path).out
-    )
+def test_a_mark_that_rises_over_steady_memory_is_called_by_its_name(told: Told) -> None:
+    out = told([*life("a", 200, MaxMemoryUsed=200), line("a", 201, MaxMemoryUsed=700)])
+    assert "Max Memory Used rose in 1 environment whose memory has come to rest well below it" in out
 
 
-def test_what_malloc_hoards_is_told_from_a_leak(truemem: Command, tmp_path: Path) -> None:
+def test_what_malloc_hoards_is_told_from_a_leak(told: Told) -> None:
     heap = {"inUse": 60.0, "held": 61.0, "mapped": 2.0}
-    path = log(tmp_path, life("a", 60, heap=heap, rss={"anon": 130.0}, processes=1))
-
-    assert "61 MiB are freed but held by the allocator" in truemem("report", path).out
+    out = told(life("a", 60, heap=heap, rss={"anon": 130.0}, processes=1))
+    assert "61 MiB are freed but held by the allocator" in out
 
 
 def test_an_environment_or_a_time_can_be_chosen(truemem: Command, two: Path) -> None:
@@ -115,12 +108,9 @@ def test_verdicts_are_seen_in_a_terminal_of_any_width(
 
 
 def test_csv_has_a_row_for_each_environment(truemem: Command, two: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(truemem("report", two, "--csv").out)))
-
-    assert [(row["environmentId"][-8:], row["verdict"], row["invocations"]) for row in rows] == [
-        (LEAKY, "growing", "200"),
-        (STEADY, "stable", "200"),
-    ]
+    rows = csv.DictReader(io.StringIO(truemem("report", two, "--csv").out))
+    found = [(row["environmentId"][-8:], row["verdict"], row["invocations"]) for row in rows]
+    assert found == [(LEAKY, "growing", "200"), (STEADY, "stable", "200")]
 
 
 def test_standard_input_is_read_packed_or_not(truemem: Command, two: Path) -> None:
@@ -163,7 +153,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("form", SAID)
-def test_memory_is_told_by_what_the_function_says(form: str, truemem: Command, tmp_path: Path) -> None:
+def test_memory_is_told_by_what_the_function_says(form: str, report: Report) -> None:
     def lines() -> Iterator[str]:
         for number in range(1, 41):
             model = "big" if number % 4 == 0 else "small"
@@ -173,22 +163,18 @@ def test_memory_is_told_by_what_the_function_says(form: str, truemem: Command, t
             yield line("a", number, PeakRSS=peak, CurrentRSS=left, baselineRSS=90.0)
         yield line("a", 41)
 
-    report = truemem("report", log(tmp_path, lines()), "--by", "model_id", "--json").document
+    document = report(lines(), "--by", "model_id")
 
-    big, small, not_told = report["parts"]
+    big, small, not_told = document["parts"]
     assert (big["value"], big["peaks"]["invocations"], big["peaks"]["p50"]) == ("big", 10, 300)
     assert (big["added_p50"], big["left_mean"], big["left_sum"]) == (210, 2, 20)
     assert (small["value"], small["peaks"]["invocations"], small["left_sum"]) == ("small", 30, 0)
     assert (not_told["value"], not_told["peaks"]["invocations"]) == (None, 1)
 
 
-def test_a_member_of_the_sidecars_own_line_will_do_for_by(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [line("a", 1, tenantId="blue"), line("a", 2, tenantId="green")])
-
-    assert {each["value"] for each in truemem("report", path, "--by", "tenantId", "--json").document["parts"]} == {
-        "blue",
-        "green",
-    }
+def test_a_member_of_the_sidecars_own_line_will_do_for_by(report: Report) -> None:
+    parts = report([line("a", 1, tenantId="blue"), line("a", 2, tenantId="green")], "--by", "tenantId")["parts"]
+    assert {each["value"] for each in parts} == {"blue", "green"}
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [([], 0), (["leak"], 1), (["oom"], 0), (["leak", "oom"], 1)])
