@@ -90,7 +90,6 @@ def _items(command: Command) -> Sequence[Named]:
 
 
 def fields(node: ast.AST, inside_aggregates: bool = True) -> set[str]:
-    """The names of the fields in an expression."""
     match node:
         case ast.Subscript(ast.Name("row"), ast.Constant(str(name))):
             return {name}

@@ -50,7 +50,6 @@ def aggregate(name: str, values: Sequence[Value], share: Value = None) -> Value:
 
 
 def call(name: str, values: Sequence[Value]) -> Value:
-    """The value of a function of a row for its arguments."""
     if name == "ispresent":
         return values[0] is not None
     if name == "coalesce":
@@ -63,7 +62,6 @@ def call(name: str, values: Sequence[Value]) -> Value:
 
 
 def operate(sign: type[ast.AST], left: Value, right: Value) -> Value:
-    """The value of `left SIGN right`."""
     if left is None or right is None:
         if sign is ast.NotEq:
             raise Undocumented("!= with an absent field: ask ispresent() first")

@@ -18,7 +18,6 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    """In the order of the page."""
     found = re.findall(r"^```(\w*) ?([\w-]*)\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
     return [Block(*parts) for parts in found]
 

@@ -11,12 +11,10 @@ from tests.attach.insights_functions import Undocumented, Value
 
 
 def event(time_ms: int = 0, **members: object) -> LogEvent:
-    """A line of JSON."""
     return LogEvent(time_ms, "stream", json.dumps(members))
 
 
 def column(query: str, *events: LogEvent) -> list[Value]:
-    """The last column of the answer."""
     return [list(row.values())[-1] for row in run(query, events)]
 
 

@@ -26,19 +26,16 @@ def ask(name: str, *logs: list[LogEvent]) -> list[Row]:
 
 
 def environment_id(log: list[LogEvent]) -> Any:
-    """Of the lines of one environment."""
     (found,) = {row["environmentId"] for row in map(discovered, log) if "environmentId" in row}
     return found
 
 
 def of(log: list[LogEvent], rows: list[Row]) -> Row:
-    """The one row about that environment."""
     (row,) = (row for row in rows if row["environmentId"] == environment_id(log))
     return row
 
 
 def number(value: object) -> float:
-    """A value that has to be a number."""
     assert isinstance(value, int | float), value
     return value
 

@@ -30,7 +30,6 @@ NAME = "my-function"
 
 
 def archive() -> bytes:
-    """A zip with a file in it."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as made:
         made.writestr("app.py", "")
@@ -77,18 +76,15 @@ def create(lambdas: LambdaClient, layers: list[str], variables: dict[str, str] |
 
 
 def publish(lambdas: LambdaClient, name: str) -> str:
-    """A layer; its ARN."""
     made = lambdas.publish_layer_version(LayerName=name, Content={"ZipFile": archive()})
     return made["LayerVersionArn"]
 
 
 def attached(lambdas: LambdaClient) -> list[str]:
-    """The ARNs of the function's layers, in order."""
     return [layer["Arn"] for layer in lambdas.get_function_configuration(FunctionName=NAME).get("Layers", [])]
 
 
 def variables_of(lambdas: LambdaClient) -> dict[str, str]:
-    """The function's environment variables."""
     return lambdas.get_function_configuration(FunctionName=NAME).get("Environment", {}).get("Variables", {})
 
 

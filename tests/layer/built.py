@@ -13,8 +13,6 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Layer:
-    """One architecture's."""
-
     archive: Path
     folder: Path
     """Its content, where Lambda has /opt."""

@@ -49,7 +49,6 @@ def foreign(layers: dict[str, Layer]) -> Layer:
 
 @pytest.fixture(scope="session")
 def emulator() -> Path:
-    """Runs the arm64 layer's programs."""
     try:
         return qemu_aarch64()
     except MissingEmulator as missing:

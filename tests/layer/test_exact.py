@@ -35,8 +35,6 @@ PLAIN = {"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "LANG": "C.UTF-8
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one start."""
-
     code: int
     stdout: str
     stderr: str

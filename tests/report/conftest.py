@@ -20,8 +20,6 @@ from tests.sample.s3_server import CREDENTIALS, s3_server
 
 
 class Ran(NamedTuple):
-    """One command."""
-
     code: int
     out: str
     err: str

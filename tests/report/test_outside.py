@@ -40,7 +40,6 @@ def said(path: str, **members: object) -> list[str]:
 
 
 def process(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command as a process of its own."""
     command = [sys.executable, "-m", "truemem_workbench.cli", *map(str, arguments)]
     environment = {**os.environ, **variables}
     return subprocess.run(

@@ -156,7 +156,6 @@ print(*[name for name in ("onnxruntime", "boto3", "aws_xray_sdk") if name in sys
 
 
 def imported(**variables: str) -> list[str]:
-    """What is in memory after the start."""
     process = subprocess.run(
         [sys.executable, "-c", IMPORTED], check=True, capture_output=True, text=True, cwd=SAMPLE, env=variables
     )

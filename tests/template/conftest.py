@@ -31,7 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def template() -> application.Template:
-    """template.yaml."""
     return application.load()
 
 

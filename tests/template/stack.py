@@ -25,8 +25,6 @@ class Account:
 
 @dataclass(frozen=True)
 class Stack:
-    """One that was created."""
-
     account: Account
     name: str
 
@@ -38,7 +36,6 @@ class Stack:
         return {each["LogicalResourceId"]: each["PhysicalResourceId"] for each in found if "PhysicalResourceId" in each}
 
     def description(self) -> dict[str, Any]:
-        """Status, outputs."""
         (stack,) = self.account.client("cloudformation").describe_stacks(StackName=self.name)["Stacks"]
         found: dict[str, Any] = stack
         return found

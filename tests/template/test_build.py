@@ -35,7 +35,6 @@ def machine(path: Path) -> int | None:
 
 
 def unpacked(folder: Path) -> int:
-    """Bytes of all its files."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

@@ -44,7 +44,6 @@ def client(local: LocalLambda) -> Any:
 
 @pytest.fixture(scope="module")
 def asked() -> Iterator[Asked]:
-    """All questions, answered on this machine."""
     small = tuple({**each, "mib": MIB} if "mib" in each else each for each in questions.QUESTIONS)
     with pytest.MonkeyPatch.context() as patch, served("probe") as local:
         patch.setattr(questions, "QUESTIONS", small)
@@ -125,8 +124,6 @@ def dist(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def deploy(account: Account, dist: Path) -> Callable[..., Any]:
-    """`stack.deployed` in moto."""
-
     def deployed(*names: str, **images: str) -> Any:
         return stack.deployed(
             account.client("s3"),

@@ -170,7 +170,6 @@ def test_out_of_memory_is_the_sidecars_own_verdict(resources: Resources, truth: 
 
 
 def widgets(resources: Resources, kind: str) -> list[dict[str, Any]]:
-    """The properties of the dashboard's widgets of a kind."""
     (dashboard,) = resources("AWS::CloudWatch::Dashboard").values()
     return [each["properties"] for each in json.loads(dashboard["DashboardBody"])["widgets"] if each["type"] == kind]
 
