@@ -150,6 +150,9 @@ def evaluate(expression: ast.expr, row: Row, group: Sequence[Row] = ()) -> Value
         case ast.Compare(subject, [ast.In()], [ast.Constant(str(pattern))]):
             text = value_of(subject)
             return None if text is None else re.search(pattern, str(text)) is not None
+        case ast.Compare(subject, [ast.In()], [ast.List(texts)]):
+            found = value_of(subject)
+            return None if found is None else found in map(value_of, texts)
         case ast.Compare(left, [sign], [right]) | ast.BinOp(left, sign, right):
             return operate(type(sign), value_of(left), value_of(right))
         case ast.UnaryOp(ast.Not(), operand):

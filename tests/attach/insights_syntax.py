@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tests.attach.insights_functions import ARGUMENTS, OPERATORS
 from tests.attach.insights_tree import Command, Display, Fields, Filter, Limit, Named, Parse, Sort, Stats
 
-KEYWORDS = {"and": "and", "or": "or", "not": "not", "like": "in", "=": "=="}
+KEYWORDS = {"and": "and", "or": "or", "not": "not", "in": "in", "like": "in", "=": "=="}
 """In Python, where that differs or is no field."""
 RESERVED = (*KEYWORDS, "as", "by", "asc", "desc")
 
@@ -25,13 +25,13 @@ SPACE = r"(?P<space>\s+|\#[^\n]*)"
 # A name with any other character has to stand between backticks: so says the guide.
 TOKEN = re.compile(
     rf"""{SPACE} | bin\(\s*(?P<bin>\d+[smhd])\s*\) | (?P<number>\d+(?:\.\d+)?) | (?P<string>"[^"]*"|'[^']*')
-    | `(?P<quoted>[^`]+)` | (?P<name>@?[A-Za-z][A-Za-z0-9.]*) | (?P<operator>!=|<=|>=|[=<>+\-*/(),|])""",
+    | `(?P<quoted>[^`]+)` | (?P<name>@?[A-Za-z][A-Za-z0-9.]*) | (?P<operator>!=|<=|>=|[=<>+\-*/()\[\],|])""",
     re.VERBOSE,
 )
 PATTERN = re.compile(rf"""{SPACE} | /(?P<regex>(?:[^/\\\n]|\\.)+)/ | (?P<contained>"[^"]*"|'[^']*')""", re.VERBOSE)
 
 NODES = (
-    *(ast.Constant, ast.Subscript, ast.Name, ast.Load, ast.Call, ast.BinOp, ast.Compare, ast.In),
+    *(ast.Constant, ast.Subscript, ast.Name, ast.Load, ast.Call, ast.BinOp, ast.Compare, ast.In, ast.List),
     *(ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, *OPERATORS),
 )
 
@@ -109,11 +109,11 @@ def _sort_key(tokens: Sequence[Token]) -> tuple[ast.expr, bool]:
 
 
 def _split(tokens: Sequence[Token], separator: str) -> list[list[Token]]:
-    """Between the separators that stand in no parentheses."""
+    """Between the separators that stand in no parentheses or brackets."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
-        depth += (token.written.strip() == "(") - (token.written.strip() == ")")
+        depth += (token.kind == "operator") * ((token.text in "([") - (token.text in ")]"))
         if depth == 0 and token.kind in ("operator", "name") and token.text == separator:
             parts.append([])
         else:
@@ -168,7 +168,8 @@ def _is_known(node: ast.AST) -> bool:
         case ast.Call(function, arguments):
             return isinstance(function, ast.Name) and _takes(function.id, arguments)
         case ast.Compare(_, [ast.In()], [other]):
-            return isinstance(other, ast.Constant) and isinstance(other.value, str)
+            texts = other.elts if isinstance(other, ast.List) else [other]
+            return all(isinstance(text, ast.Constant) and isinstance(text.value, str) for text in texts)
         case ast.Compare(_, operators, _):
             return len(operators) == 1
     return True

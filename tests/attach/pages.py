@@ -22,6 +22,12 @@ def blocks(page: str) -> list[Block]:
     return [Block(*parts) for parts in found]
 
 
+def instructions(dockerfile: str) -> list[tuple[str, str]]:
+    """Name and argument of each, continued lines joined."""
+    text = re.sub(r"^#.*\n", "", dockerfile, flags=re.MULTILINE).replace("\\\n", " ")
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in text.splitlines() if line.strip()]
+
+
 def block(page: str, name: str) -> str:
     """The text of the one block of that name. Raises ValueError if there is none, or more than one."""
     (text,) = (made.text for made in blocks(page) if made.name == name)

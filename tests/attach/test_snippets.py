@@ -20,7 +20,7 @@ from truemem_workbench.testing.installs import Missing
 from deploy.application import translated
 from layer.__main__ import main as layer_command
 from tests.attach import tools
-from tests.attach.pages import DOCS, block, blocks
+from tests.attach.pages import DOCS, block, blocks, instructions
 from tests.layer.built import script
 from tests.scenarios.clients.installed import node
 
@@ -131,14 +131,9 @@ def test_terraform_validates(tmp_path: Path) -> None:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def instructions(name: str) -> list[tuple[str, str]]:
-    """Of a Dockerfile: name and argument of each."""
-    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in block(PAGE, name).splitlines()]
-
-
 @pytest.mark.parametrize("name", ["image", "exact-image"])
 def test_the_image_copies_what_make_layer_leaves(name: str, tmp_path: Path) -> None:
-    copied = [argument.split() for instruction, argument in instructions(name) if instruction == "COPY"]
+    copied = [argument.split() for instruction, argument in instructions(block(PAGE, name)) if instruction == "COPY"]
     assert copied == [[f"{DIST}/x86_64/{folder}/", f"/opt/{folder}/"] for folder in ("extensions", "truemem")]
     built = or_skip_layer()
     files: list[Path] = []
@@ -157,13 +152,15 @@ def or_skip_layer() -> Path:
     return built
 
 
-def test_the_images_are_of_instructions_that_docker_knows() -> None:
-    assert [name for name, _ in instructions("image")] == ["FROM", "COPY", "COPY"]
-    assert [name for name, _ in instructions("exact-image")] == ["FROM", "COPY", "COPY", "ENTRYPOINT", "CMD"]
+@pytest.mark.parametrize(
+    ("name", "known"), [("image", "FROM COPY COPY"), ("exact-image", "FROM COPY COPY ENTRYPOINT CMD")]
+)
+def test_the_images_are_of_instructions_that_docker_knows(name: str, known: str) -> None:
+    assert [instruction for instruction, _ in instructions(block(PAGE, name))] == known.split()
 
 
 def test_the_images_entry_point_starts_the_runtime() -> None:
-    entry, command = (json.loads(argument) for _, argument in instructions("exact-image")[-2:])
+    entry, command = (json.loads(argument) for _, argument in instructions(block(PAGE, "exact-image"))[-2:])
     assert entry[0] == WRAPPER
     started = [str(or_skip_layer() / "truemem" / "exact"), "echo", *entry[2:], *command]
     done = subprocess.run(started, capture_output=True, text=True, check=True)

@@ -12,6 +12,7 @@ from truemem.line_schema import MEMBERS, METRICS, MIB
 
 from deploy import application
 from layer.__main__ import EXECUTABLES
+from tests.attach.insights import SYSTEM_FIELDS, names
 from tests.template.conftest import EVERYTHING, Resources
 from tests.template.resolve import Resolver
 from tests.template.stack import Account, Stack, plain
@@ -185,31 +186,16 @@ def test_the_dashboard_shows_peak_current_and_mark_on_one_graph_for_each_functio
             if namespace == "truemem":
                 assert dimension[0] == "FunctionName"
                 graph.setdefault(dimension[1], set()).add(name)
-        for function, names in graph.items():
-            shown.setdefault(function, []).append(names)
+        for function, metrics in graph.items():
+            shown.setdefault(function, []).append(metrics)
     assert set(shown) == {truth.ids[name] for name in SAMPLES}
     assert all({"PeakRSS", "CurrentRSS", "MaxMemoryUsed"} in graphs for graphs in shown.values())
-
-
-LANGUAGE = {
-    *("SOURCE", "filter", "fields", "stats", "sort", "limit", "parse", "display", "by", "as", "in", "and", "or", "not"),
-    *("ispresent", "bin", "max", "min", "earliest", "latest", "count", "desc", "asc", "5m"),
-}
-"""Words of Logs Insights that the dashboard uses."""
-
-
-def fields(query: str) -> set[str]:
-    """Names of members that a query reads: what is neither the language's, nor text, nor named by the query itself."""
-    bare = re.sub(r"/(?:[^/\\]|\\.)*/", " ", re.sub(r"'[^']*'", " ", query))
-    own = set(re.findall(r"\bas (\w+)", bare)) | set(re.findall(r"\(\?<(\w+)>", query))
-    words = set(re.findall(r"(?<![\w@.])[A-Za-z_][\w.]*", bare))
-    return {word for word in words - LANGUAGE - own if not word.isdigit()}
 
 
 def test_its_queries_name_members_that_a_line_has(resources: Resources, truth: Stack) -> None:
     queries = [properties["query"] for properties in widgets(resources, "log")]
     assert len(queries) >= 4 + 4
-    used = {name for query in queries for name in fields(query)}
+    used = {name for query in queries for name in names(re.sub(r"SOURCE '[^']*' \| ", "", query))} - {*SYSTEM_FIELDS}
     known = {*MEMBERS, "holders.truemem", "drift.verdict", "drift.perInvocationKiB"}
     assert used <= known, used - known
     assert {"CurrentRSS", "environmentId", "holders.truemem", "drift.verdict"} <= used
