@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.support import untrusted_text
 
-from tests.report.conftest import Command
+from tests.report.conftest import Command, Report
 from tests.report.written import line, log, request
 
 SCREEN = {
@@ -92,21 +92,21 @@ def test_a_name_is_no_formula_in_a_spreadsheet(name: str, truemem: Command, tmp_
 
 
 @pytest.mark.parametrize("depth", [150, 300, 990, 100_000])
-def test_depth_in_one_line_spoils_no_other(depth: int, truemem: Command, tmp_path: Path) -> None:
+def test_depth_in_one_line_spoils_no_other(depth: int, truemem: Command, report: Report, tmp_path: Path) -> None:
     deep = '{"schema":1,"environmentId":"a","message":' + "[" * depth + "]" * depth + "}"
     wrapped = json.dumps({"message": line("a", 3), "timestamp": 1})
     inside = f'{{"timestamp":1,"message":{deep}}}'
-    for number, lines in enumerate(([line("a", 1), deep, line("a", 2)], [wrapped, inside])):
-        file = log(tmp_path, lines, f"{number}.log")
-        assert truemem("report", file, "--json").document["environments"][0]["peaks"]["highest"] == 100
-        assert truemem("page", file, "--output", tmp_path / "page.html").code == 0
+    for lines in ([line("a", 1), deep, line("a", 2)], [wrapped, inside]):
+        assert report(lines)["environments"][0]["peaks"]["highest"] == 100
+        assert truemem("page", log(tmp_path, lines), "--output", tmp_path / "page.html").code == 0
 
 
-@pytest.mark.parametrize("said", ["\r", "10 %\r20 %\r\r", "\r\r\n", "a\rb", "\x01\x02", "\x85\u2028", '"', "\\"])
-def test_a_progress_bar_spoils_no_line(said: str, truemem: Command, tmp_path: Path) -> None:
-    for number, lines in enumerate(([line("a", 1), line("a", 2), said], [line("a", 1), said, line("a", 2)])):
-        file = log(tmp_path, lines, f"{number}.log")
-        assert truemem("report", file, "--json").document["lines"] == 2
+@pytest.mark.parametrize(
+    "said", ["\r", "10 %\r20 %\r\r", "\r\r\n", "a\rb", "\x01\x02", "\0" * 40, "\x85\u2028", '"', "\\"]
+)
+def test_a_progress_bar_and_a_mangled_line_spoil_no_other(said: str, report: Report) -> None:
+    assert report([line("a", 1), line("a", 2), said])["lines"] == 2
+    assert report([line("a", 1), said, line("a", 2)])["lines"] == 2
 
 
 def test_the_temporary_folder_may_have_any_name(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def test_the_environment_that_leaks_is_named_first(truemem: Command, two: Path) 
     assert (leaky["current_first"], leaky["current_last"]) == (pytest.approx(91, abs=0.1), pytest.approx(290, abs=0.1))
     assert steady["verdict"]["name"] == "stable"
     assert any(LEAKY in sentence and "docs/patterns.md#" in sentence for sentence in report["sentences"])
+    assert report["by"] is None
+    assert "NaN" not in json.dumps(report)
 
 
 def test_figures_are_those_of_the_lines(report: Report) -> None:
@@ -215,17 +217,11 @@ def test_nothing_is_left_in_the_temporary_folder(
     assert list(folder.iterdir()) == []
 
 
-def test_json_is_plain(truemem: Command, two: Path) -> None:
-    text = truemem("report", two, "--json").out
-
-    assert "NaN" not in text
-    assert json.loads(text)["by"] is None
-
-
-def test_the_same_lines_are_drawn(truemem: Command, two: Path, tmp_path: Path) -> None:
+def test_the_lines_that_were_asked_for_are_drawn(truemem: Command, two: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert truemem("report", two, "--html", page).code == 0
+    assert truemem("report", two, "--since", LATER, "--html", page).code == 0
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
+    assert page.read_text().count('"count":50') == 2
     refused = truemem("report", two, "--html", tmp_path / "none" / "page.html")
     assert (refused.code, "cannot be written" in refused.err) == (2, True)
 

@@ -12,22 +12,14 @@ import pytest
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.log_files import events
 
-from tests.report.conftest import Command
-from tests.report.written import BEGIN_MS, life, line, log, request
-
-
-def test_a_mangled_line_makes_no_log_binary(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [line("a", 1), "\0" * 40, line("a", 2)])
-
-    assert truemem("report", path, "--json").document["lines"] == 2
+from tests.report.conftest import Command, Report
+from tests.report.written import life, line, log, request
 
 
 @pytest.mark.parametrize("by", ["it's", "a\\b", "$", "#", "[0]", "ключ", "a b", "a*"])
-def test_by_takes_odd_names(by: str, truemem: Command, tmp_path: Path) -> None:
-    told = json.dumps({by: "x", "requestId": request("a", 1)})
-    parts = truemem("report", log(tmp_path, [line("a", 1), told]), "--by", by, "--json").document["parts"]
-
-    assert [part["value"] for part in parts] == ["x"]
+def test_by_takes_odd_names(by: str, report: Report) -> None:
+    own = json.dumps({by: "x", "requestId": request("a", 1)})
+    assert [part["value"] for part in report([line("a", 1), own], "--by", by)["parts"]] == ["x"]
 
 
 NO_FIGURES = ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1" + "0" * 400, "9" * 5000, "[" * 400 + "]" * 400]
@@ -91,11 +83,11 @@ def test_other_environments_are_not_even_parsed(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def wanted(name: str) -> bool:
-        asked.append(name)
+        asked.append(name[-3:])
         return name.endswith(("]a", "a/b"))
 
     assert [each.environment[-3:] for each in read([path], wanted=wanted)] == ["T]a", "a/b"]
-    assert any(name.endswith("]b") for name in asked)
+    assert "T]b" in asked
 
 
 def test_a_fleet_s_page_has_the_most_urgent_whole(
@@ -110,16 +102,6 @@ def test_a_fleet_s_page_has_the_most_urgent_whole(
     assert "LATEST]leak" in page.read_text()
     assert "LATEST]small" in page.read_text()
     assert "LATEST]calm" not in page.read_text()
-
-
-def test_the_page_is_of_the_time_that_was_asked_for(truemem: Command, tmp_path: Path) -> None:
-    from datetime import UTC, datetime
-
-    since = datetime.fromtimestamp((BEGIN_MS + 151_000) / 1000, UTC).isoformat()
-    page = tmp_path / "page.html"
-
-    assert truemem("report", log(tmp_path, life("a", 200)), "--since", since, "--html", page).code == 0
-    assert '"count":50' in page.read_text()
 
 
 def test_the_doctor_reads_standard_input(truemem: Command) -> None:
