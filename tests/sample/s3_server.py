@@ -56,11 +56,7 @@ def make_bucket(endpoint: str, name: str) -> S3:
 
 def client_of(endpoint: str) -> S3Client:
     return boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
+        "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
 
 
