@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.testing.installs import Missing
 
+from tests.layer.built import script
 from tests.template import sam
 from tests.template.sam import ROOT
 
@@ -91,8 +92,7 @@ def clone(folder: Path) -> Path:
     makefile.write_bytes(MAKEFILE.read_bytes())
     (folder / "layer").mkdir()
     (folder / "layer" / "__main__.py").touch()
-    (folder / "python").write_text('#!/bin/sh\necho "python $*"\n')
-    (folder / "python").chmod(0o755)
+    script(folder, 'echo "python $*"', "python")
     (folder / "Makefile").write_text(
         "setup:\n\t@echo setting up\n\t@mkdir -p .venv/bin && cp python .venv/bin/python\n"
     )
