@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,18 +20,12 @@ from tests.attach.captured import stored
 from tests.attach.pages import block
 from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER, or_skip
 from tests.layer.built import script
-from tests.report.conftest import put_events
+from tests.report.conftest import put_events, put_function
 from tests.sample.s3_server import CREDENTIALS, s3_server
+from tests.template.stack import EMPTY_ZIP
 
 REGION = "eu-west-1"
 NAME = "my-function"
-
-
-def archive() -> bytes:
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as made:
-        made.writestr("app.py", "")
-    return content.getvalue()
 
 
 @pytest.fixture
@@ -59,24 +51,14 @@ def lambdas(monkeypatch: pytest.MonkeyPatch) -> Iterator[LambdaClient]:
     boto3.DEFAULT_SESSION = None
 
 
-def create(lambdas: LambdaClient, layers: list[str], variables: dict[str, str] | None = None) -> None:
+def create(layers: list[str], variables: dict[str, str] | None = None) -> None:
     """The user's function, as it is before anything is attached."""
-    trust = '{"Version": "2012-10-17", "Statement": []}'
-    role = boto3.client("iam").create_role(RoleName=NAME, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
-    lambdas.create_function(
-        FunctionName=NAME,
-        Role=role,
-        Runtime="python3.13",
-        Handler="app.handler",
-        Code={"ZipFile": archive()},
-        Architectures=["x86_64"],
-        Layers=layers,
-        **({"Environment": {"Variables": variables}} if variables is not None else {}),  # type: ignore[arg-type]
-    )
+    settings = {"Environment": {"Variables": variables}} if variables is not None else {}
+    put_function(boto3.client, NAME, Architectures=["x86_64"], Layers=layers, **settings)
 
 
 def publish(lambdas: LambdaClient, name: str) -> str:
-    made = lambdas.publish_layer_version(LayerName=name, Content={"ZipFile": archive()})
+    made = lambdas.publish_layer_version(LayerName=name, Content={"ZipFile": EMPTY_ZIP})
     return made["LayerVersionArn"]
 
 
@@ -108,15 +90,15 @@ def shell(tmp_path: Path, lambdas: LambdaClient) -> Callable[[str], list[str]]:
 Shell = Callable[[str], list[str]]
 
 
-def test_the_architecture_is_told(shell: Shell, lambdas: LambdaClient) -> None:
-    create(lambdas, [])
+def test_the_architecture_is_told(shell: Shell) -> None:
+    create([])
     assert shell("architecture") == ["x86_64"]
 
 
 def test_publishing_prints_an_arn_for_each_architecture(shell: Shell, lambdas: LambdaClient, tmp_path: Path) -> None:
     (tmp_path / DIST).mkdir()
     for architecture in ("x86_64", "arm64"):
-        (tmp_path / DIST / f"truemem-layer-{architecture}.zip").write_bytes(archive())
+        (tmp_path / DIST / f"truemem-layer-{architecture}.zip").write_bytes(EMPTY_ZIP)
     assert shell("publish") == [ARN, ARN.replace("x86_64", "arm64")]
     for architecture in ("x86_64", "arm64"):
         made = lambdas.get_layer_version(LayerName=f"truemem-{architecture}", VersionNumber=1)
@@ -129,7 +111,7 @@ def test_the_layer_is_attached_beside_the_others_and_removing_it_leaves_them(
 ) -> None:
     kept = [publish(lambdas, f"layer-{number}") for number in range(others)]
     assert publish(lambdas, "truemem-x86_64") == ARN
-    create(lambdas, kept)
+    create(kept)
     shell("cli")
     assert attached(lambdas) == [*kept, ARN]
     shell("remove")
@@ -143,7 +125,7 @@ OWN = {"TABLE": "a 'quoted' \"name\" $HOME"}
 def test_turning_it_off_keeps_the_other_variables(
     shell: Shell, lambdas: LambdaClient, before: dict[str, str] | None
 ) -> None:
-    create(lambdas, [], before)
+    create([], before)
     shell("off")
     assert variables_of(lambdas) == {**(before or {}), "TRUEMEM_ENABLED": "false"}
 
@@ -152,7 +134,7 @@ def test_turning_it_off_keeps_the_other_variables(
 def test_exact_mode_keeps_the_other_variables(
     shell: Shell, lambdas: LambdaClient, before: dict[str, str] | None
 ) -> None:
-    create(lambdas, [], before)
+    create([], before)
     shell("exact")
     assert variables_of(lambdas) == {**(before or {}), "AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
     shell("exact-off")

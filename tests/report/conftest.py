@@ -17,6 +17,7 @@ from truemem_workbench.cli.__main__ import cli
 from tests.report.service import Answer, answering
 from tests.report.written import log
 from tests.sample.s3_server import CREDENTIALS, s3_server
+from tests.template.stack import EMPTY_ZIP
 
 
 class Ran(NamedTuple):
@@ -84,6 +85,15 @@ def aws(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
     session: Any = boto3.Session()
     client: Callable[[str], Any] = session.client
     return client
+
+
+def put_function(client: Callable[[Any], Any], name: str, **settings: Any) -> str:
+    """A function without any code; its name."""
+    trust = '{"Version": "2012-10-17", "Statement": []}'
+    role = client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    settings = {"Runtime": "python3.13", "Handler": "app.handler", "Code": {"ZipFile": EMPTY_ZIP}, **settings}
+    client("lambda").create_function(FunctionName=name, Role=role, **settings)
+    return name
 
 
 def put_events(logs: Any, group: str, stream: str, events: Iterable[tuple[int, str]]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from truemem_workbench.analysis.log_diagnosis import Finding
 from truemem_workbench.cli.doctor import of_configuration
 
 from tests.attach.captured import FILE as CAPTURED
-from tests.report.conftest import Command, put_events
+from tests.report.conftest import Command, put_events, put_function
 from tests.report.written import line, log, request
 
 REPORT = "REPORT RequestId: {id}\tDuration: 1 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB"
@@ -119,15 +117,7 @@ def test_a_configuration_is_judged() -> None:
 @pytest.fixture
 def function(aws: Callable[[str], Any]) -> str:
     """A function in AWS without the layer, and without a log."""
-    role = {"Version": "2012-10-17", "Statement": []}
-    arn = aws("iam").create_role(RoleName="doctor", AssumeRolePolicyDocument=json.dumps(role))["Role"]["Arn"]
-    code = io.BytesIO()
-    with zipfile.ZipFile(code, "w") as archive:
-        archive.writestr("app.py", "")
-    aws("lambda").create_function(
-        FunctionName="patient", Runtime="python3.13", Role=arn, Handler="app.handler", Code={"ZipFile": code.getvalue()}
-    )
-    return "patient"
+    return put_function(aws, "patient")
 
 
 def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aws: Callable[[str], Any]) -> None:
