@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import psutil
@@ -24,16 +25,19 @@ from tests.report.written import life, line, log
 TRUEMEM = (sys.executable, "-m", "truemem_workbench.cli")
 
 
-def ran(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    words = [*TRUEMEM, *map(str, command)]
-    return subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options)
+def ran(*arguments: str | Path, variables: Mapping[str, str] | None = None, **options: Any) -> CompletedProcess[str]:
+    """The command as a process of its own, with these variables beside ours."""
+    words = [*TRUEMEM, *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    environment = {**os.environ, **(variables or {})}
+    return subprocess.run(words, env=environment, text=True, timeout=110, check=False, **pipes)
 
 
 @pytest.mark.parametrize(("options", "unbuffered"), [(["--json"], ""), (["--csv"], ""), ([], ""), ([], "1")], ids=str)
 def test_a_full_disk_is_told(options: Sequence[str], unbuffered: str, tmp_path: Path) -> None:
+    path = log(tmp_path, [line()])
     with Path("/dev/full").open("w") as full:
-        variables = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-        done = ran("report", log(tmp_path, [line()]), *options, stdout=full, env=variables)
+        done = ran("report", path, *options, stdout=full, variables={"PYTHONUNBUFFERED": unbuffered})
 
     assert done.stderr == "truemem: No space left on device. Look at where its output goes, and at TMPDIR\n"
     assert done.returncode == 2
@@ -50,8 +54,8 @@ def test_nobody_reads_on(tmp_path: Path) -> None:
 
 def test_an_error_of_its_own_is_no_broken_limit(tmp_path: Path) -> None:
     (tmp_path / "rich.py").write_text("raise RuntimeError('planted')")
-    variables = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
-    done = ran("report", log(tmp_path, [line()]), stdout=subprocess.PIPE, env=variables)
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    done = ran("report", log(tmp_path, [line()]), variables={"PYTHONPATH": path})
 
     assert done.returncode == 2
     assert "RuntimeError: planted" in done.stderr

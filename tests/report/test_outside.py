@@ -14,6 +14,7 @@ import pytest
 from truemem_workbench.support import untrusted_text
 
 from tests.report.conftest import Command, Report
+from tests.report.test_ending import ran as process
 from tests.report.written import line, log, request
 
 SCREEN = {
@@ -37,14 +38,6 @@ def said(path: str, **members: object) -> list[str]:
     """A log of two invocations, and the function's own line of the first one."""
     own = json.dumps({"path": path, "requestId": request("a", 1)})
     return [line("a", 1, **members), line("a", 2, **members), own]
-
-
-def process(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "truemem_workbench.cli", *map(str, arguments)]
-    environment = {**os.environ, **variables}
-    return subprocess.run(
-        command, input=stdin, env=environment, capture_output=True, text=True, timeout=110, check=False
-    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +106,7 @@ def test_the_temporary_folder_may_have_any_name(tmp_path: Path) -> None:
     folder = tmp_path / """it's a [b] c* "d";e--ü,f"""
     folder.mkdir()
     packed = log(tmp_path, [json.dumps([{"@message": line("a", 1)}])], "console.json")
-    ran = process("report", packed, log(folder, [line("a", 2)]), "--json", TMPDIR=str(folder))
+    ran = process("report", packed, log(folder, [line("a", 2)]), "--json", variables={"TMPDIR": str(folder)})
 
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["lines"] == 2
@@ -123,7 +116,7 @@ def test_the_temporary_folder_may_have_any_name(tmp_path: Path) -> None:
 def test_a_temporary_folder_that_duckdb_cannot_use_is_told(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
     folder.mkdir()
-    ran = process("report", log(tmp_path, [line("a", 1)]), TMPDIR=str(folder))
+    ran = process("report", log(tmp_path, [line("a", 1)]), variables={"TMPDIR": str(folder)})
 
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert "Try TMPDIR=/tmp" in ran.stderr
@@ -140,7 +133,7 @@ def test_several_pipes_are_read_to_their_end(tmp_path: Path) -> None:
 
 
 def test_dev_stdin_is_read_as_well() -> None:
-    assert "1 line of the sidecar" in process("doctor", "/dev/stdin", stdin=line("a", 1)).stdout
+    assert "1 line of the sidecar" in process("doctor", "/dev/stdin", input=line("a", 1)).stdout
 
 
 def test_a_pipe_with_a_name_is_waited_for(truemem: Command, tmp_path: Path) -> None:
