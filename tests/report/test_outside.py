@@ -139,7 +139,7 @@ def test_dev_stdin_is_read_as_well() -> None:
 def test_a_pipe_with_a_name_is_waited_for(truemem: Command, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=(line("a", 1) + "\n",))
+    writer = threading.Timer(0.1, pipe.write_text, args=(line("a", 1) + "\n",))
     writer.start()
     ran = truemem("report", pipe, "--json")
     writer.join()
