@@ -94,7 +94,6 @@ def stored() -> dict[str, list[LogEvent]]:
 
 
 def main() -> None:
-    """Write the file."""
     parts = []
     for name, run in RUNS.items():
         parts.append(f"=== {name}\n")

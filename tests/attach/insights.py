@@ -7,6 +7,7 @@ leaves nothing of that kind to the service.
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import math
@@ -14,29 +15,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.attach.insights_functions import Undocumented, Value, aggregate, call, number
-from tests.attach.insights_syntax import AGGREGATES, parse
-from tests.attach.insights_tree import (
-    Bin,
-    Call,
-    Command,
-    Display,
-    Expression,
-    Field,
-    Fields,
-    Filter,
-    Limit,
-    Literal,
-    Matches,
-    Named,
-    Parse,
-    Sort,
-    Stats,
-)
+from tests.attach.insights_functions import AGGREGATES, Undocumented, Value, aggregate, call, negate, number, operate
+from tests.attach.insights_syntax import parse
+from tests.attach.insights_tree import Command, Display, Fields, Filter, Limit, Named, Parse, Sort, Stats
 
 SYSTEM_FIELDS = ("@timestamp", "@message", "@logStream")
 LIMIT = 10_000
 """Rows of an answer where the query has no `limit`."""
+PERIODS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""Units of bin(), in milliseconds."""
 
 Row = dict[str, Value]
 
@@ -81,27 +68,40 @@ def names(query: str) -> set[str]:
     made: set[str] = set()
     used: set[str] = set()
     for command in parse(query):
-        for expression in _expressions(command):
-            used |= _fields(expression) - made
-        match command:
-            case Fields(items):
-                made |= {item.name for item in items if item.expression != Field(item.name)}
-            case Parse(_, pattern):
-                made |= set(pattern.groupindex)
-            case Stats(items, by):
-                for item in items:  # an item may use the ones before it
-                    used |= _fields(item.expression) - made
-                    made.add(item.name)
-                made |= {item.name for item in by}
-            case Display(wanted):
-                used |= set(wanted) - made
+        for item in _items(command):  # an item may use the ones before it
+            used |= fields(item.expression) - made
+            made |= {item.name} - used
+        if isinstance(command, Parse):
+            made |= set(command.pattern.groupindex)
     return used
+
+
+def _items(command: Command) -> Sequence[Named]:
+    match command:
+        case Fields(items) | Display(items):
+            return items
+        case Stats(items, by):
+            return (*by, *items)
+        case Filter(expression) | Parse(expression, _):
+            return (Named(expression, ""),)
+        case Sort(keys):
+            return [Named(key, "") for key, _ in keys]
+    return ()
+
+
+def fields(node: ast.AST, inside_aggregates: bool = True) -> set[str]:
+    match node:
+        case ast.Subscript(ast.Name("row"), ast.Constant(str(name))):
+            return {name}
+        case ast.Call(ast.Name(name), _) if name in AGGREGATES and not inside_aggregates:
+            return set()
+    return set[str]().union(*(fields(child, inside_aggregates) for child in ast.iter_child_nodes(node)))
 
 
 def run(query: str, events: Iterable[LogEvent]) -> list[Row]:
     """The rows of the answer, each with its columns in the order asked for.
 
-    Raises SyntaxError for what the interpreter does not know, Undocumented for what nobody may count on.
+    Raises SyntaxError for what the interpreter does not know, Undocumented for what no query may count on.
     """
     rows = [discovered(event) for event in sorted(events, key=lambda event: event.time_ms)]
     columns: list[str] = []
@@ -115,7 +115,7 @@ def run(query: str, events: Iterable[LogEvent]) -> list[Row]:
             case Filter(condition):
                 rows = [row for row in rows if _holds(evaluate(condition, row))]
             case Parse(source, pattern):
-                rows = [row | _parsed(pattern, row[source.name]) for row in rows]
+                rows = [row | _parsed(pattern, evaluate(source, row)) for row in rows]
             case Stats(items, by):
                 rows = _stats(rows, items, by)
                 columns = [item.name for item in (*by, *items)]
@@ -126,31 +126,44 @@ def run(query: str, events: Iterable[LogEvent]) -> list[Row]:
                 ordered = True
             case Limit(count):
                 limit = count
-            case Display(wanted):
-                columns = list(wanted)
+            case Display(items):
+                columns = [item.name for item in items]
     if not ordered and all("@timestamp" in row for row in rows):
-        rows.reverse()  # events come newest first; the order of groups is anybody's
+        rows.reverse()  # events come newest first; the order of groups is not defined
     return [{name: row.get(name) for name in columns or SYSTEM_FIELDS[:2]} for row in rows[:limit]]
 
 
-def evaluate(expression: Expression, row: Row, group: Sequence[Row] = ()) -> Value:
+def evaluate(expression: ast.expr, row: Row, group: Sequence[Row] = ()) -> Value:
     """The value of an expression for a row; `group` is what the functions of `stats` go over."""
+
+    def value_of(part: ast.expr) -> Value:
+        return evaluate(part, row, group)
+
     match expression:
-        case Literal(value):
+        case ast.Constant(str() | int() | float() as value):
             return value
-        case Field(name):
+        case ast.Subscript(ast.Name("row"), ast.Constant(str(name))):
             return row.get(name)
-        case Bin(period_ms):
+        case ast.Subscript(ast.Name("bin"), ast.Constant(str(period))):
+            period_ms = int(period[:-1]) * PERIODS[period[-1]]
             return math.floor(number(row["@timestamp"]) / period_ms) * period_ms
-        case Matches(subject, pattern):
-            text = evaluate(subject, row, group)
-            return None if text is None else pattern.search(str(text)) is not None
-        case Call(name, arguments) if name in AGGREGATES:
+        case ast.Compare(subject, [ast.In()], [ast.Constant(str(pattern))]):
+            text = value_of(subject)
+            return None if text is None else re.search(pattern, str(text)) is not None
+        case ast.Compare(subject, [ast.In()], [ast.List(texts)]):
+            found = value_of(subject)
+            return None if found is None else found in map(value_of, texts)
+        case ast.Compare(left, [sign], [right]) | ast.BinOp(left, sign, right):
+            return operate(type(sign), value_of(left), value_of(right))
+        case ast.UnaryOp(ast.Not(), operand):
+            return negate(value_of(operand))
+        case ast.BoolOp(sign, values):
+            return _junction(isinstance(sign, ast.Or), values, value_of)
+        case ast.Call(ast.Name(name), arguments) if name in AGGREGATES:
             return _over_group(name, arguments, group)
-        case Call("and" | "or" as name, arguments):
-            return _junction(name == "or", arguments, row, group)
-        case Call(name, arguments):
-            return call(name, [evaluate(argument, row, group) for argument in arguments])
+        case ast.Call(ast.Name(name), arguments):
+            return call(name, [value_of(argument) for argument in arguments])
+    raise AssertionError(f"{ast.unparse(expression)} passed the parser")
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -167,7 +180,7 @@ def _stats(rows: Sequence[Row], items: Sequence[Named], by: Sequence[Named]) -> 
     for key, group in groups.items():
         made: Row = {item.name: value for item, value in zip(by, key, strict=True)}
         for item in items:
-            plain = _fields(item.expression, inside_aggregates=False) - set(made)
+            plain = fields(item.expression, inside_aggregates=False) - set(made)
             if plain:
                 raise Undocumented(f"stats has {', '.join(plain)} outside of a function over the group")
             made[item.name] = evaluate(item.expression, made, group)
@@ -180,23 +193,23 @@ def _parsed(pattern: re.Pattern[str], text: Value) -> Row:
     return dict(found.groupdict()) if found else {}
 
 
-def _sort_key(key: Expression) -> Callable[[Row], float | str]:
+def _sort_key(key: ast.expr) -> Callable[[Row], float | str]:
     def of(row: Row) -> float | str:
         value = evaluate(key, row)
         if value is None or isinstance(value, bool):
-            raise Undocumented(f"sorted by {key}, which is {value} in {row}")
+            raise Undocumented(f"sorted by {ast.unparse(key)}, which is {value} in {row}")
         return value
 
     return of
 
 
-def _junction(decisive: bool, arguments: Sequence[Expression], row: Row, group: Sequence[Row]) -> Value:
+def _junction(decisive: bool, parts: Sequence[ast.expr], value_of: Callable[[ast.expr], Value]) -> Value:
     """False decides an `and`, True an `or`, whatever the other side: that one may then be undocumented."""
     values: list[Value] = []
     unclear: Undocumented | None = None
-    for argument in arguments:
+    for part in parts:
         try:
-            values.append(evaluate(argument, row, group))
+            values.append(value_of(part))
         except Undocumented as reason:
             unclear = reason
     if decisive in values:
@@ -206,9 +219,7 @@ def _junction(decisive: bool, arguments: Sequence[Expression], row: Row, group: 
     return None if None in values else not decisive
 
 
-def _over_group(name: str, arguments: Sequence[Expression], group: Sequence[Row]) -> Value:
-    if not arguments:
-        return len(group)
+def _over_group(name: str, arguments: Sequence[ast.expr], group: Sequence[Row]) -> Value:
     if name in ("earliest", "latest"):  # the value in that event: rows are in the order of time
         return evaluate(arguments[0], group[0 if name == "earliest" else -1])
     values = [evaluate(arguments[0], row) for row in group]
@@ -220,32 +231,3 @@ def _holds(value: Value) -> bool:
     if value is None or isinstance(value, bool):
         return bool(value)
     raise Undocumented(f"{value!r} as a condition")
-
-
-# --- what a query names -----------------------------------------------------------------------------------------------
-
-
-def _expressions(command: Command) -> list[Expression]:
-    match command:
-        case Fields(items):
-            return [item.expression for item in items]
-        case Filter(condition):
-            return [condition]
-        case Parse(source, _):
-            return [source]
-        case Stats(_, by):
-            return [item.expression for item in by]
-        case Sort(keys):
-            return [key for key, _ in keys]
-    return []
-
-
-def _fields(expression: Expression, inside_aggregates: bool = True) -> set[str]:
-    match expression:
-        case Field(name):
-            return {name}
-        case Matches(subject, _):
-            return _fields(subject, inside_aggregates)
-        case Call(name, arguments) if inside_aggregates or name not in AGGREGATES:
-            return set[str]().union(*(_fields(argument, inside_aggregates) for argument in arguments))
-    return set()

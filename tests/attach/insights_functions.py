@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 
 Value = float | str | bool | None
 """bool: a JSON boolean, or what a condition came to. None: absent, or not known."""
+
+AGGREGATES = ("avg", "count", "earliest", "latest", "max", "min", "pct", "sum")
+"""Functions of `stats` over a group of rows."""
+ARGUMENTS: Mapping[str, int | None] = {
+    **dict.fromkeys((*AGGREGATES, "abs", "ispresent"), 1),
+    **dict.fromkeys(("coalesce", "concat", "greatest")),
+    "pct": 2,
+}
+"""How many arguments each takes; None: any number."""
+OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 
 
 class Undocumented(Exception):
@@ -27,53 +50,37 @@ def aggregate(name: str, values: Sequence[Value], share: Value = None) -> Value:
 
 
 def call(name: str, values: Sequence[Value]) -> Value:
-    """The value of a function or an operator for its arguments."""
-    if name == "not":
-        if values[0] is None:
-            raise Undocumented("not, of a comparison with an absent field")
-        return values[0] is False
     if name == "ispresent":
         return values[0] is not None
     if name == "coalesce":
         return next((value for value in values if value is not None), None)
-    if name in ("=", "!=", "<", "<=", ">", ">="):
-        return _compare(name, *values)
     if None in values:
         return None
     if name == "concat":
-        return "".join(str(value) for value in values)
-    numbers = [number(value) for value in values]
-    if name == "/" and numbers[1] == 0:
-        raise Undocumented("a division by zero")
-    functions: dict[str, Callable[..., float]] = {
-        "+": lambda a, b: a + b,
-        "-": lambda a, b: a - b,
-        "*": lambda a, b: a * b,
-        "/": lambda a, b: a / b,
-        "abs": abs,
-        "greatest": lambda *several: max(several),
-    }
-    return functions[name](*numbers)
+        return "".join(map(str, values))
+    return max(map(number, values)) if name == "greatest" else abs(number(values[0]))
 
 
-def _compare(operator: str, left: Value, right: Value) -> Value:
+def operate(sign: type[ast.AST], left: Value, right: Value) -> Value:
     if left is None or right is None:
-        if operator == "!=":
+        if sign is ast.NotEq:
             raise Undocumented("!= with an absent field: ask ispresent() first")
         return None
-    if isinstance(left, bool) or isinstance(right, bool):
-        raise Undocumented("what a JSON boolean is equal to: ask ispresent()")
-    if isinstance(left, str) or isinstance(right, str):
-        if not (isinstance(left, str) and isinstance(right, str) and operator in ("=", "!=")):
-            raise Undocumented(f"{left!r} {operator} {right!r}")
-        return (left == right) == (operator == "=")
-    return {"=": left == right, "!=": left != right, "<": left < right, "<=": left <= right, ">": left > right}.get(
-        operator, left >= right
-    )
+    if sign in (ast.Eq, ast.NotEq) and isinstance(left, str) and isinstance(right, str):
+        return (left == right) == (sign is ast.Eq)
+    if sign is ast.Div and right == 0:
+        raise Undocumented("a division by zero")
+    return OPERATORS[sign](number(left), number(right))
+
+
+def negate(value: Value) -> Value:
+    if value is None:
+        raise Undocumented("not, of a comparison with an absent field")
+    return value is False
 
 
 def number(value: Value) -> float:
     """Raises Undocumented where it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Undocumented(f"arithmetic on {value!r}")
+        raise Undocumented(f"{value!r} as a number; of a JSON boolean, ask ispresent()")
     return value

@@ -1,50 +1,16 @@
-"""What a Logs Insights query is made of, once it is read."""
+"""What a Logs Insights query is made of, once it is read. Its expressions are Python's (`insights_syntax`)."""
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import NamedTuple
-
-
-class Literal(NamedTuple):
-    """A number or a text."""
-
-    value: float | str
-
-
-class Field(NamedTuple):
-    """A field of an event, or an alias."""
-
-    name: str
-
-
-class Bin(NamedTuple):
-    """bin(period): the time of the event, rounded down."""
-
-    period_ms: int
-
-
-class Matches(NamedTuple):
-    """field like /regex/, or like a text, which it contains."""
-
-    subject: Expression
-    pattern: re.Pattern[str]
-
-
-class Call(NamedTuple):
-    """A function or an operator with its arguments. count(*) is a count without arguments."""
-
-    name: str
-    arguments: tuple[Expression, ...]
-
-
-Expression = Literal | Field | Bin | Matches | Call
 
 
 class Named(NamedTuple):
     """EXPRESSION as NAME; without `as`, what the user wrote is the name."""
 
-    expression: Expression
+    expression: ast.expr
     name: str
 
 
@@ -53,11 +19,11 @@ class Fields(NamedTuple):
 
 
 class Filter(NamedTuple):
-    condition: Expression
+    condition: ast.expr
 
 
 class Parse(NamedTuple):
-    source: Field
+    source: ast.expr
     pattern: re.Pattern[str]
 
 
@@ -67,7 +33,7 @@ class Stats(NamedTuple):
 
 
 class Sort(NamedTuple):
-    keys: tuple[tuple[Expression, bool], ...]
+    keys: tuple[tuple[ast.expr, bool], ...]
     """With True where the order is descending."""
 
 
@@ -76,7 +42,7 @@ class Limit(NamedTuple):
 
 
 class Display(NamedTuple):
-    names: tuple[str, ...]
+    items: tuple[Named, ...]
 
 
 Command = Fields | Filter | Parse | Stats | Sort | Limit | Display

@@ -18,9 +18,14 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    """In the order of the page."""
     found = re.findall(r"^```(\w*) ?([\w-]*)\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
     return [Block(*parts) for parts in found]
+
+
+def instructions(dockerfile: str) -> list[tuple[str, str]]:
+    """Name and argument of each, continued lines joined."""
+    text = re.sub(r"^#.*\n", "", dockerfile, flags=re.MULTILINE).replace("\\\n", " ")
+    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in text.splitlines() if line.strip()]
 
 
 def block(page: str, name: str) -> str:

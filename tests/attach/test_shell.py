@@ -2,126 +2,85 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
 import requests
-from moto.server import ThreadedMotoServer
 from mypy_boto3_lambda import LambdaClient
 from truemem.line_schema import METRICS
-from truemem_workbench.testing.installs import Missing
 
 from tests.attach import tools
 from tests.attach.captured import stored
 from tests.attach.pages import block
-from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER
+from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER, or_skip
+from tests.layer.built import script
+from tests.report.conftest import put_events, put_function
+from tests.sample.s3_server import CREDENTIALS, s3_server
+from tests.template.stack import EMPTY_ZIP
 
 REGION = "eu-west-1"
 NAME = "my-function"
 
 
-def archive() -> bytes:
-    """A zip with a file in it."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as made:
-        made.writestr("app.py", "")
-    return content.getvalue()
-
-
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def lambdas(monkeypatch: pytest.MonkeyPatch) -> Iterator[LambdaClient]:
     """moto's server, empty; the AWS variables point there, and nowhere else."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    _, port = server.get_host_and_port()
-    variables = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": REGION,
-        "AWS_CONFIG_FILE": os.devnull,
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_PAGER": "",
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    boto3.setup_default_session()
-    yield variables["AWS_ENDPOINT_URL"]
-    server.stop()
+    with s3_server() as endpoint:
+        variables = {
+            **CREDENTIALS,
+            **dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), REGION),
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_PAGER": "",
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        # moto keeps its accounts for the life of the process
+        requests.post(f"{endpoint}/moto-api/reset", timeout=30).raise_for_status()
+        boto3.setup_default_session(region_name=REGION)
+        yield boto3.client("lambda")
     boto3.DEFAULT_SESSION = None
 
 
-@pytest.fixture
-def lambdas(endpoint: str) -> LambdaClient:
-    """moto keeps its accounts for the life of the process: start from nothing."""
-    requests.post(f"{endpoint}/moto-api/reset", timeout=30).raise_for_status()
-    return boto3.client("lambda")
-
-
-def create(lambdas: LambdaClient, layers: list[str], variables: dict[str, str] | None = None) -> None:
+def create(layers: list[str], variables: dict[str, str] | None = None) -> None:
     """The user's function, as it is before anything is attached."""
-    trust = '{"Version": "2012-10-17", "Statement": []}'
-    role = boto3.client("iam").create_role(RoleName=NAME, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
-    lambdas.create_function(
-        FunctionName=NAME,
-        Role=role,
-        Runtime="python3.13",
-        Handler="app.handler",
-        Code={"ZipFile": archive()},
-        Architectures=["x86_64"],
-        Layers=layers,
-        **({"Environment": {"Variables": variables}} if variables is not None else {}),  # type: ignore[arg-type]
-    )
+    settings = {"Environment": {"Variables": variables}} if variables is not None else {}
+    put_function(boto3.client, NAME, Architectures=["x86_64"], Layers=layers, **settings)
 
 
 def publish(lambdas: LambdaClient, name: str) -> str:
-    """A layer; its ARN."""
-    made = lambdas.publish_layer_version(LayerName=name, Content={"ZipFile": archive()})
+    made = lambdas.publish_layer_version(LayerName=name, Content={"ZipFile": EMPTY_ZIP})
     return made["LayerVersionArn"]
 
 
 def attached(lambdas: LambdaClient) -> list[str]:
-    """The ARNs of the function's layers, in order."""
     return [layer["Arn"] for layer in lambdas.get_function_configuration(FunctionName=NAME).get("Layers", [])]
 
 
 def variables_of(lambdas: LambdaClient) -> dict[str, str]:
-    """The function's environment variables."""
     return lambdas.get_function_configuration(FunctionName=NAME).get("Environment", {}).get("Variables", {})
 
 
 @pytest.fixture
 def shell(tmp_path: Path, lambdas: LambdaClient) -> Callable[[str], list[str]]:
     """Runs the snippet of that name in an empty folder; the lines that it prints."""
-    try:
-        client = tools.aws()
-    except Missing as reason:
-        pytest.skip(str(reason))
     commands = tmp_path / "bin"
-    commands.mkdir()
-    (commands / "aws").symlink_to(client)
-    make = commands / "make"
-    make.write_text('#!/bin/sh\n[ "$*" = layer ]\n')  # what it makes is there already
-    make.chmod(0o755)
+    script(commands, '[ "$*" = layer ]', "make")  # what it makes is there already
+    (commands / "aws").symlink_to(or_skip(tools.aws))
+    variables = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
 
     def run(name: str) -> list[str]:
-        done = subprocess.run(
-            ["bash", "-eu", "-c", block(PAGE, name)],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = ["bash", "-eu", "-c", block(PAGE, name)]
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
@@ -131,15 +90,15 @@ def shell(tmp_path: Path, lambdas: LambdaClient) -> Callable[[str], list[str]]:
 Shell = Callable[[str], list[str]]
 
 
-def test_the_architecture_is_told(shell: Shell, lambdas: LambdaClient) -> None:
-    create(lambdas, [])
+def test_the_architecture_is_told(shell: Shell) -> None:
+    create([])
     assert shell("architecture") == ["x86_64"]
 
 
 def test_publishing_prints_an_arn_for_each_architecture(shell: Shell, lambdas: LambdaClient, tmp_path: Path) -> None:
     (tmp_path / DIST).mkdir()
     for architecture in ("x86_64", "arm64"):
-        (tmp_path / DIST / f"truemem-layer-{architecture}.zip").write_bytes(archive())
+        (tmp_path / DIST / f"truemem-layer-{architecture}.zip").write_bytes(EMPTY_ZIP)
     assert shell("publish") == [ARN, ARN.replace("x86_64", "arm64")]
     for architecture in ("x86_64", "arm64"):
         made = lambdas.get_layer_version(LayerName=f"truemem-{architecture}", VersionNumber=1)
@@ -147,57 +106,50 @@ def test_publishing_prints_an_arn_for_each_architecture(shell: Shell, lambdas: L
 
 
 @pytest.mark.parametrize("others", [0, 2])
-def test_the_layer_is_attached_beside_the_others(shell: Shell, lambdas: LambdaClient, others: int) -> None:
+def test_the_layer_is_attached_beside_the_others_and_removing_it_leaves_them(
+    shell: Shell, lambdas: LambdaClient, others: int
+) -> None:
     kept = [publish(lambdas, f"layer-{number}") for number in range(others)]
     assert publish(lambdas, "truemem-x86_64") == ARN
-    create(lambdas, kept)
+    create(kept)
     shell("cli")
     assert attached(lambdas) == [*kept, ARN]
-
-
-@pytest.mark.parametrize("others", [0, 2])
-def test_removing_it_leaves_the_others(shell: Shell, lambdas: LambdaClient, others: int) -> None:
-    kept = [publish(lambdas, f"layer-{number}") for number in range(others)]
-    create(lambdas, [*kept, publish(lambdas, "truemem-x86_64")])
     shell("remove")
     assert attached(lambdas) == kept
 
 
-@pytest.mark.parametrize("before", [None, {}, {"TABLE": "a 'quoted' \"name\" $HOME", "TRUEMEM_ENABLED": "true"}])
+OWN = {"TABLE": "a 'quoted' \"name\" $HOME"}
+
+
+@pytest.mark.parametrize("before", [None, {}, {**OWN, "TRUEMEM_ENABLED": "true"}], ids=["none", "empty", "own"])
 def test_turning_it_off_keeps_the_other_variables(
     shell: Shell, lambdas: LambdaClient, before: dict[str, str] | None
 ) -> None:
-    create(lambdas, [], before)
+    create([], before)
     shell("off")
     assert variables_of(lambdas) == {**(before or {}), "TRUEMEM_ENABLED": "false"}
 
 
-@pytest.mark.parametrize("before", [None, {"TABLE": "a 'quoted' \"name\" $HOME"}])
+@pytest.mark.parametrize("before", [None, OWN], ids=["none", "own"])
 def test_exact_mode_keeps_the_other_variables(
     shell: Shell, lambdas: LambdaClient, before: dict[str, str] | None
 ) -> None:
-    create(lambdas, [], before)
+    create([], before)
     shell("exact")
     assert variables_of(lambdas) == {**(before or {}), "AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
     shell("exact-off")
     assert variables_of(lambdas) == (before or {})
 
 
-def test_what_there_is_to_look_for_is_found(shell: Shell) -> None:
-    logs, metrics = boto3.client("logs"), boto3.client("cloudwatch")
-    group, stream = f"/aws/lambda/{NAME}", "stream"
-    logs.create_log_group(logGroupName=group)
-    logs.create_log_stream(logGroupName=group, logStreamName=stream)
+def test_what_the_page_looks_for_is_found(shell: Shell) -> None:
     lines = [event.message for event in stored()["spike"]]
     now = round(time.time() * 1000)
-    events = [{"timestamp": now + at, "message": line} for at, line in enumerate(lines)]
-    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)  # type: ignore[arg-type]
+    events = [(now + at, line) for at, line in enumerate(lines)]
+    put_events(boto3.client("logs"), f"/aws/lambda/{NAME}", "stream", events)
     dimensions = [{"Name": "FunctionName", "Value": NAME}]
     for metric in METRICS:
-        metrics.put_metric_data(
-            Namespace="truemem",
-            MetricData=[{"MetricName": metric, "Dimensions": dimensions, "Value": 1}],  # type: ignore[typeddict-item]
-        )
+        data: Any = [{"MetricName": metric, "Dimensions": dimensions, "Value": 1}]
+        boto3.client("cloudwatch").put_metric_data(Namespace="truemem", MetricData=data)
     said, listed = shell("check")
     assert said in lines
     assert said.startswith("truemem INFO method=vmhwm ")

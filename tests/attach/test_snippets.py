@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import os
 import re
@@ -18,9 +17,11 @@ import pytest
 import yaml
 from truemem_workbench.testing.installs import Missing
 
+from deploy.application import translated
 from layer.__main__ import main as layer_command
 from tests.attach import tools
-from tests.attach.pages import DOCS, block, blocks
+from tests.attach.pages import DOCS, block, blocks, instructions
+from tests.layer.built import script
 from tests.scenarios.clients.installed import node
 
 PAGE = "attach.md"
@@ -59,19 +60,9 @@ def sam(name: str = "sam") -> dict[str, Any]:
     return {"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Serverless-2016-10-31", **template}
 
 
-class NoPolicies:
-    """The translator asks for AWS's managed policies where a template names them."""
-
-    def load(self) -> dict[str, str]:
-        return {}
-
-
 @pytest.mark.parametrize("name", ["sam", "exact-sam"])
-def test_sam_makes_a_function_with_the_layer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
-    translator: Any = importlib.import_module("samtranslator.translator.transform")  # it has no types
-    translated = translator.transform(sam(name), {}, NoPolicies())
-    function = translated["Resources"]["MyFunction"]
+def test_sam_makes_a_function_with_the_layer(name: str) -> None:
+    function = translated(sam(name))["Resources"]["MyFunction"]
     assert function["Type"] == "AWS::Lambda::Function"
     assert function["Properties"]["Layers"] == [ARN]
     assert function["Properties"]["Architectures"] == ["x86_64"]
@@ -79,11 +70,11 @@ def test_sam_makes_a_function_with_the_layer(name: str, monkeypatch: pytest.Monk
     assert function["Properties"].get("Environment") == environment
 
 
-def test_sam_passes_cfn_lint(tmp_path: Path) -> None:
-    templates = [tmp_path / f"{name}.yaml" for name in ("sam", "exact-sam")]
-    for template in templates:
-        template.write_text(yaml.safe_dump(sam(template.stem), sort_keys=False))
-    command = [str(Path(sys.executable).with_name("cfn-lint")), "--regions", "eu-west-1", "--", *map(str, templates)]
+@pytest.mark.parametrize("name", ["sam", "exact-sam"])
+def test_sam_passes_cfn_lint(name: str, tmp_path: Path) -> None:
+    template = tmp_path / "template.yaml"
+    template.write_text(yaml.safe_dump(sam(name), sort_keys=False))
+    command: list[str | Path] = [Path(sys.executable).with_name("cfn-lint"), "--regions", "eu-west-1", "--", template]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -117,24 +108,22 @@ def test_cdk_in_typescript_parses() -> None:
 
 
 def run_terraform(folder: Path, *arguments: str) -> str:
-    """Its output. Raises CalledProcessError if it fails."""
+    """Its output, for the snippet. Fails the test if it fails."""
+    (folder / "main.tf").write_text(block(PAGE, "terraform"))
     # A configuration of the machine's user may send it elsewhere.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-    command = [str(or_skip(tools.terraform)), *arguments]
-    done = subprocess.run(
-        command, cwd=folder, env={**environment, "CHECKPOINT_DISABLE": "1"}, capture_output=True, text=True, check=False
-    )
+    environment["CHECKPOINT_DISABLE"] = "1"
+    command: list[str | Path] = [or_skip(tools.terraform), *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_terraform_is_formatted(tmp_path: Path) -> None:
-    (tmp_path / "main.tf").write_text(block(PAGE, "terraform"))
     assert run_terraform(tmp_path, "fmt", "-check", "-diff") == ""
 
 
 def test_terraform_validates(tmp_path: Path) -> None:
-    (tmp_path / "main.tf").write_text(block(PAGE, "terraform"))
     run_terraform(tmp_path, "init", "-input=false", f"-plugin-dir={or_skip(tools.aws_provider)}")
     assert "The configuration is valid" in run_terraform(tmp_path, "validate", "-no-color")
 
@@ -142,14 +131,9 @@ def test_terraform_validates(tmp_path: Path) -> None:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def instructions(name: str) -> list[tuple[str, str]]:
-    """Of a Dockerfile: name and argument of each."""
-    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in block(PAGE, name).splitlines()]
-
-
 @pytest.mark.parametrize("name", ["image", "exact-image"])
 def test_the_image_copies_what_make_layer_leaves(name: str, tmp_path: Path) -> None:
-    copied = [argument.split() for instruction, argument in instructions(name) if instruction == "COPY"]
+    copied = [argument.split() for instruction, argument in instructions(block(PAGE, name)) if instruction == "COPY"]
     assert copied == [[f"{DIST}/x86_64/{folder}/", f"/opt/{folder}/"] for folder in ("extensions", "truemem")]
     built = or_skip_layer()
     files: list[Path] = []
@@ -168,13 +152,15 @@ def or_skip_layer() -> Path:
     return built
 
 
-def test_the_images_are_of_instructions_that_docker_knows() -> None:
-    assert [name for name, _ in instructions("image")] == ["FROM", "COPY", "COPY"]
-    assert [name for name, _ in instructions("exact-image")] == ["FROM", "COPY", "COPY", "ENTRYPOINT", "CMD"]
+@pytest.mark.parametrize(
+    ("name", "known"), [("image", "FROM COPY COPY"), ("exact-image", "FROM COPY COPY ENTRYPOINT CMD")]
+)
+def test_the_images_are_of_instructions_that_docker_knows(name: str, known: str) -> None:
+    assert [instruction for instruction, _ in instructions(block(PAGE, name))] == known.split()
 
 
 def test_the_images_entry_point_starts_the_runtime() -> None:
-    entry, command = (json.loads(argument) for _, argument in instructions("exact-image")[-2:])
+    entry, command = (json.loads(argument) for _, argument in instructions(block(PAGE, "exact-image"))[-2:])
     assert entry[0] == WRAPPER
     started = [str(or_skip_layer() / "truemem" / "exact"), "echo", *entry[2:], *command]
     done = subprocess.run(started, capture_output=True, text=True, check=True)
@@ -186,12 +172,10 @@ def test_the_bootstrap_starts_the_program_with_the_layer_and_without(attached: b
     wrapper = tmp_path / "opt" / "exact"
     if attached:
         shutil.copytree(or_skip_layer() / "truemem", wrapper.parent)
-    for name, text in (
-        ("my-program", '#!/bin/sh\necho "started as $0"\n'),
-        ("bootstrap", block(PAGE, "bootstrap").replace(WRAPPER, str(wrapper))),
-    ):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+    script(tmp_path, 'echo "started as $0"', "my-program")
+    bootstrap = tmp_path / "bootstrap"
+    bootstrap.write_text(block(PAGE, "bootstrap").replace(WRAPPER, str(wrapper)))
+    bootstrap.chmod(0o755)
     done = subprocess.run(["./bootstrap"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "started as ./my-program\n"
     assert ("exact mode is off" in done.stderr) == attached  # no sidecar here: it was started through the wrapper

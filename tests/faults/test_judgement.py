@@ -23,6 +23,7 @@ from faults.kills import UNNOTED, UNREAD, Count, kills
 from faults.lifecycle import row
 from faults.oom import incomplete
 from faults.subject import FAULTY, chosen, faulty, source
+from tests.layer.built import script
 
 COMPLETE = {
     "OutOfMemory": 1,
@@ -144,22 +145,16 @@ def test_without_its_journal_kills_are_not_survived() -> None:
     assert any("no line" in broken for broken in kills(forgetful, 8, lambda: None).broken)
 
 
-def test_a_fault_that_does_not_come_is_none() -> None:
-    with Environment(source()) as environment:
+@pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])
+def test_a_fault_that_does_not_come_is_none(exact: bool) -> None:
+    with Environment(source(), exact=exact) as environment:
         environment.begin()
         for _ in range(3):
             environment.invoke()
         assert environment.shut_down() == 0
-        assert set(tally(environment.served, environment.records()).values()) == {1}
-
-
-def test_in_exact_mode_the_runtimes_bytes_pass_through_the_sidecar() -> None:
-    with Environment(source(), exact=True) as environment:
-        environment.begin()
-        for _ in range(3):
-            environment.invoke()
-        assert environment.shut_down() == 0
-        assert [record.get("mode") for record in environment.records()] == ["exact"] * 3
+        records = environment.records()
+        assert set(tally(environment.served, records).values()) == {1}
+        assert [record.get("mode") for record in records] == ["exact" if exact else None] * 3
         assert (environment.wrong, environment.broken) == (0, 0)
 
 
@@ -206,40 +201,29 @@ def test_what_needs_an_earlier_process_has_one(tmp_path: Path, call: str) -> Non
     assert (outcome.failures, outcome.broken) == (1, "")
 
 
-def test_a_sidecar_that_ends_is_found(tmp_path: Any) -> None:
-    ending = tmp_path / "truemem"
-    ending.write_text("#!/bin/sh\nexit 1\n")
-    ending.chmod(0o755)
-    assert under(replace(source(), path=ending), "none").broken == "the sidecar has ended"
+def test_a_sidecar_that_ends_is_found(tmp_path: Path) -> None:
+    assert under(replace(source(), path=script(tmp_path, "exit 1")), "none").broken == "the sidecar has ended"
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "exact", "found"),
     [
-        ({}, False),
-        ({"PeakRSS": 31.0, "peakLower": 31.0, "peakUpper": 31.0}, True),
-        ({"PeakRSS": 29.0, "raced": True, "peakUpper": 31.0, "peakLower": 29.0}, False),
-        ({"PeakRSS": 29.0, "raced": True, "peakUpper": 29.4, "peakLower": 29.0}, True),
+        ({}, False, False),
+        ({"PeakRSS": 31.0, "peakLower": 31.0, "peakUpper": 31.0}, False, True),
+        ({"PeakRSS": 29.0, "raced": True, "peakUpper": 31.0, "peakLower": 29.0}, False, False),
+        ({"PeakRSS": 29.0, "raced": True, "peakUpper": 29.4, "peakLower": 29.0}, False, True),
+        ({"mode": "exact"}, True, False),
+        ({"mode": "exact", "raced": True}, True, True),
+        ({"mode": None}, True, True),
     ],
 )
-def test_what_is_claimed_and_not_so_is_found(change: dict[str, Any], found: bool) -> None:
+def test_what_is_claimed_and_not_so_is_found(change: dict[str, Any], exact: bool, found: bool) -> None:
     known = {"PeakRSS": 30.0, "peakLower": 30.0, "peakUpper": 30.0, "method": "vmhwm", "raced": None}
     record: Any = SimpleNamespace(baselineRSS=None, **{**known, **change})
     judged = Judgement(record, {"truth": 30 * 1024}, 128)
-    assert bool(stalls.row("stalls", False, 7, True, [judged], 0).broken) is found
+    assert bool(stalls.row("stalls", exact, 7, True, [judged], 0).broken) is found
 
 
 @pytest.mark.parametrize(("stopped", "complete", "failed"), [(0, True, 0), (7, False, 0), (7, True, 1)])
 def test_stalls_that_were_none_or_took_something_away_are_found(stopped: int, complete: bool, failed: int) -> None:
     assert stalls.row("stalls", False, stopped, complete, [], failed).broken != []
-
-
-@pytest.mark.parametrize(
-    ("mode", "raced", "found"), [("exact", None, False), ("exact", True, True), (None, None, True)]
-)
-def test_in_exact_mode_nothing_may_be_raced(mode: str | None, raced: bool | None, found: bool) -> None:
-    record: Any = SimpleNamespace(
-        baselineRSS=None, PeakRSS=30.0, peakLower=30.0, peakUpper=30.0, method="vmhwm", raced=raced, mode=mode
-    )
-    judged = Judgement(record, {"truth": 30 * 1024}, 128)
-    assert bool(stalls.row("stalls", True, 7, True, [judged], 0).broken) is found

@@ -84,33 +84,29 @@ def test_under_another_client_the_decorator_does_it() -> None:
     assert failed.heap["inUse"] > 20
 
 
-def test_it_survives_a_change_of_folder_and_children_do_not_have_it() -> None:
+def after(*steps: str) -> tuple[list[Any], list[Record]]:
+    """The answers and the records of a function that does this."""
     with environment() as running:
-        running.invoke("nothing")
-        listed = running.invoke("leave")["answer"]
-        running.invoke("nothing")
-        records = finished(running)
+        return [running.invoke(step)["answer"] for step in steps], finished(running)
+
+
+def test_it_survives_a_change_of_folder_and_children_do_not_have_it() -> None:
+    (_, listed, _), records = after("nothing", "leave", "nothing")
     assert listed
     assert not [line for line in listed if "truemem" in line]
     assert all(record.heap for record in records)
 
 
 def test_a_function_that_empties_tmp_has_a_new_page() -> None:
-    with environment() as running:
-        running.invoke("nothing")
-        assert [running.invoke("empty")["answer"] for _ in range(2)] == [1, 1]
-        *_, last = finished(running)  # those before may have been removed before they were read
-    assert last.heap
+    (_, *removed), records = after("nothing", "empty", "empty")
+    assert removed == [1, 1]
+    assert records[-1].heap  # those before may have been removed before they were read
 
 
 def test_a_function_that_closes_what_it_does_not_know_gets_nothing_written_into_its_own_file() -> None:
-    with environment() as running:
-        running.invoke("nothing")
-        running.invoke("close")
-        written = running.invoke("victim")["answer"]
-        *_, last = finished(running)
+    (*_, written), records = after("nothing", "close", "victim")
     assert written == 0
-    assert last.heap
+    assert records[-1].heap
 
 
 def test_without_the_import_there_is_nothing() -> None:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,25 +39,6 @@ def text(request: str = REQUEST, number: int = 3, same: int | None = None, **cha
 def figures(heap: Heap | None) -> list[int]:
     assert heap is not None
     return [heap.children_kib, heap.in_use, heap.held, heap.mapped, *heap.gc, heap.threads]
-
-
-class Clock:
-    """Of a machine on which nothing takes time but what is said to."""
-
-    def __init__(self) -> None:
-        self.now_ns = self.spent_ns = 0
-
-    def work(self, seconds: float) -> None:
-        self.spent_ns += int(seconds * 10**9)
-
-    def time_ns(self) -> int:
-        return self.now_ns
-
-    def monotonic_ns(self) -> int:
-        return self.now_ns
-
-    def thread_time_ns(self) -> int:
-        return self.spent_ns
 
 
 @pytest.fixture
@@ -97,13 +78,6 @@ def test_a_reading_is_left_alone_by_the_fifteen_after_it(tmp_path: Path, page: P
     for number in range(24, 40):
         assert figures(found(tmp_path, f"request-{number}"))[1] == number
     assert found(tmp_path, "request-23") is None
-
-
-def test_on_an_old_glibc_the_line_says_that_the_figures_have_32_bits(tmp_path: Path, page: Page) -> None:
-    page.put(REQUEST, FIGURES, b"mallinfo")
-    heap = found(tmp_path)
-    assert heap is not None
-    assert heap.document()["source"] == "mallinfo"
 
 
 def test_a_reading_of_an_earlier_attempt_at_the_same_request_is_not_this_ones() -> None:
@@ -186,23 +160,32 @@ def test_pages_of_processes_that_were_killed_are_removed(tmp_path: Path, page: P
     assert {file.name for file in tmp_path.iterdir()} == {".truemem-heap-1", f".truemem-heap-{os.getpid()}"}
 
 
-def test_nothing_that_goes_wrong_reaches_the_function(tmp_path: Path) -> None:
-    probe = Probe(Page(str(tmp_path / "no such folder")))
-    for request in (REQUEST, "", None, 5, "ä", "x" * 5000):
+@pytest.mark.parametrize(
+    ("folder", "requests"),
+    [("no such folder", (REQUEST, "", None, 5, "ä", "x" * 5000)), ("", ("ä", "x" * SLOT))],
+    ids=["no folder", "a request id that does not fit"],
+)
+def test_nothing_that_goes_wrong_reaches_the_function_or_is_noted(
+    tmp_path: Path, folder: str, requests: tuple[Any, ...]
+) -> None:
+    probe = Probe(Page(str(tmp_path / folder)))
+    for request in requests:
         probe.note(request)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_readings_take_no_more_than_their_share_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second each, as in a heap of millions of free blocks; 400 invocations, one a second."""
-    clock = Clock()
+    clock = SimpleNamespace(now_ns=0, spent_ns=0)  # where nothing takes time but what is said to
+    clock.time_ns = clock.monotonic_ns = lambda: clock.now_ns
+    clock.thread_time_ns = lambda: clock.spent_ns
     monkeypatch.setattr(truemem_heap, "time", clock)
     probe = Probe(Page(str(tmp_path)))
     assert probe._reader is not None
     read, source = probe._reader
 
     def slow() -> object:
-        clock.work(1.0)
+        clock.spent_ns += 10**9
         return read()
 
     probe._reader = slow, source
@@ -214,13 +197,6 @@ def test_readings_take_no_more_than_their_share_of_the_time(tmp_path: Path, monk
         assert children(tmp_path, f"request-{number}") is not None
     assert sum(noted) == pytest.approx(4, abs=1)
     assert noted[0]
-
-
-def test_a_request_id_that_does_not_fit_is_not_noted(tmp_path: Path) -> None:
-    probe = Probe(Page(str(tmp_path)))
-    for request in ("ä", "x" * SLOT):
-        probe.note(request)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_glibc_there_are_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +250,9 @@ def test_a_client_that_it_does_not_know_is_left_alone(page: Page, monkeypatch: p
     assert vars(Client) == before
 
 
-def test_an_old_glibcs_figures_are_read_without_a_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_glibcs_figures_are_read_without_a_sign_and_the_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Old:
         mallinfo: Any = ctypes.PyDLL(None).mallinfo
 
@@ -285,7 +263,7 @@ def test_an_old_glibcs_figures_are_read_without_a_sign(tmp_path: Path, monkeypat
     probe.note(REQUEST)
     heap = found(tmp_path)
     assert heap is not None
-    assert heap.source == "mallinfo"
+    assert heap.document()["source"] == "mallinfo"
     assert heap.in_use > 0
 
 

@@ -13,8 +13,6 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Layer:
-    """One architecture's."""
-
     archive: Path
     folder: Path
     """Its content, where Lambda has /opt."""
@@ -28,11 +26,11 @@ class Layer:
         return self.folder / "truemem" / "exact"
 
 
-def script(folder: Path, text: str, name: str = "truemem") -> Path:
-    """An extension that is a shell script: whatever the executable is to be started in."""
+def script(folder: Path, text: str, name: str = "truemem", shell: str = "sh") -> Path:
+    """A program that is a shell script, such as an extension that starts the executable in some way."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.write_text(f"#!/bin/{shell}\n{text}\n")
     path.chmod(0o755)
     return path
 

@@ -13,6 +13,7 @@ import pytest
 from deploy.layer_content import unpack
 from layer.pins import ARCHITECTURES
 from tests.layer.built import ROOT, Layer
+from tests.layer.emulator import MissingEmulator, qemu_aarch64
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +45,11 @@ def native(layers: dict[str, Layer]) -> Layer:
 @pytest.fixture(scope="session")
 def foreign(layers: dict[str, Layer]) -> Layer:
     return layers["arm64"]
+
+
+@pytest.fixture(scope="session")
+def emulator() -> Path:
+    try:
+        return qemu_aarch64()
+    except MissingEmulator as missing:
+        pytest.skip(f"{missing}")

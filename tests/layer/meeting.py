@@ -41,7 +41,7 @@ def listening(name: bytes, kind: str) -> socket.socket:
             filler.setblocking(False)
             try:
                 while True:
-                    filler.sendto(b"", name)
+                    filler.sendto(b"filler", name)
             except BlockingIOError:
                 pass
     return made

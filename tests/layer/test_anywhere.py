@@ -6,13 +6,13 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from truemem_workbench.local import Function
-from truemem_workbench.testing.environment import Environment
+from truemem_workbench.testing.environment import SOURCE, Environment
 
 from tests.layer.built import Layer, in_an_empty_root, measured, script
-from tests.layer.emulator import MissingEmulator, qemu_aarch64
 
 HOSTILE = {
     "LD_PRELOAD": "/nowhere/evil.so",
@@ -37,11 +37,6 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="chroot and mount need 
 
 def exported(variables: dict[str, str]) -> str:
     return "".join(f"export {name}='{value}'\n" for name, value in variables.items())
-
-
-def test_attached_it_measures(native: Layer) -> None:
-    records = measured(Environment(sidecar=native.executable))
-    assert {record.method for record in records[:-1]} == {"vmhwm"}
 
 
 def test_hostile_variables_do_not_reach_it(native: Layer, tmp_path: Path) -> None:
@@ -82,11 +77,10 @@ def test_an_ordinary_user_is_enough(native: Layer) -> None:
     assert owner != 0
 
 
-@pytest.mark.parametrize("name", ["memory", "with space", "überwachung", "truemem.v2"])
-def test_under_another_name_it_registers_as_that(native: Layer, tmp_path: Path, name: str) -> None:
-    extension = tmp_path / name
-    shutil.copy(native.executable, extension)
-    measured(Environment(sidecar=extension))
+@pytest.mark.parametrize("name", ["truemem", "memory", "with space", "überwachung", "truemem.v2"])
+def test_under_any_name_it_registers_and_measures(native: Layer, tmp_path: Path, name: str) -> None:
+    records = measured(Environment(sidecar=Path(shutil.copy(native.executable, tmp_path / name))))
+    assert {record.method for record in records[:-1]} == {"vmhwm"}
 
 
 def test_a_shell_bootstrap(native: Layer) -> None:
@@ -101,12 +95,8 @@ def test_a_shell_bootstrap(native: Layer) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_on_arm64_it_registers_subscribes_measures_and_ends(foreign: Layer, tmp_path: Path) -> None:
+def test_on_arm64_it_registers_subscribes_measures_and_ends(foreign: Layer, emulator: Path, tmp_path: Path) -> None:
     """Under qemu-user: whether it works, not how fast."""
-    try:
-        emulator = qemu_aarch64()
-    except MissingEmulator as missing:
-        pytest.skip(f"{missing}")
     checked = subprocess.run([emulator, foreign.executable, "--check"], capture_output=True, text=True, check=True)
     assert ", aarch64: " in checked.stdout
     with Environment(sidecar=script(tmp_path, f"exec {emulator} -0 $0 {foreign.executable}")) as environment:
@@ -118,3 +108,37 @@ def test_on_arm64_it_registers_subscribes_measures_and_ends(foreign: Layer, tmp_
     assert "telemetry=on" in log
     assert records[0].PeakRSS > 20
     assert records[0].MaxMemoryUsed is not None
+
+
+# --- standard descriptors that are closed, or a directory -------------------------------------------------------------
+
+WAYS = ["<&-", "</", ">&-", "2>&-", "<&- >&- 2>&-"]
+
+
+def serves(extension: Path, closed: str, user: Literal["auto", "current"] = "auto") -> None:
+    """Registered, called, and shut down in order; what it has to say comes where that is still open."""
+    with Environment(sidecar=extension, user=user) as environment:
+        for number in range(2):
+            assert environment.invoke(mib=number)["touched"] == number * 1024
+        records = environment.records()
+        log = environment.log()
+    assert len(records) == (0 if ">&-" in closed.replace("2>&-", "") else 2)
+    assert ("method=" in log) == ("2>&-" not in closed)
+    assert not any(record.dropped for record in records)  # nothing of the log went to the Extensions API
+
+
+@pytest.mark.parametrize("closed", WAYS)
+def test_closed_or_a_directory(native: Layer, tmp_path: Path, closed: str) -> None:
+    serves(script(tmp_path, f"exec {native.executable} {closed}"), closed)
+
+
+@pytest.mark.parametrize("closed", ["</", "<&- >&- 2>&-"])
+def test_the_source_as_well(tmp_path: Path, closed: str) -> None:
+    serves(script(tmp_path, f"exec {SOURCE} {closed}", name="run"), closed)
+
+
+@root_only
+def test_where_there_is_no_dev_null(native: Layer, tmp_path: Path) -> None:
+    inside = in_an_empty_root(native, tmp_path / "root")
+    closed = "<&- >&- 2>&-"
+    serves(script(tmp_path, f"{IN_ITS_OWN_NAMESPACE} '{inside}' {closed}"), closed, user="current")

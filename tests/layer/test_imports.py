@@ -21,10 +21,6 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def lib(name: str) -> str:
-    return f"Lib/{name.replace('.', '/')}.py"
-
-
 def write(tree: Path, path: str, text: str) -> None:
     (tree / path).parent.mkdir(parents=True, exist_ok=True)
     (tree / path).write_text(text)
@@ -40,54 +36,40 @@ def frozen(tree: Path) -> dict[str, Path]:
     return {module.name: module.path for module in made}
 
 
-def test_every_module_of_ours_is_in_it_imported_or_not(tree: Path) -> None:
-    write(tree, "own/alone.py", "")
-    assert names(tree) == {"own", "own.alone"}
+LATER = "from deeper import x\ndef f(): import never\nif sys.platform == 'win32': import never\n"
+PACKAGE = {"package/__init__.py": "", "package/part.py": ""}
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("own", "library", "beside"),
     [
-        "import used",
-        "from used import x",
-        "def late():\n    import used",
-        "try:\n    import used\nexcept OSError: pass",
+        ("", {}, set()),
+        ("import used", {"used.py": ""}, {"used"}),
+        ("from used import x", {"used.py": ""}, {"used"}),
+        ("def late():\n    import used", {"used.py": ""}, {"used"}),
+        ("try:\n    import used\nexcept OSError: pass", {"used.py": ""}, {"used"}),
+        ("import used", {"used.py": LATER, "deeper.py": "", "never.py": ""}, {"used", "deeper"}),
+        ("import package.part", PACKAGE, {"package", "package.part"}),
+        ("from package import part, no_module", PACKAGE, {"package", "package.part"}),
+        ("import posix\nfrom . import b", {}, set()),
+        ("TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import typing", {}, set()),
+        ("from __future__ import annotations\nfrom .b import x", {}, set()),
     ],
 )
-def test_what_ours_imports_is_in_it_wherever_it_does(tree: Path, statement: str) -> None:
-    write(tree, lib("used"), "")
-    write(tree, "own/a.py", statement)
-    assert "used" in names(tree)
-
-
-def test_what_that_imports_at_its_top_level_is_too(tree: Path) -> None:
-    write(tree, "own/a.py", "import used")
-    write(tree, lib("used"), "from deeper import x\ndef f(): import never\nif sys.platform == 'win32': import never\n")
-    for name in ("deeper", "never"):
-        write(tree, lib(name), "")
-    assert names(tree) == {"own", "own.a", "used", "deeper"}
-
-
-@pytest.mark.parametrize("statement", ["import package.part", "from package import part, no_module"])
-def test_a_submodule_is_found_and_brings_its_package(tree: Path, statement: str) -> None:
-    write(tree, "Lib/package/__init__.py", "")
-    write(tree, "Lib/package/part.py", "")
-    write(tree, "own/a.py", statement)
-    assert {"package", "package.part"} <= names(tree)
+def test_all_of_ours_is_in_it_and_what_that_imports_from_the_library(
+    tree: Path, own: str, library: dict[str, str], beside: set[str]
+) -> None:
+    write(tree, "own/a.py", own)
+    write(tree, "own/b.py", "")
+    for path, text in library.items():
+        write(tree, f"Lib/{path}", text)
+    assert names(tree) == {"own", "own.a", "own.b", *beside}
 
 
 def test_a_stand_in_takes_the_place_of_the_standard_module(tree: Path) -> None:
-    write(tree, lib("io"), "import never")
+    write(tree, "Lib/io.py", "import never")
     write(tree, "own/a.py", "import io")
     assert frozen(tree)["io"] == tree / "stand_ins" / "io.py"
-
-
-def test_built_in_modules_and_those_for_type_checkers_are_left_out(tree: Path) -> None:
-    write(
-        tree, "own/a.py", "import posix\nfrom . import b\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n    import typing"
-    )
-    write(tree, "own/b.py", "from __future__ import annotations\nfrom .a import x")
-    assert names(tree) == {"own", "own.a", "own.b"}
 
 
 @pytest.mark.parametrize(

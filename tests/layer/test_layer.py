@@ -16,7 +16,7 @@ from layer.executable import SIDECAR
 from layer.imports import STAND_INS
 from layer.pins import ARCHITECTURES, PYTHON
 from layer.toolchain import Toolchain
-from tests.layer.built import ROOT, Layer
+from tests.layer.built import ROOT, Layer, script
 
 MACHINES = {"x86_64": 62, "arm64": 183}
 """ELF's e_machine (elf(5))."""
@@ -92,31 +92,30 @@ def test_of_the_standard_library_hardly_anything_is(native: Layer) -> None:
     assert standard == {"_frozen_importlib"} | {path.stem for path in STAND_INS.glob("*.py")}
 
 
-def build(*arguments: str | Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "layer", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
-    )
+NO_DOWNLOAD = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+
+
+def not_built(*arguments: str | Path, output: Path, **variables: str) -> str:
+    """The one line that says why. Nothing is left of a build that fails."""
+    command: list[str | Path] = [sys.executable, "-m", "layer", "--output", output, *arguments]
+    environment = {**os.environ, **variables}
+    made = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert made.returncode == 1
+    assert "Traceback" not in made.stderr
+    assert list(output.glob("*.zip")) == []
+    return made.stderr.splitlines()[-1]
 
 
 def test_a_source_that_is_not_the_pinned_one_is_one_clear_line(tmp_path: Path) -> None:
     wrong = tmp_path / "Python.tar.xz"
     wrong.write_bytes(b"not it")
-    made = build("--cache", tmp_path / "cache", "--output", tmp_path, "--source", wrong, environment=NO_DOWNLOAD)
-    assert made.returncode == 1
-    last = made.stderr.splitlines()[-1]
-    assert last.startswith("layer not built: ")
-
-
-NO_DOWNLOAD = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+    said = not_built("--cache", tmp_path / "cache", "--source", wrong, output=tmp_path, **NO_DOWNLOAD)
+    assert said.startswith("layer not built: ")
 
 
 def test_a_compiler_that_cannot_be_had_is_one_clear_line(tmp_path: Path) -> None:
-    made = build("--cache", tmp_path / "cache", "--output", tmp_path, environment=NO_DOWNLOAD)
-    assert made.returncode == 1
-    assert made.stderr.splitlines()[-1].startswith("layer not built: the compiler cannot be installed")
-    assert "Traceback" not in made.stderr
-    assert list(tmp_path.glob("*.zip")) == []
+    said = not_built("--cache", tmp_path / "cache", output=tmp_path, **NO_DOWNLOAD)
+    assert said.startswith("layer not built: the compiler cannot be installed")
 
 
 def test_another_compiler_than_the_pinned_one_is_one_clear_line(tmp_path: Path) -> None:
@@ -126,22 +125,16 @@ def test_another_compiler_than_the_pinned_one_is_one_clear_line(tmp_path: Path) 
         wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: ziglang\nVersion: 0.15.2\n")
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
-    environment = {**NO_DOWNLOAD, "PIP_FIND_LINKS": str(tmp_path)}
-    made = build("--cache", tmp_path / "cache", "--output", tmp_path, environment=environment)
-    assert made.returncode == 1
-    assert "DO NOT MATCH THE HASHES" in made.stderr.splitlines()[-1]
+    variables = {**NO_DOWNLOAD, "PIP_FIND_LINKS": str(tmp_path)}
+    said = not_built("--cache", tmp_path / "cache", output=tmp_path, **variables)
+    assert "DO NOT MATCH THE HASHES" in said
 
 
 def test_source_that_does_not_compile_is_one_clear_line(tmp_path: Path) -> None:
     """A compiler that fails, as a broken download of it would."""
     toolchain = Toolchain(default_cache(), print)
-    broken = tmp_path / toolchain.zig.parents[1].name / "ziglang" / "zig"
-    broken.parent.mkdir(parents=True)
-    broken.write_text("#!/bin/sh\nexit 1\n")
-    broken.chmod(0o755)
+    script(tmp_path / toolchain.zig.parents[1].name / "ziglang", "exit 1", "zig")
     tarball = default_cache() / f"Python-{PYTHON}.tar.xz"
-    made = build("--cache", tmp_path, "--output", tmp_path, "--source", tarball)
-    assert made.returncode == 1
-    assert made.stderr.splitlines()[-1].startswith("layer not built: configure of CPython failed (")
-    assert list(tmp_path.glob("*.zip")) == []
+    said = not_built("--cache", tmp_path, "--source", tarball, output=tmp_path)
+    assert said.startswith("layer not built: configure of CPython failed (")
     assert list(tmp_path.glob("cpython-*")) == []

@@ -14,6 +14,7 @@ import pytest
 from truemem_workbench.testing.environment import SOURCE
 
 from tests.fuzz.platform import PATIENCE_S, Answer, Platform, invoke
+from tests.fuzz.test_hostile_function import Attacked, post
 from tests.layer.built import Layer, script
 
 PROGRAMS: dict[str, Callable[[Layer], Path]] = {
@@ -98,3 +99,13 @@ def test_whatever_memory_it_may_have_no_init_waits_for_it(
             return
         platform._ending.set()
         assert platform.sidecar.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("kib", [256, 8192])
+def test_nesting_without_end_does_not_end_it(native: Layer, tmp_path: Path, kib: int) -> None:
+    """JSON nested deeper than the stack is large."""
+    attacked = Attacked(script(tmp_path, f"ulimit -S -s {kib} && exec {native.executable}"))
+    with attacked.platform:
+        for body in (b"[" * 500_000, b'{"a":' * 100_000, b"[{" * 5000):
+            attacked.send(post(body))
+        assert sum(record.get("dropped", 0) for record in attacked.end()) == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +12,19 @@ from typing import Any
 
 Answer = Callable[[str, int], tuple[int, dict[str, Any]]]
 """From the operation and how often it was called to status and body."""
+
+
+def refusal(code: str, message: str = "no") -> tuple[int, dict[str, Any]]:
+    return 400, {"__type": code, "message": message}
+
+
+THROTTLED = refusal("ThrottlingException", "Rate exceeded")
+
+
+def insights(operation: str, *, status: str = "Complete", messages: Iterable[str] = ()) -> tuple[int, dict[str, Any]]:
+    """A query of Logs Insights, begun or with these messages."""
+    rows = [[{"field": "@message", "value": message}] for message in messages]
+    return 200, {"queryId": "1"} if operation == "StartQuery" else {"status": status, "results": rows}
 
 
 @contextmanager
@@ -47,9 +60,10 @@ def _serving(reply: Callable[[Message], tuple[int, bytes]]) -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            if self.command != "HEAD":
+                self.wfile.write(content)
 
-        do_POST = do_GET
+        do_HEAD = do_POST = do_GET
 
         def log_message(self, format: str, *arguments: Any) -> None:
             pass

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from truemem_workbench.aws import clients, cloudwatch
 
-from tests.report.conftest import Command
-from tests.report.service import answering
+from tests.report.conftest import Command, put_events
+from tests.report.service import THROTTLED, Answer, insights, refusal
 from tests.report.written import line
 
 NOW_MS = int(time.time() * 1000)
@@ -26,16 +26,13 @@ NOW_MS = int(time.time() * 1000)
 def orders(aws: Callable[[str], Any], request: pytest.FixtureRequest) -> str:
     """A function with a log of the last two hours: 40 invocations of two environments, and what else is in a log."""
     name = f"orders-{abs(hash(request.node.name))}"
-    logs = aws("logs")
-    logs.create_log_group(logGroupName=f"/aws/lambda/{name}")
     for environment in ("a", "b"):
-        logs.create_log_stream(logGroupName=f"/aws/lambda/{name}", logStreamName=environment)
         events = []
         for number in range(1, 21):
             at = NOW_MS - 7_200_000 + number * 300_000
-            events.append({"timestamp": at, "message": f"START RequestId: {number}\n"})
-            events.append({"timestamp": at + 5, "message": line(environment, number, _aws={"Timestamp": at})})
-        logs.put_log_events(logGroupName=f"/aws/lambda/{name}", logStreamName=environment, logEvents=events)
+            own = line(environment, number, _aws={"Timestamp": at})
+            events += [(at, f"START RequestId: {number}\n"), (at + 5, own)]
+        put_events(aws("logs"), f"/aws/lambda/{name}", environment, events)
     return name
 
 
@@ -69,11 +66,7 @@ def test_slices_of_time_keep_within_the_rows_of_a_query(rows: int, orders: str) 
 
 def test_more_in_one_second_than_a_query_gives(aws: Callable[[str], Any]) -> None:
     second = NOW_MS // 1000 * 1000 - 5_000
-    logs = aws("logs")
-    logs.create_log_group(logGroupName="crowded")
-    logs.create_log_stream(logGroupName="crowded", logStreamName="a")
-    events = [{"timestamp": second + number, "message": line("a", number)} for number in range(1, 10)]
-    logs.put_log_events(logGroupName="crowded", logStreamName="a", logEvents=events)
+    put_events(aws("logs"), "crowded", "a", [(second + number, line("a", number)) for number in range(1, 10)])
     file = io.StringIO()
     cloudwatch.fetch("crowded", second - 2_000, second + 2_000, file, rows=4)
 
@@ -81,111 +74,82 @@ def test_more_in_one_second_than_a_query_gives(aws: Callable[[str], Any]) -> Non
     assert told == set(range(1, 10))
 
 
-def test_a_log_group_that_is_not_there(truemem: Command, aws: Callable[[str], Any]) -> None:
-    ran = truemem("report", "--function", "nobody")
+def test_a_log_group_that_is_not_there_and_one_without_a_line_of_ours(
+    truemem: Command, aws: Callable[[str], Any]
+) -> None:
+    told = truemem("report", "--function", "unknown").refusal
+    assert "there is no log group /aws/lambda/unknown in this region and account" in told
 
-    assert (ran.code, ran.out) == (2, "")
-    assert "there is no log group /aws/lambda/nobody in this region and account" in ran.err
-
-
-def test_a_log_without_a_line_of_ours(truemem: Command, aws: Callable[[str], Any]) -> None:
     aws("logs").create_log_group(logGroupName="/aws/lambda/bare")
-
-    assert "no line of the sidecar in log group /aws/lambda/bare. Try an earlier --since" in (
-        truemem("report", "--function", "bare").err
-    )
+    told = truemem("report", "--function", "bare").refusal
+    assert "no line of the sidecar in log group /aws/lambda/bare. Try an earlier --since" in told
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("answer", "told"),
     [
-        (
-            "ExpiredTokenException",
-            "the AWS credentials are expired or not valid (ExpiredTokenException). Try aws sso login",
-        ),
-        ("UnrecognizedClientException", "the AWS credentials are expired or not valid"),
-        ("AccessDeniedException", "access denied. The caller needs logs:StartQuery, logs:GetQueryResults"),
-        ("MalformedQueryException", "log group /aws/lambda/orders: MalformedQueryException: no"),
+        (refusal("ExpiredTokenException"), "expired or not valid (ExpiredTokenException). Try aws sso login"),
+        (refusal("UnrecognizedClientException"), "the AWS credentials are expired or not valid"),
+        (refusal("AccessDeniedException"), "access denied. The caller needs logs:StartQuery, logs:GetQueryResults"),
+        (refusal("MalformedQueryException"), "log group /aws/lambda/orders: MalformedQueryException: no"),
+        (None, "the query ended as Timeout. Try a shorter --since, or --source filter"),
     ],
+    ids=["expired", "unknown client", "denied", "malformed", "timeout"],
 )
-def test_a_refusal_is_one_line_with_what_mends_it(
-    code: str, told: str, truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+def test_a_query_that_is_refused_or_fails_is_one_line_with_what_to_do(
+    answer: tuple[int, dict[str, Any]] | None, told: str, truemem: Command, aws_answers: Callable[[Answer], None]
 ) -> None:
-    with answering(lambda operation, times: (400, {"__type": code, "message": "no"})) as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        ran = truemem("report", "--function", "orders")
-
-    assert ran.code == 2
-    assert told in ran.err
-    assert ran.err.count("\n") == 1
+    aws_answers(lambda operation, times: answer or insights(operation, status="Timeout"))
+    assert told in truemem("report", "--function", "orders").refusal
 
 
-def test_throttling_is_waited_out(truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_throttled", [lambda times: times <= 2, lambda times: times % 2], ids=["first", "often"])
+def test_throttling_is_waited_out_and_told_once(
+    is_throttled: Callable[[int], bool], truemem: Command, aws_answers: Callable[[Answer], None]
+) -> None:
     def answer(operation: str, times: int) -> tuple[int, dict[str, Any]]:
-        if times % 2:
-            return 400, {"__type": "ThrottlingException", "message": "Rate exceeded"}
-        if operation == "StartQuery":
-            return 200, {"queryId": "1"}
-        row = [{"field": "@message", "value": line("a", 1, _aws={"Timestamp": int(time.time() * 1000)})}]
-        return 200, {"status": "Complete" if times > 2 else "Running", "results": [row]}
+        status = "Complete" if times > 2 else "Running"
+        found = insights(operation, status=status, messages=[line("a", 1, _aws={"Timestamp": NOW_MS})])
+        return THROTTLED if is_throttled(times) else found
 
-    with answering(answer) as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        report = truemem("report", "--function", "orders", "--since", "10m", "--json")
+    aws_answers(answer)
+    ran = truemem("report", "--log-group", "x", "--since", "10m", "--json")
 
-    assert report.document["lines"] == 1
+    assert ran.err == "truemem: AWS throttles the requests; it waits and asks again\n"
+    assert ran.document["lines"] == 1
 
 
 def test_throttling_for_good_is_told(
-    truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+    truemem: Command, aws_answers: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "ATTEMPTS", 2)
-    with answering(lambda operation, times: (400, {"__type": "ThrottlingException", "message": "Rate"})) as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        ran = truemem("report", "--function", "orders")
-
-    assert "throttled 2 times (ThrottlingException). Try again later, or a shorter --since" in ran.err
-
-
-def test_a_query_that_fails_is_told(
-    truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def answer(operation: str, times: int) -> tuple[int, dict[str, Any]]:
-        return 200, {"queryId": "1"} if operation == "StartQuery" else {"status": "Timeout", "results": []}
-
-    with answering(answer) as endpoint:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-        ran = truemem("report", "--function", "orders")
-
-    assert "the query ended as Timeout. Try a shorter --since, or --source filter" in ran.err
+    aws_answers(lambda operation, times: THROTTLED)
+    told = truemem("report", "--function", "orders").err
+    assert "throttled 2 times (ThrottlingException). Try again later, or a shorter --since" in told
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "told"),
     [
-        (
-            ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
-            "there are no AWS credentials. Try aws sso login, or aws configure",
-        ),
-        (("AWS_DEFAULT_REGION", "AWS_REGION"), "You must specify a region. Try AWS_REGION="),
+        ("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY", "no AWS credentials. Try aws sso login, or aws configure"),
+        ("AWS_DEFAULT_REGION AWS_REGION", "You must specify a region. Try AWS_REGION="),
     ],
     ids=["credentials", "region"],
 )
 @pytest.mark.usefixtures("aws")
 def test_what_aws_needs_and_is_not_set_is_named(
-    truemem: Command, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, str], said: str
+    truemem: Command, monkeypatch: pytest.MonkeyPatch, missing: str, told: str
 ) -> None:
-    for name in missing:
+    for name in missing.split():
         monkeypatch.delenv(name, raising=False)
-    assert said in truemem("report", "--function", "orders").err
+    assert told in truemem("report", "--function", "orders").err
 
 
-def test_an_endpoint_that_nobody_answers_at_is_one_line(
+def test_an_endpoint_without_an_answer_is_one_line(
     truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_REGION", "eu-wset-1")
 
-    ran = truemem("report", "--log-group", "orders")
-    assert '"http://127.0.0.1:9/". Check the network, and the region eu-wset-1' in ran.err
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    told = truemem("report", "--log-group", "orders").refusal
+    assert 'Could not connect to the endpoint URL: "http://127.0.0.1:9/". Is there a network, and eu-wset-1' in told

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from truemem_workbench.analysis.log_diagnosis import Finding
 from truemem_workbench.cli.doctor import of_configuration
 
 from tests.attach.captured import FILE as CAPTURED
-from tests.report.conftest import Command
+from tests.report.conftest import Command, put_events, put_function
 from tests.report.written import line, log, request
 
 REPORT = "REPORT RequestId: {id}\tDuration: 1 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB"
@@ -119,25 +117,13 @@ def test_a_configuration_is_judged() -> None:
 @pytest.fixture
 def function(aws: Callable[[str], Any]) -> str:
     """A function in AWS without the layer, and without a log."""
-    role = {"Version": "2012-10-17", "Statement": []}
-    arn = aws("iam").create_role(RoleName="doctor", AssumeRolePolicyDocument=json.dumps(role))["Role"]["Arn"]
-    code = io.BytesIO()
-    with zipfile.ZipFile(code, "w") as archive:
-        archive.writestr("app.py", "")
-    aws("lambda").create_function(
-        FunctionName="patient", Runtime="python3.13", Role=arn, Handler="app.handler", Code={"ZipFile": code.getvalue()}
-    )
-    return "patient"
+    return put_function(aws, "patient")
 
 
 def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aws: Callable[[str], Any]) -> None:
     before = truemem("doctor", function)
-    logs = aws("logs")
-    logs.create_log_group(logGroupName=f"/aws/lambda/{function}")
-    logs.create_log_stream(logGroupName=f"/aws/lambda/{function}", logStreamName="a")
-    now = int(time.time() * 1000)
-    events = [{"timestamp": now - 1000, "message": each} for each in HEALTHY]
-    logs.put_log_events(logGroupName=f"/aws/lambda/{function}", logStreamName="a", logEvents=events)
+    at = int(time.time() * 1000) - 1000
+    put_events(aws("logs"), f"/aws/lambda/{function}", "a", [(at, each) for each in HEALTHY])
     after = truemem("doctor", function)
 
     assert before.code == after.code == 1
@@ -146,13 +132,5 @@ def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aw
     assert "10 lines of the sidecar" in after.out
 
 
-@pytest.mark.parametrize(
-    ("target", "told"),
-    [("nowhere.log", "there is no file nowhere.log"), (".", "is a folder"), ("nobody", "there is no function nobody")],
-)
-def test_bad_input_is_one_line(target: str, told: str, truemem: Command, aws: Callable[[str], Any]) -> None:
-    ran = truemem("doctor", target)
-
-    assert ran.code == 2
-    assert told in ran.err
-    assert ran.err.count("\n") == 1
+def test_a_function_that_is_not_there_is_told(truemem: Command, aws: Callable[[str], Any]) -> None:
+    assert "there is no function unknown" in truemem("doctor", "unknown").refusal

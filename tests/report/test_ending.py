@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import psutil
@@ -24,16 +25,19 @@ from tests.report.written import life, line, log
 TRUEMEM = (sys.executable, "-m", "truemem_workbench.cli")
 
 
-def ran(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    words = [*TRUEMEM, *map(str, command)]
-    return subprocess.run(words, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options)
+def ran(*arguments: str | Path, variables: Mapping[str, str] | None = None, **options: Any) -> CompletedProcess[str]:
+    """The command as a process of its own, with these variables beside ours."""
+    words = [*TRUEMEM, *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    environment = {**os.environ, **(variables or {})}
+    return subprocess.run(words, env=environment, text=True, timeout=110, check=False, **pipes)
 
 
 @pytest.mark.parametrize(("options", "unbuffered"), [(["--json"], ""), (["--csv"], ""), ([], ""), ([], "1")], ids=str)
 def test_a_full_disk_is_told(options: Sequence[str], unbuffered: str, tmp_path: Path) -> None:
+    path = log(tmp_path, [line()])
     with Path("/dev/full").open("w") as full:
-        variables = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-        done = ran("report", log(tmp_path, [line()]), *options, stdout=full, env=variables)
+        done = ran("report", path, *options, stdout=full, variables={"PYTHONUNBUFFERED": unbuffered})
 
     assert done.stderr == "truemem: No space left on device. Look at where its output goes, and at TMPDIR\n"
     assert done.returncode == 2
@@ -50,53 +54,57 @@ def test_nobody_reads_on(tmp_path: Path) -> None:
 
 def test_an_error_of_its_own_is_no_broken_limit(tmp_path: Path) -> None:
     (tmp_path / "rich.py").write_text("raise RuntimeError('planted')")
-    variables = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
-    done = ran("report", log(tmp_path, [line()]), stdout=subprocess.PIPE, env=variables)
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    done = ran("report", log(tmp_path, [line()]), variables={"PYTHONPATH": path})
 
     assert done.returncode == 2
     assert "RuntimeError: planted" in done.stderr
     assert "this is an error of truemem" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("number", "while_"),
-    [
-        (signal.SIGINT, "standard input"),
-        (signal.SIGTERM, "standard input"),
-        (signal.SIGHUP, "standard input"),
-        (signal.SIGINT, "DuckDB"),
-    ],
-)
-def test_a_signal_ends_it_in_one_line_and_leaves_nothing(number: signal.Signals, while_: str, tmp_path: Path) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    path: str | Path = "-"
-    if while_ == "DuckDB":
-        content = "".join(f"{each}\n" for each in life("a", 1000)).encode()
-        path = tmp_path / "log"
-        with path.open("wb") as file:
-            for _ in range(400):  # 200 MB: several seconds
-                file.write(content)
-    process = subprocess.Popen(
-        [*TRUEMEM, "report", str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(temporary)},
-    )
-    wanted = "*/standard-input" if while_ == "standard input" else "*/0-0.log"
-    while not list(temporary.glob(wanted)):
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+def started(path: str | Path, temporary: Path) -> subprocess.Popen[str]:
+    """A report in a process group of its own, with all its pipes and that TMPDIR."""
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    variables = {**os.environ, "TMPDIR": str(temporary)}
+    return subprocess.Popen([*TRUEMEM, "report", str(path)], text=True, env=variables, start_new_session=True, **pipes)
+
+
+def ends_by(process: subprocess.Popen[str], number: signal.Signals, temporary: Path) -> None:
+    """In one line, and leaves nothing."""
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (128 + number, "", f"truemem: ended by {number.name}\n")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_while_it_reads_standard_input(number: signal.Signals, temporary: Path) -> None:
+    process = started("-", temporary)
+    while not list(temporary.glob("*/standard-input")):
         assert process.poll() is None
         time.sleep(0.01)
-    if while_ == "DuckDB":
-        time.sleep(0.5)  # in the midst of the statement
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    ends_by(process, number, temporary)
 
-    assert (process.returncode, out) == (128 + number, "")
-    assert err == f"truemem: ended by {number.name}\n"
-    assert list(temporary.iterdir()) == []
+
+def test_a_signal_ends_it_in_the_midst_of_a_statement_of_duckdb(temporary: Path, tmp_path: Path) -> None:
+    content = "".join(f"{each}\n" for each in life("a", 1000)).encode()
+    with (tmp_path / "log").open("wb") as file:
+        for _ in range(400):  # 200 MB: several seconds
+            file.write(content)
+    process = started(tmp_path / "log", temporary)
+    while not list(temporary.glob("*/0-0.log")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    ends_by(process, signal.SIGINT, temporary)
 
 
 def test_the_bar_turns_and_counts_the_time_while_nothing_is_done() -> None:
@@ -114,25 +122,13 @@ def test_the_bar_turns_and_counts_the_time_while_nothing_is_done() -> None:
     assert "CloudWatch" in shown
 
 
-def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path, temporary: Path) -> None:
     path = log(tmp_path, [each for number in range(WORTH_A_POOL) for each in life(f"{number:x}", 40)])
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    process = subprocess.Popen(
-        [*TRUEMEM, "report", str(path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "TMPDIR": str(temporary)},
-        start_new_session=True,
-    )
+    process = started(path, temporary)
     judges = min(os.cpu_count() or 1, WORTH_A_POOL // 25)
     while len(psutil.Process(process.pid).children()) < 1 + judges:  # one is multiprocessing's own tracker
         assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.2)  # they import scipy
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    out, err = process.communicate(timeout=60)
-
-    assert (process.returncode, out, err) == (128 + signal.SIGINT, "", "truemem: ended by SIGINT\n")
-    assert list(temporary.iterdir()) == []
+    ends_by(process, signal.SIGINT, temporary)

@@ -20,26 +20,19 @@ from tests.report.conftest import Command
 HOUR = 3600
 
 
+def put_metrics(aws: Callable[[str], Any], function: str, at: datetime, **metrics: list[float]) -> None:
+    about = {"Dimensions": [{"Name": "FunctionName", "Value": function}], "Timestamp": at, "Unit": "Megabytes"}
+    data = [{**about, "MetricName": name, "Value": value} for name, values in metrics.items() for value in values]
+    aws("cloudwatch").put_metric_data(Namespace="truemem", MetricData=data)
+
+
 @pytest.fixture
 def stored(aws: Callable[[str], Any]) -> None:
     """Two minutes with a spike in the second, an hour ago."""
     minute = (datetime.now(UTC) - timedelta(hours=1)).replace(second=0, microsecond=0)
     for number, peaks in enumerate([[100.0, 110.0, 120.0], [100.0, 700.0, 110.0]]):
         at = minute + timedelta(minutes=number)
-        for name, values in (("PeakRSS", peaks), ("CurrentRSS", [90.0] * 3), ("MaxMemoryUsed", [720.0] * 3)):
-            aws("cloudwatch").put_metric_data(
-                Namespace="truemem",
-                MetricData=[
-                    {
-                        "MetricName": name,
-                        "Dimensions": [{"Name": "FunctionName", "Value": "spiky"}],
-                        "Timestamp": at,
-                        "Value": value,
-                        "Unit": "Megabytes",
-                    }
-                    for value in values
-                ],
-            )
+        put_metrics(aws, "spiky", at, PeakRSS=peaks, CurrentRSS=[90.0] * 3, MaxMemoryUsed=[720.0] * 3)
 
 
 def test_metrics_are_told_by_time(truemem: Command, stored: None) -> None:
@@ -107,9 +100,7 @@ def test_the_hour_in_which_summer_time_ends_has_each_minute_once(
     monkeypatch.setenv("TZ", "America/St_Johns")
     time.tzset()
     try:
-        for name in ("PeakRSS", "CurrentRSS"):
-            datum = {"MetricName": name, "Dimensions": [{"Name": "FunctionName", "Value": "late"}], "Timestamp": at}
-            aws("cloudwatch").put_metric_data(Namespace="truemem", MetricData=[{**datum, "Value": 90.0}])
+        put_metrics(aws, "late", at, PeakRSS=[90.0], CurrentRSS=[90.0])
         (moment,) = fetch("late", "truemem", at.timestamp() - HOUR, at.timestamp() + HOUR)
     finally:
         monkeypatch.undo()

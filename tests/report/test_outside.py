@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from truemem_workbench.support import untrusted_text
 
-from tests.report.conftest import Command
+from tests.report.conftest import Command, Report
+from tests.report.test_ending import ran as process
 from tests.report.written import line, log, request
 
 SCREEN = {
@@ -37,15 +38,6 @@ def said(path: str, **members: object) -> list[str]:
     """A log of two invocations, and the function's own line of the first one."""
     own = json.dumps({"path": path, "requestId": request("a", 1)})
     return [line("a", 1, **members), line("a", 2, **members), own]
-
-
-def process(*arguments: str | Path, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command as a process of its own."""
-    command = [sys.executable, "-m", "truemem_workbench.cli", *map(str, arguments)]
-    environment = {**os.environ, **variables}
-    return subprocess.run(
-        command, input=stdin, env=environment, capture_output=True, text=True, timeout=110, check=False
-    )
 
 
 @pytest.mark.parametrize(
@@ -82,15 +74,6 @@ def test_a_log_line_is_no_command_to_a_terminal(path: str, truemem: Command, tmp
     assert unseen(ran.out) == set()
 
 
-@pytest.mark.parametrize("command", ["report", "page", "doctor"])
-def test_an_error_message_is_one_line(command: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem(command, tmp_path / "no\x1b[2J\nlog.txt")
-
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert unseen(ran.err) == set()
-    assert "no\\x1b[2J\\nlog.txt" in ran.err
-
-
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", '=HYPERLINK("x";"y")', " =1"])
 def test_a_name_is_no_formula_in_a_spreadsheet(name: str, truemem: Command, tmp_path: Path) -> None:
     ran = truemem("report", log(tmp_path, [line("a", number, FunctionName=name) for number in (1, 2)]), "--csv")
@@ -101,44 +84,29 @@ def test_a_name_is_no_formula_in_a_spreadsheet(name: str, truemem: Command, tmp_
     assert float(row["peakMax"]) == 100
 
 
-@pytest.mark.parametrize(
-    "number",
-    ["1e400", "-1e400", "1" + "0" * 400, "9" * 5000, "NaN", "Infinity", "true", "[" * 400 + "]" * 400],
-    ids=lambda number: f"{number[:6]}, {len(number)}",
-)
-def test_a_number_that_is_none_spoils_its_own_line_at_most(number: str, truemem: Command, tmp_path: Path) -> None:
-    odd = line("a", 1, PeakRSS="HERE", _aws={"Timestamp": "HERE"}, heap={"inUse": "HERE"}, durationMs="HERE")
-    file = log(tmp_path, [odd.replace('"HERE"', number), line("a", 2), line("a", 3)])
-
-    (environment,) = truemem("report", file, "--json").document["environments"]
-    assert environment["peaks"]["highest"] == 100
-    assert truemem("page", file, "--output", tmp_path / "page.html").code == 0
-    assert "lines of the sidecar" in truemem("doctor", file).out
-
-
 @pytest.mark.parametrize("depth", [150, 300, 990, 100_000])
-def test_depth_in_one_line_spoils_no_other(depth: int, truemem: Command, tmp_path: Path) -> None:
+def test_depth_in_one_line_spoils_no_other(depth: int, truemem: Command, report: Report, tmp_path: Path) -> None:
     deep = '{"schema":1,"environmentId":"a","message":' + "[" * depth + "]" * depth + "}"
     wrapped = json.dumps({"message": line("a", 3), "timestamp": 1})
     inside = f'{{"timestamp":1,"message":{deep}}}'
-    for number, lines in enumerate(([line("a", 1), deep, line("a", 2)], [wrapped, inside])):
-        file = log(tmp_path, lines, f"{number}.log")
-        assert truemem("report", file, "--json").document["environments"][0]["peaks"]["highest"] == 100
-        assert truemem("page", file, "--output", tmp_path / "page.html").code == 0
+    for lines in ([line("a", 1), deep, line("a", 2)], [wrapped, inside]):
+        assert report(lines)["environments"][0]["peaks"]["highest"] == 100
+        assert truemem("page", log(tmp_path, lines), "--output", tmp_path / "page.html").code == 0
 
 
-@pytest.mark.parametrize("said", ["\r", "10 %\r20 %\r\r", "\r\r\n", "a\rb", "\x01\x02", "\x85\u2028", '"', "\\"])
-def test_a_progress_bar_spoils_no_line(said: str, truemem: Command, tmp_path: Path) -> None:
-    for number, lines in enumerate(([line("a", 1), line("a", 2), said], [line("a", 1), said, line("a", 2)])):
-        file = log(tmp_path, lines, f"{number}.log")
-        assert truemem("report", file, "--json").document["lines"] == 2
+@pytest.mark.parametrize(
+    "said", ["\r", "10 %\r20 %\r\r", "\r\r\n", "a\rb", "\x01\x02", "\0" * 40, "\x85\u2028", '"', "\\"]
+)
+def test_a_progress_bar_and_a_mangled_line_spoil_no_other(said: str, report: Report) -> None:
+    assert report([line("a", 1), line("a", 2), said])["lines"] == 2
+    assert report([line("a", 1), said, line("a", 2)])["lines"] == 2
 
 
 def test_the_temporary_folder_may_have_any_name(tmp_path: Path) -> None:
     folder = tmp_path / """it's a [b] c* "d";e--ü,f"""
     folder.mkdir()
     packed = log(tmp_path, [json.dumps([{"@message": line("a", 1)}])], "console.json")
-    ran = process("report", packed, log(folder, [line("a", 2)]), "--json", TMPDIR=str(folder))
+    ran = process("report", packed, log(folder, [line("a", 2)]), "--json", variables={"TMPDIR": str(folder)})
 
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["lines"] == 2
@@ -148,7 +116,7 @@ def test_the_temporary_folder_may_have_any_name(tmp_path: Path) -> None:
 def test_a_temporary_folder_that_duckdb_cannot_use_is_told(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
     folder.mkdir()
-    ran = process("report", log(tmp_path, [line("a", 1)]), TMPDIR=str(folder))
+    ran = process("report", log(tmp_path, [line("a", 1)]), variables={"TMPDIR": str(folder)})
 
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert "Try TMPDIR=/tmp" in ran.stderr
@@ -165,42 +133,15 @@ def test_several_pipes_are_read_to_their_end(tmp_path: Path) -> None:
 
 
 def test_dev_stdin_is_read_as_well() -> None:
-    assert "1 line of the sidecar" in process("doctor", "/dev/stdin", stdin=line("a", 1)).stdout
-
-
-@pytest.mark.parametrize("command", ["report", "page", "doctor"])
-def test_a_pipe_without_a_writer_is_told(
-    command: str, truemem: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
-    os.mkfifo(tmp_path / "pipe")
-    ran = truemem(command, tmp_path / "pipe")
-
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "no program has written to it" in ran.err
+    assert "1 line of the sidecar" in process("doctor", "/dev/stdin", input=line("a", 1)).stdout
 
 
 def test_a_pipe_with_a_name_is_waited_for(truemem: Command, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=(line("a", 1) + "\n",))
+    writer = threading.Timer(0.1, pipe.write_text, args=(line("a", 1) + "\n",))
     writer.start()
     ran = truemem("report", pipe, "--json")
     writer.join()
 
     assert ran.document["lines"] == 1
-
-
-@pytest.mark.parametrize("command", ["report", "page", "doctor"])
-def test_a_folder_is_told_and_so_is_a_device(command: str, truemem: Command, tmp_path: Path) -> None:
-    assert "is a folder" in truemem(command, tmp_path).err
-    assert "it is not text" in truemem(command, "/dev/zero").err
-    assert truemem(command, "/dev/null").code in (1, 2)
-
-
-@pytest.mark.parametrize("option", ["--by", "--environment"])
-def test_an_option_that_is_not_in_utf_8_is_told(option: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem("report", log(tmp_path, [line("a", 1)]), option, "\udcff\x1b")
-
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert f"{option} \\udcff\\x1b is not in UTF-8" in ran.err

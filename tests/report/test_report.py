@@ -6,17 +6,19 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from truemem_workbench.analysis.drift import points
+from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import read
 from truemem_workbench.report import collect
 from truemem_workbench.report.store import Store
 
-from tests.report.conftest import Command
+from tests.report.conftest import Command, Report, Told
 from tests.report.written import BEGIN_MS, life, line, log, request
 
 LEAKY, STEADY = "1eaf1eaf", "57ead157"
@@ -40,14 +42,16 @@ def test_the_environment_that_leaks_is_named_first(truemem: Command, two: Path) 
     assert (leaky["current_first"], leaky["current_last"]) == (pytest.approx(91, abs=0.1), pytest.approx(290, abs=0.1))
     assert steady["verdict"]["name"] == "stable"
     assert any(LEAKY in sentence and "docs/patterns.md#" in sentence for sentence in report["sentences"])
+    assert report["by"] is None
+    assert "NaN" not in json.dumps(report)
 
 
-def test_figures_are_those_of_the_lines(truemem: Command, tmp_path: Path) -> None:
+def test_figures_are_those_of_the_lines(report: Report) -> None:
     lines = [line("a", number, PeakRSS=float(number)) for number in range(1, 201)]
-    report = truemem("report", log(tmp_path, lines), "--json").document
+    document = report(lines)
 
-    (function,) = report["functions"]
-    (environment,) = report["environments"]
+    (function,) = document["functions"]
+    (environment,) = document["environments"]
     for peaks in (function["peaks"], environment["peaks"]):
         assert peaks == {"invocations": 200, "p50": 100, "p99": 198, "highest": 200, "out_of_memory": 0}
     assert environment["peak_request"] == request("a", 200)
@@ -55,39 +59,35 @@ def test_figures_are_those_of_the_lines(truemem: Command, tmp_path: Path) -> Non
     assert (environment["first_ms"], environment["last_ms"]) == (BEGIN_MS + 1000, BEGIN_MS + 200_000)
 
 
-def test_it_is_told_who_holds_the_memory(truemem: Command, tmp_path: Path) -> None:
+def test_it_is_told_who_holds_the_memory(report: Report) -> None:
     held = {"function": 80.0, "truemem": 5.0, "extensions": {"vendor-agent": 51.0}}
     lines = [
         line("a", 1, holders=held | {"extensions": {"vendor-agent": 99.0}}),
         line("a", 2, holders=held),
         line("a", 3, holders={"function": 1.0, "truemem": 5.0}, closedBy="shutdown"),
     ]
-    report = truemem("report", log(tmp_path, lines), "--json").document
+    document = report(lines)
 
-    holders = {each["name"]: each["median"] for each in report["functions"][0]["holders"]}
+    holders = {each["name"]: each["median"] for each in document["functions"][0]["holders"]}
     assert holders == {"function": 80, "vendor-agent": 51, "truemem": 5}
-    assert report["environments"][0]["others"] == 104  # at its worst: the size must hold it
+    assert document["environments"][0]["others"] == 104  # at its worst: the size must hold it
 
 
-def test_out_of_memory_is_counted_and_the_requests_named(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [line("a", 1), line("a", 2, OutOfMemory=1, status="error"), line("b", 1)])
-    ran = truemem("report", path)
-
-    assert f"1 of 3 invocations ran out of memory: {request('a', 2)}" in ran.out
-    assert truemem("report", path, "--json").document["environments"][0]["out_of_memory_requests"] == [request("a", 2)]
+def test_out_of_memory_is_counted_and_the_requests_named(told: Told, report: Report) -> None:
+    lines = [line("a", 1), line("a", 2, OutOfMemory=1, status="error"), line("b", 1)]
+    assert f"1 of 3 invocations ran out of memory: {request('a', 2)}" in told(lines)
+    assert report(lines)["environments"][0]["out_of_memory_requests"] == [request("a", 2)]
 
 
-def test_a_mark_that_rises_over_steady_memory_is_called_by_its_name(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [*life("a", 200, MaxMemoryUsed=200), line("a", 201, MaxMemoryUsed=700)])
+def test_a_mark_that_rises_over_steady_memory_is_called_by_its_name(told: Told) -> None:
+    out = told([*life("a", 200, MaxMemoryUsed=200), line("a", 201, MaxMemoryUsed=700)])
+    assert "Max Memory Used rose in 1 environment whose memory has come to rest well below it" in out
 
-    assert "Max Memory Used rose in 1 environment whose memory has settled well below it" in truemem("report", path).out
 
-
-def test_what_malloc_hoards_is_told_from_a_leak(truemem: Command, tmp_path: Path) -> None:
+def test_what_malloc_hoards_is_told_from_a_leak(told: Told) -> None:
     heap = {"inUse": 60.0, "held": 61.0, "mapped": 2.0}
-    path = log(tmp_path, life("a", 60, heap=heap, rss={"anon": 130.0}, processes=1))
-
-    assert "61 MiB are freed but held by the allocator" in truemem("report", path).out
+    out = told(life("a", 60, heap=heap, rss={"anon": 130.0}, processes=1))
+    assert "61 MiB are freed but held by the allocator" in out
 
 
 def test_an_environment_or_a_time_can_be_chosen(truemem: Command, two: Path) -> None:
@@ -110,12 +110,9 @@ def test_verdicts_are_seen_in_a_terminal_of_any_width(
 
 
 def test_csv_has_a_row_for_each_environment(truemem: Command, two: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(truemem("report", two, "--csv").out)))
-
-    assert [(row["environmentId"][-8:], row["verdict"], row["invocations"]) for row in rows] == [
-        (LEAKY, "growing", "200"),
-        (STEADY, "stable", "200"),
-    ]
+    rows = csv.DictReader(io.StringIO(truemem("report", two, "--csv").out))
+    found = [(row["environmentId"][-8:], row["verdict"], row["invocations"]) for row in rows]
+    assert found == [(LEAKY, "growing", "200"), (STEADY, "stable", "200")]
 
 
 def test_standard_input_is_read_packed_or_not(truemem: Command, two: Path) -> None:
@@ -158,7 +155,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("form", SAID)
-def test_memory_is_told_by_what_the_function_says(form: str, truemem: Command, tmp_path: Path) -> None:
+def test_memory_is_told_by_what_the_function_says(form: str, report: Report) -> None:
     def lines() -> Iterator[str]:
         for number in range(1, 41):
             model = "big" if number % 4 == 0 else "small"
@@ -168,22 +165,18 @@ def test_memory_is_told_by_what_the_function_says(form: str, truemem: Command, t
             yield line("a", number, PeakRSS=peak, CurrentRSS=left, baselineRSS=90.0)
         yield line("a", 41)
 
-    report = truemem("report", log(tmp_path, lines()), "--by", "model_id", "--json").document
+    document = report(lines(), "--by", "model_id")
 
-    big, small, not_told = report["parts"]
+    big, small, not_told = document["parts"]
     assert (big["value"], big["peaks"]["invocations"], big["peaks"]["p50"]) == ("big", 10, 300)
     assert (big["added_p50"], big["left_mean"], big["left_sum"]) == (210, 2, 20)
     assert (small["value"], small["peaks"]["invocations"], small["left_sum"]) == ("small", 30, 0)
     assert (not_told["value"], not_told["peaks"]["invocations"]) == (None, 1)
 
 
-def test_a_member_of_the_sidecars_own_line_will_do_for_by(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [line("a", 1, tenantId="blue"), line("a", 2, tenantId="green")])
-
-    assert {each["value"] for each in truemem("report", path, "--by", "tenantId", "--json").document["parts"]} == {
-        "blue",
-        "green",
-    }
+def test_a_member_of_the_sidecars_own_line_will_do_for_by(report: Report) -> None:
+    parts = report([line("a", 1, tenantId="blue"), line("a", 2, tenantId="green")], "--by", "tenantId")["parts"]
+    assert {each["value"] for each in parts} == {"blue", "green"}
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [([], 0), (["leak"], 1), (["oom"], 0), (["leak", "oom"], 1)])
@@ -213,35 +206,6 @@ def test_a_small_leak_in_a_long_life_is_found(tmp_path: Path) -> None:
     assert environment.verdict.per_invocation_kib == pytest.approx(8, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ([], "nothing to read from. Try FILE..., --function NAME or --log-group NAME"),
-        (["LOG", "--function", "orders"], "several places to read from"),
-        (["nowhere.log"], "nowhere.log cannot be read: No such file or directory"),
-        (["."], ". is a folder. Try ./*"),
-        (["EMPTY"], "no line of the sidecar in these files. Try truemem doctor FILE"),
-        (["LOG", "--environment", "zzz"], "all 1 lines are of another time or environment"),
-        (["LOG", "--since", "yesterday"], "--since yesterday is no time. Try --since 3h"),
-        (["LOG", "--compare", "41"], "--compare 41 is not two versions. Try --compare 41:42"),
-        (["LOG", "--compare", "1:2"], "no line is of version 1. There are: $LATEST"),
-        (["LOG", "--by", "colour"], "--by colour: no JSON line has it together with a request id"),
-        (["LOG", "--json", "--csv"], "standard output takes one of them"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(
-    arguments: list[str], told: str, truemem: Command, tmp_path: Path
-) -> None:
-    files = {"LOG": log(tmp_path, [line()]), "EMPTY": log(tmp_path, ["START"], "empty.txt")}
-    ran = truemem("report", *(files.get(each, each) for each in arguments))
-
-    assert ran.code == 2
-    assert ran.err.startswith("truemem report: ")
-    assert told in ran.err
-    assert ran.err.count("\n") == 1
-    assert not ran.out
-
-
 def test_nothing_is_left_in_the_temporary_folder(
     truemem: Command, two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,16 +217,19 @@ def test_nothing_is_left_in_the_temporary_folder(
     assert list(folder.iterdir()) == []
 
 
-def test_json_is_plain(truemem: Command, two: Path) -> None:
-    text = truemem("report", two, "--json").out
-
-    assert "NaN" not in text
-    assert json.loads(text)["by"] is None
-
-
-def test_the_same_lines_are_drawn(truemem: Command, two: Path, tmp_path: Path) -> None:
+def test_the_lines_that_were_asked_for_are_drawn(truemem: Command, two: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert truemem("report", two, "--html", page).code == 0
+    assert truemem("report", two, "--since", LATER, "--html", page).code == 0
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
+    assert page.read_text().count('"count":50') == 2
     refused = truemem("report", two, "--html", tmp_path / "none" / "page.html")
     assert (refused.code, "cannot be written" in refused.err) == (2, True)
+
+
+def test_the_page_names_only_options_that_there_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
+    made = [option for name in ("report", "metrics", "doctor") for option in cli.commands[name].params]
+    options = {name for option in made for name in option.opts}
+    of_others = {"--help", "--format", "--name"}  # the last two of `aws logs tail` and `sam logs`
+
+    assert set(re.findall(r"--[a-z][a-z-]*", page)) <= options | of_others

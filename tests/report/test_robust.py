@@ -4,120 +4,49 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
+import re
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.log_files import events
-from truemem_workbench.report.store import Store
-from truemem_workbench.support.bad_input import BadInput
 
-from tests.report.conftest import Command
-from tests.report.written import BEGIN_MS, life, line, log, request
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-@pytest.mark.parametrize("form", ["lines", "csv"])
-def test_what_powershell_wrote_is_read(
-    encoding: str, packed: bool, form: str, truemem: Command, tmp_path: Path
-) -> None:
-    lines = [line("ü", number) for number in (1, 2)]
-    if form == "csv":
-        lines = ["timestamp,message", *('1,"' + each.replace('"', '""') + '"' for each in lines)]
-    content = (("\ufeff" if encoding == "utf-16-be" else "") + "\r\n".join(lines)).encode(encoding)
-    path = tmp_path / "log"
-    path.write_bytes(gzip.compress(content) if packed else content)
-
-    assert [each.invocation for each in read([path])] == [1, 2]
-    assert truemem("report", path, "--json").document["lines"] == 2
-    assert "2 lines of the sidecar" in truemem("doctor", path).out
-
-
-@pytest.mark.parametrize("command", ["report", "page", "doctor"])
-@pytest.mark.parametrize("content", [bytes(range(256)) * 100, bytes(5 << 20), b"\x89PNG\r\n\x1a\n" + os.urandom(9999)])
-def test_what_is_no_text_is_no_log(command: str, content: bytes, truemem: Command, tmp_path: Path) -> None:
-    path = tmp_path / "picture"
-    path.write_bytes(content)
-    ran = truemem(command, path)
-
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "picture is not a log, because it is not text" in ran.err
-
-
-def test_a_mangled_line_makes_no_log_binary(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [line("a", 1), "\0" * 40, line("a", 2)])
-
-    assert truemem("report", path, "--json").document["lines"] == 2
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[\n" + "[" * 100_000])
-def test_brackets_without_end_are_told(text: str, truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, [text])
-
-    assert [truemem(command, path).code for command in ("report", "page")] == [2, 2]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--headroom", "nan"],
-        ["--headroom", "inf"],
-        ["--invocations-per-month", "nan"],
-        ["--invocations-per-month", "inf"],
-        ["--gb-second", "nan"],
-    ],
-    ids=" ".join,
-)
-def test_what_is_no_number_is_refused(arguments: list[str], truemem: Command, tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match=r"is no finite number|is not in the range"):
-        truemem("report", log(tmp_path, [line()]), *arguments)
-
-
-@pytest.mark.parametrize("by", ["a..b", 'a"b', "", ".", "a.", "*", "a.*"])
-def test_by_wants_a_name(by: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem("report", log(tmp_path, [line()]), "--by", by)
-
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert f"--by {by} is no name of a member. Try --by model_id" in ran.err
+from tests.report.conftest import Command, Report
+from tests.report.written import life, line, log, request
 
 
 @pytest.mark.parametrize("by", ["it's", "a\\b", "$", "#", "[0]", "ключ", "a b", "a*"])
-def test_by_takes_odd_names(by: str, truemem: Command, tmp_path: Path) -> None:
-    told = json.dumps({by: "x", "requestId": request("a", 1)})
-    parts = truemem("report", log(tmp_path, [line("a", 1), told]), "--by", by, "--json").document["parts"]
-
-    assert [part["value"] for part in parts] == ["x"]
+def test_by_takes_odd_names(by: str, report: Report) -> None:
+    own = json.dumps({by: "x", "requestId": request("a", 1)})
+    assert [part["value"] for part in report([line("a", 1), own], "--by", by)["parts"]] == ["x"]
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e400"])
-def test_what_is_no_figure_is_unknown(value: str, truemem: Command, tmp_path: Path) -> None:
+NO_FIGURES = ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1" + "0" * 400, "9" * 5000, "[" * 400 + "]" * 400]
+
+
+@pytest.mark.parametrize("value", [*NO_FIGURES, "true"], ids=lambda value: f"{value[:6]}, {len(value)}")
+def test_what_is_no_figure_is_unknown_and_spoils_no_other_line(value: str, truemem: Command, tmp_path: Path) -> None:
     names = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "peakUpper", "baselineRSS", "memoryLimit", "durationMs")
-    odd = line(
-        "a", 1, **dict.fromkeys((*names, "initPeakRSS"), "HERE"), holders={"function": "HERE", "truemem": "HERE"}
-    )
-    heap = {"inUse": "HERE", "held": 9.0, "mapped": 0.0}
-    more = line("a", 2, heap=heap, holders={"function": 1.0, "truemem": 1.0, "extensions": {"x": "HERE"}})
-    path = log(tmp_path, [odd.replace('"HERE"', value), more.replace('"HERE"', value), line("a", 3, MaxMemoryUsed=150)])
+    odd: dict[str, Any] = dict.fromkeys((*names, "initPeakRSS"), "HERE")
+    odd |= {"_aws": {"Timestamp": "HERE"}, "holders": {"function": "HERE", "truemem": "HERE"}}
+    held = {"function": 1.0, "truemem": 1.0, "extensions": {"x": "HERE"}}
+    more = {"heap": {"inUse": "HERE", "held": 9.0, "mapped": 0.0}, "holders": held}
+    lines = [line("a", 1, **odd), line("a", 2, **more), line("a", 3, MaxMemoryUsed=150)]
+    path = log(tmp_path, [each.replace('"HERE"', value) for each in lines])
     text = truemem("report", path, "--json").out
 
-    assert "NaN" not in text
-    assert "Infinity" not in text
+    assert not re.search("NaN|Infinity", text)
     (environment,) = json.loads(text)["environments"]
     assert environment["peaks"]["highest"] == 100
-    assert (environment["mark_first"], environment["mark"], environment["size"]) == (200, 200, 1024)
-    first, _, last = read([path])
-    assert (first.peak_rss, first.current_rss, last.peak_rss) == (None, None, 100)
-
-
-def test_a_time_that_is_none_is_unknown(tmp_path: Path) -> None:
-    text = line("a", 1, _aws={"Timestamp": "HERE"})
-
-    for value in ("NaN", "1e400"):
-        (read_back,) = read([log(tmp_path, [text.replace('"HERE"', value)])])
-        assert read_back.time_ms is None
+    mark_first = 1 if value == "true" else 200  # DuckDB takes it for a number
+    assert (environment["mark_first"], environment["mark"], environment["size"]) == (mark_first, 200, 1024)
+    *unknown, last = read([path])
+    assert last.peak_rss == 100
+    if unknown:
+        assert (unknown[0].peak_rss, unknown[0].current_rss, unknown[0].time_ms) == (None, None, None)
+    assert truemem("page", path, "--output", tmp_path / "page.html").code == 0
+    assert "of the sidecar" in truemem("doctor", path).out
 
 
 @pytest.mark.parametrize("form", ["list", "one a line"])
@@ -154,11 +83,11 @@ def test_other_environments_are_not_even_parsed(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def wanted(name: str) -> bool:
-        asked.append(name)
+        asked.append(name[-3:])
         return name.endswith(("]a", "a/b"))
 
     assert [each.environment[-3:] for each in read([path], wanted=wanted)] == ["T]a", "a/b"]
-    assert any(name.endswith("]b") for name in asked)
+    assert "T]b" in asked
 
 
 def test_a_fleet_s_page_has_the_most_urgent_whole(
@@ -175,38 +104,7 @@ def test_a_fleet_s_page_has_the_most_urgent_whole(
     assert "LATEST]calm" not in page.read_text()
 
 
-def test_the_page_is_of_the_time_that_was_asked_for(truemem: Command, tmp_path: Path) -> None:
-    from datetime import UTC, datetime
-
-    since = datetime.fromtimestamp((BEGIN_MS + 151_000) / 1000, UTC).isoformat()
-    page = tmp_path / "page.html"
-
-    assert truemem("report", log(tmp_path, life("a", 200)), "--since", since, "--html", page).code == 0
-    assert '"count":50' in page.read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["report", "LOG", "--html", "-"], "standard output has the report. Try --html page.html"),
-        (["page", "LOG", "--png", "x.jpg"], "--png x.jpg: the picture is a PNG. Try --png page.png"),
-        (["page", "LOG", "--output", "-"], "a page is a file. Try --output page.html"),
-        (["page", "."], ". is a folder. Try ./*"),
-    ],
-)
-def test_a_page_is_a_file_of_its_kind(arguments: list[str], told: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem(*(log(tmp_path, [line()]) if each == "LOG" else each for each in arguments))
-
-    assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert told in ran.err
-
-
 def test_the_doctor_reads_standard_input(truemem: Command) -> None:
     ran = truemem("doctor", "-", stdin=line("a", 1) + "\n")
 
     assert (ran.code, "1 line of the sidecar." in ran.out) == (0, True)
-
-
-def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be read"), Store() as store:
-        store.load([tmp_path / "gone"])

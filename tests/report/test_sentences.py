@@ -9,16 +9,12 @@ import pytest
 from truemem_workbench.lines.line import read
 from truemem_workbench.page.environments import gather
 
-from tests.report.conftest import Command
-from tests.report.written import life, line, log
+from tests.report.conftest import Command, Report, Told
+from tests.report.written import life, line
 
 
 def heap(in_use: float, held: float) -> dict[str, Any]:
     return {"inUse": in_use, "held": held, "mapped": 1.0, "gc": [1, 2, 3], "threads": 1}
-
-
-def told(truemem: Command, folder: Path, lines: list[str], *more: str) -> str:
-    return " ".join(truemem("report", log(folder, lines), *more).out.split())
 
 
 def filling(pace: float, invocations: int, **members: Any) -> list[str]:
@@ -30,51 +26,51 @@ def filling(pace: float, invocations: int, **members: Any) -> list[str]:
     ]
 
 
-def test_hoarding_is_named_and_not_called_a_leak_nor_left_open(truemem: Command, tmp_path: Path) -> None:
-    out = told(truemem, tmp_path, filling(0.7, 64, heap=heap(150.0, 35.0)))
+def test_hoarding_is_named_and_not_called_a_leak_nor_left_open(told: Told) -> None:
+    out = told(filling(0.7, 64, heap=heap(150.0, 35.0)))
     assert "Hoarding, not a leak: " in out
     assert "35 MiB are freed but held by the allocator" in out
     assert "No verdict" not in out
     assert "it still grows" not in out
 
 
-def test_a_leak_beside_hoarding_is_called_both(truemem: Command, tmp_path: Path) -> None:
+def test_a_leak_beside_hoarding_is_called_both(told: Told) -> None:
     lines = [
         line("a", n, CurrentRSS=190.0 + n, PeakRSS=200.0 + n, processes=1, heap=heap(100.0 + n, 40.0))
         for n in range(1, 201)
     ]
-    out = told(truemem, tmp_path, lines)
+    out = told(lines)
     assert "Growing: 1.0 MiB per invocation" in out
     assert "hoarding; what is in use grows, from" in out
     assert "not a leak" not in out
 
 
-def test_without_the_probe_it_says_what_it_cannot_know(truemem: Command, tmp_path: Path) -> None:
-    assert "held by malloc. `import truemem_heap`" in told(truemem, tmp_path, life(grows=1.0))
-    assert "truemem_heap" not in told(truemem, tmp_path, life())
+def test_without_the_probe_it_says_what_it_cannot_know(told: Told) -> None:
+    assert "RSS cannot tell: `import truemem_heap`" in told(life(grows=1.0))
+    assert "truemem_heap" not in told(life())
 
 
-def test_no_size_is_called_safe_while_memory_rises(truemem: Command, tmp_path: Path) -> None:
-    out = told(truemem, tmp_path, filling(0.98, 120))
+def test_no_size_is_called_safe_while_memory_rises(told: Told) -> None:
+    out = told(filling(0.98, 120))
     assert "No verdict on leaks yet. Warming" in out
     assert "No memory size is suggested: memory still rises in 1 of 1 environments" in out
     assert "Max Memory Used rose" not in out
 
 
-def test_a_fleet_of_short_lives_that_all_rise_is_told_as_such(truemem: Command, tmp_path: Path) -> None:
+def test_a_fleet_of_short_lives_that_all_rise_is_told_as_such(told: Told) -> None:
     lines = [each for number in range(30) for each in life(f"e{number}", invocations=20, grows=2.0)]
-    out = told(truemem, tmp_path, lines)
+    out = told(lines)
     assert "No verdict on leaks yet." in out
     assert "It rose in 30 of 30, from 92.0 to 130.0 MiB (medians)." in out
     assert "No memory size is suggested: memory still rises in 30 of 30 environments" in out
 
 
-def test_a_mark_that_rose_with_the_memory_told_the_truth(truemem: Command, tmp_path: Path) -> None:
+def test_a_mark_that_rose_with_the_memory_told_the_truth(told: Told) -> None:
     lines = [
         line("a", n, CurrentRSS=90 + min(n, 60), PeakRSS=95 + min(n, 60), MaxMemoryUsed=105 + min(n, 60))
         for n in range(1, 301)
     ]
-    out = told(truemem, tmp_path, lines)
+    out = told(lines)
     assert "no sign of a leak" in out
     assert "Max Memory Used rose" not in out
 
@@ -90,16 +86,16 @@ def test_a_mark_that_rose_with_the_memory_told_the_truth(truemem: Command, tmp_p
     ],
 )
 def test_a_release_is_blamed_only_for_what_is_known_of_both(
-    before: list[str], after: list[str], sentence: str, truemem: Command, tmp_path: Path
+    before: list[str], after: list[str], sentence: str, told: Told
 ) -> None:
     lines = [each.replace('"$LATEST"', '"41"') for each in before]
     lines += [each.replace('"$LATEST"', '"42"') for each in after]
-    assert f"- {sentence}" in told(truemem, tmp_path, lines, "--compare", "41:42")
+    assert f"- {sentence}" in told(lines, "--compare", "41:42")
 
 
-def test_the_last_line_of_an_environment_is_no_doubt_about_its_peaks(truemem: Command, tmp_path: Path) -> None:
+def test_the_last_line_of_an_environment_is_no_doubt_about_its_peaks(told: Told) -> None:
     last = line("a", 201, method="sampled", peakUpper=None, closedBy="shutdown")
-    assert "Smallest safe memory size" in told(truemem, tmp_path, [*life(), last])
+    assert "Smallest safe memory size" in told([*life(), last])
 
 
 UNKNOWN = "No memory size is suggested: in 1 invocation the peak may have reached the memory size: its need"
@@ -120,10 +116,10 @@ UNKNOWN = "No memory size is suggested: in 1 invocation the peak may have reache
     ],
 )
 def test_a_size_is_by_the_upper_bound_and_where_that_is_the_memory_size_it_is_not_known(
-    members: dict[str, Any], said: str, truemem: Command, tmp_path: Path
+    members: dict[str, Any], said: str, told: Told
 ) -> None:
     wide = line("a", 150, **members)
-    assert said in told(truemem, tmp_path, [*life(invocations=149), wide, *life()[150:]])
+    assert said in told([*life(invocations=149), wide, *life()[150:]])
 
 
 MIB = 1 << 20
@@ -140,13 +136,13 @@ def answers(*, times: float, payloads: list[float], **members: Any) -> list[str]
 
 @pytest.mark.parametrize("payloads", [[2.0] * 40, [0.3 + n / 10 for n in range(40)], [0.001] * 200 + [2.0] * 20])
 def test_a_peak_that_the_payload_explains_is_told_in_its_size(
-    payloads: list[float], truemem: Command, tmp_path: Path
+    payloads: list[float], told: Told, report: Report
 ) -> None:
     large = sum(mib >= 0.25 for mib in payloads)
-    out = told(truemem, tmp_path, answers(times=3.1, payloads=payloads))
-    assert f"Peak growth is 3.1 times the payload (event and answer together): the median of {large} invo" in out
-    path = tmp_path / "log.txt"
-    (function,) = truemem("report", path, "--json").document["functions"]
+    lines = answers(times=3.1, payloads=payloads)
+    said = f"Peak growth is 3.1 times the payload (event and answer together): the median of {large} invo"
+    assert said in told(lines)
+    (function,) = report(lines)["functions"]
     assert function["payload"] == {"times": 3.1, "invocations": large}
 
 
@@ -163,14 +159,13 @@ def test_a_peak_that_the_payload_explains_is_told_in_its_size(
     ],
     ids=["small", "few", "not exact", "raced", "nothing", "something else", "not alike"],
 )
-def test_where_it_does_not_explain_it_nothing_is_said(lines: list[str], truemem: Command, tmp_path: Path) -> None:
-    assert "the payload" not in told(truemem, tmp_path, lines)
+def test_where_it_does_not_explain_it_nothing_is_said(lines: list[str], told: Told) -> None:
+    assert "the payload" not in told(lines)
 
 
-def test_where_nothing_was_measured_it_says_so(truemem: Command, tmp_path: Path) -> None:
+def test_where_nothing_was_measured_it_says_so(told: Told) -> None:
     lines = [line("a", n, CurrentRSS=None, PeakRSS=None, peakUpper=None, peakLower=None) for n in range(1, 40)]
-    out = told(truemem, tmp_path, lines)
-    assert "No memory size is suggested: no peak was measured." in out
+    assert "No memory size is suggested: no peak was measured." in told(lines)
 
 
 def killed(lives: int, invocations: int, **ending: Any) -> list[str]:
@@ -189,10 +184,10 @@ def killed(lives: int, invocations: int, **ending: Any) -> list[str]:
 
 @pytest.mark.parametrize("ending", [{}, {"CurrentRSS": None}], ids=["a last sample", "none"])
 def test_an_environment_that_is_killed_before_a_verdict_is_due_grows_all_the_same(
-    ending: dict[str, Any], truemem: Command, tmp_path: Path
+    ending: dict[str, Any], told: Told, truemem: Command, tmp_path: Path
 ) -> None:
     lines = killed(lives=3, invocations=18, **ending)
-    out = told(truemem, tmp_path, lines)
+    out = told(lines)
     assert "3 of 54 invocations ran out of memory" in out
     assert "Growing: 6.0 MiB per invocation" in out
     assert truemem("report", tmp_path / "log.txt", "--fail-on", "leak").code == 1

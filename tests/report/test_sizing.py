@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.report.sizing import GB_SECOND, Seen, advise, rounded
+from truemem_workbench.report.sizing import GB_SECOND, Seen, Sizing, advise, rounded
 
 from tests.report.conftest import Command
 from tests.report.written import life, log
@@ -28,25 +28,23 @@ SEEN = Seen(
 )
 
 
-def test_need_and_others_with_headroom_rounded_up() -> None:
-    advice = advise(SEEN, headroom=0.2, per_month=None, price=GB_SECOND)
+def advice(per_month: float | None = None, price: float = GB_SECOND, **changed: Any) -> Sizing:
+    """For what was seen, changed so."""
+    return advise(dataclasses.replace(SEEN, **changed), headroom=0.2, per_month=per_month, price=price)
 
-    assert advice.suggested == 320  # (200 + 20) * 1.2 = 264
-    assert advice.mark_suggests == 896  # 700 * 1.2 = 840
-    assert advice.saving is None
+
+def test_need_and_others_with_headroom_rounded_up() -> None:
+    assert advice().suggested == 320  # (200 + 20) * 1.2 = 264
+    assert advice().mark_suggests == 896  # 700 * 1.2 = 840
+    assert advice().saving is None
 
 
 def test_the_saving_is_memory_times_time_times_traffic_times_price() -> None:
-    advice = advise(SEEN, headroom=0.2, per_month=10e6, price=0.00002)
-
-    assert advice.saving == pytest.approx((1024 - 320) / 1024 * 0.1 * 10e6 * 0.00002)
+    assert advice(10e6, 0.00002).saving == pytest.approx((1024 - 320) / 1024 * 0.1 * 10e6 * 0.00002)
 
 
 def test_more_memory_than_now_costs() -> None:
-    advice = advise(dataclasses.replace(SEEN, size=256), headroom=0.2, per_month=1e6, price=GB_SECOND)
-
-    assert advice.saving is not None
-    assert advice.saving < 0
+    assert (advice(1e6, size=256).saving or 0) < 0
 
 
 @pytest.mark.parametrize(
@@ -66,11 +64,10 @@ def test_more_memory_than_now_costs() -> None:
     ],
 )
 def test_no_size_where_none_is_known_to_be_safe(changed: dict[str, Any], why: str) -> None:
-    advice = advise(dataclasses.replace(SEEN, **changed), headroom=0.2, per_month=1e6, price=GB_SECOND)
+    found = advice(1e6, **changed)
 
-    assert advice.suggested is None
-    assert advice.saving is None
-    assert why in (advice.reason or "")
+    assert (found.suggested, found.saving) == (None, None)
+    assert why in (found.reason or "")
 
 
 @pytest.mark.parametrize(("mib", "size"), [(1, 128), (128, 128), (128.1, 192), (256, 256), (1000, 1024)])
@@ -79,8 +76,7 @@ def test_sizes_are_steps_from_the_smallest_on(mib: float, size: int) -> None:
 
 
 def test_sizes_of_managed_instances_are_named_as_such(truemem: Command, tmp_path: Path) -> None:
-    advice = advise(dataclasses.replace(SEEN, need=20_000.0), headroom=0.2, per_month=None, price=GB_SECOND)
-    assert advice.suggested == 24_064
+    assert advice(need=20_000.0).suggested == 24_064
 
     out = truemem("report", log(tmp_path, life("a", 120, initPeakRSS=20_000.0, memoryLimit=32_768))).out
     assert "Smallest safe memory size: 24,064 MB." in out

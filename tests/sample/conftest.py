@@ -44,12 +44,10 @@ class Run:
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """EMF lines."""
         return [line for line in self.lines if "_aws" in line]
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """Log lines."""
         return [line for line in self.lines if "_aws" not in line]
 
 
@@ -97,7 +95,6 @@ def sample(model_dir: Path) -> Sample:
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
-    """One S3 server for all tests."""
     with s3_server() as endpoint:
         yield endpoint
 

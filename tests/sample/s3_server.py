@@ -30,7 +30,6 @@ class S3:
         return {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": self.endpoint, "MODEL_BUCKET": self.bucket}
 
     def keys(self) -> list[str]:
-        """All keys, sorted."""
         return [entry["Key"] for entry in self.client.list_objects_v2(Bucket=self.bucket).get("Contents", [])]
 
     def content(self, key: str) -> bytes:
@@ -50,7 +49,6 @@ def s3_server() -> Iterator[str]:
 
 
 def make_bucket(endpoint: str, name: str) -> S3:
-    """A new, empty bucket."""
     client = client_of(endpoint)
     client.create_bucket(Bucket=name)
     return S3(endpoint, name, client)
@@ -58,11 +56,7 @@ def make_bucket(endpoint: str, name: str) -> S3:
 
 def client_of(endpoint: str) -> S3Client:
     return boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
+        "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
     )
 
 

@@ -9,19 +9,15 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
-from network import Shape, model_name, weights
+from network import Shape, model_name
 
-from tests.sample.conftest import DRIVER
+from tests.sample.conftest import DRIVER, SAMPLE, Sample
 from tests.sample.s3_server import S3
-
-if TYPE_CHECKING:
-    from tests.sample.conftest import Sample
-
-SAMPLE = Path(__file__).parents[2] / "sample_function"
+from tests.sample.test_models import by_numpy
 
 REQUEST = "52fdfc07-2182-454f-963f-5f0f9a621d72"
 
@@ -55,10 +51,7 @@ def test_scores_of_given_rows_are_those_that_numpy_computes(sample: Sample) -> N
     rows = np.random.default_rng(5).normal(size=(70, 256)).astype(np.float32)  # more than one slice of 64
     (answer,) = sample({"model": 9, "rows": rows.tolist()}).answers
 
-    values = rows.astype(np.float64)
-    for matrix, bias in weights(Shape(), 9):
-        values = np.maximum(values @ matrix + bias, 0)
-    expected = values.mean(axis=1)
+    expected = by_numpy(Shape(), 9, rows).mean(axis=1)
     assert answer["batch"] == 70
     # float32 sums through 24 layers, against float64: differences seen are below 2 in a million
     np.testing.assert_allclose(answer["scores"], expected, rtol=2e-5)
@@ -163,7 +156,6 @@ print(*[name for name in ("onnxruntime", "boto3", "aws_xray_sdk") if name in sys
 
 
 def imported(**variables: str) -> list[str]:
-    """What is in memory after the start."""
     process = subprocess.run(
         [sys.executable, "-c", IMPORTED], check=True, capture_output=True, text=True, cwd=SAMPLE, env=variables
     )

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from onnx_file import model_chunks
 from sources import BucketModels
 from store import ModelStore
 
+from tests.report.service import saying
 from tests.sample.conftest import Sample
 from tests.sample.s3_server import CREDENTIALS, S3, client_of, counted
 
@@ -99,77 +97,44 @@ def test_two_environments_that_miss_the_same_model_both_get_it(s3: S3, tmp_path:
     def environment(number: int) -> bytes:
         client = client_of(s3.endpoint)
         client.meta.events.register("before-call.s3.PutObject", meet)
-        models = sources(S3(s3.endpoint, s3.bucket, client), tmp_path / str(number))
-        if how == "content":
-            return models.content(2)
-        with models.file(2) as path:
-            return path.read_bytes()
+        return loaded(sources(S3(s3.endpoint, s3.bucket, client), tmp_path / str(number)), 2, how)
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(environment, range(2))) == [made(2), made(2)]
     assert s3.content(key(2)) == made(2)
 
 
+def loaded(models: BucketModels, model: int, how: str) -> bytes:
+    if how == "content":
+        return models.content(model)
+    with models.file(model) as path:
+        return path.read_bytes()
+
+
 @pytest.mark.parametrize("how", ["content", "file"])
 def test_an_object_of_another_size_is_refused_by_name(s3: S3, tmp_path: Path, how: str) -> None:
     s3.client.put_object(Bucket=s3.bucket, Key=key(1), Body=b"not a model")
-    models = sources(s3, tmp_path)
-
-    def load() -> None:
-        if how == "content":
-            models.content(1)
-        else:
-            with models.file(1):
-                pass
-
     with pytest.raises(BucketError) as caught:
-        load()
+        loaded(sources(s3, tmp_path), 1, how)
     assert str(caught.value) == (
         f"s3://{s3.bucket}/{key(1)} has 11 bytes, not {len(made(1))}: delete it, and it is made anew"
     )
     assert list(tmp_path.iterdir()) == []
 
 
+NOWHERE = "NoSuchBucket: there is no bucket nowhere: check MODEL_BUCKET (or --bucket), or create it"
+
+
 def test_a_bucket_that_is_not_there_is_named(sample: Sample, s3: S3, tmp_path: Path) -> None:
     variables = {**s3.variables, "MODEL_BUCKET": "nowhere", "MODEL_DIR": str(tmp_path)}
     run = sample({"model": 1}, **variables)
     assert run.code != 0
-    assert run.stderr.splitlines()[-1] == (
-        "bucket.BucketError: s3://nowhere/models/model-01-24x256.onnx: NoSuchBucket: there is no bucket nowhere:"
-        " check MODEL_BUCKET (or --bucket), or create it"
-    )
-
-
-@contextmanager
-def refusing_server() -> Iterator[str]:
-    """Answers everything as S3 answers those who may not ask."""
-
-    class Refuse(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
-            self.send_response(403)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        do_HEAD = do_GET
-
-        def log_message(self, *_: Any) -> None:
-            """Nothing: tests print what they check."""
-
-    with HTTPServer(("127.0.0.1", 0), Refuse) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    assert run.stderr.splitlines()[-1] == f"bucket.BucketError: s3://nowhere/models/model-01-24x256.onnx: {NOWHERE}"
 
 
 def test_what_is_forbidden_says_which_permission_is_missing() -> None:
-    with refusing_server() as endpoint:
+    denied = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+    with saying(403, denied) as endpoint:
         bucket = Bucket("mine", "models/", client_of(endpoint))
         with (
             pytest.raises(BucketError, match=r"^s3://mine/models/m: AccessDenied: allow s3:GetObject .*s3:ListBucket"),
@@ -220,10 +185,8 @@ def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 @pytest.mark.usefixtures("shell")
 def test_upload_to_a_bucket_that_is_not_there_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert failed(capsys, "--bucket", "nowhere") == (
-        "models.py: s3://nowhere/models/model-00-2x16.onnx: NoSuchBucket: there is no bucket nowhere:"
-        " check MODEL_BUCKET (or --bucket), or create it"
-    )
+    said = failed(capsys, "--bucket", "nowhere")
+    assert said == f"models.py: s3://nowhere/models/model-00-2x16.onnx: {NOWHERE}"
 
 
 def test_upload_without_credentials_says_what_to_do(

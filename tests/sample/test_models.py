@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,10 +16,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from models import main
 from network import Shape, model_name, weights
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from onnx_file import IR_VERSION, OPSET, model_chunks, model_size
 
-SAMPLE = Path(__file__).parents[2] / "sample_function"
+from tests.sample.conftest import SAMPLE
+
+
+def by_numpy(shape: Shape, model: int, rows: NDArray[Any]) -> NDArray[Any]:
+    """What the model answers, in float64."""
+    values = rows.astype(np.float64)
+    for matrix, bias in weights(shape, model):
+        values = np.maximum(values @ matrix + bias, 0)
+    return values
 
 
 def made(shape: Shape, model: int) -> bytes:
@@ -83,9 +93,7 @@ def test_onnxruntime_computes_what_numpy_computes(layers: int, width: int) -> No
 
     (answer,) = session.run(None, {"input": rows})
 
-    expected = rows.astype(np.float64)
-    for matrix, bias in weights(shape, 3):
-        expected = np.maximum(expected @ matrix + bias, 0)
+    expected = by_numpy(shape, 3, rows)
     assert answer.shape == (5, width)
     assert np.abs(expected).max() > 0.01
     # float32 sums of `width` products, layer after layer, against float64: a few in a million of the largest value

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable
+from operator import neg
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -62,41 +63,24 @@ def test_a_cache_of_none_loads_every_time(model_dir: Path, pop_before_load: bool
     assert cache.cached() == 0
 
 
-@given(
-    calls=st.lists(st.integers(0, 9), max_size=60),
-    size=st.integers(0, 6),
-)
+@given(calls=st.lists(st.integers(0, 9), max_size=60), size=st.integers(0, 6))
 def test_both_caches_keep_and_drop_the_same_models(calls: list[int], size: int) -> None:
-    after: list[int] = []
-    before: list[int] = []
-    evict_after = EvictAfterLoad(recorder(after), size)
-    pop_before = PopBeforeLoad(recorder(before), size)
+    after, before = Mock(side_effect=neg), Mock(side_effect=neg)
+    evict_after, pop_before = EvictAfterLoad(after, size), PopBeforeLoad(before, size)
     for model in calls:
         assert evict_after(model) == pop_before(model) == -model
         assert evict_after.cached() == pop_before.cached() <= size
-    assert after == before
-
-
-def recorder(loaded: list[int]) -> Callable[[int], int]:
-    def load(model: int) -> int:
-        loaded.append(model)
-        return -model
-
-    return load
+    assert after.mock_calls == before.mock_calls
 
 
 @pytest.mark.parametrize("load_from", ["bytes", "path"])
-def test_a_model_that_was_never_made_is_made(tmp_path: Path, load_from: Any) -> None:
+def test_a_session_makes_its_model_and_needs_no_file_once_it_is_loaded(tmp_path: Path, load_from: Any) -> None:
     session = open_session(Settings(load_from=load_from, model_dir=tmp_path), local(tmp_path), 5)
     assert [value.shape for value in session.get_inputs()] == [["batch", 256]]
-    assert [path.name for path in tmp_path.iterdir()] == ["model-05-24x256.onnx"]
-
-
-@pytest.mark.parametrize("load_from", ["bytes", "path"])
-def test_a_session_needs_no_file_once_it_is_loaded(tmp_path: Path, load_from: Any) -> None:
-    session = open_session(Settings(load_from=load_from, model_dir=tmp_path), local(tmp_path), 5)
+    (file,) = tmp_path.iterdir()
+    assert file.name == "model-05-24x256.onnx"
     rows = np.ones((1, 256), dtype=np.float32)
     (before,) = session.run(None, {"input": rows})
-    (tmp_path / "model-05-24x256.onnx").unlink()
+    file.unlink()
     (after,) = session.run(None, {"input": rows})
     assert before.tolist() == after.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -10,54 +11,27 @@ from onnx_file import model_size
 from settings import BadSetting, Settings, read_settings
 
 
-def test_without_variables_it_is_the_incident() -> None:
-    assert read_settings({}) == Settings(
-        load_from="bytes",
-        cache_size=16,
-        pop_before_load=False,
-        mmap_threshold=None,
-        intra_op_threads=6,
-        model_dir=Path("/tmp/truemem-models"),
-        model_store_mib=400,
-        model_bucket=None,
-        model_prefix="models/",
-        model_count=40,
-        shape=Shape(layers=24, width=256),
-        tracer_enabled=False,
-    )
-
-
-def test_every_variable_is_read() -> None:
-    assert read_settings(
-        {
-            "LOAD_FROM": "path",
-            "CACHE_SIZE": "8",
-            "POP_BEFORE_LOAD": "true",
-            "MMAP_THRESHOLD": "32768",
-            "INTRA_OP_THREADS": "2",
-            "MODEL_DIR": "/mnt/models",
-            "MODEL_STORE_MIB": "900",
-            "MODEL_BUCKET": "my-models.eu",
-            "MODEL_PREFIX": "onnx/v1/",
-            "MODEL_COUNT": "100",
-            "MODEL_LAYERS": "60",
-            "MODEL_WIDTH": "1024",
-            "TRACER_ENABLED": "true",
-        }
-    ) == Settings(
-        load_from="path",
-        cache_size=8,
-        pop_before_load=True,
-        mmap_threshold=32768,
-        intra_op_threads=2,
-        model_dir=Path("/mnt/models"),
-        model_store_mib=900,
-        model_bucket="my-models.eu",
-        model_prefix="onnx/v1/",
-        model_count=100,
-        shape=Shape(layers=60, width=1024),
-        tracer_enabled=True,
-    )
+@pytest.mark.parametrize(
+    ("name", "value", "setting"),
+    [
+        ("LOAD_FROM", "path", "path"),
+        ("CACHE_SIZE", "8", 8),
+        ("POP_BEFORE_LOAD", "true", True),
+        ("MMAP_THRESHOLD", "32768", 32768),
+        ("INTRA_OP_THREADS", "2", 2),
+        ("MODEL_DIR", "/mnt/models", Path("/mnt/models")),
+        ("MODEL_STORE_MIB", "900", 900),
+        ("MODEL_BUCKET", "my-models.eu", "my-models.eu"),
+        ("MODEL_PREFIX", "onnx/v1/", "onnx/v1/"),
+        ("MODEL_COUNT", "100", 100),
+        ("MODEL_LAYERS", "60", Shape(layers=60)),
+        ("MODEL_WIDTH", "512", Shape(width=512)),
+        ("TRACER_ENABLED", "true", True),
+    ],
+)
+def test_a_variable_is_one_setting_and_no_other(name: str, value: str, setting: object) -> None:
+    changed = "shape" if isinstance(setting, Shape) else name.lower()
+    assert read_settings({name: value}) == dataclasses.replace(Settings(), **{changed: setting})  # type: ignore[arg-type]
 
 
 def test_an_empty_variable_means_the_default() -> None:

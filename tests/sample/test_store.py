@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store import ModelStore, StoreError
 
-SAMPLE = Path(__file__).parents[2] / "sample_function"
+from tests.sample.conftest import SAMPLE
+
 MIB = 2**20
 
 
@@ -49,22 +50,17 @@ def test_a_file_is_made_once_and_found_from_then_on(tmp_path: Path) -> None:
     assert asked == [1]
 
 
-def test_the_least_recently_used_are_dropped_when_a_new_one_does_not_fit(tmp_path: Path) -> None:
-    store = ModelStore(tmp_path, 300)
+def test_the_least_recently_used_are_dropped_when_a_new_one_does_not_fit_also_by_another_process(
+    tmp_path: Path,
+) -> None:
     for number in (1, 2, 3, 1):
-        use(store, number, 100)
+        use(ModelStore(tmp_path, 300), number, 100)
 
+    store = ModelStore(tmp_path, 300)
     use(store, 4, 100)
     assert held(store) == [name(1), name(3), name(4)]
     use(store, 5, 200)
     assert held(store) == [name(4), name(5)]
-
-
-def test_the_order_of_use_survives_the_process(tmp_path: Path) -> None:
-    for number in (1, 2, 3, 1):
-        use(ModelStore(tmp_path, 300), number, 100)
-    use(ModelStore(tmp_path, 300), 4, 100)
-    assert held(ModelStore(tmp_path, 300)) == [name(1), name(3), name(4)]
 
 
 def test_what_is_in_use_is_never_dropped(tmp_path: Path) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from truemem_workbench.testing.installs import Missing
 
 from deploy import application
+from tests.sample.s3_server import s3_server
 from tests.template import sam, stack
-from tests.template.stack import Account, Parts, Stack
+from tests.template.resolve import Resolver
+from tests.template.stack import Account, Stack, plain
 
 REGION = "eu-central-1"
+Resources = Callable[[str], dict[str, dict[str, Any]]]
 EVERYTHING = {"Drive": "true", "Probe": "true", "Tracing": "true", "LogFormat": "JSON", "LogLevel": "WARN"}
 
 
@@ -28,7 +31,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def template() -> application.Template:
-    """template.yaml."""
     return application.load()
 
 
@@ -46,11 +48,8 @@ def build() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def aws() -> Iterator[str]:
     """Endpoint of moto's real server, which boto3 talks to over HTTP."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with s3_server() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +68,6 @@ def truth(account: Account, template: application.Template) -> Stack:
 
 
 @pytest.fixture(scope="session")
-def parts(account: Account, template: application.Template, truth: Stack) -> Parts:
-    """The same, by the services' own APIs."""
-    return Parts(account, template, truth, **EVERYTHING)
+def resources(template: application.Template, truth: Stack) -> Resources:
+    """By type: the properties of the stack's resources, by logical id. (cfn-lint looks at their names and types.)"""
+    return Resolver(plain(template), EVERYTHING, truth.ids).resources

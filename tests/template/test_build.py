@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.testing.installs import Missing
 
+from tests.layer.built import script
 from tests.template import sam
 from tests.template.sam import ROOT
 
@@ -35,7 +36,6 @@ def machine(path: Path) -> int | None:
 
 
 def unpacked(folder: Path) -> int:
-    """Bytes of all its files."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
@@ -49,13 +49,8 @@ def test_sam_validates_it_with_lint(tmp_path: Path) -> None:
 
 
 def test_cfn_lint_has_nothing_to_say() -> None:
-    command = [
-        str(Path(sys.executable).with_name("cfn-lint")),
-        "--include-checks",
-        "I",
-        "--",
-        str(ROOT / "template.yaml"),
-    ]
+    lint = Path(sys.executable).with_name("cfn-lint")
+    command: list[str | Path] = [lint, "--include-checks", "I", "--", ROOT / "template.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -97,8 +92,7 @@ def clone(folder: Path) -> Path:
     makefile.write_bytes(MAKEFILE.read_bytes())
     (folder / "layer").mkdir()
     (folder / "layer" / "__main__.py").touch()
-    (folder / "python").write_text('#!/bin/sh\necho "python $*"\n')
-    (folder / "python").chmod(0o755)
+    script(folder, 'echo "python $*"', "python")
     (folder / "Makefile").write_text(
         "setup:\n\t@echo setting up\n\t@mkdir -p .venv/bin && cp python .venv/bin/python\n"
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy import layer_content
+from tests.attach.pages import instructions
 from tests.layer.built import ROOT
 from tests.template import sam
 from tests.template.test_build import MACHINES, machine
@@ -18,44 +19,36 @@ from tests.template.test_build import MACHINES, machine
 pytestmark = pytest.mark.timeout(sam.LONGEST_S + 120)
 
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-
-
-def instructions() -> list[tuple[str, str]]:
-    """Name and argument of each, continued lines joined."""
-    text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
-    return [(line.split()[0], line.split(maxsplit=1)[1]) for line in text.splitlines() if line.strip()]
-
-
-def arguments() -> dict[str, str]:
-    """Defaults of ARG."""
-    return dict(value.split("=", 1) for name, value in instructions() if name == "ARG")
+INSTRUCTIONS = instructions(DOCKERFILE.read_text())
+ARGUMENTS = dict(value.split("=", 1) for name, value in INSTRUCTIONS if name == "ARG")
+"""With their defaults."""
 
 
 def test_every_instruction_is_one_that_docker_knows() -> None:
-    assert {name for name, _ in instructions()} == {"ARG", "FROM", "COPY", "RUN", "CMD"}
-    assert [value.partition(" AS ")[2] for name, value in instructions() if name == "FROM"] == ["layer", ""]
-    assert arguments().keys() == {"BASE", "ARCHITECTURE", "FUNCTION"}
+    assert {name for name, _ in INSTRUCTIONS} == {"ARG", "FROM", "COPY", "RUN", "CMD"}
+    assert [value.partition(" AS ")[2] for name, value in INSTRUCTIONS if name == "FROM"] == ["layer", ""]
+    assert ARGUMENTS.keys() == {"BASE", "ARCHITECTURE", "FUNCTION"}
     used = set(re.findall(r"\$\{(\w+)\}", DOCKERFILE.read_text()))
-    assert used == arguments().keys()
+    assert used == ARGUMENTS.keys()
 
 
 def test_what_it_copies_is_there_and_not_ignored() -> None:
     ignored = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text()
-    function = arguments()["FUNCTION"]
-    copied = [value.split()[0] for name, value in instructions() if name == "COPY" and "--from" not in value]
+    function = ARGUMENTS["FUNCTION"]
+    copied = [value.split()[0] for name, value in INSTRUCTIONS if name == "COPY" and "--from" not in value]
     assert copied == ["dist/truemem-layer-${ARCHITECTURE}.zip", "${FUNCTION}/"]
     assert "!dist/*.zip" in ignored
     for name in (function, "probe/function"):
         assert list((ROOT / name).glob("*.py"))
         assert f"!{name}/*.py" in ignored
-    (command,) = (value for name, value in instructions() if name == "CMD")
+    (command,) = (value for name, value in INSTRUCTIONS if name == "CMD")
     assert command == '["app.handler"]'
     assert (ROOT / function / "app.py").is_file()
 
 
 def test_its_opt_is_the_layers_content(build: Path, tmp_path: Path) -> None:
     """The first stage's RUN, with paths below a folder of ours; the layer as `make layer` zips it."""
-    (run,) = (value for name, value in instructions() if name == "RUN" and "truemem" in value)
+    (run,) = (value for name, value in INSTRUCTIONS if name == "RUN" and "truemem" in value)
     subprocess.run([sys.executable, "-m", "layer", "--output", tmp_path / "dist"], cwd=ROOT, check=True)
     (tmp_path / "truemem.zip").write_bytes((tmp_path / "dist" / "truemem-layer-x86_64.zip").read_bytes())
     here = re.sub(r"(?<=\s)/truemem", shlex.quote(str(tmp_path)) + "/truemem", f" {run}")

@@ -44,7 +44,6 @@ def client(local: LocalLambda) -> Any:
 
 @pytest.fixture(scope="module")
 def asked() -> Iterator[Asked]:
-    """All questions, answered on this machine."""
     small = tuple({**each, "mib": MIB} if "mib" in each else each for each in questions.QUESTIONS)
     with pytest.MonkeyPatch.context() as patch, served("probe") as local:
         patch.setattr(questions, "QUESTIONS", small)
@@ -116,57 +115,41 @@ def test_until_somebody_ran_it_the_page_says_so() -> None:
 
 
 @pytest.fixture
-def dist(tmp_path: Path) -> Path:
-    """Where `make layer` would have put its zips."""
+def deploy(account: Account, tmp_path: Path) -> Callable[..., Any]:
+    """`stack.deployed` of some variants in moto, with zips as `make layer` would have left them."""
     for name in ARCHIVES.values():
         (tmp_path / name).write_bytes(EMPTY_ZIP)
-    return tmp_path
+    services = account.client("s3"), account.client("cloudformation")
+    return lambda *names: stack.deployed(
+        *services, [VARIANTS[name] for name in names], dist=tmp_path, images={}, memory_mib=512, say=lambda _: None
+    )
 
 
-@pytest.fixture
-def deploy(account: Account, dist: Path) -> Callable[..., Any]:
-    """`stack.deployed` in moto."""
-
-    def deployed(*names: str, **images: str) -> Any:
-        return stack.deployed(
-            account.client("s3"),
-            account.client("cloudformation"),
-            [VARIANTS[name] for name in names],
-            dist=dist,
-            images={name.replace("_arm64", "-arm64"): uri for name, uri in images.items()},
-            memory_mib=512,
-            say=lambda _: None,
-        )
-
-    return deployed
-
-
-def buckets(account: Account) -> set[str]:
-    return {each["Name"] for each in account.client("s3").list_buckets()["Buckets"]}
-
-
-def stacks(account: Account) -> set[str]:
-    return {each["StackName"] for each in account.client("cloudformation").describe_stacks()["Stacks"]}
+def present(account: Account) -> tuple[set[str], set[str]]:
+    """The names of all buckets and stacks."""
+    buckets = account.client("s3").list_buckets()["Buckets"]
+    stacks = account.client("cloudformation").describe_stacks()["Stacks"]
+    return {each["Name"] for each in buckets}, {each["StackName"] for each in stacks}
 
 
 def test_it_is_deployed_asked_and_removed(deploy: Callable[..., Any], account: Account) -> None:
-    before = buckets(account), stacks(account)
+    before = present(account)
     with deploy("zip-x86_64", "zip-arm64") as functions:
         assert set(functions) == {"zip-x86_64", "zip-arm64"}
-        assert len(buckets(account) - before[0]) == len(stacks(account) - before[1]) == 1
+        assert [len(now - then) for now, then in zip(present(account), before, strict=True)] == [1, 1]
         found = account.client("lambda").get_function_configuration(FunctionName=functions["zip-x86_64"])
         assert (found["Handler"], found["Runtime"]) == ("lambda_function.handler", "python3.13")
         with served(functions["zip-x86_64"]) as local:  # moto runs no function: this one has its name
             answer = client(local).invoke(FunctionName=functions["zip-x86_64"], Payload=b'{"do": "nothing"}')
             assert json.loads(answer["Payload"].read())["do"] == "nothing"
-    assert (buckets(account), stacks(account)) == before
+    assert present(account) == before
 
 
 def test_nothing_stays_behind_when_asking_fails(deploy: Callable[..., Any], account: Account) -> None:
-    before = buckets(account), stacks(account)
+    before = present(account)
     with pytest.raises(questions.ProbeFailed), deploy("zip-x86_64"):
         raise questions.ProbeFailed("the function cannot be run")
-    assert (buckets(account), stacks(account)) == before
+    assert present(account) == before
 
 
 def test_a_function_that_fails_is_one_line() -> None:

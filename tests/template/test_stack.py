@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +12,10 @@ from truemem.line_schema import MEMBERS, METRICS, MIB
 
 from deploy import application
 from layer.__main__ import EXECUTABLES
-from tests.template.conftest import EVERYTHING
+from tests.attach.insights import SYSTEM_FIELDS, names
+from tests.template.conftest import EVERYTHING, Resources
 from tests.template.resolve import Resolver
-from tests.template.stack import Account, Parts, Stack, plain
+from tests.template.stack import Account, Stack, plain
 
 pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse")  # what moto does not make, it says
 
@@ -33,11 +33,8 @@ LAMBDA_METRICS = {"Errors"}
 
 def test_cloudformation_takes_it(truth: Stack, template: application.Template) -> None:
     assert truth.description()["StackStatus"] == "CREATE_COMPLETE"
-    wanted = {
-        name
-        for name, each in plain(template)["Resources"].items()
-        if each["Type"] not in UNSUPPORTED | OWN and "Image" not in name
-    }
+    resources = plain(template)["Resources"].items()
+    wanted = {name for name, each in resources if each["Type"] not in UNSUPPORTED | OWN and "Image" not in name}
     assert wanted <= set(truth.ids)
 
 
@@ -51,36 +48,26 @@ def test_it_tells_both_layers_and_all_samples(truth: Stack) -> None:
     assert outputs["ModelBucket"] == truth.ids["Models"]
 
 
-def test_layers_are_for_one_architecture_and_any_runtime(parts: Parts) -> None:
-    published = parts.layers()
-    sent = parts.resolve.resources("AWS::Lambda::LayerVersion").values()
-    architectures = {each["LayerName"]: each["CompatibleArchitectures"] for each in sent}
-    assert architectures == {"truemem-x86_64": ["x86_64"], "truemem-arm64": ["arm64"]}
-    assert set(architectures) <= set(published)
-    assert not any(each.get("CompatibleRuntimes") for each in published.values())
-
-
 @pytest.mark.parametrize(("name", "architecture"), FUNCTIONS.items())
-def test_a_function_has_the_layer_of_its_architecture(name: str, architecture: str, parts: Parts) -> None:
-    function = parts.function(name)
+def test_a_function_has_the_layer_of_its_architecture(name: str, architecture: str, resources: Resources) -> None:
+    function = resources("AWS::Lambda::Function")[name]
     assert function["Runtime"] == "python3.13"
     assert function["Architectures"] == [architecture]
-    (layer,) = function["Layers"]
-    arn = layer["Arn"] if isinstance(layer, dict) else layer
-    assert re.fullmatch(rf"arn:aws:lambda:.*:layer:truemem-{architecture}:\d+", arn)
+    (layer,) = (resources("AWS::Lambda::LayerVersion")[layer] for layer in function["Layers"])
+    assert (layer["LayerName"], layer["CompatibleArchitectures"]) == (f"truemem-{architecture}", [architecture])
+    assert not layer.get("CompatibleRuntimes")
     assert function["LoggingConfig"]["LogFormat"] == "JSON"
     assert function["LoggingConfig"]["ApplicationLogLevel"] == "WARN"
 
 
-def test_the_settings_differ_as_in_the_incident(parts: Parts) -> None:
-    functions = parts.resolve.resources("AWS::Lambda::Function")
+def test_the_settings_differ_as_in_the_incident(resources: Resources) -> None:
+    functions = resources("AWS::Lambda::Function")
     settings = {name: functions[name]["Environment"]["Variables"] for name in SAMPLES}
     assert settings["IncidentX86"] == settings["IncidentArm"]
     assert settings["RepairedX86"] == settings["RepairedArm"]
     incident, repaired = settings["IncidentX86"], settings["RepairedX86"]
-    assert {
-        name: (incident.get(name), repaired[name]) for name in repaired if incident.get(name) != repaired[name]
-    } == {
+    pairs = {name: (incident.get(name), value) for name, value in repaired.items()}
+    assert {name: (before, after) for name, (before, after) in pairs.items() if before != after} == {
         "LOAD_FROM": ("bytes", "path"),
         "POP_BEFORE_LOAD": ("false", "true"),
         "MALLOC_MMAP_THRESHOLD_": (None, "32768"),
@@ -109,29 +96,28 @@ def test_text_logs_have_no_level_to_filter_by(template: application.Template) ->
         assert "ApplicationLogLevel" not in function["LoggingConfig"]
 
 
-def test_the_bucket_is_encrypted_closed_and_cleared(truth: Stack, account: Account, parts: Parts) -> None:
-    s3, bucket = account.client("s3"), truth.ids["Models"]
-    (encryption,) = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
-    assert encryption["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
-    properties = parts.resolve.resources("AWS::S3::Bucket")["Models"]
-    s3.put_public_access_block(
-        Bucket=bucket, PublicAccessBlockConfiguration=properties["PublicAccessBlockConfiguration"]
-    )
-    assert all(s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"].values())
+def test_the_bucket_is_encrypted_closed_and_cleared(truth: Stack, account: Account, resources: Resources) -> None:
+    bucket = truth.ids["Models"]
+    encryption = account.client("s3").get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]
+    (default,) = (rule["ApplyServerSideEncryptionByDefault"] for rule in encryption["Rules"])
+    assert default["SSEAlgorithm"] == "AES256"
+    properties = resources("AWS::S3::Bucket")["Models"]
+    closed = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
+    assert properties["PublicAccessBlockConfiguration"] == dict.fromkeys(closed, True)
     rules = properties["LifecycleConfiguration"]["Rules"]
     assert {rule["Id"]: rule["Status"] for rule in rules} == {"models": "Enabled", "unfinished-uploads": "Enabled"}
     assert rules[0]["Prefix"] == "models/"
-    ((_, policy),) = parts.resolve.resources("AWS::S3::BucketPolicy").items()
+    (policy,) = resources("AWS::S3::BucketPolicy").values()
     (statement,) = policy["PolicyDocument"]["Statement"]
     assert statement["Effect"] == "Deny"
     assert policy["Bucket"] == bucket
 
 
-def test_the_samples_may_do_no_more_than_they_do(truth: Stack, account: Account, parts: Parts) -> None:
+def test_the_samples_may_do_no_more_than_they_do(truth: Stack, account: Account, resources: Resources) -> None:
     iam, role = account.client("iam"), truth.ids["SampleRole"]
     assert not iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
-    inline = parts.resolve.resources("AWS::IAM::Role")["SampleRole"]["Policies"]
-    alone = parts.resolve.resources("AWS::IAM::Policy").values()
+    inline = resources("AWS::IAM::Role")["SampleRole"]["Policies"]
+    alone = resources("AWS::IAM::Policy").values()
     policies = {each["PolicyName"]: each["PolicyDocument"]["Statement"] for each in [*inline, *alone]}
     assert set(iam.list_role_policies(RoleName=role)["PolicyNames"]) == set(policies)
     (logs,) = policies["logs"]
@@ -162,28 +148,20 @@ def test_the_schedules_send_what_the_handler_takes(truth: Stack, account: Accoun
     assert {each["batch"] for each in inputs} == {16, 2048}
 
 
-def test_alarms_watch_what_the_sidecar_emits(parts: Parts) -> None:
-    alarms = parts.alarms()
+def test_alarms_watch_what_the_sidecar_emits(resources: Resources) -> None:
+    alarms = resources("AWS::CloudWatch::Alarm")
     assert set(alarms) == {f"{name}{what}" for name in SAMPLES for what in ("NearLimit", "Drift", "OutOfMemory")}
-    namespace = Config({}).namespace
-    seen = set()
-    for name in SAMPLES:
-        for what in ("NearLimit", "Drift"):
-            for query in alarms[f"{name}{what}"]["Metrics"]:
-                if "MetricStat" in query:
-                    metric = query["MetricStat"]["Metric"]
-                    assert metric["Namespace"] == namespace
-                    (dimension,) = metric["Dimensions"]
-                    assert dimension["Name"] == "FunctionName"
-                    seen.add(metric["MetricName"])
+    queries = [query for name in alarms if "OutOfMemory" not in name for query in alarms[name]["Metrics"]]
+    metrics = [query["MetricStat"]["Metric"] for query in queries if "MetricStat" in query]
+    assert {metric["Namespace"] for metric in metrics} == {Config({}).namespace}
+    assert {dimension["Name"] for metric in metrics for (dimension,) in [metric["Dimensions"]]} == {"FunctionName"}
+    seen = {metric["MetricName"] for metric in metrics}
     assert seen == {"PeakRSS", "CurrentRSS"} <= set(METRICS)
-    assert {METRICS[name] for name in seen} == {
-        MIB
-    }  # so they are Megabytes, in which the expressions divide by the memory size
+    assert {METRICS[name] for name in seen} == {MIB}  # Megabytes, in which the expressions divide by the memory size
 
 
-def test_out_of_memory_is_the_sidecars_own_verdict(parts: Parts, truth: Stack) -> None:
-    alarms = parts.alarms()
+def test_out_of_memory_is_the_sidecars_own_verdict(resources: Resources, truth: Stack) -> None:
+    alarms = resources("AWS::CloudWatch::Alarm")
     for name in SAMPLES:
         alarm = alarms[f"{name}OutOfMemory"]
         assert (alarm["Namespace"], alarm["MetricName"]) == (Config({}).namespace, "OutOfMemory")
@@ -192,52 +170,32 @@ def test_out_of_memory_is_the_sidecars_own_verdict(parts: Parts, truth: Stack) -
     assert "OutOfMemory" in METRICS
 
 
-def widgets(parts: Parts, kind: str) -> Iterator[dict[str, Any]]:
-    for widget in parts.dashboard()["widgets"]:
-        if widget["type"] == kind:
-            yield widget["properties"]
+def widgets(resources: Resources, kind: str) -> list[dict[str, Any]]:
+    (dashboard,) = resources("AWS::CloudWatch::Dashboard").values()
+    return [each["properties"] for each in json.loads(dashboard["DashboardBody"])["widgets"] if each["type"] == kind]
 
 
-def test_the_dashboard_shows_peak_current_and_mark_on_one_graph_for_each_function(parts: Parts, truth: Stack) -> None:
+def test_the_dashboard_shows_peak_current_and_mark_on_one_graph_for_each_function(
+    resources: Resources, truth: Stack
+) -> None:
     shown: dict[str, list[set[str]]] = {}
-    for properties in widgets(parts, "metric"):
+    for properties in widgets(resources, "metric"):
         graph: dict[str, set[str]] = {}
-        for metric in properties["metrics"]:
-            if isinstance(metric[0], dict):
-                continue
-            namespace, name = metric[:2]
+        for namespace, name, *dimension in (each for each in properties["metrics"] if not isinstance(each[0], dict)):
+            assert name in {"truemem": METRICS, "AWS/Lambda": LAMBDA_METRICS}[namespace]
             if namespace == "truemem":
-                assert name in METRICS
-                assert metric[2] == "FunctionName"
-                graph.setdefault(metric[3], set()).add(name)
-            else:
-                assert namespace == "AWS/Lambda"
-                assert name in LAMBDA_METRICS
-        for function, names in graph.items():
-            shown.setdefault(function, []).append(names)
+                assert dimension[0] == "FunctionName"
+                graph.setdefault(dimension[1], set()).add(name)
+        for function, metrics in graph.items():
+            shown.setdefault(function, []).append(metrics)
     assert set(shown) == {truth.ids[name] for name in SAMPLES}
     assert all({"PeakRSS", "CurrentRSS", "MaxMemoryUsed"} in graphs for graphs in shown.values())
 
 
-LANGUAGE = {
-    *("SOURCE", "filter", "fields", "stats", "sort", "limit", "parse", "display", "by", "as", "in", "and", "or", "not"),
-    *("ispresent", "bin", "max", "min", "earliest", "latest", "count", "desc", "asc", "5m"),
-}
-"""Words of Logs Insights that the dashboard uses."""
-
-
-def fields(query: str) -> set[str]:
-    """Names of members that a query reads: what is neither the language's, nor text, nor named by the query itself."""
-    bare = re.sub(r"/(?:[^/\\]|\\.)*/", " ", re.sub(r"'[^']*'", " ", query))
-    own = set(re.findall(r"\bas (\w+)", bare)) | set(re.findall(r"\(\?<(\w+)>", query))
-    words = set(re.findall(r"(?<![\w@.])[A-Za-z_][\w.]*", bare))
-    return {word for word in words - LANGUAGE - own if not word.isdigit()}
-
-
-def test_its_queries_name_members_that_a_line_has(parts: Parts, truth: Stack) -> None:
-    queries = [properties["query"] for properties in widgets(parts, "log")]
+def test_its_queries_name_members_that_a_line_has(resources: Resources, truth: Stack) -> None:
+    queries = [properties["query"] for properties in widgets(resources, "log")]
     assert len(queries) >= 4 + 4
-    used = {name for query in queries for name in fields(query)}
+    used = {name for query in queries for name in names(re.sub(r"SOURCE '[^']*' \| ", "", query))} - {*SYSTEM_FIELDS}
     known = {*MEMBERS, "holders.truemem", "drift.verdict", "drift.perInvocationKiB"}
     assert used <= known, used - known
     assert {"CurrentRSS", "environmentId", "holders.truemem", "drift.verdict"} <= used
@@ -245,9 +203,9 @@ def test_its_queries_name_members_that_a_line_has(parts: Parts, truth: Stack) ->
     assert groups == {truth.ids[f"{name}Log"] for name in SAMPLES}
 
 
-def test_the_parse_of_other_extensions_fits_a_line(parts: Parts) -> None:
+def test_the_parse_of_other_extensions_fits_a_line(resources: Resources) -> None:
     line = '{"holders":{"function":1.0,"truemem":5.1,"extensions":{"a-b":3.5,"c":1}},"rss":{}}'
-    parses = [re.search(r"parse @message /(.*?)/ ", properties["query"]) for properties in widgets(parts, "log")]
+    parses = [re.search(r"parse @message /(.*?)/ ", properties["query"]) for properties in widgets(resources, "log")]
     (expression,) = [parse[1].replace("(?<", "(?P<") for parse in parses if parse]
     found = re.search(expression, line)
     assert found is not None

@@ -1,0 +1,147 @@
+"""What people also have on disk, and type: it is told in one line, and never with the code of a broken limit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from truemem_workbench.report.store import Store
+from truemem_workbench.support import untrusted_text
+from truemem_workbench.support.bad_input import BadInput
+
+from tests.report.conftest import Command
+from tests.report.written import line, log
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """By the words that stand for them below."""
+    monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
+    os.mkfifo(tmp_path / "pipe")
+    pictures = {
+        "EVERY-BYTE": bytes(range(256)) * 100,
+        "ZEROS": bytes(5 << 20),
+        "PNG": b"\x89PNG\r\n\x1a\n" + os.urandom(9999),
+    }
+    for name, content in pictures.items():
+        (tmp_path / name).write_bytes(content)
+    return {
+        "LOG": log(tmp_path, [line()]),
+        "EMPTY": log(tmp_path, ["START"], "empty.txt"),
+        "PIPE": tmp_path / "pipe",
+        "NO-LOG": tmp_path / "no\x1b[2J\nlog.txt",
+        **{name: tmp_path / name for name in pictures},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("report", "nothing to read from. Try FILE..., --function NAME or --log-group NAME"),
+        ("report LOG --function orders", "several places to read from"),
+        ("report nowhere.log", "nowhere.log cannot be read: No such file or directory"),
+        ("report EMPTY", "no line of the sidecar in these files. Try truemem doctor FILE"),
+        ("report LOG --environment zzz", "all 1 lines are of another time or environment"),
+        ("report LOG --since yesterday", "--since yesterday is no time. Try --since 3h"),
+        ("report LOG --compare 41", "--compare 41 is not two versions. Try --compare 41:42"),
+        ("report LOG --compare 1:2", "no line is of version 1. There are: $LATEST"),
+        ("report LOG --by colour", "--by colour: no JSON line has it together with a request id"),
+        ("report LOG --json --csv", "standard output takes one of them"),
+        ("report LOG --html -", "standard output has the report. Try --html page.html"),
+        ("page LOG --png x.jpg", "--png x.jpg: it becomes a PNG, whatever its name. Try --png page.png"),
+        ("page LOG --output -", "a page is a file. Try --output page.html"),
+        ("report .", ". is a folder. Try ./*"),
+        ("page .", ". is a folder. Try ./*"),
+        ("doctor .", "is a folder"),
+        ("doctor nowhere.log", "there is no file nowhere.log"),
+        ("doctor x --since bogus", "--since bogus is no time. Try --since 3h"),  # before AWS is asked
+        ("report LOG --by \udcff\x1b", "--by \\udcff\\x1b is not in UTF-8"),
+        ("report LOG --environment \udcff\x1b", "--environment \\udcff\\x1b is not in UTF-8"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: str, told: str, truemem: Command, files: dict[str, Path]) -> None:
+    words = arguments.split()
+    refusal = truemem(*(files.get(word, word) for word in words)).refusal
+    assert refusal.startswith(f"truemem {words[0]}: ")
+    assert told in refusal
+
+
+@pytest.mark.parametrize("command", ["report", "page", "doctor"])
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("EVERY-BYTE", "EVERY-BYTE is no log: it is no text"),
+        ("ZEROS", "ZEROS is no log: it is no text"),
+        ("PNG", "PNG is no log: it is no text"),
+        ("/dev/zero", "it is no text"),
+        ("PIPE", "no program has written to it"),
+        ("NO-LOG", "no\\x1b[2J\\nlog.txt"),
+    ],
+)
+def test_what_is_no_log_is_told(command: str, file: str, told: str, truemem: Command, files: dict[str, Path]) -> None:
+    refusal = truemem(command, files.get(file, file)).refusal
+    assert told in refusal
+    assert refusal[:-1].isprintable()
+
+
+@pytest.mark.parametrize("command", ["report", "page", "doctor"])
+def test_dev_null_is_an_empty_log(command: str, truemem: Command) -> None:
+    assert truemem(command, "/dev/null").code in (1, 2)
+
+
+@pytest.mark.parametrize("command", ["report", "page"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[\n" + "[" * 100_000], ids=["[[", "{{", "[ ["])
+def test_brackets_without_end_are_told(command: str, text: str, truemem: Command, tmp_path: Path) -> None:
+    assert truemem(command, log(tmp_path, [text])).code == 2
+
+
+@pytest.mark.parametrize("by", ["a..b", 'a"b', "", ".", "a.", "*", "a.*"])
+def test_by_wants_a_name(by: str, truemem: Command, files: dict[str, Path]) -> None:
+    told = f"--by {by} is no name of a member. Try --by model_id"
+    assert told in truemem("report", files["LOG"], "--by", by).refusal
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--headroom nan",
+        "--headroom inf",
+        "--invocations-per-month nan",
+        "--invocations-per-month inf",
+        "--gb-second nan",
+    ],
+)
+def test_what_is_no_number_is_refused(option: str, truemem: Command, files: dict[str, Path]) -> None:
+    with pytest.raises(click.UsageError, match=r"is no finite number|is not in the range"):
+        truemem("report", files["LOG"], *option.split())
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({"AWS_ENDPOINT_URL": "notaurl"}, "Invalid endpoint: notaurl. Check AWS_ENDPOINT_URL"),
+        ({"AWS_PROFILE": "nobody's"}, "could not be found. Try aws sso login"),
+        ({"AWS_REGION": "eu west"}, "Try AWS_REGION=eu-west-1"),
+    ],
+)
+@pytest.mark.parametrize("command", ["report --function x", "metrics x", "doctor x"])
+def test_what_is_wrong_around_aws_is_told(
+    command: str,
+    variables: dict[str, str],
+    told: str,
+    truemem: Command,
+    aws: Callable[[str], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert told in truemem(*command.split()).refusal
+
+
+def test_a_file_that_is_gone_when_it_is_loaded_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"), Store() as store:
+        store.load([tmp_path / "gone"])
