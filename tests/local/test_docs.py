@@ -47,23 +47,18 @@ def test_every_option_on_the_page_is_one() -> None:
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= {*options, "--help"}
 
 
-def run(example: str, folder: Path) -> str:
-    """What the example prints, run beside an app.py."""
-    shutil.copy(APP, folder)
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
+(WITHOUT_COMMAND_LINE,) = (
+    each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "LocalLambda(" in each
+)
+
+
+@pytest.mark.parametrize("example", [WITHOUT_COMMAND_LINE, block("api.md", "api")], ids=["local-lambda.md", "api.md"])
+def test_an_example_runs_beside_an_app(example: str, tmp_path: Path) -> None:
+    shutil.copy(APP, tmp_path)
+    command = [sys.executable, "-c", example]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_example_without_a_command_line_runs(tmp_path: Path) -> None:
-    (example,) = (each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "LocalLambda(" in each)
-    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", run(example, tmp_path))
-
-
-def test_the_example_of_the_api_runs(tmp_path: Path) -> None:
-    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", run(block("api.md", "api"), tmp_path))
+    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", done.stdout)
 
 
 def documented(heading: str) -> set[str]:

@@ -12,12 +12,10 @@ from truemem_workbench.local import Function, Settings
 from truemem_workbench.local.configuration import sidecar
 from truemem_workbench.local.configuration.function import WRAPPER
 
-from tests.local.conftest import APP, BOUND_S, HERE, Start
+from tests.local.conftest import APP, BOOTSTRAP, HANDLER, HERE, TOGETHER, Start
 
 AGAIN = HERE / "wrappers" / "again"
 REFUSES = HERE / "wrappers" / "refuses"
-BOOTSTRAP = HERE / "functions" / "bootstrap"
-HANDLER = f"{APP}:handler"
 
 
 # --- the variable -----------------------------------------------------------------------------------------------------
@@ -36,34 +34,25 @@ HANDLER = f"{APP}:handler"
 )
 def test_a_managed_runtime_starts_through_it_and_stays_the_same_process(start: Start, settings: dict[str, Any]) -> None:
     local = start(environment={WRAPPER: str(AGAIN)}, behaviour={}, **settings)
-    local.settle(timeout=BOUND_S)
+    local.settle()
     before = local.processes()
-    answers = [local.invoke({"environment": True}) for _ in range(2)]
-    for answer in answers:
-        assert isinstance(answer.payload, dict)
+    for answer in [local.invoke({"environment": True}) for _ in range(2)]:
         assert answer.payload["ROUNDS"] == "3"
         assert answer.payload["_HANDLER"] == "app.handler"
         assert local.report(answer.request_id).status == "success"
-    pid = local.invoke({"pid": True}).payload
+    assert local.invoke({"pid": True}).payload == before["runtime"]
     assert local.processes() == before
-    assert pid == before["runtime"]
 
 
 def test_managed_instances_start_through_it(start: Start) -> None:
-    local = start(
-        f"{HERE / 'functions' / 'together.py'}:handler", environment={WRAPPER: str(AGAIN)}, managed_instances=2
-    )
-    answer = local.invoke({})
-    assert isinstance(answer.payload, dict)
-    assert answer.payload["environment"]["ROUNDS"] == "3"
+    local = start(TOGETHER, environment={WRAPPER: str(AGAIN)}, managed_instances=2)
+    assert local.invoke({}).payload["environment"]["ROUNDS"] == "3"
 
 
 def test_after_a_reset_the_runtime_starts_through_it_again(start: Start) -> None:
     local = start(environment={WRAPPER: str(AGAIN)})
     assert local.report(local.invoke({"exit": 3}).request_id).error_type == "Runtime.ExitError"
-    answer = local.invoke({"environment": True})
-    assert isinstance(answer.payload, dict)
-    assert answer.payload["ROUNDS"] == "3"
+    assert local.invoke({"environment": True}).payload["ROUNDS"] == "3"
 
 
 def test_a_bootstrap_does_not_know_it(start: Start) -> None:
