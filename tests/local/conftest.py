@@ -28,8 +28,8 @@ BOOTSTRAP = FUNCTIONS / "bootstrap"
 TOGETHER = FUNCTIONS / "together.py"
 RECORDER = EXTENSIONS / "recorder.py"
 IDLE_RUNTIME = FUNCTIONS / "idle"
-IDLE = {"idle": EXTENSIONS / "idle"}
-"""An extension whose part the test plays, as it does the runtime's in IDLE_RUNTIME."""
+IDLE = {"idle": IDLE_RUNTIME}
+"""An extension: the test plays it, and the runtime."""
 HANDLER = f"{APP}:handler"
 RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]
 BOUND_S = 30

@@ -19,8 +19,8 @@ from truemem_workbench.local.running.scenarios import SCENARIOS
 from tests.local.conftest import (
     APP,
     BOUND_S,
+    EXTENSIONS,
     HANDLER,
-    HERE,
     RECORDER,
     RUN,
     cgroups_of,
@@ -117,7 +117,7 @@ class Serving:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_nothing(number: signal.Signals) -> None:
-    serving = Serving("--extensions", str(HERE / "extensions_served"))
+    serving = Serving("--extensions", str(EXTENSIONS))
     assert serving.invoke({"a": 1})["event"] == {"a": 1}
     children, environment_id, folder = serving.everything()
     assert folder.exists()
