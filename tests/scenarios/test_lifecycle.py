@@ -15,9 +15,8 @@ DYING = EXTENSIONS / "dying.py"
 
 
 def told(environment: Environment) -> list[Record]:
-    """The records: one for each invocation, in order."""
-    records = environment.records()
-    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    """The records: one for each invocation, in order, all of this environment."""
+    records = environment.told()
     assert {record.environmentId for record in records} == {environment.local.log_stream}
     return records
 
