@@ -32,14 +32,6 @@ def judged(environment: Environment, answers: list[dict[str, Any]]) -> list[Judg
     return [Judgement(record, answer, 512) for record, answer in zip(records, answers, strict=True)]
 
 
-def test_without_a_sidecar_the_runtime_starts_as_it_is() -> None:
-    with Environment(exact=True, environment={"TRUEMEM_ENABLED": "false"}) as environment:
-        assert environment.invoke(mib=5)["touched"] == 5 * 1024
-        assert environment.records() == []
-        said = [entry.text for entry in environment.local.logs if "exact mode is off" in entry.text]
-    assert len(said) == 1
-
-
 def test_the_init_phase_ends_when_the_runtime_first_asks_for_an_event() -> None:
     with Environment(HERE.parent / "local" / "functions" / "init_spike.py", exact=True) as environment:
         environment.attempt()
@@ -48,21 +40,15 @@ def test_the_init_phase_ends_when_the_runtime_first_asks_for_an_event() -> None:
     assert record.mode == "exact"
 
 
-def test_a_handler_that_raises_is_told_although_the_platform_calls_it_a_success() -> None:
+def test_the_handlers_exception_and_the_sizes_of_event_and_response_are_on_the_line() -> None:
     with Environment(exact=True) as environment:
         environment.attempt("no such kind")
-        environment.invoke()
-        raised, well = environment.records()
-    assert (raised.status, raised.handlerError) == ("success", True)
-    assert well.handlerError is None
-
-
-def test_sizes_of_event_and_response_are_on_the_line() -> None:
-    with Environment(exact=True) as environment:
         invocation = environment.attempt(mib=1)
-        (record,) = environment.records()
-    assert record.requestBytes == len(b'{"do": "hold", "mib": 1}')
-    assert record.responseBytes == len(invocation.raw)
+        raised, well = environment.records()
+    assert (raised.status, raised.handlerError) == ("success", True)  # to the platform an exception is a success
+    assert well.handlerError is None
+    assert well.requestBytes == len(b'{"do": "hold", "mib": 1}')
+    assert well.responseBytes == len(invocation.raw)
 
 
 def test_an_event_of_6_mb_belongs_to_its_own_invocation() -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from truemem_workbench.testing.environment import EXTENSIONS, FUNCTIONS, Environment, Record
+from truemem_workbench.testing.environment import EXTENSIONS, FUNCTIONS, SIDECAR, Environment, Record
 
+from faults.deaths import DEATHS, die, judge
+from faults.subject import Subject
 from tests.local.conftest import needs_cgroups
 
 pytestmark = needs_cgroups
@@ -150,3 +152,31 @@ def test_the_function_is_to_die_before_us(setting: str | None, expected: int) ->
         found = scores(environment)
     own = int(Path("/proc/self/oom_score_adj").read_text())
     assert found == {"runtime": max(expected, own), f"extension:{environment.name}": own}
+
+
+SOME = (
+    "page cache, then timeout",
+    "page cache, then exit with 1",
+    "MemoryError, caught",
+    "in a child",
+    "anonymous memory in the runtime",
+    "an extension takes all memory",
+)
+"""Of faults/deaths.py, at one size."""
+
+
+@pytest.mark.parametrize("title", SOME)
+def test_the_record_of_a_death_says_what_is_so(title: str) -> None:
+    (death,) = (death for death in DEATHS if death.title == title)
+    assert judge(death, die(Subject(SIDECAR), death, 128)) == []
+
+
+def test_a_daemon_that_the_kernel_kills_is_not_told_later_on_an_innocent() -> None:
+    """The sidecar may not know it: it has no variables, and its parent has ended. The last one ends a process."""
+    with Environment(FUNCTIONS / "daemon.py", memory_mib=128) as environment:
+        for do in ("start", "idle", "grow", "idle", "run"):
+            environment.invoke(do)
+        assert environment.local.environment.memory.kills() == 1
+        records = environment.records()
+    told = [(record.OutOfMemory or 0) + (record.environmentKills or 0) for record in records]
+    assert told == [0, 0, 1, 0, 0]

@@ -97,10 +97,13 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
     assert "TRUEMEM_HOLD is gone" in log
 
 
-def test_switched_off_it_takes_no_part() -> None:
-    with Environment(environment={"TRUEMEM_ENABLED": "false"}) as environment:
-        environment.invoke()
-        environment.invoke()
+@pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])
+def test_switched_off_it_takes_no_part_and_the_runtime_starts_as_it_is(exact: bool) -> None:
+    with Environment(environment={"TRUEMEM_ENABLED": "false"}, exact=exact) as environment:
+        for _ in range(2):
+            assert environment.invoke(mib=5)["touched"] == 5 * 1024
         assert environment.records() == []
+        said = [entry.text for entry in environment.local.logs if "exact mode is off" in entry.text]
+    assert len(said) == exact
     extension = next(event for event in environment.local.events if event["type"] == "platform.extension")
     assert extension["record"]["events"] == ["SHUTDOWN"]
