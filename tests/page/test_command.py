@@ -1,4 +1,4 @@
-"""`truemem page`, and what is gathered for it."""
+"""`truemem page`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench import page
 from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.page.environments import Flag, most
-from truemem_workbench.testing.invented_lines import curve, leak, line, noisy, parsed, recorded, request_id
+from truemem_workbench.testing.invented_lines import curve, leak, noisy
 
 
 @pytest.fixture
@@ -61,23 +59,3 @@ def test_what_cannot_be_used_is_told_in_one_line(
     assert done.output.startswith("truemem page: ")
     assert told in done.output
     assert done.output.count("\n") == 1
-
-
-def test_invocations_stand_in_their_order_whatever_the_log_s() -> None:
-    made = [line(row, PeakRSS=100.0 + row) for row in (0, 3, 1, 2)]
-    (environment,) = page.gather(parsed(made))
-    assert list(environment.columns["peak"]) == [100, 101, 102, 103]
-    assert environment.request_ids == [request_id(row) for row in range(4)]
-    assert environment.count(Flag.COLD_START) == 1
-
-
-def test_the_same_id_in_two_functions_is_two_environments() -> None:
-    made = page.gather(parsed([line(0, FunctionName="a"), line(0, FunctionName="b")]))
-    assert sorted(environment.function for environment in made) == ["a", "b"]
-
-
-def test_what_does_not_fit_is_left_out_whole() -> None:
-    big, small = page.gather(parsed(recorded(noisy(50))))[0], page.gather(parsed([line(0, "b")]))[0]
-    assert most([big, small], 50) == [big]
-    assert most([big, small], 51) == [big, small]
-    assert most([big, small], 10) == [big]  # something is shown
