@@ -80,30 +80,6 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
-class Lines:
-    """The log, for waiting on."""
-
-    def __init__(self) -> None:
-        self._all: list[LogLine] = []
-        self._changed = threading.Condition()
-
-    def add(self, line: LogLine) -> None:
-        with self._changed:
-            self._all.append(line)
-            self._changed.notify_all()
-
-    def wait(self, wanted: Callable[[LogLine], object]) -> LogLine:
-        """The first line, old or new, that is wanted."""
-
-        def found() -> LogLine | None:
-            return next((line for line in self._all if wanted(line)), None)
-
-        with self._changed:
-            line = self._changed.wait_for(found, BOUND_S)
-            assert line is not None, [line.text for line in self._all]
-            return line
-
-
 class Reply(Invocation):
     payload: Any
     """So that a test can look into it: what has no such member fails the test."""
@@ -111,10 +87,6 @@ class Reply(Invocation):
 
 class Local(LocalLambda):
     """A local Lambda with what tests ask of it."""
-
-    def __init__(self, function: Function, settings: Settings) -> None:
-        self.lines = Lines()
-        super().__init__(function, settings, self.lines.add)
 
     def __enter__(self) -> Local:
         super().__enter__()
@@ -143,8 +115,13 @@ class Local(LocalLambda):
     @cached_property
     def api(self) -> Api:
         """The Runtime API, from an `idle` process: it prints the address."""
-        address = self.lines.wait(lambda line: line.text.startswith("127.0.0.1:"))
+        address = self.wait_for_line(lambda line: line.text.startswith("127.0.0.1:"))
         return Api(f"http://{address.text}")
+
+    def wait_for_line(self, wanted: Callable[[LogLine], object]) -> LogLine:
+        """The first line of the log, old or new, that is wanted."""
+        until(lambda: any(map(wanted, self.logs)))
+        return next(filter(wanted, self.logs))
 
     def recorded(self, name: str = "recorder") -> list[dict[str, Any]]:
         """What the recorder printed."""
@@ -164,7 +141,7 @@ class Local(LocalLambda):
         return [event for batch in batches for event in batch]
 
     def wait_for_telemetry(self, kind: str) -> None:
-        self.lines.wait(lambda line: line.source == "extension:recorder" and f'"{kind}"' in line.text)
+        self.wait_for_line(lambda line: line.source == "extension:recorder" and f'"{kind}"' in line.text)
 
     def kinds(self) -> list[str]:
         """Types of the platform's events so far, in order."""

@@ -61,24 +61,21 @@ def test_an_example_runs_beside_an_app(example: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", done.stdout)
 
 
-def documented(heading: str) -> set[str]:
-    """The names in the first column of the table below a heading of docs/api.md."""
+INTERNAL = re.findall(r"`(\w+)`", re.findall(r"^(.*) are for the scenarios", API, re.MULTILINE)[0])
+MEMBERS = {name for name in vars(local.LocalLambda) if not name.startswith("_")} - {*INTERNAL}
+PLUGIN = entry_points(group="pytest11")["truemem"].load()
+FIXTURES = {name for name, each in vars(PLUGIN).items() if isinstance(each, FixtureFunctionDefinition)}
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("`truemem_workbench.local`", set(local.__all__)),
+        ("Methods and attributes of `LocalLambda`", MEMBERS),
+        ("The pytest plugin", {f"@pytest.mark.{PLUGIN.MARKER.partition('(')[0]}", *FIXTURES}),
+    ],
+)
+def test_every_public_name_is_in_its_table_of_the_api_page(heading: str, names: set[str]) -> None:
     section = re.split(r"^#+ ", API.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
-    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-    return {re.match(r"@?[\w.]+", name)[0] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}  # type: ignore[index]
-
-
-def test_every_public_name_is_on_the_api_page() -> None:
-    assert documented("`truemem_workbench.local`") == set(local.__all__)
-
-
-def test_every_public_member_of_the_local_lambda_is_on_the_api_page() -> None:
-    internal = set(re.findall(r"`(\w+)`", re.findall(r"^(.*) are for the scenarios", API, re.MULTILINE)[0]))
-    public = {name for name in vars(local.LocalLambda) if not name.startswith("_")}
-    assert documented("Methods and attributes of `LocalLambda`") == public - (internal - {"LocalLambda"})
-
-
-def test_every_fixture_of_the_plugin_is_on_the_api_page() -> None:
-    plugin = entry_points(group="pytest11")["truemem"].load()
-    fixtures = {name for name, each in vars(plugin).items() if isinstance(each, FixtureFunctionDefinition)}
-    assert documented("The pytest plugin") == {f"@pytest.mark.{plugin.MARKER.partition('(')[0]}", *fixtures}
+    cells = " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))  # the first column
+    assert set(re.findall(r"`(@?[\w.]+)[^`]*`", cells)) == names

@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from mypy_boto3_lambda import LambdaClient
 
-from tests.local.conftest import BOOTSTRAP, Local, Start
+from tests.local.conftest import Local, Start
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_client_context_reaches_the_handler_and_the_tenant_the_platform(clie
 def test_an_event_is_taken_and_handled_later(client: LambdaClient, local: Local) -> None:
     answer = client.invoke(FunctionName="mine", Payload=b'{"print": "later"}', InvocationType="Event")
     assert answer["StatusCode"] == 202
-    local.lines.wait(lambda line: line.source == "function" and line.text == "later")
+    local.wait_for_line(lambda line: line.source == "function" and line.text == "later")
 
 
 def test_a_dry_run_does_nothing(client: LambdaClient, local: Local) -> None:
@@ -91,10 +91,3 @@ def test_a_payload_that_is_not_json(client: LambdaClient) -> None:
 def test_a_payload_that_is_too_large(local: Local) -> None:
     answer = local.post(name="mine", data=b'"' + b"x" * 6 * 1024 * 1024 + b'"')
     assert (answer.status_code, answer.headers["x-amzn-ErrorType"]) == (413, "RequestTooLargeException")
-
-
-def test_a_bootstrap_executable_is_a_function_too(start: Start) -> None:
-    local = start(BOOTSTRAP)
-    assert local.invoke({"a": 1}).payload == {"echo": {"a": 1}}
-    assert local.finish({"a": 2}).payload == {"echo": {"a": 2}}
-    assert [line.text for line in local.logs if line.source == "function"] == ["handling bootstrap"] * 2

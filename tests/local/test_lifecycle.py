@@ -25,7 +25,7 @@ def test_the_runtime_starts_when_every_extension_has_registered(start_idle: Star
     assert set(local.processes()) == {"extension:idle"}  # it prints the address as well
 
     own = local.api.registered("INVOKE")
-    local.lines.wait(lambda line: line.source == "function")
+    local.wait_for_line(lambda line: line.source == "function")
     local.api.next_invocation()
     assert not local.of_type("initReport")  # the extension's own `next` is missing
 

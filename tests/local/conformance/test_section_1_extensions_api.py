@@ -216,11 +216,6 @@ def test_who_does_not_say_who_it_is(api: Api, method: str, path: str) -> None:
 # --- 1.4 next ---------------------------------------------------------------------------------------------------------
 
 
-def test_only_one_next_may_be_pending(ready: Ready) -> None:
-    refused = ready.local.api.call("GET", NEXT, headers=ready.own)
-    assert error_of(refused) == (403, "Extension.InvalidExtensionState", STATE.format("Ready", "Ready"))
-
-
 def test_invoke(ready: Ready) -> None:
     before_ms, limit_ms = int(time.time() * 1000), Settings().timeout_s * 1000
     ready.local.invoke_in_background()
@@ -289,12 +284,15 @@ def test_registration_closes_with_the_runtimes_first_next(start_idle: Start) -> 
     assert error_of(local.api.register("late", "{}")) == refusal
 
 
-def test_init_error_is_over_with_the_first_next_and_exit_error_is_not(ready: Ready) -> None:
-    told = ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.TooLate"}
-    refused = ready.local.api.call("POST", "/2020-01-01/extension/init/error", headers=told)
-    assert error_of(refused) == (403, "Extension.InvalidExtensionState", STATE.format("Ready", "InitError"))
-    assert ready.local.api.call("POST", "/2020-01-01/extension/exit/error", headers=told).status_code == 202
-    assert "extension:idle" in ready.local.processes()  # it is the exit of the process that counts, not the call
+def test_what_an_extension_that_waits_for_an_event_may_call(ready: Ready) -> None:
+    """Neither `next` again nor init/error, but exit/error. It is the exit of the process that counts, not the call."""
+    api, told = ready.local.api, ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.TooLate"}
+    refused = (403, "Extension.InvalidExtensionState")
+    assert error_of(api.call("GET", NEXT, headers=told)) == (*refused, STATE.format("Ready", "Ready"))
+    init_error = api.call("POST", "/2020-01-01/extension/init/error", headers=told)
+    assert error_of(init_error) == (*refused, STATE.format("Ready", "InitError"))
+    assert api.call("POST", "/2020-01-01/extension/exit/error", headers=told).status_code == 202
+    assert "extension:idle" in ready.local.processes()
 
 
 def test_exit_error_while_it_works(ready: Ready) -> None:
@@ -355,7 +353,7 @@ def test_what_cannot_be_executed_fails_the_init(
     assert local.of_type("extension") == [{"name": "broken", "state": "LaunchError", "events": [], "errorType": kind}]
     assert local.of_type("initReport")[0]["errorType"] == "Extension.LaunchError"
     assert not local.of_type("initRuntimeDone")  # the runtime was never started
-    local.lines.wait(lambda line: line.text.endswith(f"\tState: LaunchError\tEvents: []\tError Type: {kind}"))
+    local.wait_for_line(lambda line: line.text.endswith(f"\tState: LaunchError\tEvents: []\tError Type: {kind}"))
     answer = local.invoke({}).payload
     assert answer["errorType"] == "Extension.LaunchError"
     assert answer["errorMessage"].endswith(f"/broken: {why}")

@@ -173,11 +173,6 @@ def test_init_error_is_for_init(local: Local, api: Api) -> None:
     assert error_of(refused) == (403, "InvalidStateTransition", STATE.format("Running", "InitError"))
 
 
-def test_ping_and_what_is_not_there(api: Api) -> None:
-    assert api.call("GET", "/2018-06-01/ping").text == "pong"
-    assert api.call("GET", "/2018-06-01/runtime/restore/next").status_code == 404  # SnapStart's
-
-
 @pytest.mark.parametrize(
     ("reported", "kept"),
     [

@@ -221,7 +221,7 @@ def test_a_failed_post_is_tried_again(start: Start) -> None:
     local = start(behaviour={"refuse": 1, "linger_s": 0.5})
     local.wait_for_telemetry("platform.initStart")
     local.invoke({})  # not while the environment is frozen
-    local.lines.wait(lambda line: '"status": "200 OK"' in line.text)
+    local.wait_for_line(lambda line: '"status": "200 OK"' in line.text)
     refused, taken = [entry for entry in local.recorded() if "telemetry" in entry][:2]
     assert (refused["status"], taken["status"]) == ("500 No", "200 OK")
     assert refused["telemetry"] == taken["telemetry"]
