@@ -17,7 +17,7 @@ from tests.check.conftest import FILLING, LEAK, LEVEL, NOISY, run_of, seen
 
 
 def told(measurement: Measurement, **limits: Any) -> tuple[str, str]:
-    """The outcome of the one limit that there is, and why it is worth to go on."""
+    """The outcome of the only limit, and why it is worth to go on."""
     (finding,) = find(measurement, Limits(**limits))
     return finding.outcome, undecided(measurement, Limits(**limits))
 
@@ -52,7 +52,7 @@ def test_a_limit_needs_as_many_invocations(limit: str) -> None:
 
 
 @pytest.mark.parametrize("others", [{"peak_mib": 60}, {"current_mib": 60}])
-def test_that_goes_for_those_who_ask_for_something_else_too(others: dict[str, Any]) -> None:
+def test_growth_is_judged_beside_any_other_limit(others: dict[str, Any]) -> None:
     findings = find(run_of(LEAK[:100]), Limits(**others))
     assert [each.outcome for each in findings] == ["unknown", "kept"]
 

@@ -155,20 +155,17 @@ def test_junit_has_no_character_that_xml_has_not(tmp_path: Path) -> None:
 # --- for GitHub -------------------------------------------------------------------------------------------------------
 
 
-def test_an_annotation_points_to_the_handler(broken: Result) -> None:
+def test_an_annotation_points_to_the_handler_of_what_is_broken(broken: Result, kept: Result) -> None:
     (command,) = github.errors(broken)
     assert command.startswith("::error file=src/app.py,line=12,title=truemem%3A max-drift::It grows by 8.0 KiB")
     assert "95 %25 interval" in command
+    assert github.errors(kept) == []
 
 
 def test_nothing_in_a_message_ends_its_command() -> None:
     finding = Finding("max-peak", "", "", "broken", "one\ntwo\r100%")
     (command,) = github.errors(Result(run_of(LEVEL), [finding], Path("a,b:c.py")))
     assert command == "::error file=a%2Cb%3Ac.py,title=truemem%3A max-peak::one\\ntwo\\r100%25"
-
-
-def test_what_was_kept_is_not_annotated(kept: Result) -> None:
-    assert github.errors(kept) == []
 
 
 def test_the_summary_follows_those_of_other_steps(broken: Result, kept: Result, tmp_path: Path) -> None:

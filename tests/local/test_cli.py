@@ -149,7 +149,7 @@ def test_even_a_kill_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("event", [["--event", "{}"], []], ids=["invoking", "serving"])
-def test_who_stops_reading_ends_it_without_a_word(tmp_path: Path, event: list[str]) -> None:
+def test_a_reader_that_stops_ends_the_command_without_a_traceback(tmp_path: Path, event: list[str]) -> None:
     (tmp_path / "recorder").symlink_to(RECORDER)  # it subscribes: that, too, makes a line of the log
     command = [*RUN, HANDLER, "--extensions", str(tmp_path), "--no-sidecar", "--user", "current", *event]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

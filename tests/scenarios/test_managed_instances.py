@@ -1,4 +1,4 @@
-"""On Managed Instances requests overlap, and nobody tells whose memory is whose: what each record may still say."""
+"""On Managed Instances requests overlap, and whose memory is whose cannot be known: what each record may still say."""
 
 from __future__ import annotations
 

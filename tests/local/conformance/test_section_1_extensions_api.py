@@ -33,7 +33,11 @@ from tests.local.conftest import (
 )
 
 STATE = "State transition from {} to {} failed for extension idle. Error: State transition is not allowed"
+REGISTER = "/2020-01-01/extension/register"
 NEXT = "/2020-01-01/extension/event/next"
+INIT_ERROR = "/2020-01-01/extension/init/error"
+EXIT_ERROR = "/2020-01-01/extension/exit/error"
+TELEMETRY = "/2022-07-01/telemetry"
 REFUSALS: list[tuple[dict[str, Any], str, str]] = [
     ({"name": None}, "Extension.InvalidExtensionName", "Empty extension name"),
     ({"name": ""}, "Extension.InvalidExtensionName", "Empty extension name"),
@@ -88,12 +92,12 @@ ROUTES = [
     ("POST", "/2018-06-01/runtime/init/error", True),
     ("GET", "/2018-06-01/runtime/restore/next", False),
     ("POST", "/2018-06-01/runtime/restore/error", False),
-    ("POST", "/2020-01-01/extension/register", True),
-    ("GET", "/2020-01-01/extension/event/next", True),
-    ("POST", "/2020-01-01/extension/init/error", True),
-    ("POST", "/2020-01-01/extension/exit/error", True),
+    ("POST", REGISTER, True),
+    ("GET", NEXT, True),
+    ("POST", INIT_ERROR, True),
+    ("POST", EXIT_ERROR, True),
     ("PUT", "/2020-08-15/logs", True),
-    ("PUT", "/2022-07-01/telemetry", True),
+    ("PUT", TELEMETRY, True),
     ("GET", "/2021-04-23/credentials", False),
 ]
 """The last column: also without SnapStart."""
@@ -128,12 +132,8 @@ def test_what_register_refuses(api: Api) -> None:
 
 
 def test_register_answers_with_the_function_and_an_identifier(api: Api) -> None:
-    response = api.call(
-        "POST",
-        "/2020-01-01/extension/register",
-        headers={"Lambda-Extension-Name": "idle", "Lambda-Extension-Accept-Feature": "unknown, accountId"},
-        data="{}",
-    )
+    headers = {"Lambda-Extension-Name": "idle", "Lambda-Extension-Accept-Feature": "unknown, accountId"}
+    response = api.call("POST", REGISTER, headers=headers, data="{}")
     assert response.status_code == 200
     assert uuid.UUID(response.headers["Lambda-Extension-Identifier"])
     assert response.json() == {
@@ -152,16 +152,12 @@ def test_registering_twice_is_an_invalid_state(api: Api) -> None:
     assert error_of(api.register()) == (403, "Extension.InvalidExtensionState", message)
 
 
-def test_an_unknown_name_is_an_internal_extension(api: Api) -> None:
-    """The trap: it is welcome, and the launched file whose name was misspelt blocks the init."""
-    assert api.register("misspelt").status_code == 200
-    taken = (403, "Extension.InvalidExtensionState", "Extension with this name already registered")
-    assert error_of(api.register("misspelt")) == taken
-
-
-def test_the_file_of_a_misspelt_name_holds_up_the_init_until_its_limit(start_idle: Start) -> None:
-    local = start_idle(init_timeout_s=1)
+def test_an_unknown_name_is_an_internal_extension_and_the_file_holds_up_the_init(start_idle: Start) -> None:
+    """The trap: the misspelt name is welcome, and the launched file is waited for until the init's limit."""
+    local = start_idle(init_timeout_s=3)
     assert local.api.register("misspelt").status_code == 200
+    taken = (403, "Extension.InvalidExtensionState", "Extension with this name already registered")
+    assert error_of(local.api.register("misspelt")) == taken
     local.settle()
     assert [record["status"] for record in local.of_type("initReport")] == ["timeout"]
     assert not local.of_type("initRuntimeDone")  # the runtime was never started
@@ -169,13 +165,8 @@ def test_the_file_of_a_misspelt_name_holds_up_the_init_until_its_limit(start_idl
     assert told == {"idle": "Started", "misspelt": "Registered"}
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "/2020-01-01/extension/register"), ("GET", NEXT), ("PUT", "/2022-07-01/telemetry")],
-)
-def test_what_nobody_expected_is_a_container_error(
-    api: Api, monkeypatch: pytest.MonkeyPatch, method: str, path: str
-) -> None:
+@pytest.mark.parametrize(("method", "path"), [("POST", REGISTER), ("GET", NEXT), ("PUT", TELEMETRY)])
+def test_a_bug_of_ours_is_a_container_error(api: Api, monkeypatch: pytest.MonkeyPatch, method: str, path: str) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
@@ -193,15 +184,9 @@ def test_the_eleventh_extension_is_refused(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/2020-01-01/extension/event/next"),
-        ("POST", "/2020-01-01/extension/init/error"),
-        ("POST", "/2020-01-01/extension/exit/error"),
-        ("PUT", "/2022-07-01/telemetry"),
-    ],
+    ("method", "path"), [("GET", NEXT), ("POST", INIT_ERROR), ("POST", EXIT_ERROR), ("PUT", TELEMETRY)]
 )
-def test_who_does_not_say_who_it_is(api: Api, method: str, path: str) -> None:
+def test_a_call_without_a_known_identifier_is_refused(api: Api, method: str, path: str) -> None:
     stranger = str(uuid.uuid4())
     unknown = "Unknown Lambda-Extension-Identifier" if path.endswith("error") else f"Unknown extension {stranger}"
     cases = [
@@ -258,20 +243,15 @@ def test_shutdown(start_idle: Start) -> None:
 # --- 1.5 init/error, exit/error ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", ["init", "exit"])
-def test_an_error_needs_a_type_and_may_be_told_twice(api: Api, call: str) -> None:
+@pytest.mark.parametrize(("path", "state"), [(INIT_ERROR, "InitError"), (EXIT_ERROR, "ExitError")])
+def test_an_error_needs_a_type_and_may_be_told_twice(api: Api, path: str, state: str) -> None:
     own = api.registered("INVOKE")
-    path = f"/2020-01-01/extension/{call}/error"
-    assert error_of(api.call("POST", path, headers=own)) == (
-        403,
-        "Extension.MissingHeader",
-        "Lambda-Extension-Function-Error-Type not found",
-    )
+    missing = (403, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found")
+    assert error_of(api.call("POST", path, headers=own)) == missing
     told = own | {"Lambda-Extension-Function-Error-Type": "Extension.ConfigInvalid"}
     for _ in range(2):
         response = api.call("POST", path, headers=told)
         assert (response.status_code, response.json()) == (202, {"status": "OK"})
-    state = {"init": "InitError", "exit": "ExitError"}[call]
     refused = api.call("GET", NEXT, headers=own)
     assert error_of(refused) == (403, "Extension.InvalidExtensionState", STATE.format(state, "Ready"))
 
@@ -289,9 +269,9 @@ def test_what_an_extension_that_waits_for_an_event_may_call(ready: Ready) -> Non
     api, told = ready.local.api, ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.TooLate"}
     refused = (403, "Extension.InvalidExtensionState")
     assert error_of(api.call("GET", NEXT, headers=told)) == (*refused, STATE.format("Ready", "Ready"))
-    init_error = api.call("POST", "/2020-01-01/extension/init/error", headers=told)
+    init_error = api.call("POST", INIT_ERROR, headers=told)
     assert error_of(init_error) == (*refused, STATE.format("Ready", "InitError"))
-    assert api.call("POST", "/2020-01-01/extension/exit/error", headers=told).status_code == 202
+    assert api.call("POST", EXIT_ERROR, headers=told).status_code == 202
     assert "extension:idle" in ready.local.processes()
 
 
@@ -301,7 +281,7 @@ def test_exit_error_while_it_works(ready: Ready) -> None:
     ready.event.result(BOUND_S)
     told = ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.GaveUp"}
     body = {"errorMessage": "why", "errorType": "Extension.GaveUp", "stackTrace": ["here"]}
-    answer = ready.local.api.call("POST", "/2020-01-01/extension/exit/error", headers=told, json=body)
+    answer = ready.local.api.call("POST", EXIT_ERROR, headers=told, json=body)
     assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
     ready.respond()
     assert calling.result().payload == "done"
@@ -359,7 +339,7 @@ def test_what_cannot_be_executed_fails_the_init(
     assert answer["errorMessage"].endswith(f"/broken: {why}")
 
 
-def test_who_cannot_execute_something_itself_has_crashed(start: Start, tmp_path: Path) -> None:
+def test_a_script_that_cannot_execute_its_program_has_crashed(start: Start, tmp_path: Path) -> None:
     name = "lacking-einem-äh"  # to the kernel's 15 bytes it is half a letter
     text = "#!/usr/bin/env truemem-no-such-program\n"  # exits with 127, as what cannot be executed
     local = start(extensions=[executable(tmp_path / name, text)])
@@ -391,4 +371,4 @@ def test_a_body_of_more_than_a_mebibyte_on_managed_instances(start_idle: Start) 
     body = json.dumps({"events": [], "more": "x" * 2**20})
     assert error_of(api.register(body=body))[:2] == (413, "RequestEntityTooLarge")
     own = api.registered()
-    assert error_of(api.call("PUT", "/2022-07-01/telemetry", headers=own, data=body))[0] == 413
+    assert error_of(api.call("PUT", TELEMETRY, headers=own, data=body))[0] == 413
