@@ -64,18 +64,6 @@ def test_an_event_of_6_mb_belongs_to_its_own_invocation() -> None:
     assert before.raced is large.raced is after.raced is None
 
 
-def test_it_goes_on_after_a_reset() -> None:
-    with Environment(exact=True, timeout_s=1.5) as environment:
-        environment.invoke(mib=30)
-        environment.attempt(mib=5, ms=60_000)
-        environment.invoke(mib=5)
-        environment.attempt("crash", ms=20)
-        environment.invoke(mib=5)
-        records = environment.told()
-    assert [record.mode for record in records] == ["exact", None, "exact", None, "exact"]
-    assert [record.closedBy for record in records[1::2]] == ["shutdown", "shutdown"]
-
-
 @pytest.mark.parametrize("initialization", ["provisioned-concurrency", "snap-start"])
 def test_it_goes_on_after_a_wait_or_a_restore(initialization: str) -> None:
     with Environment(exact=True, initialization=initialization) as environment:
