@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench.check.command import check
 from truemem_workbench.check.measurement import Measurement, Seen
+from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import parse_event
 
 FUNCTIONS = Path(__file__).with_name("functions")
 LEAKY = f"{FUNCTIONS / 'leaky.py'}:handler"
 STEADY = f"{FUNCTIONS / 'steady.py'}:handler"
 
-MakeMeasurement = Callable[..., Measurement]
+Check = Callable[..., Result]
+Refused = Callable[..., str]
 
 
 def emf(number: int, current: float, peak: float, **members: Any) -> str:
@@ -51,6 +53,11 @@ def run_of(currents: Sequence[float], *, spike: float = 5, warm_up: int = 0, **m
     return Measurement(seen=made, invocations=len(made), warm_up=warm_up, **settings)
 
 
+def ending_with(last: Seen, run: Measurement) -> Measurement:
+    """The same run, but for its last invocation."""
+    return replace(run, seen=[*run.seen[:-1], last])
+
+
 LEVEL = [50.0] * 200
 """As flat as can be."""
 LEAK = [50 + 0.0078125 * number for number in range(200)]
@@ -62,12 +69,25 @@ FILLING = [50 + 8 * (1 - math.exp(-number / 120)) for number in range(400)]
 
 
 @pytest.fixture
-def invoke_check(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+def invoke_check(monkeypatch: pytest.MonkeyPatch) -> Check:
     """`truemem check ARGUMENTS`, in this process."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.setattr("truemem_workbench.check.command.raise_on_signals", lambda: None)  # they are pytest's
 
-    def invoke(*arguments: object) -> Result:
-        return CliRunner().invoke(check, [str(argument) for argument in arguments])
+    def invoke(*arguments: object, stdin: str | None = None) -> Result:
+        return CliRunner().invoke(cli, ["check", *map(str, arguments)], input=stdin)
+
+    return invoke
+
+
+@pytest.fixture
+def refused(invoke_check: Check) -> Refused:
+    """What `truemem check ARGUMENTS` says where it takes nothing on: one short line, and exit code 2."""
+
+    def invoke(*arguments: object, stdin: str | None = None) -> str:
+        done = invoke_check(*arguments, stdin=stdin)
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.output
+        assert len(done.stderr) < 2200
+        return done.stderr
 
     return invoke

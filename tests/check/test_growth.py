@@ -17,7 +17,7 @@ from tests.check.conftest import FILLING, LEAK, LEVEL, NOISY, run_of, seen
 
 
 def told(measurement: Measurement, **limits: Any) -> tuple[str, str]:
-    """The outcome of the one limit that there is, and why it is worth to go on."""
+    """The outcome of the only limit, and why it is worth to go on."""
     (finding,) = find(measurement, Limits(**limits))
     return finding.outcome, undecided(measurement, Limits(**limits))
 
@@ -45,8 +45,14 @@ def test_without_a_limit_it_must_surely_not_grow(currents: Sequence[float], expe
     assert told(run_of(currents)) == expected
 
 
+@pytest.mark.parametrize("limit", ["drift_kib", "drift_per_minute_kib"])
+def test_a_limit_needs_as_many_invocations(limit: str) -> None:
+    assert told(run_of(LEAK[:100]), **{limit: 4}) == ("unknown", "too few to judge")
+    assert told(run_of(LEAK[:128]), **{limit: 4}) == ("broken", "")
+
+
 @pytest.mark.parametrize("others", [{"peak_mib": 60}, {"current_mib": 60}])
-def test_that_goes_for_those_who_ask_for_something_else_too(others: dict[str, Any]) -> None:
+def test_growth_is_judged_beside_any_other_limit(others: dict[str, Any]) -> None:
     findings = find(run_of(LEAK[:100]), Limits(**others))
     assert [each.outcome for each in findings] == ["unknown", "kept"]
 
@@ -85,12 +91,6 @@ def test_a_limit_is_held_against_the_interval(verdict: Any, expected: tuple[str,
     assert told(measurement, drift_per_minute_kib=4 * 600) == expected
 
 
-@pytest.mark.parametrize("limit", ["drift_kib", "drift_per_minute_kib"])
-def test_a_limit_needs_as_many_invocations(limit: str) -> None:
-    assert told(run_of(LEAK[:100]), **{limit: 4}) == ("unknown", "too few to judge")
-    assert told(run_of(LEAK[:128]), **{limit: 4}) == ("broken", "")
-
-
 def test_what_has_the_limit_in_its_interval_says_so() -> None:
     result = Result(noisy := run_of(NOISY), find(noisy, Limits(drift_kib=9)))
     assert result.exit_code == 0
@@ -115,23 +115,23 @@ def test_both_limits_must_be_decided() -> None:
     assert undecided(judged("growing", 8, 7, 9), both) == ""
 
 
+FAILING = run_of(LEAK[:20], failures=[Failure(3, "KeyError")])
+
+
 @pytest.mark.parametrize(
-    ("measurement", "limits"),
+    ("measurement", "limits", "expected"),
     [
-        (replace(run_of([]), invocations=100), {}),
-        (run_of(LEAK[:20], failures=[Failure(3, "KeyError")]), {}),
-        (run_of(LEAK[:20]), {"peak_mib": 1}),
+        (replace(run_of([]), invocations=100), {}, ""),
+        (FAILING, {}, ""),
+        (FAILING, {"errors": True}, "too few to judge"),  # allowed errors do not end it
+        (run_of(LEAK[:20]), {"peak_mib": 1}, ""),
     ],
+    ids=["no records", "failing", "failing as it may", "broken already"],
 )
 def test_more_invocations_are_not_asked_for_where_they_would_not_help(
-    measurement: Measurement, limits: dict[str, Any]
+    measurement: Measurement, limits: dict[str, Any], expected: str
 ) -> None:
-    assert undecided(measurement, Limits(**limits)) == ""
-
-
-def test_allowed_errors_do_not_end_it() -> None:
-    failing = run_of(LEAK[:20], failures=[Failure(3, "KeyError")])
-    assert undecided(failing, Limits(errors=True)) == "too few to judge"
+    assert undecided(measurement, Limits(**limits)) == expected
 
 
 def test_invocations_count_within_the_life_of_their_processes_and_if_certain() -> None:

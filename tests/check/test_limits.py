@@ -12,16 +12,11 @@ from truemem_workbench.check.limits import Limits, find, undecided
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
 
-from tests.check.conftest import LEAK, LEVEL, run_of, seen
+from tests.check.conftest import LEAK, LEVEL, ending_with, run_of, seen
 
 
 def outcomes(measurement: Measurement, baseline: Baseline | None = None, **limits: Any) -> dict[str, str]:
     return {each.name: each.outcome for each in find(measurement, Limits(**limits), baseline)}
-
-
-def only(measurement: Measurement, **limits: Any) -> Finding:
-    (finding,) = find(measurement, Limits(**limits))
-    return finding
 
 
 @pytest.mark.parametrize(
@@ -56,19 +51,18 @@ def test_the_warm_up_counts_for_peaks_and_not_for_levels() -> None:
 
 
 def test_the_init_phase_has_a_peak_too() -> None:
-    measurement = run_of(LEVEL)
+    run = run_of(LEVEL)
     first = seen(1, 50, 55, initPeakRSS=120)
-    finding = find(replace(measurement, seen=[first, *measurement.seen[1:]]), Limits(peak_mib=100))[1]
+    finding = find(replace(run, seen=[first, *run.seen[1:]]), Limits(peak_mib=100))[1]
     assert finding.outcome == "broken"
     assert finding.sentence == "The highest peak was 120.0 MiB, in the init phase, and 100 MiB are allowed."
 
 
 def test_out_of_memory_breaks_whatever_the_limits_are() -> None:
-    measurement = run_of(LEVEL)
     killed = seen(200, 50, 256, outOfMemory={"signals": ["kernel"]})
-    found = find(replace(measurement, seen=[*measurement.seen[:-1], killed]), Limits())
-    assert (found[0].name, found[0].outcome) == ("out-of-memory", "broken")
-    assert found[0].sentence == "Out of memory in invocation 200: over its memory size of 256 MiB."
+    found = find(ending_with(killed, run_of(LEVEL)), Limits())[0]
+    assert (found.name, found.outcome) == ("out-of-memory", "broken")
+    assert found.sentence == "Out of memory in invocation 200: over its memory size of 256 MiB."
 
 
 def test_a_failure_leaves_it_unmeasured_unless_errors_are_allowed() -> None:
@@ -80,15 +74,19 @@ def test_a_failure_leaves_it_unmeasured_unless_errors_are_allowed() -> None:
     assert outcomes(failing, errors=True) == {"growth": "kept"}
 
 
-def test_a_failure_is_told_in_characters_that_a_terminal_shows() -> None:
-    failures = [Failure(1, "first"), Failure(5, "\x1b[2Jgone\n\ud800")]
-    finding = find(run_of(LEVEL[:5], failures=failures), Limits())[0]
-    assert "the first of them number 1, the last of them number 5: \\x1b[2Jgone \\ud800." in finding.sentence
-
-
-def test_a_long_error_is_cut() -> None:
-    finding = find(run_of(LEVEL[:5], failures=[Failure(5, "x" * 10**6)]), Limits())[0]
-    assert f"number 5: {'x' * 500}...." in finding.sentence
+@pytest.mark.parametrize(
+    ("failures", "told"),
+    [
+        (
+            [Failure(1, "first"), Failure(5, "\x1b[2Jgone\n\ud800")],
+            "the first of them number 1, the last of them number 5: \\x1b[2Jgone \\ud800.",
+        ),
+        ([Failure(5, "x" * 10**6)], f"number 5: {'x' * 500}...."),
+    ],
+    ids=["in characters that a terminal shows", "cut where it is long"],
+)
+def test_a_failure_is_told(failures: list[Failure], told: str) -> None:
+    assert told in find(run_of(LEVEL[:5], failures=failures), Limits())[0].sentence
 
 
 def test_where_it_failed_it_is_no_news_that_there_is_too_little_to_judge() -> None:
@@ -103,15 +101,14 @@ def test_records_that_are_late_are_waited_for_but_not_for_ever() -> None:
 
 
 def test_without_a_record_nothing_is_known() -> None:
-    finding = only(run_of([], last_words="truemem ERROR register refused"), peak_mib=60)
+    (finding,) = find(run_of([], last_words="truemem ERROR register refused"), Limits(peak_mib=60))
     assert finding.outcome == "unknown"
     assert finding.sentence.endswith("The sidecar's last line: truemem ERROR register refused")
 
 
 def test_only_the_environment_that_served_most_is_judged_for_drift() -> None:
-    measurement = run_of(LEVEL)
     other = [seen(number, 90, 95, environmentId="two") for number in range(201, 231)]
-    both = replace(measurement, seen=[*measurement.seen, *other])
+    both = replace(run_of(LEVEL), seen=[*run_of(LEVEL).seen, *other])
     assert both.verdict.name == "stable"
     assert both.highest_current == 50
     assert outcomes(both, peak_mib=94)["max-peak"] == "broken"

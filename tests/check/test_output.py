@@ -121,10 +121,14 @@ def test_the_document_has_the_figures_and_no_nulls(broken: Result) -> None:
     assert None not in document.values()
 
 
+def junit_of(result: Result, folder: Path) -> ET.Element:
+    junit.write(result, folder / "report.xml")
+    (suite,) = ET.parse(folder / "report.xml").getroot()
+    return suite
+
+
 def test_junit_has_a_case_for_each_limit(broken: Result, tmp_path: Path) -> None:
-    path = tmp_path / "report.xml"
-    junit.write(broken, path)
-    (suite,) = ET.parse(path).getroot()
+    suite = junit_of(broken, tmp_path)
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
     drift, peak = suite.findall("testcase")
     failure = drift.find("failure")
@@ -136,8 +140,7 @@ def test_junit_has_a_case_for_each_limit(broken: Result, tmp_path: Path) -> None
 
 def test_junit_calls_what_could_not_be_measured_an_error(tmp_path: Path) -> None:
     failing = run_of(LEVEL, failures=[Failure(1, "ValueError: \x1b[31m<&>\ud800")])
-    junit.write(result_of(failing), tmp_path / "report.xml")
-    (suite,) = ET.parse(tmp_path / "report.xml").getroot()
+    suite = junit_of(result_of(failing), tmp_path)
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
     (error,) = suite.iter("error")
     assert "number 1: ValueError: \\x1b[31m<&>\\ud800." in (error.get("message") or "")
@@ -145,28 +148,24 @@ def test_junit_calls_what_could_not_be_measured_an_error(tmp_path: Path) -> None
 
 def test_junit_has_no_character_that_xml_has_not(tmp_path: Path) -> None:
     finding = Finding("max-peak", "", "", "broken", "\x1b[31m<&>\ud800")
-    junit.write(Result(run_of(LEVEL), [finding]), tmp_path / "report.xml")
-    (failure,) = ET.parse(tmp_path / "report.xml").getroot().iter("failure")
+    (failure,) = junit_of(Result(run_of(LEVEL), [finding]), tmp_path).iter("failure")
     assert failure.get("message") == "\\x1b[31m<&>\\ud800"
 
 
 # --- for GitHub -------------------------------------------------------------------------------------------------------
 
 
-def test_an_annotation_points_to_the_handler(broken: Result) -> None:
+def test_an_annotation_points_to_the_handler_of_what_is_broken(broken: Result, kept: Result) -> None:
     (command,) = github.errors(broken)
     assert command.startswith("::error file=src/app.py,line=12,title=truemem%3A max-drift::It grows by 8.0 KiB")
     assert "95 %25 interval" in command
+    assert github.errors(kept) == []
 
 
 def test_nothing_in_a_message_ends_its_command() -> None:
     finding = Finding("max-peak", "", "", "broken", "one\ntwo\r100%")
     (command,) = github.errors(Result(run_of(LEVEL), [finding], Path("a,b:c.py")))
     assert command == "::error file=a%2Cb%3Ac.py,title=truemem%3A max-peak::one\\ntwo\\r100%25"
-
-
-def test_what_was_kept_is_not_annotated(kept: Result) -> None:
-    assert github.errors(kept) == []
 
 
 def test_the_summary_follows_those_of_other_steps(broken: Result, kept: Result, tmp_path: Path) -> None:

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from truemem_workbench.check.template import from_template
 from truemem_workbench.check.template_yaml import MOST_DEPTH
-from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.local import BadInput
 from truemem_workbench.support import untrusted_text
 
-STEADY = str(Path(__file__).parent / "functions/steady.py") + ":handler"
-
-
-@pytest.fixture(autouse=True)
-def as_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    monkeypatch.setattr("truemem_workbench.check.command.raise_on_signals", lambda: None)  # they are pytest's
-
-
-def check(*arguments: str | Path, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(cli, ["check", *map(str, arguments)], input=stdin)
-
-
-def refused(ran: Result) -> str:
-    """What it said."""
-    assert (ran.exit_code, ran.stdout, ran.stderr.count("\n")) == (2, "", 1), ran.output
-    assert len(ran.stderr) < 2200
-    return ran.stderr
+from tests.check.conftest import STEADY, Refused
 
 
 def levels(first: str, following: str, count: int = 40) -> str:
@@ -65,40 +46,40 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
-def test_a_template_that_is_a_bomb_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "template.yaml"
-    path.write_text(text)
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "template.yaml"
 
-    assert "template.yaml is not YAML" in refused(check(f"{path}:F"))
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_a_template_that_is_a_bomb_is_refused_in_one_line(text: str, path: Path, refused: Refused) -> None:
+    path.write_text(text)
+    assert "template.yaml is not YAML" in refused(f"{path}:F")
 
 
 def template(properties: str) -> str:
     return f"Resources: {{F: {{Type: 'AWS::Serverless::Function', Properties: {{{properties}}}}}}}"
 
 
-def test_texts_that_double_with_each_substitution_are_refused(tmp_path: Path) -> None:
+def test_texts_that_double_with_each_substitution_are_refused(path: Path, refused: Refused) -> None:
     value = "xxxxxxxxxxxxxxxx"
     for _ in range(MOST_DEPTH // 4):
         value = f'!Sub ["${{x}}${{x}}${{x}}${{x}}", {{x: {value}}}]'
-    (tmp_path / "template.yaml").write_text(template(f"Environment: {{Variables: {{A: {value}}}}}"))
+    path.write_text(template(f"Environment: {{Variables: {{A: {value}}}}}"))
+    assert "a text of Fn::Sub becomes longer" in refused(f"{path}:F")
 
-    assert "a text of Fn::Sub becomes longer" in refused(check(tmp_path / "template.yaml:F"))
 
-
-def test_aliases_of_an_ordinary_template_are_read(tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text("def handler(event, context): ...\n")
+def test_aliases_of_an_ordinary_template_are_read(path: Path) -> None:
+    path.with_name("app.py").write_text("def handler(event, context): ...\n")
     shared = "Shared: &shared {Handler: app.handler, Runtime: python3.11, MemorySize: 256}\n"
-    (tmp_path / "template.yaml").write_text(shared + template("<<: *shared, Timeout: 7"))
-
-    found = from_template(tmp_path / "template.yaml", "F")
+    path.write_text(shared + template("<<: *shared, Timeout: 7"))
+    found = from_template(path, "F")
     assert (found.memory_mib, found.timeout_s) == (256, 7)
 
 
-def test_names_in_a_template_are_no_commands_to_a_terminal(tmp_path: Path) -> None:
-    (tmp_path / "template.yaml").write_text(template('Handler: "\\e]52;c;eA==\\a\\n[bold].x"'))
-
-    said = refused(check(tmp_path / "template.yaml:F"))
+def test_names_in_a_template_are_no_commands_to_a_terminal(path: Path, refused: Refused) -> None:
+    path.write_text(template('Handler: "\\e]52;c;eA==\\a\\n[bold].x"'))
+    said = refused(f"{path}:F")
     assert "\x1b" not in said
     assert "\\x1b]52;c;eA==\\x07\\n[bold]" in said
 
@@ -106,61 +87,45 @@ def test_names_in_a_template_are_no_commands_to_a_terminal(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, "[" * 300 + "]" * 300, '{"a":' * 5_000, "9" * 5000, "NaN", "1\n" + "[" * 5_000]
 )
-@pytest.mark.parametrize("given", ["--events", "--event @", "--event -"])
-def test_events_that_are_hostile_are_refused_in_one_line(text: str, given: str, tmp_path: Path) -> None:
-    path = tmp_path / "events.json"
+@pytest.mark.parametrize("given", ["--events PATH", "--event @PATH", "--event -"])
+def test_events_that_are_hostile_are_refused_in_one_line(text: str, given: str, path: Path, refused: Refused) -> None:
     path.write_text(text)
-    arguments = {
-        "--events": ["--events", str(path)],
-        "--event @": ["--event", f"@{path}"],
-        "--event -": ["--event", "-"],
-    }
-
-    assert "JSON" in refused(check(STEADY, *arguments[given], stdin=text))
+    assert "JSON" in refused(STEADY, *given.replace("PATH", str(path)).split(), stdin=text)
 
 
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"a":' * 5_000, "9" * 5000, '{"schema":1,"functions":{"FUNCTION":{"peak":1HUGE}}}']
 )
-def test_a_baseline_that_is_hostile_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "memory.json"
+def test_a_baseline_that_is_hostile_is_refused_in_one_line(text: str, path: Path, refused: Refused) -> None:
     path.write_text(text.replace("FUNCTION", STEADY).replace("HUGE", "0" * 400))
+    assert "baseline" in refused(STEADY, "--baseline", path)
 
-    assert "baseline" in refused(check(STEADY, "--baseline", path))
 
-
-@pytest.mark.parametrize("given", ["--events PATH", "--event @PATH", "--baseline PATH"])
-def test_a_pipe_without_a_writer_is_told(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (os.mkfifo, "no program has written to it"),
+        (lambda path: path.symlink_to("/dev/zero"), "it is larger than 1 MiB"),
+    ],
+    ids=["a pipe without a writer", "a file without end"],
+)
+@pytest.mark.parametrize("given", ["PATH:F", "STEADY --events PATH", "STEADY --event @PATH", "STEADY --baseline PATH"])
+def test_what_is_no_file_to_be_read_is_told(
+    make: Callable[[Path], None], said: str, given: str, path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
-    os.mkfifo(tmp_path / "pipe")
-
-    said = refused(check(STEADY, *given.replace("PATH", str(tmp_path / "pipe")).split()))
-    assert "no program has written to it" in said
-
-
-def test_a_template_that_is_a_pipe_without_a_writer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(untrusted_text, "WRITER_S", 0.0)
-    os.mkfifo(tmp_path / "template.yaml")
-
-    assert "no program has written to it" in refused(check(tmp_path / "template.yaml:F"))
-
-
-def test_a_file_without_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(untrusted_text, "MOST_BYTES", 1 << 20)
-    (tmp_path / "template.yaml").symlink_to("/dev/zero")
-
-    assert "it is larger than 1 MiB" in refused(check(tmp_path / "template.yaml:F"))
-    assert "it is larger than 1 MiB" in refused(check(STEADY, "--events", "/dev/zero"))
+    make(path)
+    assert said in refused(*given.replace("PATH", str(path)).replace("STEADY", STEADY).split())
 
 
-def test_a_folder_is_told(tmp_path: Path) -> None:
-    (tmp_path / "template.yaml").mkdir()
+def test_a_folder_is_told(path: Path, refused: Refused) -> None:
+    path.mkdir()
+    assert "Is a directory" in refused(f"{path}:F")
+    assert "Is a directory" in refused(STEADY, "--event", f"@{path}")
 
-    assert "Is a directory" in refused(check(tmp_path / "template.yaml:F"))
-    assert "Is a directory" in refused(check(STEADY, "--event", f"@{tmp_path}"))
 
-
-def test_what_a_template_says_is_a_bad_input_in_the_plugin_too(tmp_path: Path) -> None:
-    (tmp_path / "template.yaml").write_text(json.dumps({"Resources": {"F": {"Type": "AWS::Serverless::Function"}}}))
+def test_what_a_template_says_is_a_bad_input_in_the_plugin_too(path: Path) -> None:
+    path.write_text(template(""))
     with pytest.raises(BadInput, match="Handler of F in"):
-        from_template(tmp_path / "template.yaml", "F")
+        from_template(path, "F")

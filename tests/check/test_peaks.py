@@ -12,7 +12,7 @@ from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.peaks import Peak, against, undecided, worst
 from truemem_workbench.check.result import Result
 
-from tests.check.conftest import LEVEL, run_of, seen
+from tests.check.conftest import LEVEL, ending_with, run_of, seen
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,15 @@ def test_of_several_the_one_that_decides_is_named(peaks: list[tuple[float, float
 def test_the_gate_is_never_green_on_a_peak_that_may_be_above(
     members: dict[str, Any], limit: float, outcome: str
 ) -> None:
-    run = run_of([*LEVEL, 50], spike=0)
-    run = replace(run, seen=[*run.seen[:-1], seen(201, 50, 80, **members)])
+    run = ending_with(seen(201, 50, 80, **members), run_of([*LEVEL, 50], spike=0))
     result = Result(run, find(run, Limits(peak_mib=limit)))
     assert result.findings[-1].outcome == outcome
     assert result.exit_code == {"kept": 0, "broken": 1, "unknown": 2}[outcome]
 
 
 def test_undecided_it_says_which_invocation_and_what_to_do() -> None:
-    run = run_of([*LEVEL, 50], spike=0)
-    raced = replace(run, seen=[*run.seen[:-1], seen(201, 50, 80, peakLower=60, peakUpper=90.5, raced=True)])
+    last = seen(201, 50, 80, peakLower=60, peakUpper=90.5, raced=True)
+    raced = ending_with(last, run_of([*LEVEL, 50], spike=0))
     finding = find(raced, Limits(peak_mib=61))[-1]
     assert finding.measured == "60.0 to 90.5 MiB"
     assert finding.sentence == (
@@ -95,9 +94,8 @@ def test_where_exact_mode_would_not_help_the_probe_is_named(members: dict[str, A
 
 
 def test_without_any_bound_there_is_no_limit_to_try() -> None:
-    assert undecided(Peak("invocation 7", 60, math.inf), 61) == (
-        "Undecided: the peak of invocation 7 is 60.0 MiB or more, which may be above 61 MiB."
-    )
+    said = "Undecided: the peak of invocation 7 is 60.0 MiB or more, which may be above 61 MiB."
+    assert undecided(Peak("invocation 7", 60, math.inf), 61) == said
 
 
 def test_an_invocation_without_a_record_may_have_needed_all_there_is() -> None:
@@ -116,15 +114,13 @@ def test_an_invocation_without_a_record_may_have_needed_all_there_is() -> None:
 def test_a_baseline_is_kept_where_all_of_the_interval_is_below(
     upper: float | None, allowed: float, outcome: str
 ) -> None:
-    run = run_of(LEVEL)
-    was = Baseline.of(run)
-    run = replace(run, seen=[*run.seen[:-1], seen(200, 50, 55, peakUpper=upper, raced=True)])
-    findings = find(run, Limits(growth=Growth(allowed, percent=False)), was)
+    was = Baseline.of(run_of(LEVEL))
+    now = ending_with(seen(200, 50, 55, peakUpper=upper, raced=True), run_of(LEVEL))
+    findings = find(now, Limits(growth=Growth(allowed, percent=False)), was)
     assert {each.name: each.outcome for each in findings}["max-growth (peak)"] == outcome
 
 
 def test_a_baseline_is_the_lower_bound_so_that_what_comes_later_is_not_let_through() -> None:
-    run = run_of(LEVEL)
-    was = Baseline.of(replace(run, seen=[*run.seen[:-1], seen(200, 50, 80, peakLower=60, peakUpper=90, raced=True)]))
+    was = Baseline.of(ending_with(seen(200, 50, 80, peakLower=60, peakUpper=90, raced=True), run_of(LEVEL)))
     assert was is not None
     assert was.peak == 60

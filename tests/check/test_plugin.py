@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -32,8 +33,8 @@ def _pattern(text: str) -> str:
     return ".*".join(map(re.escape, text.split("*")))
 
 
-def run(project: pytest.Pytester, test: str, *arguments: str) -> pytest.RunResult:
-    project.makepyfile(test)
+def run(project: pytest.Pytester, tests: str, *arguments: str) -> pytest.RunResult:
+    project.makepyfile("import pathlib, pytest\n\nmemory = pytest.mark.memory\n" + textwrap.dedent(tests))
     return project.runpytest_inprocess(*BY_MODULE, "-p", "no:xdist", "--strict-markers", *arguments)
 
 
@@ -41,9 +42,7 @@ def test_a_leak_fails_its_test_and_says_all_at_a_glance(project: pytest.Pytester
     done = run(
         project,
         """
-        import pytest
-
-        @pytest.mark.memory(handler="leaky.py:handler", invocations=60, max_drift_kib=4, max_peak_mib=200)
+        @memory(handler="leaky.py:handler", invocations=60, max_drift_kib=4, max_peak_mib=200)
         def test_memory(): ...
         """,
     )
@@ -67,10 +66,8 @@ def test_a_steady_function_passes_and_the_test_may_look(project: pytest.Pytester
     done = run(
         project,
         """
-        import pytest
-
-        @pytest.mark.memory("steady.py:handler", invocations=130, max_peak_mib=200, env={"A": "B"}, memory_mib=300,
-                            events=[{"mib": 1}, {"mib": 2}], warm_up=0)
+        @memory("steady.py:handler", invocations=130, max_peak_mib=200, env={"A": "B"}, memory_mib=300,
+                events=[{"mib": 1}, {"mib": 2}], warm_up=0)
         def test_memory(truemem):
             assert truemem.measurement.memory_mib == 300
             assert truemem.measurement.verdict.name == "stable"
@@ -85,22 +82,20 @@ def test_a_test_may_invoke_by_itself(project: pytest.Pytester) -> None:
     done = run(
         project,
         """
-        import pytest
-
-        @pytest.mark.memory(handler="steady.py:handler", max_peak_mib=200)
+        @memory(handler="steady.py:handler", max_peak_mib=200)
         def test_enough(lambda_environment):
             assert lambda_environment.invoke({"mib": 3}).payload == 3 * 2**20
 
-        @pytest.mark.memory(handler="steady.py:handler", max_peak_mib=30)
+        @memory(handler="steady.py:handler", max_peak_mib=30)
         def test_too_much(lambda_environment):
             lambda_environment.invoke({"mib": 1})
             lambda_environment.invoke({"mib": 40})
 
-        @pytest.mark.memory(handler="steady.py:handler", env={"A": "B"})
+        @memory(handler="steady.py:handler", env={"A": "B"})
         def test_of_other_things(lambda_environment):
             assert lambda_environment.invoke({"variable": "A"}).payload == "B"
 
-        @pytest.mark.memory(handler="steady.py:handler", max_peak_mib=1)
+        @memory(handler="steady.py:handler", max_peak_mib=1)
         def test_that_fails_by_itself(lambda_environment):
             assert lambda_environment.invoke({"mib": 1}).payload == "something else"
         """,
@@ -114,15 +109,13 @@ def test_what_is_asked_wrongly_is_told_in_one_line(project: pytest.Pytester) -> 
     done = run(
         project,
         """
-        import pytest
-
-        @pytest.mark.memory(handlr="app.py:handler")
+        @memory(handlr="app.py:handler")
         def test_a_word_that_there_is_not(): ...
 
-        @pytest.mark.memory(handler="app.py:handler")
+        @memory(handler="app.py:handler")
         def test_a_file_that_there_is_not(): ...
 
-        @pytest.mark.memory(handler="app.py:handler")
+        @memory(handler="app.py:handler")
         def test_two_runs(truemem, lambda_environment): ...
 
         def test_without_a_marker(lambda_environment): ...
@@ -140,20 +133,21 @@ def test_what_is_asked_wrongly_is_told_in_one_line(project: pytest.Pytester) -> 
     done.stdout.no_fnmatch_line("*During handling*")
 
 
-def test_undecided_it_fails_in_words_of_the_marker(project: pytest.Pytester) -> None:
+def test_what_failed_and_what_is_undecided_is_told_in_words_of_the_marker(project: pytest.Pytester) -> None:
     done = run(
         project,
-        """
-        import pytest
-
-        @pytest.mark.memory("steady.py:handler", invocations=10, most=40, warm_up=0)
+        r"""
+        @memory("steady.py:handler", invocations=10, most=40, warm_up=0)
         def test_too_few(): ...
 
-        @pytest.mark.memory("steady.py:handler", event={"fail": True})
+        @memory("steady.py:handler", event={"fail": True, "say": "\x1b]52;c;eA==\x07[bold]"})
         def test_that_fails(): ...
+
+        @memory("no\x1b[2J.py:handler")
+        def test_refused(): ...
         """,
     )
-    done.assert_outcomes(failed=2)
+    done.assert_outcomes(failed=3)
     done.stdout.fnmatch_lines_random(
         [
             "*could not be measured: 40 invocations after 0 to warm up*",
@@ -163,6 +157,10 @@ def test_undecided_it_fails_in_words_of_the_marker(project: pytest.Pytester) -> 
         ]
     )
     done.stdout.no_fnmatch_line("*--*invocations*")
+    # what a function says is no command to the terminal
+    assert "\\x1b]52;c;eA==\\x07[bold]" in done.stdout.str()
+    assert "no\\x1b[2J.py" in done.stdout.str()
+    assert "\x1b" not in done.stdout.str()
 
 
 def test_events_and_baseline_are_files_seen_from_the_root(project: pytest.Pytester) -> None:
@@ -172,15 +170,12 @@ def test_events_and_baseline_are_files_seen_from_the_root(project: pytest.Pytest
     done = run(
         project,
         """
-        import pathlib, pytest
-
         ASKED = dict(handler="steady.py:handler", invocations=130, warm_up=0)
 
-        @pytest.mark.memory(**ASKED, events="data/events.jsonl", baseline="memory.json", max_growth="1%")
+        @memory(**ASKED, events="data/events.jsonl", baseline="memory.json", max_growth="1%")
         def test_as_text(truemem): ...
 
-        @pytest.mark.memory(**ASKED, events=pathlib.Path("data/events.jsonl"), baseline=pathlib.Path("memory.json"),
-                            max_growth=500)
+        @memory(**ASKED, events=pathlib.Path("data/events.jsonl"), baseline=pathlib.Path("memory.json"), max_growth=500)
         def test_as_paths(truemem): ...
         """,
     )
@@ -188,12 +183,9 @@ def test_events_and_baseline_are_files_seen_from_the_root(project: pytest.Pytest
     done.stdout.fnmatch_lines(["max-growth (peak) * 1 % * BROKEN"])
 
 
+WHOLE = "is not a whole number, 1 or more. Try invocations=200"
 WRONG = [
-    ("invocations='abc'", "invocations='abc' is not a whole number, 1 or more. Try invocations=200"),
-    ("invocations=0", "invocations=0 is not a whole number, 1 or more. Try invocations=200"),
-    ("invocations=-5", "invocations=-5 is not a whole number, 1 or more. Try invocations=200"),
-    ("invocations=True", "invocations=True is not a whole number, 1 or more. Try invocations=200"),
-    ("invocations=2.5", "invocations=2.5 is not a whole number, 1 or more. Try invocations=200"),
+    *((f"invocations={wrong}", f"invocations={wrong} {WHOLE}") for wrong in ("'abc'", "0", "-5", "True", "2.5")),
     ("most=10", "most=10 is below invocations=200. Try most=800"),
     ("warm_up=-1", "warm_up=-1 is not a whole number, 0 or more. Try warm_up=100"),
     ("max_drift_kib='4'", "max_drift_kib='4' is not a number, 0 or more. Try max_drift_kib=4"),
@@ -226,10 +218,10 @@ WRONG = [
 def test_every_wrong_value_is_told_in_one_line(project: pytest.Pytester) -> None:
     handler = 'handler="steady.py:handler", '
     tests = [
-        f"@pytest.mark.memory({'' if 'handler' in given else handler}{given})\ndef test_{number}(): ..."
+        f"@memory({'' if 'handler' in given else handler}{given})\ndef test_{number}(): ..."
         for number, (given, _) in enumerate(WRONG)
     ]
-    done = run(project, "\n\n".join(["import pytest", *tests]))
+    done = run(project, "\n\n".join(tests))
     done.assert_outcomes(failed=len(WRONG))
     for _, said in WRONG:
         done.stdout.re_match_lines_random([f"^truemem: (@pytest.mark.memory )?{_pattern(said)}$"])
@@ -244,29 +236,5 @@ def test_projects_that_do_not_use_it_pay_nothing(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
-    assert done.stdout.split() == [
-        "truemem_workbench",
-        "truemem_workbench.check",
-        "truemem_workbench.check.pytest_plugin",
-    ]
-
-
-def test_what_a_function_says_is_no_command_to_the_terminal_of_pytest(project: pytest.Pytester) -> None:
-    done = run(
-        project,
-        r"""
-        import pytest
-
-        @pytest.mark.memory("steady.py:handler", invocations=5, event={"fail": True, "say": "\x1b]52;c;eA==\x07[bold]"})
-        def test_memory():
-            pass
-
-        @pytest.mark.memory("no\x1b[2J.py:handler")
-        def test_refused():
-            pass
-        """,
-    )
-    done.assert_outcomes(failed=2)
-    assert "\\x1b]52;c;eA==\\x07[bold]" in done.stdout.str()
-    assert "no\\x1b[2J.py" in done.stdout.str()
-    assert "\x1b" not in done.stdout.str()
+    package, room = "truemem_workbench", "truemem_workbench.check"
+    assert done.stdout.split() == [package, room, f"{room}.pytest_plugin"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import boto3
@@ -15,34 +15,41 @@ from truemem_workbench.check.remote_run import Remote, from_logs
 from truemem_workbench.local import Function, LocalLambda, Settings
 from truemem_workbench.local.configuration.sidecar import sidecar
 
-from tests.check.conftest import STEADY, emf
+from tests.check.conftest import STEADY, Check, emf
 
 if TYPE_CHECKING:
+    from mypy_boto3_logs import CloudWatchLogsClient
     from mypy_boto3_logs.type_defs import InputLogEventTypeDef
 
 GROUP = "/aws/lambda/mine"
+WITH_LAYER = Settings(name="mine", memory_mib=256, extensions={"truemem": sidecar()})
+
+
+@pytest.fixture(autouse=True)
+def account(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, "us-east-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_LOGS", "http://127.0.0.1:9")  # nothing is there
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL_LOGS", "http://127.0.0.1:9")  # nothing is there
-    yield
+def check_deployed(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> Check:
+    """`truemem check --remote ARGUMENTS`, where a function of these settings is what is deployed."""
+
+    def invoke(settings: Settings, *arguments: object) -> Result:
+        with LocalLambda(Function.from_spec(STEADY), settings) as local:
+            monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
+            return invoke_check("--remote", *arguments)
+
+    return invoke
 
 
-@pytest.mark.usefixtures("account")
-def test_a_deployed_function_is_invoked_and_its_log_tails_are_read(
-    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = Settings(name="mine", memory_mib=256, extensions={"truemem": sidecar()})
-    with LocalLambda(Function.from_spec(STEADY), settings) as local:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
-        limits = ["--warm-up", 10, "--invocations", 40, "--max-peak", 128]
-        # an event longer than telemetry's buffering: each line is in the tail of the invocation after its own
-        done = invoke_check("--remote", "mine", "--event", '{"ms": 40}', *limits, "--json")
+def test_a_deployed_function_is_invoked_and_its_log_tails_are_read(check_deployed: Check) -> None:
+    limits = ["--warm-up", 10, "--invocations", 40, "--max-peak", 128]
+    # an event longer than telemetry's buffering: each line is in the tail of the invocation after its own
+    done = check_deployed(WITH_LAYER, "mine", "--event", '{"ms": 40}', *limits, "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["checked"] == "remote:mine"
@@ -52,14 +59,8 @@ def test_a_deployed_function_is_invoked_and_its_log_tails_are_read(
     assert document["drift"]["verdict"] == "stable"
 
 
-@pytest.mark.usefixtures("account")
-def test_one_that_fails_shows_the_end_of_its_log_tail(
-    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = Settings(name="mine", memory_mib=256, extensions={"truemem": sidecar()})
-    with LocalLambda(Function.from_spec(STEADY), settings) as local:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
-        done = invoke_check("--remote", "mine", "--event", '{"fail": true}')
+def test_one_that_fails_shows_the_end_of_its_log_tail(check_deployed: Check) -> None:
+    done = check_deployed(WITH_LAYER, "mine", "--event", '{"fail": true}')
     assert done.exit_code == 2, done.output
     assert "5 of 5 invocations failed" in done.output
     log = done.output.partition("The log of invocation 5 ends:\n")[2]
@@ -67,63 +68,57 @@ def test_one_that_fails_shows_the_end_of_its_log_tail(
     assert '"schema"' not in log
 
 
-@pytest.mark.usefixtures("account")
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "failed", "advice"),
     [
         (
             "other",
-            (
-                "Invoke of other: ResourceNotFoundException (Function not found: arn:aws:lambda:",
-                "Try another name, or AWS_REGION",
-            ),
+            "Invoke of other: ResourceNotFoundException (Function not found: arn:aws:lambda:",
+            "Try another name, or AWS_REGION",
         ),
-        ("mine", ("Does mine have truemem's layer?", f"{GROUP} could not be read")),
+        ("mine", f"{GROUP} could not be read", "Does mine have truemem's layer?"),
     ],
     ids=["no such function", "no layer"],
 )
 def test_what_cannot_be_judged_is_told_with_a_way_out(
-    invoke_check: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, name: str, said: tuple[str, str]
+    check_deployed: Check, name: str, failed: str, advice: str
 ) -> None:
-    with LocalLambda(Function.from_spec(STEADY), Settings(name="mine")) as local:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", local.endpoint)
-        done = invoke_check("--remote", name, "--warm-up", 0, "--invocations", 3)
+    done = check_deployed(Settings(name="mine"), name, "--warm-up", 0, "--invocations", 3)
     assert done.exit_code == 2
-    assert all(part in done.output for part in said)
+    assert failed in done.output
+    assert advice in done.output
 
 
-@pytest.mark.usefixtures("account")
-def test_lines_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudWatchLogsClient]:
+    """The function's log group, still empty."""
     monkeypatch.delenv("AWS_ENDPOINT_URL_LOGS")
     with mock_aws():
-        logs = boto3.client("logs")
-        logs.create_log_group(logGroupName=GROUP)
-        logs.create_log_stream(logGroupName=GROUP, logStreamName="one")
-        waits = []
-
-        def put(number: int) -> None:
-            event: InputLogEventTypeDef = {"timestamp": int(time.time() * 1000), "message": emf(number, 50, 55)}
-            logs.put_log_events(logGroupName=GROUP, logStreamName="one", logEvents=[event])
-
-        def sleep(seconds: float) -> None:
-            waits.append(seconds)
-            put(len(waits) + 1)
-
-        put(1)
-        run = Remote("mine", boto3.client("lambda"), requests=["request-1", "request-2", "request-3"])
-        from_logs(run, logs, GROUP, of=3, sleep=sleep)
-        assert [each.number for each in run.seen()] == [1, 2, 3]
-        assert len(waits) == 2
+        client = boto3.client("logs")
+        client.create_log_group(logGroupName=GROUP)
+        client.create_log_stream(logGroupName=GROUP, logStreamName="one")
+        yield client
 
 
-@pytest.mark.usefixtures("account")
-def test_lines_that_never_come_are_waited_for_20_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_ENDPOINT_URL_LOGS")
+def test_lines_that_come_late_are_waited_for(logs: CloudWatchLogsClient) -> None:
     waits: list[float] = []
-    with mock_aws():
-        logs = boto3.client("logs")
-        logs.create_log_group(logGroupName=GROUP)
-        run = Remote("mine", boto3.client("lambda"), requests=["request-1"])
-        from_logs(run, logs, GROUP, of=1, patience_s=20, sleep=waits.append)
+
+    def put_next(seconds: float) -> None:
+        waits.append(seconds)
+        message = emf(len(waits), 50, 55)
+        event: InputLogEventTypeDef = {"timestamp": int(time.time() * 1000), "message": message}
+        logs.put_log_events(logGroupName=GROUP, logStreamName="one", logEvents=[event])
+
+    put_next(0)
+    run = Remote("mine", boto3.client("lambda"), requests=["request-1", "request-2", "request-3"])
+    from_logs(run, logs, GROUP, of=3, sleep=put_next)
+    assert [each.number for each in run.seen()] == [1, 2, 3]
+    assert len(waits) == 3  # two of them from_logs's own
+
+
+def test_lines_that_never_come_are_waited_for_20_s(logs: CloudWatchLogsClient) -> None:
+    waits: list[float] = []
+    run = Remote("mine", boto3.client("lambda"), requests=["request-1"])
+    from_logs(run, logs, GROUP, of=1, patience_s=20, sleep=waits.append)
     assert sum(waits) == 20
     assert run.seen() == []

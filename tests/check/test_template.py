@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.resolve import resolve
+from truemem_workbench.check.target import Target
 from truemem_workbench.local import BadInput
 
 from tests.check.conftest import FUNCTIONS
 
 TEMPLATE = FUNCTIONS / "template.yaml"
 ROOT = Path(__file__).parents[2]
+
+
+def resolved(folder: Path, text: str) -> Target:
+    """The function `It` of a template with this text; its code may be in the folder, or where CODE is."""
+    (folder / "template.yaml").write_text(text.replace("CODE", str(FUNCTIONS)))
+    return resolve(f"{folder / 'template.yaml'}:It")
 
 
 def test_what_the_text_says_is_taken_over() -> None:
@@ -36,8 +44,7 @@ def test_what_only_a_stack_knows_is_told() -> None:
 
 def test_a_handler_below_the_code_folder_runs() -> None:
     with Run(resolve(f"{TEMPLATE}:Inner")) as run:
-        variables = run.invoke({}).payload
-    assert isinstance(variables, dict)
+        variables: Any = run.invoke({}).payload
     assert (variables["SHARED"], variables["OWN"]) == ("1", "true")
     assert variables["AWS_LAMBDA_FUNCTION_NAME"] == "Inner"
     assert variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "320"
@@ -68,21 +75,13 @@ Resources:
 """
 
 
-def test_sub_is_done_with_the_defaults_of_parameters(tmp_path: Path) -> None:
-    (tmp_path / "template.yaml").write_text(TEXTS.replace("CODE", str(FUNCTIONS)))
-    target = resolve(f"{tmp_path / 'template.yaml'}:It")
-    expected = {"WHOLE": "table-test", "TWICE": "test-7", "OWN": "7x/test", "LITERAL": "${Stage}"}
-    assert target.environment == expected
-    unknown = {
-        name for name in ("UNSET", "OWN_UNKNOWN", "REGION") for each in target.notices if f"knows {name} " in each
-    }
-    assert unknown == {"UNSET", "OWN_UNKNOWN", "REGION"}
-
-
-def test_layers_that_are_not_here_are_told(tmp_path: Path) -> None:
-    (tmp_path / "template.yaml").write_text(TEXTS.replace("CODE", str(FUNCTIONS)))
-    (notice,) = (each for each in resolve(f"{tmp_path / 'template.yaml'}:It").notices if each.startswith("layers"))
-    assert "are not here: Shared, arn:aws:lambda:eu-west-1:1:layer:other:3, arn:${AWS::Region}, A.B." in notice
+def test_sub_is_done_with_the_defaults_of_parameters_and_the_rest_is_told(tmp_path: Path) -> None:
+    target = resolved(tmp_path, TEXTS)
+    assert target.environment == {"WHOLE": "table-test", "TWICE": "test-7", "OWN": "7x/test", "LITERAL": "${Stage}"}
+    for unknown in ("UNSET", "OWN_UNKNOWN", "REGION"):
+        assert any(f"knows {unknown} " in notice for notice in target.notices), unknown
+    (layers,) = (notice for notice in target.notices if notice.startswith("layers"))
+    assert "are not here: Shared, arn:aws:lambda:eu-west-1:1:layer:other:3, arn:${AWS::Region}, A.B." in layers
 
 
 PROGRAMS = """
@@ -106,9 +105,7 @@ Resources:
     ],
 )
 def test_a_wrapper_of_a_layer_is_left_out(tmp_path: Path, wrapper: str, kept: bool, told: bool) -> None:
-    text = PROGRAMS.replace("CODE", str(FUNCTIONS)).replace(": WRAPPER", f": {wrapper}")
-    (tmp_path / "template.yaml").write_text(text)
-    target = resolve(f"{tmp_path / 'template.yaml'}:It")
+    target = resolved(tmp_path, PROGRAMS.replace(": WRAPPER", f": {wrapper}"))
     assert target.environment == ({"AWS_LAMBDA_EXEC_WRAPPER": wrapper} if kept else {})
     notices = [each for each in target.notices if each.startswith("AWS_LAMBDA_EXEC_WRAPPER of It in ")]
     assert [each.endswith(f"is not here: {wrapper}") for each in notices] == [True] * told
@@ -116,8 +113,7 @@ def test_a_wrapper_of_a_layer_is_left_out(tmp_path: Path, wrapper: str, kept: bo
 
 
 def test_a_size_of_managed_instances_is_run_with_the_most_that_there_is_on_demand(tmp_path: Path) -> None:
-    (tmp_path / "template.yaml").write_text(PROGRAMS.replace("CODE", str(FUNCTIONS)))
-    target = resolve(f"{tmp_path / 'template.yaml'}:It")
+    target = resolved(tmp_path, PROGRAMS)
     assert target.memory_mib == 10_240
     assert any(each.endswith("has 16384 MiB, and is run on demand here: 10240 MiB") for each in target.notices)
 
@@ -137,44 +133,32 @@ PROPERTIES = [
 @pytest.mark.parametrize(("given", "said"), PROPERTIES)
 def test_what_a_template_cannot_mean_is_told_with_its_name(tmp_path: Path, given: str, said: str) -> None:
     (tmp_path / "steady.py").write_text("def handler(event, context): ...")
-    text = "Resources: {It: {Type: AWS::Serverless::Function, Properties: {Handler: steady.handler, GIVEN}}}"
-    text = text.replace("Handler: steady.handler, GIVEN", given) if given.startswith("Handler") else text
-    (tmp_path / "template.yaml").write_text(text.replace("GIVEN", given))
+    properties = given if given.startswith("Handler") else f"Handler: steady.handler, {given}"
     with pytest.raises(BadInput, match=said):
-        resolve(f"{tmp_path / 'template.yaml'}:It")
+        resolved(tmp_path, f"Resources: {{It: {{Type: AWS::Serverless::Function, Properties: {{{properties}}}}}}}")
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("spec", "said"),
     [
-        ("Node", "runs on nodejs22.x"),
-        ("Image", "is an image"),
-        ("Uploaded", "is no folder of this machine"),
-        ("Table", "no AWS::Serverless::Function 'Table' in .* \\(found: Inner, Plain, Node, Image, Uploaded\\). Try"),
+        (f"{TEMPLATE}:Node", "runs on nodejs22.x"),
+        (f"{TEMPLATE}:Image", "is an image"),
+        (f"{TEMPLATE}:Uploaded", "is no folder of this machine"),
+        (
+            f"{TEMPLATE}:Table",
+            r"no AWS::Serverless::Function 'Table' in .* \(found: Inner, Plain, Node, Image, Uploaded\). Try",
+        ),
+        (f"{TEMPLATE}", r"names no function\. Try"),
+        (f"{ROOT / 'template.yaml'}:Nothing", r"found: .*Incident"),  # our own can be read
     ],
+    ids=["another runtime", "an image", "code on S3", "no such function", "a template alone", "our own template"],
 )
-def test_what_cannot_be_run_here_is_refused_in_one_line(name: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
-        resolve(f"{TEMPLATE}:{name}")
-
-
-def test_a_template_alone_is_no_function() -> None:
-    with pytest.raises(BadInput, match=r"names no function\. Try"):
-        resolve(str(TEMPLATE))
-
-
-def test_what_is_not_yaml_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "template.yaml").write_text("Resources: [")
-    with pytest.raises(BadInput, match="is not YAML"):
-        resolve(f"{tmp_path / 'template.yaml'}:Inner")
-
-
-def test_our_own_template_can_be_read() -> None:
-    with pytest.raises(BadInput, match=r"found: .*Incident"):
-        resolve(f"{ROOT / 'template.yaml'}:Nothing")
+def test_what_cannot_be_run_here_is_refused_in_one_line(spec: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as refusal:
+        resolve(spec)
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_handler_in_a_file_has_its_line() -> None:
     target = resolve(f"{FUNCTIONS / 'leaky.py'}:handler")
-    assert target.line == 10
-    assert target.name == "functions"
+    assert (target.line, target.name) == (10, "functions")

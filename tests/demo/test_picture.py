@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib.image
 import numpy as np
@@ -13,16 +13,10 @@ from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
 from truemem_workbench.support.colours import CURRENT, MARK, PEAK
 
+from tests.page.pixels import pixels
+
 if TYPE_CHECKING:
     from tests.demo.conftest import MakeRow
-
-
-def pixels(path: Path, colour: str) -> tuple[Any, Any]:
-    """Rows and columns of the pixels that have that colour."""
-    image = np.rint(matplotlib.image.imread(path)[:, :, :3] * 255)
-    wanted = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
-    rows, columns = np.nonzero(np.all(np.abs(image - wanted) <= 2, axis=2))
-    return rows, columns
 
 
 def test_the_picture_shows_a_flat_mark_over_a_peak_that_comes_down(spike_run: list[Row], tmp_path: Path) -> None:

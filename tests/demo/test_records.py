@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,16 +12,7 @@ from hypothesis import strategies as st
 from truemem_workbench.lines.record import Record, parse_line, parse_lines, record_of
 
 LINE = {
-    "_aws": {
-        "Timestamp": 1766000000000,
-        "CloudWatchMetrics": [
-            {
-                "Namespace": "truemem",
-                "Dimensions": [["FunctionName"]],
-                "Metrics": [{"Name": "PeakRSS", "Unit": "Megabytes"}],
-            }
-        ],
-    },
+    "_aws": {"Timestamp": 1766000000000, "CloudWatchMetrics": [{"Metrics": [{"Name": "PeakRSS"}]}]},
     "FunctionName": "onnx-incident",
     "PeakRSS": 212.31,
     "CurrentRSS": 140.07,
@@ -52,9 +44,7 @@ LINE = {
 
 
 def test_a_full_line_gives_every_field() -> None:
-    record = parse_line(json.dumps(LINE))
-
-    assert record == Record(
+    assert parse_line(json.dumps(LINE)) == Record(
         request_id="52fdfc07-2182-454f-963f-5f0f9a621d72",
         environment_id="2026/11/21/[$LATEST]1",
         invocation=7,
@@ -84,13 +74,18 @@ def test_a_full_line_gives_every_field() -> None:
     )
 
 
-def test_what_is_absent_is_unknown_and_not_zero() -> None:
-    record = parse_line('{"_aws": {}, "PeakRSS": 10}')
-    assert record is not None
-    assert record.peak_rss == 10.0
-    unknown = (record.current_rss, record.max_memory_used, record.method, record.request_id)
-    assert unknown == (None, None, None, None)
-    assert (record.raced, record.cold_start, record.out_of_memory) == (False, False, False)
+@pytest.mark.parametrize(
+    ("members", "known"),
+    [
+        ({"PeakRSS": 10}, {"peak_rss": 10.0}),
+        ({"requestId": "r", "reportMissing": True, "schema": 1}, {"request_id": "r", "report_missing": True}),
+        ({"PeakRSS": "12", "CurrentRSS": True, "requestId": 5, "holders": [], "method": None}, {}),
+    ],
+    ids=["what is absent", "a line without a measurement", "members of another type"],
+)
+def test_what_is_not_known_is_unknown_and_not_zero(members: dict[str, object], known: dict[str, Any]) -> None:
+    line = {"_aws": {}, **members}
+    assert parse_line(json.dumps(line)) == Record(**known, members=line)
 
 
 @pytest.mark.parametrize(
@@ -111,23 +106,6 @@ def test_a_peak_lies_between_its_bounds_or_below_the_memory_size(
 ) -> None:
     record = record_of({"PeakRSS": 10, **members})
     assert (record.bounds, record.wide) == (bounds, wide)
-
-
-def test_a_line_without_a_measurement_is_still_a_record() -> None:
-    record = parse_line('{"_aws": {}, "requestId": "r", "reportMissing": true, "schema": 1}')
-    assert record is not None
-    assert record.peak_rss is None
-    assert record.report_missing
-
-
-def test_members_of_another_type_are_unknown() -> None:
-    record = parse_line(
-        '{"_aws": {}, "PeakRSS": "12", "CurrentRSS": true, "requestId": 5, "holders": [], "method": null}'
-    )
-    assert record is not None
-    unknown = (record.peak_rss, record.current_rss, record.request_id, record.method)
-    assert unknown == (None, None, None, None)
-    assert record.extensions_hold == {}
 
 
 def test_other_lines_are_no_records() -> None:

@@ -18,13 +18,9 @@ def test_each_repair_changes_one_setting_and_the_last_run_makes_them_all() -> No
     runs = chosen(INCIDENT)
     assert list(runs) == [*REPAIRS, "all of them"]
     for words in REPAIRS:
-        assert len(runs[words].items() - INCIDENT.items()) == 1
-    assert runs["all of them"] == {
-        "LOAD_FROM": "path",
-        "CACHE_SIZE": "8",
-        "POP_BEFORE_LOAD": "true",
-        "MMAP_THRESHOLD": "32768",
-    }
+        assert len(runs[words].items() - INCIDENT.items()) == 1, words
+    all_of_them = {"LOAD_FROM": "path", "CACHE_SIZE": "8", "POP_BEFORE_LOAD": "true", "MMAP_THRESHOLD": "32768"}
+    assert runs["all of them"] == all_of_them
 
 
 def test_what_is_repaired_already_is_not_run_again() -> None:
@@ -46,12 +42,8 @@ def test_the_table_says_what_was_and_what_is_and_fits_a_terminal(make_row: MakeR
         console.print(table)
     *_, mapped, bare = [line for line in captured.get().splitlines() if "→" in line]
     assert mapped.strip().startswith("blocks from 32 KiB mapped  ")
-    assert [part.strip() for part in mapped.split("  ") if "→" in part] == [
-        "1290 → 1266",
-        "1200 → 1200",
-        "100 → 100",
-        "34 → 2",
-    ]
+    changes = [part.strip() for part in mapped.split("  ") if "→" in part]
+    assert changes == ["1290 → 1266", "1200 → 1200", "100 → 100", "34 → 2"]
     assert bare.split()[-2:] == ["-", "-"]
     assert "…" not in captured.get()
 

@@ -12,7 +12,7 @@ import pytest
 from truemem_workbench.analysis.heap import readings
 from truemem_workbench.demo.run import join
 from truemem_workbench.demo.workload import Call
-from truemem_workbench.lines.record import Record, parse_line, parse_lines
+from truemem_workbench.lines.record import Record, parse_lines
 from truemem_workbench.local import Invocation
 
 
@@ -35,7 +35,9 @@ def test_the_spike_is_one_invocations_and_the_mark_keeps_it(small_run: tuple[Pat
     invocations = document["invocations"]
 
     assert [member["invocation"] for member in invocations] == list(range(1, 11))
-    assert not any("error" in member for member in invocations)
+    for member in invocations:
+        assert "error" not in member
+        assert member["peakLower"] <= member["peakRSS"] <= member.get("peakUpper", float("inf"))
     before, spike, *after = (member["peakRSS"] for member in invocations[1:])
     assert spike > before + 300
     assert all(peak < spike - 100 for peak in after)
@@ -44,27 +46,16 @@ def test_the_spike_is_one_invocations_and_the_mark_keeps_it(small_run: tuple[Pat
     assert marks[-1] > before + 300
 
 
-def test_every_bound_holds_its_peak(small_run: tuple[Path, dict[str, Any]]) -> None:
-    for member in small_run[1]["invocations"]:
-        assert member["peakLower"] <= member["peakRSS"] <= member.get("peakUpper", float("inf"))
-
-
-def test_picture_and_raw_lines_are_where_it_says(small_run: tuple[Path, dict[str, Any]]) -> None:
+def test_picture_raw_lines_and_verdict_are_of_this_run(small_run: tuple[Path, dict[str, Any]]) -> None:
     output, document = small_run
     picture, lines = output / "memory.png", output / "truemem.emf.jsonl"
 
     assert document["files"] == [str(picture), str(lines)]
     assert picture.stat().st_size > 10_000
-    records = [parse_line(line) for line in lines.read_text().splitlines()]
-    assert [record.invocation for record in records if record] == list(range(1, 11))
-
-
-def test_the_verdict_tells_what_is_in_use_from_what_is_held(small_run: tuple[Path, dict[str, Any]]) -> None:
-    output, document = small_run
+    records = list(parse_lines(lines.read_text().splitlines()))
+    assert [record.invocation for record in records] == list(range(1, 11))
     assert "freed but held by the allocator" in document["verdict"][-1]
-    # of the last one there is none: its process is gone with its page
-    lines = (output / "truemem.emf.jsonl").read_text().splitlines()
-    assert len(readings(parse_lines(lines))) >= len(lines) - 1
+    assert len(readings(records)) >= 10 - 1  # of the last one there is none: its process is gone with its page
 
 
 def test_a_repair_is_run_with_the_same_calls(tmp_path: Path) -> None:

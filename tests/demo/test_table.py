@@ -1,12 +1,15 @@
-"""The table: every invocation, doubt where there is doubt."""
+"""The table: every invocation, doubt where there is doubt; and all that is printed is text."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
+from truemem_workbench.demo.__main__ import _print
+from truemem_workbench.demo.run import Outcome
 from truemem_workbench.demo.table import bar, method, peak, table
 from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
@@ -47,3 +50,17 @@ def test_the_method_says_raced_lost_and_failed(make_row: MakeRow) -> None:
     assert method(make_row(1, 100, 90, 110, raced=True)) == "vmhwm, raced"
     assert method(Row(number=1, call=Call(1), record=None, mark=1)) == "no record"
     assert method(Row(number=1, call=Call(1), record=None, mark=1, error="Runtime.ExitError")) == "ExitError"
+
+
+def test_an_error_is_shown_and_not_obeyed(spike_run: list[Row], capsys: pytest.CaptureFixture[str]) -> None:
+    error = "Runtime.[bold]\x1b[2J[/api]"
+    rows = [dataclasses.replace(spike_run[0], error=error), *spike_run[1:]]
+    outcome = Outcome(rows, [], "nothing", [f"notice {error}"], 1.0)
+    _print(outcome, workload="w", settings="128 MiB", files=[], after=None)
+
+    out = capsys.readouterr().out
+    shown = "Runtime.[bold]\\x1b[2J[/api]"
+    assert "\x1b[2J" not in out
+    assert f"notice {shown}" in " ".join(out.split())
+    assert f"({shown})" in " ".join(out.split())
+    assert "[bold]The ONNX" not in out

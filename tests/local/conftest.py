@@ -2,62 +2,138 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 import psutil
 import pytest
 import requests
-from truemem_workbench.local import Function, LocalLambda, LogLine, Settings, Stopped
+from truemem_workbench.local import Function, Invocation, LocalLambda, LogLine, Settings
 
 HERE = Path(__file__).parent
-APP = HERE / "functions" / "app.py"
-RECORDER = HERE / "extensions" / "recorder.py"
+FUNCTIONS = HERE / "functions"
+EXTENSIONS = HERE / "extensions"
+APP = FUNCTIONS / "app.py"
+BOOTSTRAP = FUNCTIONS / "bootstrap"
+TOGETHER = FUNCTIONS / "together.py"
+RECORDER = EXTENSIONS / "recorder.py"
+IDLE_RUNTIME = FUNCTIONS / "idle"
+IDLE = {"idle": IDLE_RUNTIME}
+"""An extension: the test plays it, and the runtime."""
+HANDLER = f"{APP}:handler"
+RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]
 BOUND_S = 30
 """Of any wait: reached only when a test fails."""
+REQUEST_ID = "Lambda-Runtime-Aws-Request-Id"
+T = TypeVar("T")
 
 
-class Lines:
-    """The log, for waiting on."""
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """`truemem local run ARGUMENTS`; `options` are those of subprocess.run."""
+    captured = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.run([*RUN, *arguments], text=True, timeout=60, check=False, **captured | options)
 
-    def __init__(self) -> None:
-        self._all: list[LogLine] = []
-        self._changed = threading.Condition()
 
-    def add(self, line: LogLine) -> None:
-        with self._changed:
-            self._all.append(line)
-            self._changed.notify_all()
+def in_background(call: Callable[[], T]) -> Future[T]:
+    """In a thread that holds up nothing, however long the call is held open."""
+    future: Future[T] = Future()
 
-    def wait(self, wanted: Callable[[LogLine], object]) -> LogLine:
-        """The first line, old or new, that is wanted."""
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
 
-        def found() -> LogLine | None:
-            return next((line for line in self._all if wanted(line)), None)
+    threading.Thread(target=work, daemon=True).start()
+    return future
 
-        with self._changed:
-            line = self._changed.wait_for(found, BOUND_S)
-            assert line is not None, [line.text for line in self._all]
-            return line
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for what gives no signal."""
+    end = time.monotonic() + BOUND_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def executable(path: Path, text: str) -> Path:
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """A zombie, too: its parent or adopter may not look."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+class Reply(Invocation):
+    payload: Any
+    """So that a test can look into it: what has no such member fails the test."""
 
 
 class Local(LocalLambda):
     """A local Lambda with what tests ask of it."""
 
-    def __init__(self, function: Function, settings: Settings) -> None:
-        self.lines = Lines()
-        super().__init__(function, settings, self.lines.add)
+    def __enter__(self) -> Local:
+        super().__enter__()
+        return self
+
+    def invoke(self, payload: object = None, *, tenant_id: str | None = None, timeout: float | None = None) -> Reply:
+        return cast(Reply, super().invoke(payload, tenant_id=tenant_id, timeout=timeout))
+
+    def invoke_in_background(self, payload: object = None) -> Future[Reply]:
+        return in_background(lambda: self.invoke(payload, timeout=BOUND_S))
+
+    def finish(self, payload: object = None, *, tenant_id: str | None = None) -> Reply:
+        """Invoke, and wait until the extensions are done as well and all is reported."""
+        answer = self.invoke(payload, tenant_id=tenant_id)
+        self.settle()
+        return answer
+
+    def settle(self, *, timeout: float | None = BOUND_S) -> None:
+        super().settle(timeout=timeout)
+
+    def post(self, *, name: str = "function", data: str | bytes = b"", **headers: str) -> requests.Response:
+        """Call the Invoke API."""
+        url = f"{self.endpoint}/2015-03-31/functions/{name}/invocations"
+        return requests.post(url, data=data, headers=dashed(headers), timeout=BOUND_S)
+
+    @cached_property
+    def api(self) -> Api:
+        """The Runtime API, from an `idle` process: it prints the address."""
+        address = self.wait_for_line(lambda line: line.text.startswith("127.0.0.1:"))
+        return Api(f"http://{address.text}")
+
+    def wait_for_line(self, wanted: Callable[[LogLine], object]) -> LogLine:
+        """The first line of the log, old or new, that is wanted."""
+        until(lambda: any(map(wanted, self.logs)))
+        return next(filter(wanted, self.logs))
 
     def recorded(self, name: str = "recorder") -> list[dict[str, Any]]:
         """What the recorder printed."""
         return [json.loads(line) for line in self.extension_stdout(name)]
+
+    def read_by_recorder(self, kind: str) -> list[dict[str, Any]]:
+        """What the recorder printed of the events of this type that it read from `next`."""
+        return [entry for entry in self.recorded() if entry.get("event", {}).get("eventType") == kind]
+
+    def shutdown_reasons(self) -> list[str]:
+        """As the recorder read them."""
+        return [entry["event"]["shutdownReason"] for entry in self.read_by_recorder("SHUTDOWN")]
 
     def telemetry(self, name: str = "recorder") -> list[dict[str, Any]]:
         """Every event that the recorder was sent, in order."""
@@ -65,27 +141,29 @@ class Local(LocalLambda):
         return [event for batch in batches for event in batch]
 
     def wait_for_telemetry(self, kind: str) -> None:
-        self.lines.wait(lambda line: line.source == "extension:recorder" and f'"{kind}"' in line.text)
+        self.wait_for_line(lambda line: line.source == "extension:recorder" and f'"{kind}"' in line.text)
+
+    def kinds(self) -> list[str]:
+        """Types of the platform's events so far, in order."""
+        return kinds(self.events)
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
-        """The records of every event of a type."""
-        return [event["record"] for event in self.events if event["type"] == kind]
+        """The records of every event of a type of the platform's."""
+        return [event["record"] for event in self.events if event["type"] == f"platform.{kind}"]
 
-    def submit_in_background(self, payload: object = None) -> threading.Thread:
-        """An invocation whose answer nobody waits for."""
 
-        def call() -> None:
-            with contextlib.suppress(Stopped):
-                self.invoke(payload)
+def kinds(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Without `platform.`."""
+    return [event["type"].removeprefix("platform.") for event in events]
 
-        thread = threading.Thread(target=call, daemon=True)
-        thread.start()
-        return thread
 
-    def runtime_api(self) -> str:
-        """From an `idle` process: it prints the address."""
-        address = self.lines.wait(lambda line: line.text.startswith("127.0.0.1:"))
-        return f"http://{address.text}"
+def dashed(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def function_at(spec: Path | str) -> Function:
+    """A module by its path, whose `handler` it is, or a bootstrap, or all that a specification may name."""
+    return Function.from_spec(f"{spec}:handler" if isinstance(spec, Path) and spec.suffix else str(spec))
 
 
 Start = Callable[..., Local]
@@ -96,12 +174,12 @@ def start() -> Iterator[Start]:
     """Make a local Lambda and enter it. At the end everything is stopped, and nothing of it may be left."""
     started: list[Local] = []
 
-    def make(function: Path | str = f"{APP}:handler", **settings: Any) -> Local:
+    def make(function: Path | str = HANDLER, **settings: Any) -> Local:
         behaviour = settings.pop("behaviour", None)
         if behaviour is not None:
             settings.setdefault("extensions", {"recorder": RECORDER})
             settings["environment"] = {"RECORDER": json.dumps(behaviour)} | settings.get("environment", {})
-        local = Local(Function.from_spec(str(function)), Settings(**settings))
+        local = Local(function_at(function), Settings(**settings))
         local.start()
         started.append(local)
         return local
@@ -113,6 +191,12 @@ def start() -> Iterator[Start]:
         assert not [pid for pid in pids if psutil.pid_exists(pid)]
         assert not local.environment_dir.exists()
         assert not cgroups_of(local.environment_id)
+
+
+@pytest.fixture
+def start_idle(start: Start) -> Start:
+    """The test plays runtime and extension."""
+    return lambda **settings: start(IDLE_RUNTIME, **{"extensions": IDLE, "init_timeout_s": 60, **settings})
 
 
 def cgroups_of(environment_id: str) -> list[Path]:
@@ -128,43 +212,24 @@ class Api:
     def call(self, method: str, path: str, **options: Any) -> requests.Response:
         return requests.request(method, self.base + path, timeout=BOUND_S, **options)
 
-    def in_background(self, method: str, path: str, **options: Any) -> Answer:
-        return Answer(lambda: self.call(method, path, **options))
-
     def register(self, name: str | None = "idle", body: str = '{"events": ["INVOKE"]}') -> requests.Response:
         headers = {} if name is None else {"Lambda-Extension-Name": name}
         return self.call("POST", "/2020-01-01/extension/register", headers=headers, data=body)
 
-    def next_event(self, identifier: str) -> Answer:
-        return self.in_background("GET", "/2020-01-01/extension/event/next", headers=identified(identifier))
+    def registered(self, *events: str) -> dict[str, str]:
+        """Register `idle`: the header by which it is known from then on."""
+        answer = self.register(body=json.dumps({"events": events}))
+        return identified(answer.headers["Lambda-Extension-Identifier"])
 
-    def next_invocation(self) -> Answer:
-        return self.in_background("GET", "/2018-06-01/runtime/invocation/next")
+    def next_event(self, own: dict[str, str]) -> Future[requests.Response]:
+        return in_background(lambda: self.call("GET", "/2020-01-01/extension/event/next", headers=own))
+
+    def next_invocation(self) -> Future[requests.Response]:
+        return in_background(lambda: self.call("GET", "/2018-06-01/runtime/invocation/next"))
 
     def respond(self, request_id: str, body: str = '"done"', **headers: str) -> requests.Response:
         path = f"/2018-06-01/runtime/invocation/{request_id}/response"
-        return self.call("POST", path, data=body, headers=headers)
-
-
-class Answer:
-    """A call that is held open."""
-
-    def __init__(self, call: Callable[[], requests.Response]) -> None:
-        self._call = call
-        self._response: requests.Response | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._response = self._call()
-        except requests.RequestException:
-            self._response = None
-
-    def get(self) -> requests.Response:
-        self._thread.join(BOUND_S)
-        assert self._response is not None
-        return self._response
+        return self.call("POST", path, data=body, headers=dashed(headers))
 
 
 def identified(identifier: str) -> dict[str, str]:

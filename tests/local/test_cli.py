@@ -8,66 +8,58 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import requests
+from truemem_workbench.local.running.scenarios import SCENARIOS
 
-from tests.local.conftest import APP, BOUND_S, HERE, RECORDER, cgroups_of, interrupted, needs_cgroups
+from tests.local.conftest import (
+    APP,
+    BOUND_S,
+    EXTENSIONS,
+    HANDLER,
+    RECORDER,
+    RUN,
+    cgroups_of,
+    interrupted,
+    needs_cgroups,
+    run,
+    until,
+)
 
-RUN = [sys.executable, "-m", "truemem_workbench.cli", "local", "run"]
-FUNCTION = f"{APP}:handler"
-
-
-def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RUN, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False)
-
-
-def not_executable(folder: Path) -> list[str]:
-    (folder / "extension").write_text("#!/bin/sh")
-    return [FUNCTION, "--extensions", str(folder)]
-
-
-def no_such_handler(folder: Path) -> list[str]:
-    (folder / "app.py").write_text("def main(event, context): ...\ndef lambda_handler(event, context): ...\n")
-    return [f"{folder}/app.py:handler"]
-
-
-BAD: list[tuple[Callable[[Path], list[str]] | list[str], str]] = [
-    (no_such_handler, "(found: main, lambda_handler). Try "),
-    (not_executable, "/extension is not executable. Try chmod +x"),
+BAD = [
+    (["app.py:handler"], "(found: main, lambda_handler). Try "),
+    ([HANDLER, "--extensions", "extensions"], "/extension is not executable. Try chmod +x"),
     (["nowhere.py:handler"], "no file nowhere.py. Try PATH/app.py:handler"),
-    ([FUNCTION, "--extensions", "nowhere"], "no folder nowhere to take extensions from. Try --extensions"),
-    ([FUNCTION, "--memory", "64"], "memory of 64 MiB: Lambda has 128 to 10240. Try --memory 512"),
-    ([FUNCTION, "--memory", "much"], "'much' is not a valid integer"),
-    ([FUNCTION, "--event", '{"a":'], "is not JSON: '{\"a\":'"),
-    ([FUNCTION, "--event", "@nowhere.json"], "cannot read the event from nowhere.json"),
-    ([FUNCTION, "--invocations", "3"], "--invocations 3 without an event. Try --event"),
-    ([FUNCTION, "--env", "NAME"], "--env NAME has no value. Try --env NAME=VALUE"),
-    ([FUNCTION, "--telemetry", "of"], "'of' is neither `on` nor a status"),
-    ([FUNCTION, "--scenario", "crahs"], "'crahs' is not one of 'timeout', 'crash'"),
-    ([FUNCTION, "--bogus"], "No such option '--bogus'. "),
-    ([FUNCTION, "--scenario", "crash", "--invocations", "2"], "--scenario with --invocations"),
-    ([FUNCTION, "--scenario", "crash", "--managed-instances", "2"], "--scenario with --managed-instances"),
-    ([FUNCTION, "--snap-start", "--provisioned-concurrency"], "Leave one out"),
-    ([FUNCTION, "--snap-start", "--tenant", "blue"], "no tenant isolation with snap-start. Leave one out"),
-    ([FUNCTION, "--scenario", "long-freeze", "--gap", "-1"], "gap of -1 s: from 0 to 86400 (a day). Try --gap 5"),
-    ([FUNCTION, "--scenario", "long-freeze", "--gap", "nan"], "gap of nan s"),
+    ([HANDLER, "--extensions", "nowhere"], "no folder nowhere to take extensions from. Try --extensions"),
+    ([HANDLER, "--memory", "64"], "memory of 64 MiB: Lambda has 128 to 10240. Try --memory 512"),
+    ([HANDLER, "--memory", "much"], "'much' is not a valid integer"),
+    ([HANDLER, "--event", '{"a":'], "is not JSON: '{\"a\":'"),
+    ([HANDLER, "--event", "@nowhere.json"], "cannot read the event from nowhere.json"),
+    ([HANDLER, "--invocations", "3"], "--invocations 3 without an event. Try --event"),
+    ([HANDLER, "--env", "NAME"], "--env NAME has no value. Try --env NAME=VALUE"),
+    ([HANDLER, "--telemetry", "of"], "'of' is neither `on` nor a status"),
+    ([HANDLER, "--scenario", "crahs"], "'crahs' is not one of 'timeout', 'crash'"),
+    ([HANDLER, "--bogus"], "No such option '--bogus'. "),
+    ([HANDLER, "--scenario", "crash", "--invocations", "2"], "--scenario with --invocations"),
+    ([HANDLER, "--scenario", "crash", "--managed-instances", "2"], "--scenario with --managed-instances"),
+    ([HANDLER, "--snap-start", "--provisioned-concurrency"], "Leave one out"),
+    ([HANDLER, "--snap-start", "--tenant", "blue"], "no tenant isolation with snap-start. Leave one out"),
+    ([HANDLER, "--scenario", "long-freeze", "--gap", "-1"], "gap of -1 s: from 0 to 86400 (a day). Try --gap 5"),
+    ([HANDLER, "--scenario", "long-freeze", "--gap", "nan"], "gap of nan s"),
     ([], "Missing argument"),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "says"), BAD, ids=[says[:30] for _, says in BAD])
-def test_bad_input_is_one_line_and_exit_code_2(
-    tmp_path: Path, arguments: Callable[[Path], list[str]] | list[str], says: str
-) -> None:
-    given = arguments if isinstance(arguments, list) else arguments(tmp_path)
-    done = run(*given)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], says: str) -> None:
+    (tmp_path / "app.py").write_text("def main(event, context): ...\ndef lambda_handler(event, context): ...\n")
+    (tmp_path / "extensions").mkdir()
+    (tmp_path / "extensions" / "extension").write_text("#!/bin/sh")
+    done = run(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("truemem local run: ")
     assert says in done.stderr
@@ -77,13 +69,13 @@ def test_bad_input_is_one_line_and_exit_code_2(
 def test_a_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run(FUNCTION, "--no-sidecar", "--port", str(port))
+        done = run(HANDLER, "--no-sidecar", "--port", str(port))
     assert done.returncode == 2
     assert done.stderr == f"truemem local run: port {port} is in use. Try --port 0 (a free one)\n"
 
 
 def test_an_event_from_standard_input_twice() -> None:
-    done = run(FUNCTION, "--no-sidecar", "--event", "-", "--invocations", "2", "--json", stdin='{"print": "hello"}')
+    done = run(HANDLER, "--no-sidecar", "--event", "-", "--invocations", "2", "--json", input='{"print": "hello"}')
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     responses = [line["response"]["payload"]["event"] for line in lines if "response" in line]
     texts = [line["log"]["text"] for line in lines if "log" in line]
@@ -94,7 +86,7 @@ def test_an_event_from_standard_input_twice() -> None:
 
 
 def test_a_failed_invocation_is_exit_code_1() -> None:
-    done = run(FUNCTION, "--no-sidecar", "--event", '{"raise": "boom"}')
+    done = run(HANDLER, "--no-sidecar", "--event", '{"raise": "boom"}')
     assert done.returncode == 1
     assert "boom" in done.stdout
     assert "REPORT RequestId: " in done.stdout
@@ -104,21 +96,15 @@ class Serving:
     """The command without --event, serving until it is ended."""
 
     def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [*RUN, FUNCTION, "--no-sidecar", "--json", *arguments], stdout=subprocess.PIPE, text=True
-        )
-        self.seen: list[dict[str, Any]] = []
-
-    def wait_for(self, key: str) -> Any:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.seen.append(json.loads(line))
-            if key in self.seen[-1]:
-                return self.seen[-1][key]
-        raise AssertionError(f"no {key} in {self.seen}")
+        command = [*RUN, HANDLER, "--no-sidecar", "--json", *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def invoke(self, payload: object) -> Any:
-        return requests.post(self.wait_for("serving")["url"], json=payload, timeout=BOUND_S).json()
+        """Once it says where it serves."""
+        assert self.process.stdout is not None
+        lines = map(json.loads, self.process.stdout)
+        url = next(line["serving"]["url"] for line in lines if "serving" in line)
+        return requests.post(url, json=payload, timeout=BOUND_S).json()
 
     def everything(self) -> tuple[list[psutil.Process], str, Path]:
         """Its processes, the id of its environment, its working folder."""
@@ -131,7 +117,7 @@ class Serving:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_leaves_nothing(number: signal.Signals) -> None:
-    serving = Serving("--extensions", str(HERE / "extensions_served"))
+    serving = Serving("--extensions", str(EXTENSIONS))
     assert serving.invoke({"a": 1})["event"] == {"a": 1}
     children, environment_id, folder = serving.everything()
     assert folder.exists()
@@ -143,8 +129,8 @@ def test_ctrl_c_leaves_nothing(number: signal.Signals) -> None:
     assert not cgroups_of(environment_id)
 
 
-def test_ctrl_c_in_the_midst_of_an_invocation(tmp_path: Path) -> None:
-    command = [*RUN, FUNCTION, "--no-sidecar", "--json", "--event", '{"sleep": 600}']
+def test_ctrl_c_in_the_midst_of_an_invocation() -> None:
+    command = [*RUN, HANDLER, "--no-sidecar", "--json", "--event", '{"sleep": 600}']
     assert interrupted(command, "START RequestId") == 130
 
 
@@ -159,17 +145,13 @@ def test_even_a_kill_leaves_nothing() -> None:
     serving.process.kill()
     serving.process.wait(BOUND_S)
     assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
-    deadline = time.monotonic() + BOUND_S
-    while (folder.exists() or cgroups_of(environment_id)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not folder.exists()
-    assert not cgroups_of(environment_id)
+    until(lambda: not folder.exists() and not cgroups_of(environment_id))
 
 
 @pytest.mark.parametrize("event", [["--event", "{}"], []], ids=["invoking", "serving"])
-def test_who_stops_reading_ends_it_without_a_word(tmp_path: Path, event: list[str]) -> None:
+def test_a_reader_that_stops_ends_the_command_without_a_traceback(tmp_path: Path, event: list[str]) -> None:
     (tmp_path / "recorder").symlink_to(RECORDER)  # it subscribes: that, too, makes a line of the log
-    command = [*RUN, FUNCTION, "--extensions", str(tmp_path), "--no-sidecar", "--user", "current", *event]
+    command = [*RUN, HANDLER, "--extensions", str(tmp_path), "--no-sidecar", "--user", "current", *event]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -183,42 +165,29 @@ def test_who_stops_reading_ends_it_without_a_word(tmp_path: Path, event: list[st
 
 def test_what_cannot_be_printed_is_told() -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*RUN, FUNCTION, "--no-sidecar", "--event", "{}"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run(HANDLER, "--no-sidecar", "--event", "{}", stdout=full)
     assert done.returncode == 2
     assert done.stderr.startswith("truemem: No space left on device")
     assert "Traceback" not in done.stderr
 
 
-def test_help_tells_the_exit_codes() -> None:
+def test_help_tells_the_exit_codes_and_every_scenario() -> None:
     done = run("--help")
     assert done.returncode == 0
     assert "Exit codes:" in done.stdout
+    for name, scenario in SCENARIOS.items():
+        assert name in done.stdout
+        assert scenario.description in done.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
-def test_an_unprivileged_user_is_told_what_is_not_permitted(tmp_path: Path) -> None:
+def test_an_unprivileged_user_is_told_what_is_not_permitted() -> None:
     home = Path("/tmp") / f"truemem-unprivileged-{os.getpid()}"
     home.mkdir(mode=0o777)
     try:
         shutil.copy(APP, home / "app.py")
-        done = subprocess.run(
-            [*RUN, f"{home}/app.py:handler", "--no-sidecar", "--event", "{}"],
-            user=65534,
-            group=65534,
-            extra_groups=[],
-            cwd=home,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        unprivileged = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": home}
+        done = run(f"{home}/app.py:handler", "--no-sidecar", "--event", "{}", **unprivileged)
     finally:
         shutil.rmtree(home)
     assert done.returncode == 0, done.stderr

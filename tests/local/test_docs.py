@@ -47,38 +47,35 @@ def test_every_option_on_the_page_is_one() -> None:
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= {*options, "--help"}
 
 
-def run(example: str, folder: Path) -> str:
-    """What the example prints, run beside an app.py."""
-    shutil.copy(APP, folder)
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
+(WITHOUT_COMMAND_LINE,) = (
+    each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "LocalLambda(" in each
+)
+
+
+@pytest.mark.parametrize("example", [WITHOUT_COMMAND_LINE, block("api.md", "api")], ids=["local-lambda.md", "api.md"])
+def test_an_example_runs_beside_an_app(example: str, tmp_path: Path) -> None:
+    shutil.copy(APP, tmp_path)
+    command = [sys.executable, "-c", example]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", done.stdout)
 
 
-def test_the_example_of_the_api_runs(tmp_path: Path) -> None:
-    assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", run(block("api.md", "api"), tmp_path))
+INTERNAL = re.findall(r"`(\w+)`", re.findall(r"^(.*) are for the scenarios", API, re.MULTILINE)[0])
+MEMBERS = {name for name in vars(local.LocalLambda) if not name.startswith("_")} - {*INTERNAL}
+PLUGIN = entry_points(group="pytest11")["truemem"].load()
+FIXTURES = {name for name, each in vars(PLUGIN).items() if isinstance(each, FixtureFunctionDefinition)}
 
 
-def documented(heading: str) -> set[str]:
-    """The names in the first column of the table below a heading of docs/api.md."""
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("`truemem_workbench.local`", set(local.__all__)),
+        ("Methods and attributes of `LocalLambda`", MEMBERS),
+        ("The pytest plugin", {f"@pytest.mark.{PLUGIN.MARKER.partition('(')[0]}", *FIXTURES}),
+    ],
+)
+def test_every_public_name_is_in_its_table_of_the_api_page(heading: str, names: set[str]) -> None:
     section = re.split(r"^#+ ", API.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
-    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-    return {re.match(r"@?[\w.]+", name)[0] for cell in cells for name in re.findall(r"`([^`]+)`", cell)}  # type: ignore[index]
-
-
-def test_every_public_name_is_on_the_api_page() -> None:
-    assert documented("`truemem_workbench.local`") == set(local.__all__)
-
-
-def test_every_public_member_of_the_local_lambda_is_on_the_api_page() -> None:
-    internal = set(re.findall(r"`(\w+)`", re.findall(r"^(.*) are for the scenarios", API, re.MULTILINE)[0]))
-    public = {name for name in vars(local.LocalLambda) if not name.startswith("_")}
-    assert documented("Methods and attributes of `LocalLambda`") == public - (internal - {"LocalLambda"})
-
-
-def test_every_fixture_of_the_plugin_is_on_the_api_page() -> None:
-    plugin = entry_points(group="pytest11")["truemem"].load()
-    fixtures = {name for name, each in vars(plugin).items() if isinstance(each, FixtureFunctionDefinition)}
-    assert documented("The pytest plugin") == {f"@pytest.mark.{plugin.MARKER.partition('(')[0]}", *fixtures}
+    cells = " ".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE))  # the first column
+    assert set(re.findall(r"`(@?[\w.]+)[^`]*`", cells)) == names

@@ -7,19 +7,17 @@ import os
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from truemem_workbench.local.processes.cgroups import NotPermitted, create
 from truemem_workbench.local.processes.freezer import CgroupFreezer
 
-from tests.local.conftest import APP, BOUND_S, Local, Start, needs_cgroups
+from tests.local.conftest import APP, Start, needs_cgroups, until
 
 LONG_ENOUGH_S = 0.2
 """For a thread that counts without a pause, were it not frozen."""
-
-
-def counter(local: Local) -> Path:
-    return local.environment_dir / "tmp" / "counter"
+COUNTING = f"{APP}:counting"
 
 
 def read(path: Path) -> int:
@@ -28,35 +26,37 @@ def read(path: Path) -> int:
 
 @pytest.mark.parametrize("freeze", [pytest.param("cgroup", marks=needs_cgroups), "signal"])
 def test_a_thread_stops_counting_until_the_next_invocation(start: Start, freeze: str) -> None:
-    local = start(f"{APP}:counting", freeze=freeze)
-    path = counter(local)
-    event = {"path": str(path)}
-    local.invoke(event)
-    local.settle(timeout=BOUND_S)
+    local = start(COUNTING, freeze=freeze)
+    path = local.environment_dir / "tmp" / "counter"
+    local.finish({"path": str(path)})
     frozen = read(path)
     time.sleep(LONG_ENOUGH_S)
     assert read(path) == frozen
 
-    assert local.invoke({"path": str(path), "beyond": frozen}).payload > frozen  # type: ignore[operator]
+    assert local.invoke({"path": str(path), "beyond": frozen}).payload > frozen
 
 
-def test_with_freeze_off_it_goes_on_and_a_notice_says_so(start: Start) -> None:
-    local = start(f"{APP}:counting", freeze="off")
-    path = counter(local)
-    local.invoke({"path": str(path)})
-    local.settle(timeout=BOUND_S)
+@pytest.mark.parametrize(
+    ("settings", "notices"),
+    [
+        ({"freeze": "off"}, ["no freeze between invocations, as asked"]),
+        ({"managed_instances": 1}, []),  # never frozen there: no news
+    ],
+    ids=["with freeze off", "on Managed Instances"],
+)
+def test_without_a_freeze_it_goes_on(start: Start, settings: dict[str, Any], notices: list[str]) -> None:
+    local = start(COUNTING, **settings)
+    path = local.environment_dir / "tmp" / "counter"
+    local.finish({"path": str(path)})
     before = read(path)
-    deadline = time.monotonic() + BOUND_S
-    while read(path) == before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert read(path) > before
-    assert "no freeze between invocations, as asked" in local.notices
+    until(lambda: read(path) > before)
+    assert [notice for notice in local.notices if "freeze" in notice] == notices
 
 
 @needs_cgroups
 def test_an_extension_is_frozen_too(start: Start) -> None:
     local = start(behaviour={})
-    local.settle(timeout=BOUND_S)
+    local.settle()
     (group,) = Path("/sys/fs/cgroup").glob(f"**/freezer/**/truemem-{local.environment_id}")
     members = {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
     assert set(local.processes().values()) <= members

@@ -8,7 +8,7 @@ import pytest
 from truemem_workbench.local import BadInput, Function, Settings
 from truemem_workbench.local.configuration.variables import Place, extension_variables, function_variables
 
-from tests.local.conftest import APP, HERE
+from tests.local.conftest import HANDLER, HERE, RECORDER
 
 SOURCE = """
 import os
@@ -107,6 +107,9 @@ def test_what_cannot_be_used_is_told_in_one_line(tmp_path: Path, name: str, text
         ({"environment": {"A": "x" * 4096}}, "environment variables of 4097 bytes"),
         ({"extensions": [Path("nowhere")]}, "no extension nowhere"),
         ({"extensions": [HERE / "conftest.py"]}, "is not executable. Try chmod"),
+        ({"extensions": [RECORDER, HERE / "elsewhere" / "recorder.py"]}, "two extensions named recorder.py"),
+        ({"managed_instances": 0}, "Try --managed-instances 4"),
+        ({"managed_instances": 1, "initialization": "snap-start"}, "snap-start on Managed Instances"),
     ],
 )
 def test_settings_that_lambda_would_refuse(settings: dict[str, object], says: str) -> None:
@@ -126,7 +129,7 @@ WITHHELD = {
 
 
 def test_what_extensions_do_not_get() -> None:
-    function = Function.from_handler(f"{APP}:handler")
+    function = Function.from_handler(HANDLER)
     settings = Settings(environment={"MINE": "yes"})
     place = Place(runtime_api="127.0.0.1:9001", log_stream="stream", path="/bin", tmp="/tmp")
     everything = function_variables(function, settings, place)

@@ -7,12 +7,11 @@ import json
 
 import boto3
 import pytest
-import requests
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from mypy_boto3_lambda import LambdaClient
 
-from tests.local.conftest import BOUND_S, HERE, Local, Start
+from tests.local.conftest import Local, Start
 
 
 @pytest.fixture
@@ -58,22 +57,22 @@ def test_the_log_tail_ends_with_the_report(client: LambdaClient) -> None:
     assert lines[-1].startswith("REPORT RequestId: ")
 
 
-def test_the_client_context_reaches_the_handler(client: LambdaClient) -> None:
+def test_the_client_context_reaches_the_handler_and_the_tenant_the_platform(client: LambdaClient, local: Local) -> None:
     context = base64.b64encode(b'{"custom": {"key": "value"}}').decode()
-    answer = client.invoke(FunctionName="mine", Payload=b"{}", ClientContext=context)
+    answer = client.invoke(FunctionName="mine", Payload=b"{}", ClientContext=context, TenantId="green")
     assert json.loads(answer["Payload"].read())["client"] == {"key": "value"}
+    assert local.of_type("start")[0]["tenantId"] == "green"
 
 
 def test_an_event_is_taken_and_handled_later(client: LambdaClient, local: Local) -> None:
-    assert (
-        client.invoke(FunctionName="mine", Payload=b'{"print": "later"}', InvocationType="Event")["StatusCode"] == 202
-    )
-    local.lines.wait(lambda line: line.source == "function" and line.text == "later")
+    answer = client.invoke(FunctionName="mine", Payload=b'{"print": "later"}', InvocationType="Event")
+    assert answer["StatusCode"] == 202
+    local.wait_for_line(lambda line: line.source == "function" and line.text == "later")
 
 
 def test_a_dry_run_does_nothing(client: LambdaClient, local: Local) -> None:
     assert client.invoke(FunctionName="mine", InvocationType="DryRun")["StatusCode"] == 204
-    local.settle(timeout=BOUND_S)
+    local.settle()
     assert local.reports == []
 
 
@@ -90,14 +89,5 @@ def test_a_payload_that_is_not_json(client: LambdaClient) -> None:
 
 
 def test_a_payload_that_is_too_large(local: Local) -> None:
-    url = f"{local.endpoint}/2015-03-31/functions/mine/invocations"
-    answer = requests.post(url, data=b'"' + b"x" * 6 * 1024 * 1024 + b'"', timeout=BOUND_S)
+    answer = local.post(name="mine", data=b'"' + b"x" * 6 * 1024 * 1024 + b'"')
     assert (answer.status_code, answer.headers["x-amzn-ErrorType"]) == (413, "RequestTooLargeException")
-
-
-def test_a_bootstrap_executable_is_a_function_too(start: Start) -> None:
-    local = start(HERE / "functions" / "bootstrap")
-    assert local.invoke({"a": 1}).payload == {"echo": {"a": 1}}
-    assert local.invoke({"a": 2}).payload == {"echo": {"a": 2}}
-    local.settle(timeout=BOUND_S)
-    assert [line.text for line in local.logs if line.source == "function"] == ["handling bootstrap"] * 2

@@ -10,7 +10,7 @@ import pytest
 from truemem_workbench.local import BadInput
 from truemem_workbench.local.configuration.release_order import EXTENSION_LEAD_US, Lead, lead
 
-from tests.local.conftest import BOUND_S, Local, Start
+from tests.local.conftest import Start
 
 DRAWS = 20_000
 
@@ -52,36 +52,23 @@ def test_an_order_that_there_is_not(order: str) -> None:
         lead(order, Random())
 
 
-def invoked(local: Local) -> int:
-    """When INVOKE reached the extension: time_ns."""
-    return int(next(entry["at"] for entry in local.recorded() if "event" in entry))
-
-
-def test_the_runtime_gets_its_event_first(start: Start) -> None:
-    local = start(behaviour={"types": []}, release="runtime:200000")
-    answer = local.invoke({"now": True})
-    local.settle(timeout=BOUND_S)
-    assert isinstance(answer.payload, int)
-    assert answer.payload < invoked(local)
-
-
-def test_the_extension_gets_its_event_first(start: Start) -> None:
-    local = start(behaviour={"types": []}, release="extension:200000")
-    answer = local.invoke({"now": True})
-    local.settle(timeout=BOUND_S)
-    assert isinstance(answer.payload, int)
-    assert invoked(local) < answer.payload
+@pytest.mark.parametrize(("order", "runtime_first"), [("runtime:200000", True), ("extension:200000", False)])
+def test_the_side_that_is_chosen_gets_its_event_first(start: Start, order: str, runtime_first: bool) -> None:
+    local = start(behaviour={"types": []}, release=order)
+    in_handler = local.finish({"now": True}).payload  # time_ns, as `at`
+    (invoked,) = (entry["at"] for entry in local.read_by_recorder("INVOKE"))
+    assert (in_handler < invoked) == runtime_first
     # The invocation's own times begin when the runtime gets its event.
-    (record,) = local.of_type("platform.runtimeDone")
+    (record,) = local.of_type("runtimeDone")
     handed_over = next(span for span in record["spans"] if span["name"] == "responseLatency")["start"]
-    assert invoked(local) / 1e9 < datetime.fromisoformat(handed_over).timestamp()
+    assert (datetime.fromisoformat(handed_over).timestamp() < invoked / 1e9) == runtime_first
 
 
 @pytest.mark.parametrize("order", ["aws", "together", "runtime:500", "extension:500"])
 def test_in_every_order_each_side_hears_of_every_invocation_once(start: Start, order: str) -> None:
     local = start(behaviour={}, release=order)
     answers = [local.invoke({"n": number}) for number in range(5)]
-    local.settle(timeout=BOUND_S)
+    local.settle()
     assert [answer.function_error for answer in answers] == [None] * 5
-    heard = [entry["event"]["requestId"] for entry in local.recorded() if "event" in entry]
+    heard = [entry["event"]["requestId"] for entry in local.read_by_recorder("INVOKE")]
     assert heard == [answer.request_id for answer in answers]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,10 @@ from truemem_workbench.local import Function, Settings
 from truemem_workbench.local.configuration import sidecar
 from truemem_workbench.local.configuration.function import WRAPPER
 
-from tests.local.conftest import APP, BOUND_S, HERE, Start
+from tests.local.conftest import APP, BOOTSTRAP, HANDLER, HERE, TOGETHER, Start
 
 AGAIN = HERE / "wrappers" / "again"
 REFUSES = HERE / "wrappers" / "refuses"
-BOOTSTRAP = HERE / "functions" / "bootstrap"
-HANDLER = f"{APP}:handler"
 
 
 # --- the variable -----------------------------------------------------------------------------------------------------
@@ -36,39 +34,32 @@ HANDLER = f"{APP}:handler"
 )
 def test_a_managed_runtime_starts_through_it_and_stays_the_same_process(start: Start, settings: dict[str, Any]) -> None:
     local = start(environment={WRAPPER: str(AGAIN)}, behaviour={}, **settings)
-    local.settle(timeout=BOUND_S)
+    local.settle()
     before = local.processes()
-    answers = [local.invoke({"environment": True}) for _ in range(2)]
-    for answer in answers:
-        assert isinstance(answer.payload, dict)
+    for answer in [local.invoke({"environment": True}) for _ in range(2)]:
         assert answer.payload["ROUNDS"] == "3"
         assert answer.payload["_HANDLER"] == "app.handler"
         assert local.report(answer.request_id).status == "success"
-    pid = local.invoke({"pid": True}).payload
+    assert local.invoke({"pid": True}).payload == before["runtime"]
     assert local.processes() == before
-    assert pid == before["runtime"]
 
 
 def test_managed_instances_start_through_it(start: Start) -> None:
-    local = start(
-        f"{HERE / 'functions' / 'together.py'}:handler", environment={WRAPPER: str(AGAIN)}, managed_instances=2
-    )
-    answer = local.invoke({})
-    assert isinstance(answer.payload, dict)
-    assert answer.payload["environment"]["ROUNDS"] == "3"
+    local = start(TOGETHER, environment={WRAPPER: str(AGAIN)}, managed_instances=2)
+    assert local.invoke({}).payload["environment"]["ROUNDS"] == "3"
 
 
 def test_after_a_reset_the_runtime_starts_through_it_again(start: Start) -> None:
     local = start(environment={WRAPPER: str(AGAIN)})
     assert local.report(local.invoke({"exit": 3}).request_id).error_type == "Runtime.ExitError"
-    answer = local.invoke({"environment": True})
-    assert isinstance(answer.payload, dict)
-    assert answer.payload["ROUNDS"] == "3"
+    assert local.invoke({"environment": True}).payload["ROUNDS"] == "3"
 
 
-def test_a_bootstrap_does_not_know_it(start: Start) -> None:
+def test_a_bootstrap_is_a_function_too_and_does_not_know_it(start: Start) -> None:
     local = start(BOOTSTRAP, environment={WRAPPER: str(REFUSES)})
     assert local.invoke({"a": 1}).payload == {"echo": {"a": 1}}
+    assert local.finish({"a": 2}).payload == {"echo": {"a": 2}}
+    assert [line.text for line in local.logs if line.source == "function"] == ["handling bootstrap"] * 2
 
 
 def test_an_empty_one_is_none(start: Start) -> None:
@@ -132,7 +123,8 @@ def test_a_handler_has_a_variable_and_a_bootstrap_is_started_through_it(tmp_path
         assert sidecar.in_exact_mode(handler, {WRAPPER: chosen}, attached) is None
 
 
-def variables(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> dict[str, str]:
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
     """What `truemem local run ARGUMENTS` would start its function with."""
     started: list[Settings] = []
 
@@ -140,34 +132,38 @@ def variables(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> dict
         started.append(settings)
         return 0
 
+    def variables_of(*arguments: str) -> dict[str, str]:
+        local_run.run.main(list(arguments), standalone_mode=False)
+        return dict(started[-1].environment)
+
     monkeypatch.setattr("truemem_workbench.cli.local_console.run", run)
-    local_run.run.main(list(arguments), standalone_mode=False)
-    return dict(started[0].environment)
+    return variables_of
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "program", "expected"),
     [
-        ([HANDLER], {WRAPPER: str(AGAIN)}),
-        ([HANDLER, "--no-exact"], {}),
-        ([HANDLER, "--no-sidecar"], {}),
-        ([HANDLER, "--env", f"{WRAPPER}=/opt/other"], {WRAPPER: "/opt/other"}),
-        ([str(BOOTSTRAP)], {}),
+        ([HANDLER], AGAIN, {WRAPPER: str(AGAIN)}),
+        ([HANDLER], None, {}),
+        ([HANDLER, "--no-exact"], AGAIN, {}),
+        ([HANDLER, "--no-sidecar"], AGAIN, {}),
+        ([HANDLER, "--env", f"{WRAPPER}=/opt/other"], AGAIN, {WRAPPER: "/opt/other"}),
+        ([str(BOOTSTRAP)], AGAIN, {}),
     ],
+    ids=["a handler", "no program", "switched off", "no sidecar", "another wrapper", "a bootstrap"],
 )
-def test_the_command_runs_handlers_in_exact_mode(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: dict[str, str]
+def test_the_command_runs_handlers_in_exact_mode_where_its_program_is_there(
+    variables: Callable[..., dict[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    program: Path | None,
+    expected: dict[str, str],
 ) -> None:
-    monkeypatch.setattr("truemem_workbench.local.configuration.sidecar.exact", lambda _: AGAIN)
-    assert variables(monkeypatch, arguments) == expected
+    monkeypatch.setattr(sidecar, "exact", lambda _: program)
+    assert variables(*arguments) == expected
 
 
-def test_where_its_program_is_missing_the_command_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truemem_workbench.local.configuration.sidecar.exact", lambda _: None)
-    assert variables(monkeypatch, [HANDLER]) == {}
-
-
-def test_a_layers_folder_has_its_own_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_layers_folder_has_its_own_program(variables: Callable[..., dict[str, str]], tmp_path: Path) -> None:
     made(tmp_path / "extensions" / "truemem")
     exact = made(tmp_path / "truemem" / "exact")
-    assert variables(monkeypatch, [HANDLER, "--extensions", str(tmp_path / "extensions")]) == {WRAPPER: str(exact)}
+    assert variables(HANDLER, "--extensions", str(tmp_path / "extensions")) == {WRAPPER: str(exact)}

@@ -28,7 +28,7 @@ def started() -> Iterator[Browser]:
 
 @pytest.fixture
 def show(started: Browser, tmp_path: Path) -> Iterator[Show]:
-    """Write the page of these lines and open it. Afterwards nobody may have complained, or asked for anything."""
+    """Write the page of these lines and open it. Afterwards it must have no complaint and no request."""
     started.complaints.clear()
     started.requests.clear()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from truemem_workbench.analysis.drift import judge, points
-from truemem_workbench.page.environments import gather
-from truemem_workbench.testing.invented_lines import line, parsed
+from truemem_workbench.page.environments import Flag, gather, most
+from truemem_workbench.testing.invented_lines import line, noisy, parsed, recorded, request_id
 
 
 def test_after_a_reset_memory_begins_anew_and_is_no_fall() -> None:
@@ -40,3 +40,23 @@ def test_the_allocator_has_the_last_word() -> None:
 def test_without_the_probe_it_is_the_verdicts_own() -> None:
     (environment,) = gather(parsed(line(row) for row in range(40)))
     assert environment.sentence == environment.verdict.sentence()
+
+
+def test_invocations_stand_in_their_order_whatever_the_log_s() -> None:
+    made = [line(row, PeakRSS=100.0 + row) for row in (0, 3, 1, 2)]
+    (environment,) = gather(parsed(made))
+    assert list(environment.columns["peak"]) == [100, 101, 102, 103]
+    assert environment.request_ids == [request_id(row) for row in range(4)]
+    assert environment.count(Flag.COLD_START) == 1
+
+
+def test_the_same_id_in_two_functions_is_two_environments() -> None:
+    made = gather(parsed([line(0, FunctionName="a"), line(0, FunctionName="b")]))
+    assert sorted(environment.function for environment in made) == ["a", "b"]
+
+
+def test_what_does_not_fit_is_left_out_whole() -> None:
+    big, small = gather(parsed(recorded(noisy(50))))[0], gather(parsed([line(0, "b")]))[0]
+    assert most([big, small], 50) == [big]
+    assert most([big, small], 51) == [big, small]
+    assert most([big, small], 10) == [big]  # something is shown

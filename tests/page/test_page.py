@@ -1,4 +1,4 @@
-"""What somebody sees who opens the page, in a real browser."""
+"""What a reader of the page sees, in a real browser."""
 
 from __future__ import annotations
 

@@ -13,12 +13,7 @@ from truemem_workbench.page.picture import DEAD, thinned
 from truemem_workbench.support.colours import MARK, PEAK
 from truemem_workbench.testing.invented_lines import curve, leak, line, noisy, parsed, recorded, spiked
 
-
-def pixels(path: Path, colour: str) -> Any:
-    """Rows, from the top, of the pixels that have that colour."""
-    image = np.rint(matplotlib.image.imread(path)[:, :, :3] * 255)
-    wanted = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
-    return np.nonzero(np.all(np.abs(image - wanted) <= 2, axis=2))[0]
+from tests.page.pixels import pixels
 
 
 def test_a_panel_for_each_environment_the_worst_at_the_top(tmp_path: Path) -> None:
@@ -27,23 +22,25 @@ def test_a_panel_for_each_environment_the_worst_at_the_top(tmp_path: Path) -> No
     made = page.gather(parsed(chain(curve(noisy(60), "calm"), leak(300), oom)))
     assert [environment.id for environment in made[:2]] == ["oom", "leak"]
 
-    page.draw(made, tmp_path / "memory.png")
-    height, width = matplotlib.image.imread(tmp_path / "memory.png").shape[:2]
+    path = tmp_path / "memory.png"
+    page.draw(made, path)
+    height, width = matplotlib.image.imread(path).shape[:2]
     assert width == 1080  # a phone's
     assert height > 1300
-    rows = pixels(tmp_path / "memory.png", DEAD)
+    rows, _ = pixels(path, DEAD)
     assert rows.size > 50
     assert rows.max() < height / 2 + 100  # the cross, and the two verdicts that are bad
-    assert pixels(tmp_path / "memory.png", MARK).size > 1500
+    assert pixels(path, MARK)[0].size > 1500
 
 
 def test_the_spike_among_thousands_is_drawn(tmp_path: Path) -> None:
-    flat, spike = tmp_path / "flat.png", tmp_path / "spike.png"
-    for path, peaks in ((flat, spiked(9_000, at=10)), (spike, spiked(9_000, at=10))):
-        if path == spike:
-            peaks[7_012] = 390
-        page.draw(page.gather(parsed(recorded(peaks))), path)
-    assert pixels(spike, PEAK).size > pixels(flat, PEAK).size + 100
+    def drawn(peaks: list[float]) -> int:
+        page.draw(page.gather(parsed(recorded(peaks))), tmp_path / "memory.png")
+        return len(pixels(tmp_path / "memory.png", PEAK)[0])
+
+    flat, spike = spiked(9_000, at=10), spiked(9_000, at=10)
+    spike[7_012] = 390
+    assert drawn(spike) > drawn(flat) + 100
 
 
 def test_thinning_keeps_lowest_and_highest_and_gaps() -> None:
@@ -58,11 +55,10 @@ def test_thinning_keeps_lowest_and_highest_and_gaps() -> None:
 
 
 def test_nothing_known_is_an_empty_panel(tmp_path: Path) -> None:
-    missing: dict[str, Any] = dict.fromkeys(
-        ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "peakLower", "peakUpper", "memoryLimit")
-    )
+    figures = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "peakLower", "peakUpper", "memoryLimit")
+    missing: dict[str, Any] = dict.fromkeys(figures)
     page.draw(page.gather(parsed([line(0, **missing)])), tmp_path / "memory.png")
-    assert pixels(tmp_path / "memory.png", PEAK).size > 0  # the legend
+    assert pixels(tmp_path / "memory.png", PEAK)[0].size > 0  # the legend
 
 
 def test_names_are_text_and_no_mathematics(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from typing import Any
 
 from truemem_workbench.lines.batch_line import spread
 from truemem_workbench.testing.environment import Environment, Record
+
+from tests.scenarios.test_killed_sidecar import kill
 
 ON = {"TRUEMEM_AGGREGATE": "300"}
 
@@ -66,7 +66,7 @@ def test_a_killed_sidecar_has_left_each_that_waited() -> None:
     with Environment(environment=ON) as environment:
         for _ in range(25):
             environment.invoke(mib=3)
-        os.kill(environment.local.processes()[f"extension:{environment.name}"], signal.SIGKILL)
+        kill(environment)
         for _ in range(5):
             environment.attempt(mib=3)
         records = environment.records()

@@ -171,7 +171,7 @@ def test_an_init_that_fails_is_answered_as_without_a_sidecar(made: Function) -> 
         failed = [environment.attempt() for _ in range(2)]
         assert environment.records() == []  # no event ever came to an extension
         log = environment.log().splitlines()
-    assert log != []  # of what the init phase held, nobody else can tell
+    assert log != []  # what the init phase held can be told by nothing else
     assert all(line.startswith("truemem INFO before its first invocation the environment has ended") for line in log)
     for invocation in failed:
         assert invocation.function_error == "Unhandled"

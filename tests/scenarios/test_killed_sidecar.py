@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 from pathlib import Path
 
 import pytest
 from truemem.records.journal import CURVE
 from truemem.support.private_file import PAGE
-from truemem_workbench.testing.environment import Environment, Record
+from truemem_workbench.testing.environment import Environment
 
-FOLDER = Path("tmp")
+from tests.local.conftest import in_background, until
 
 
 def kill(environment: Environment) -> None:
@@ -21,20 +20,17 @@ def kill(environment: Environment) -> None:
 
 
 def journals(environment: Environment) -> list[Path]:
-    return list((environment.local.environment_dir / FOLDER).glob(".truemem-*"))
+    return list((environment.local.environment_dir / "tmp").glob(".truemem-*"))
 
 
 def test_what_ran_and_what_waited_for_its_report_are_told_by_the_next_process() -> None:
     with Environment(timeout_s=300) as environment:
         environment.invoke(mib=5)
         environment.invoke(mib=9)
-        running = threading.Thread(target=environment.attempt, kwargs={"mib": 60, "ms": 300_000})
-        running.start()
-        touched = threading.Event()
-        while not _level_reached(environment, 60):
-            touched.wait(0.01)
+        running = in_background(lambda: environment.attempt(mib=60, ms=300_000))
+        until(lambda: level_reached(environment, 60))
         kill(environment)
-        running.join()
+        running.result()
         environment.invoke(mib=5)
         records = {record.requestId: record for record in environment.records()}
     ids = [made.request_id for made in environment.invocations]
@@ -51,7 +47,7 @@ def test_what_ran_and_what_waited_for_its_report_are_told_by_the_next_process() 
     assert after.highWaterMark >= records[ids[1]].PeakRSS
 
 
-def _level_reached(environment: Environment, mib: int) -> bool:
+def level_reached(environment: Environment, mib: int) -> bool:
     """Has the function touched so much, and the sidecar written it down?"""
     (journal,) = journals(environment)
     pages = journal.read_bytes()
@@ -78,8 +74,7 @@ def test_whatever_lies_in_its_place_is_not_touched_and_nothing_fails(kind: str, 
         environment.invoke()
         (journal,) = journals(environment)
         kill(environment)
-        while any(name.startswith("extension") for name in environment.local.processes()):
-            threading.Event().wait(0.01)
+        until(lambda: f"extension:{environment.name}" not in environment.local.processes())
         journal.unlink()
         if kind == "link":
             journal.symlink_to(target)
@@ -99,9 +94,5 @@ def test_switched_off_there_is_no_file() -> None:
     with Environment(environment={"TRUEMEM_JOURNAL": "off"}) as environment:
         environment.invoke()
         assert journals(environment) == []
-        assert _only(environment.records()).recovered is None
-
-
-def _only(records: list[Record]) -> Record:
-    (record,) = records
-    return record
+        (record,) = environment.records()
+    assert record.recovered is None

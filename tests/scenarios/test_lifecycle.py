@@ -15,9 +15,8 @@ DYING = EXTENSIONS / "dying.py"
 
 
 def told(environment: Environment) -> list[Record]:
-    """The records: one for each invocation, in order."""
-    records = environment.records()
-    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+    """The records: one for each invocation, in order, all of this environment."""
+    records = environment.told()
     assert {record.environmentId for record in records} == {environment.local.log_stream}
     return records
 
@@ -26,9 +25,15 @@ def members(records: list[Record], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(record.document.get(name) for name in names) for record in records]
 
 
-@pytest.mark.smoke
-def test_an_environment_goes_on_after_a_reset() -> None:
-    with Environment(timeout_s=1.5) as environment:
+@pytest.mark.parametrize(
+    ("exact", "modes"),
+    [
+        pytest.param(False, [None, None, None, None, None], marks=pytest.mark.smoke, id="default"),
+        pytest.param(True, ["exact", None, "exact", None, "exact"], id="exact"),
+    ],
+)
+def test_an_environment_goes_on_after_a_reset(exact: bool, modes: list[str | None]) -> None:
+    with Environment(timeout_s=1.5, exact=exact) as environment:
         environment.invoke(mib=80)
         environment.attempt(mib=60, ms=60_000)
         environment.invoke(mib=5)
@@ -42,6 +47,8 @@ def test_an_environment_goes_on_after_a_reset() -> None:
         (4, None, None, "error", "Runtime.ExitError"),
         (5, None, True, "success", None),
     ]
+    assert [record.mode for record in records] == modes
+    assert [record.closedBy for record in records[1::2]] == ["shutdown", "shutdown"]
     assert records[1].PeakRSS > 60
     assert {record.highWaterMark for record in records} == {records[0].PeakRSS}
     assert [record.ending is not None for record in records] == [False, True, False, True, False]

@@ -1,11 +1,10 @@
-"""On Managed Instances requests overlap, and nobody tells whose memory is whose: what each record may still say."""
+"""On Managed Instances requests overlap, and whose memory is whose cannot be known: what each record may still say."""
 
 from __future__ import annotations
 
 import random
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,12 @@ import pytest
 from truemem_workbench.local import Invocation
 from truemem_workbench.testing.environment import FUNCTIONS, SIDECAR, SLACK_MIB, Environment, Record
 
+from tests.local.conftest import executable, until
+
 WORKERS = 3
 PROCESSES = WORKERS + 1
 """The runtime forks its workers."""
 LIMIT_MIB = 2048
-PATIENCE_S = 30
 HELD_MS = 300
 """So long that a cut falls within it, whatever CPU time the cuts before it have cost: a level that was reached is known
 from then on (`peakLower`). Of a shorter request it may be unknown."""
@@ -52,15 +52,8 @@ def invoke_all(environment: Environment, events: Sequence[dict[str, Any]]) -> li
     return answered
 
 
-def wait_until(what: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.01)
-
-
 def wait_for_lines(environment: Environment, count: int) -> None:
-    wait_until(lambda: len(environment.local.extension_stdout(environment.name)) >= count)
+    until(lambda: len(environment.local.extension_stdout(environment.name)) >= count)
 
 
 def warm_up(environment: Environment) -> None:
@@ -188,9 +181,8 @@ def test_a_crash_of_workers_that_share_a_model_is_no_want_of_memory(meeting: str
 
 def test_registered_for_shutdown_only_and_told_so_by_the_platform_if_need_be(tmp_path: Path) -> None:
     """An environment that does not say what it is refuses INVOKE all the same."""
-    unaware = tmp_path / SIDECAR.name
-    unaware.write_text(f"#!/bin/sh\nunset AWS_LAMBDA_INITIALIZATION_TYPE\nexec {SIDECAR}\n")
-    unaware.chmod(0o755)
+    text = f"#!/bin/sh\nunset AWS_LAMBDA_INITIALIZATION_TYPE\nexec {SIDECAR}\n"
+    unaware = executable(tmp_path / SIDECAR.name, text)
     tmp_path.chmod(0o755)
     with managed(sidecar=unaware) as environment:
         ((request_id, _),) = invoke_all(environment, [{"mib": 5}])

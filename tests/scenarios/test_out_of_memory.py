@@ -7,8 +7,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from truemem_workbench.testing.environment import EXTENSIONS, FUNCTIONS, Environment, Record
+from truemem_workbench.testing.environment import EXTENSIONS, FUNCTIONS, SIDECAR, Environment, Record
 
+from faults.deaths import DEATHS, die, judge
+from faults.subject import Subject
 from tests.local.conftest import needs_cgroups
 
 pytestmark = needs_cgroups
@@ -21,10 +23,22 @@ def killed(environment: Environment, do: str = "hold", **event: float) -> Record
     environment.invoke(mib=3)
     assert environment.attempt(do, **event).function_error == "Unhandled"
     environment.invoke(mib=3)
-    records = environment.records()
-    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
-    assert [record.OutOfMemory for record in records[::2]] == [None, None]
-    return records[1]
+    before, record, after = environment.told()
+    assert (before.OutOfMemory, after.OutOfMemory) == (None, None)
+    return record
+
+
+def fill(environment: Environment) -> None:
+    """Hold 126 of 128 MiB until the timeout."""
+    environment.invoke(mib=3)
+    resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
+    environment.attempt(mib=126 - resting, ms=60_000)
+
+
+def scores(environment: Environment) -> dict[str, int]:
+    """oom_score_adj of each process."""
+    pids = environment.local.processes()
+    return {name: int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for name, pid in pids.items()}
 
 
 @pytest.mark.smoke
@@ -58,9 +72,7 @@ def test_a_child_that_was_killed_while_its_function_lives() -> None:
 
 def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not() -> None:
     with Environment(memory_mib=128, timeout_s=8, memory_limit="watch") as environment:  # time to touch it all
-        environment.invoke(mib=3)
-        resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
-        environment.attempt(mib=126 - resting, ms=60_000)
+        fill(environment)
         environment.attempt(mib=20, ms=60_000)
         _, full, modest = environment.records()
     assert full.status == modest.status == "timeout"
@@ -74,9 +86,7 @@ def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not()
 def test_a_timeout_that_only_shutdown_tells_of() -> None:
     """Without telemetry, as under AWS's emulator."""
     with Environment(memory_mib=128, timeout_s=8, memory_limit="watch", telemetry=202) as environment:
-        environment.invoke(mib=3)
-        resting = sum(psutil.Process(pid).memory_info().rss for pid in environment.local.processes().values()) >> 20
-        environment.attempt(mib=126 - resting, ms=60_000)
+        fill(environment)
         before, full = environment.records()
     assert (before.status, full.status) == (None, "timeout")
     assert full.outOfMemory["signals"] == ["timeout-at-limit"]
@@ -139,9 +149,34 @@ def test_a_crash_is_not_even_where_the_mark_is_at_the_size_already(do: str) -> N
 def test_the_function_is_to_die_before_us(setting: str | None, expected: int) -> None:
     with Environment(environment={"TRUEMEM_OOM_SCORE_ADJ": setting} if setting else {}) as environment:
         environment.invoke()
-        scores = {
-            name: int(Path(f"/proc/{pid}/oom_score_adj").read_text())
-            for name, pid in environment.local.processes().items()
-        }
+        found = scores(environment)
     own = int(Path("/proc/self/oom_score_adj").read_text())
-    assert scores == {"runtime": max(expected, own), f"extension:{environment.name}": own}
+    assert found == {"runtime": max(expected, own), f"extension:{environment.name}": own}
+
+
+SOME = (
+    "page cache, then timeout",
+    "page cache, then exit with 1",
+    "MemoryError, caught",
+    "in a child",
+    "anonymous memory in the runtime",
+    "an extension takes all memory",
+)
+"""Of faults/deaths.py, at one size."""
+
+
+@pytest.mark.parametrize("title", SOME)
+def test_the_record_of_a_death_says_what_is_so(title: str) -> None:
+    (death,) = (death for death in DEATHS if death.title == title)
+    assert judge(death, die(Subject(SIDECAR), death, 128)) == []
+
+
+def test_a_daemon_that_the_kernel_kills_is_not_told_later_on_an_innocent() -> None:
+    """The sidecar may not know it: it has no variables, and its parent has ended. The last one ends a process."""
+    with Environment(FUNCTIONS / "daemon.py", memory_mib=128) as environment:
+        for do in ("start", "idle", "grow", "idle", "run"):
+            environment.invoke(do)
+        assert environment.local.environment.memory.kills() == 1
+        records = environment.records()
+    told = [(record.OutOfMemory or 0) + (record.environmentKills or 0) for record in records]
+    assert told == [0, 0, 1, 0, 0]

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from truemem_workbench.testing.environment import SLACK_MIB, Environment
 
+HOARDER = Path(__file__).parent / "extensions" / "hoarder.py"
+
 
 @pytest.mark.smoke
 def test_a_spike_does_not_outlive_its_invocation() -> None:
@@ -22,13 +24,13 @@ def test_a_spike_does_not_outlive_its_invocation() -> None:
         assert record.MaxMemoryUsed >= 200  # the mark never falls: that is the lie
 
 
-def test_a_line_for_each_invocation_in_order() -> None:
+def test_a_line_for_each_invocation_in_order_and_one_of_what_the_environment_allows() -> None:
     with Environment(memory_mib=1024) as environment:
         for number in range(40):
             environment.invoke(mib=number % 7, ms=number % 3)
-        records = environment.records()
+        records = environment.told()
         reports = {report.request_id: report for report in environment.local.reports}
-    assert [record.requestId for record in records] == [made.request_id for made in environment.invocations]
+        log = environment.log()
     assert [record.invocation for record in records] == list(range(1, 41))
     assert max(len(record.line.encode()) for record in records) < 1024
     for record in records:
@@ -36,6 +38,8 @@ def test_a_line_for_each_invocation_in_order() -> None:
         assert record.MaxMemoryUsed == reports[record.requestId].max_memory_used_mib
         assert record.durationMs == pytest.approx(reports[record.requestId].duration_ms, abs=0.01)
         assert record.status == "success"
+    assert log.count("method=vmhwm") == 1
+    assert "telemetry=on" in log
 
 
 def test_the_first_record_carries_the_init_phase() -> None:
@@ -61,26 +65,16 @@ def test_the_timestamp_is_the_invocations_not_the_printing() -> None:
     assert before - 1 <= record.document["_aws"]["Timestamp"] < after + 250
 
 
-def test_who_holds_the_memory(tmp_path: Path) -> None:
-    vendor = tmp_path / "vendor"
-    vendor.write_text((Path(__file__).parent / "extensions" / "hoarder.py").read_text())
-    vendor.chmod(0o755)
-    with Environment(extensions=[vendor], memory_mib=1024) as environment:
-        environment.invoke(mib=64)
-        environment.invoke(mib=0, do="keep")
-        record = environment.records()[0]
-    assert record.holders["extensions"]["vendor"] > 30
-    assert 1 < record.holders["truemem"] < 40
-    assert record.holders["function"] == record.CurrentRSS
-
-
-def test_rss_by_kind_adds_up() -> None:
-    with Environment() as environment:
-        environment.invoke(do="keep", mib=20)
+def test_who_holds_the_memory_and_of_which_kind_it_is() -> None:
+    with Environment(extensions=[HOARDER], memory_mib=1024) as environment:
+        environment.invoke("keep", mib=64)
         environment.invoke()
         record = environment.records()[0]
+    assert record.holders["extensions"][HOARDER.name] > 30
+    assert 1 < record.holders["truemem"] < 40
+    assert record.holders["function"] == record.CurrentRSS
     assert sum(record.rss.values()) == pytest.approx(record.CurrentRSS, abs=SLACK_MIB)
-    assert record.rss["anon"] > 20
+    assert record.rss["anon"] > 64
 
 
 def test_the_users_namespace_dimensions_and_properties() -> None:
@@ -103,20 +97,13 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
     assert "TRUEMEM_HOLD is gone" in log
 
 
-def test_switched_off_it_takes_no_part() -> None:
-    with Environment(environment={"TRUEMEM_ENABLED": "false"}) as environment:
-        environment.invoke()
-        environment.invoke()
+@pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])
+def test_switched_off_it_takes_no_part_and_the_runtime_starts_as_it_is(exact: bool) -> None:
+    with Environment(environment={"TRUEMEM_ENABLED": "false"}, exact=exact) as environment:
+        for _ in range(2):
+            assert environment.invoke(mib=5)["touched"] == 5 * 1024
         assert environment.records() == []
+        said = [entry.text for entry in environment.local.logs if "exact mode is off" in entry.text]
+    assert len(said) == exact
     extension = next(event for event in environment.local.events if event["type"] == "platform.extension")
     assert extension["record"]["events"] == ["SHUTDOWN"]
-
-
-def test_it_says_once_what_the_environment_allows() -> None:
-    with Environment() as environment:
-        environment.invoke()
-        environment.invoke()
-        environment.records()
-        log = environment.log()
-    assert log.count("method=vmhwm") == 1
-    assert "telemetry=on" in log

@@ -9,6 +9,9 @@ import pytest
 from truemem_workbench.local import Function
 from truemem_workbench.testing.environment import Environment
 
+from tests.local.conftest import executable
+from tests.scenarios.test_out_of_memory import scores
+
 EXTENSIONS = Path(__file__).with_name("extensions")
 HELD_MIB = 56
 
@@ -26,10 +29,7 @@ def test_an_extension_that_has_become_a_program_elsewhere_is_not_the_function() 
     with Environment(extensions=[EXTENSIONS / "elsewhere"], memory_mib=512, environment=EVERYWHERE) as environment:
         for _ in range(2):
             environment.invoke(mib=5)
-        scores = {
-            name: int(Path(f"/proc/{pid}/oom_score_adj").read_text())
-            for name, pid in environment.local.processes().items()
-        }
+        found = scores(environment)
         records = environment.records()
     for record in records:
         assert record.processes in (1, None)  # of the last, nothing is left to count
@@ -38,12 +38,12 @@ def test_an_extension_that_has_become_a_program_elsewhere_is_not_the_function() 
     # One that began when the sidecar had registered, on a busy machine, is known as nothing.
     for held in records[0].holders.get("extensions", {}).values():
         assert held > 2 * HELD_MIB  # with its child
-    assert scores["extension:elsewhere"] < scores["runtime"]
+    assert found["extension:elsewhere"] < found["runtime"]
 
 
 BOOTSTRAP = """#!/bin/sh
 cd /
-"{python}" -IS "{program}" "$AWS_LAMBDA_RUNTIME_API"
+{start} "{python}" -IS "{program}" "$AWS_LAMBDA_RUNTIME_API"
 """
 PROGRAM = """import http.client, sys, time
 api = http.client.HTTPConnection(sys.argv[1])
@@ -61,23 +61,22 @@ while True:
 """
 
 
-@pytest.mark.parametrize("kind", ["under a shell", "without any variable"])
-def test_a_runtime_that_no_variable_tells_of(kind: str, tmp_path: Path) -> None:
-    bootstrap, program = tmp_path / "bootstrap", tmp_path / "program.py"
-    text = BOOTSTRAP.format(python=sys.executable, program=program)
-    if kind == "without any variable":
-        text = text.replace('"' + sys.executable, 'exec env -i "' + sys.executable)
-    else:
-        text = text.replace('"' + sys.executable, 'env -u _HANDLER -u AWS_EXECUTION_ENV "' + sys.executable)
-    bootstrap.write_text(text)
-    bootstrap.chmod(0o755)
+@pytest.mark.parametrize(
+    ("start", "processes"),
+    [("env -u _HANDLER -u AWS_EXECUTION_ENV", 2), ("exec env -i", 1)],
+    ids=["under a shell", "without any variable"],
+)
+def test_a_runtime_that_no_variable_tells_of(start: str, processes: int, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
     program.write_text(PROGRAM)
+    text = BOOTSTRAP.format(start=start, python=sys.executable, program=program)
+    bootstrap = executable(tmp_path / "bootstrap", text)
     tmp_path.chmod(0o755)
     with Environment(Function.from_bootstrap(bootstrap)) as environment:
         for _ in range(2):
             environment.attempt()
         record, last = environment.records()
-    assert record.processes == (1 if kind == "without any variable" else 2)
+    assert record.processes == processes
     assert record.peakLower < 60, record.line
     assert record.peakUpper > 28, record.line  # on a busy machine the runtime may have run before it was found
     assert last.baselineRSS is None or last.baselineRSS > 10

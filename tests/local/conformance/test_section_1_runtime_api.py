@@ -2,55 +2,54 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 import uuid
+from concurrent.futures import Future
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import requests
-from truemem_workbench.local import Invocation
 from truemem_workbench.local.errors import normalised_error_type, truncated_request
 from truemem_workbench.local.state.invocation import MAX_PAYLOAD
 
-from tests.local.conftest import BOUND_S, HERE, Answer, Api, Local, Start, error_of
+from tests.local.conftest import BOUND_S, REQUEST_ID, Api, Local, Reply, Start, error_of, executable, in_background
 
 INVOCATION = "/2018-06-01/runtime/invocation"
 STATE = "State transition from {} to {} failed for runtime. Error: State transition is not allowed"
 
 
-class Caller:
-    """An invocation that is waited for in a thread of its own."""
+class Delivered(NamedTuple):
+    """An invocation that the runtime, played by the test, has been given."""
 
-    def __init__(self, local: Local, payload: object) -> None:
-        self._result: list[Invocation] = []
-        self._thread = threading.Thread(target=lambda: self._result.append(local.invoke(payload)), daemon=True)
-        self._thread.start()
+    event: requests.Response
+    request_id: str
+    answer: Future[Reply]
+    """What its caller gets."""
 
-    def get(self) -> Invocation:
-        self._thread.join(BOUND_S)
-        return self._result[0]
+
+def deliver(local: Local, payload: object = None) -> Delivered:
+    waiting = local.api.next_invocation()
+    answer = local.invoke_in_background(payload)
+    event = waiting.result(BOUND_S)
+    return Delivered(event, event.headers[REQUEST_ID], answer)
 
 
 @pytest.fixture
-def local(start: Start) -> Local:
-    return start(HERE / "functions" / "idle", init_timeout_s=60)
+def local(start_idle: Start) -> Local:
+    return start_idle(extensions={})
 
 
 @pytest.fixture
 def api(local: Local) -> Api:
-    return Api(local.runtime_api())
+    return local.api
 
 
 def test_an_invocation_as_the_runtime_sees_it(local: Local, api: Api) -> None:
-    waiting = api.next_invocation()
-    caller = Caller(local, {"a": 1})
-    event = waiting.get()
-
-    assert event.json() == {"a": 1}
-    headers = event.headers
-    assert uuid.UUID(headers["Lambda-Runtime-Aws-Request-Id"])
+    delivered = deliver(local, {"a": 1})
+    assert delivered.event.json() == {"a": 1}
+    headers = delivered.event.headers
+    assert uuid.UUID(delivered.request_id)
     assert uuid.UUID(headers["Lambda-Runtime-Invocation-Id"])
     assert headers["Lambda-Runtime-Invoked-Function-Arn"].endswith(":function:function")
     assert headers["Lambda-Runtime-Trace-Id"].startswith("Root=1-")
@@ -58,29 +57,24 @@ def test_an_invocation_as_the_runtime_sees_it(local: Local, api: Api) -> None:
     assert headers["Content-Type"] == "application/json"
     assert "Lambda-Runtime-Client-Context" not in headers
 
-    accepted = api.respond(headers["Lambda-Runtime-Aws-Request-Id"], '"fine"')
+    accepted = api.respond(delivered.request_id, '"fine"')
     assert (accepted.status_code, accepted.json()) == (202, {"status": "OK"})
-    assert caller.get().payload == "fine"
+    assert delivered.answer.result().payload == "fine"
 
 
 def test_asking_again_without_an_answer_delivers_the_same_event(local: Local, api: Api) -> None:
-    waiting = api.next_invocation()
-    Caller(local, {"a": 1})
-    first = waiting.get()
+    first = deliver(local, {"a": 1})
     again = api.call("GET", f"{INVOCATION}/next")
-    name = "Lambda-Runtime-Aws-Request-Id"
-    assert (again.json(), again.headers[name]) == (first.json(), first.headers[name])
+    assert (again.json(), again.headers[REQUEST_ID]) == ({"a": 1}, first.request_id)
 
 
 def test_what_response_and_error_refuse(local: Local, api: Api) -> None:
     early = api.respond("whatever")
     assert error_of(early) == (403, "InvalidStateTransition", STATE.format("Started", "InvocationResponse"))
 
-    waiting = api.next_invocation()
-    caller = Caller(local, {})
-    request_id = waiting.get().headers["Lambda-Runtime-Aws-Request-Id"]
+    _, request_id, answer = deliver(local)
     assert error_of(api.respond("another")) == (400, "InvalidRequestID", "Invalid request ID")
-    wrong = api.respond(request_id, **{"Lambda-Runtime-Invocation-Id": "another"})
+    wrong = api.respond(request_id, Lambda_Runtime_Invocation_Id="another")
     assert error_of(wrong) == (400, "InvalidInvocationId", "Invalid invocation ID")
     assert api.call("POST", f"{INVOCATION}/another/error", data="{}").status_code == 400
 
@@ -88,53 +82,45 @@ def test_what_response_and_error_refuse(local: Local, api: Api) -> None:
     late = api.respond(request_id)
     state = STATE.format("RuntimeResponseSentState", "InvocationResponse")
     assert error_of(late) == (403, "InvalidStateTransition", state)
-    assert caller.get().payload == "done"
+    assert answer.result().payload == "done"
 
 
 def test_an_error_is_taken_and_passed_on(local: Local, api: Api) -> None:
-    waiting = api.next_invocation()
-    caller = Caller(local, {})
-    headers = waiting.get().headers
-    path = f"{INVOCATION}/{headers['Lambda-Runtime-Aws-Request-Id']}/error"
+    event, request_id, caller = deliver(local)
     body = {"errorType": "Mine", "errorMessage": "no luck"}
-    own_attempt = {"Lambda-Runtime-Invocation-Id": headers["Lambda-Runtime-Invocation-Id"]}
+    own_attempt = {"Lambda-Runtime-Invocation-Id": event.headers["Lambda-Runtime-Invocation-Id"]}
     told = own_attempt | {"Lambda-Runtime-Function-Error-Type": "Function.Mine"}
-    answer = api.call("POST", path, json=body, headers=told)
-    assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
-    assert (caller.get().payload, caller.get().function_error) == (body, "Unhandled")
+    taken = api.call("POST", f"{INVOCATION}/{request_id}/error", json=body, headers=told)
+    assert (taken.status_code, taken.json()) == (202, {"status": "OK"})
+    assert (caller.result().payload, caller.result().function_error) == (body, "Unhandled")
 
 
 def test_a_response_that_is_cut_off(local: Local, api: Api) -> None:
-    waiting = api.next_invocation()
-    caller = Caller(local, {})
-    request_id = waiting.get().headers["Lambda-Runtime-Aws-Request-Id"]
+    _, request_id, caller = deliver(local)
     host, port = api.base.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
         head = f"POST {INVOCATION}/{request_id}/response HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
         connection.sendall(head.encode() + b"only this")
-    answer = caller.get()
-    assert answer.function_error == "Unhandled"
-    told = json.loads(answer.raw)
-    assert told["errorType"] == "Runtime.TruncatedResponse"
-    assert told["errorMessage"].endswith("Error: HTTP request detected as truncated")
+    answer = caller.result()
+    assert (answer.function_error, answer.payload["errorType"]) == ("Unhandled", "Runtime.TruncatedResponse")
+    assert answer.payload["errorMessage"].endswith("Error: HTTP request detected as truncated")
 
 
-def test_the_refusal_that_nobody_reads_any_more() -> None:
+def test_the_refusal_of_a_response_that_was_cut_off() -> None:
     refusal = truncated_request()
     assert (refusal.status, refusal.error_type) == (400, "TruncatedHTTPRequest")
 
 
 def test_what_the_caller_sends_along_reaches_the_runtime(local: Local, api: Api) -> None:
     waiting = api.next_invocation()
-    url = f"{local.endpoint}/2015-03-31/functions/function/invocations"
     sent = {"X-Amz-Client-Context": "eyJhIjogMX0=", "X-Amz-Tenant-Id": "blue", "X-Amzn-Trace-Id": "Root=1-2-3"}
-    calling = Answer(lambda: requests.post(url, headers=sent, timeout=BOUND_S))
-    headers = waiting.get().headers
+    calling = in_background(lambda: local.post(**sent))
+    headers = waiting.result(BOUND_S).headers
     assert headers["Lambda-Runtime-Client-Context"] == '{"a": 1}'
     assert headers["Lambda-Runtime-Aws-Tenant-Id"] == "blue"
     assert headers["Lambda-Runtime-Trace-Id"] == "Root=1-2-3"
-    api.respond(headers["Lambda-Runtime-Aws-Request-Id"])
-    assert calling.get().status_code == 200
+    api.respond(headers[REQUEST_ID])
+    assert calling.result(BOUND_S).status_code == 200
 
 
 def test_an_init_error_is_taken(api: Api) -> None:
@@ -145,55 +131,46 @@ def test_an_init_error_is_taken(api: Api) -> None:
     assert error_of(refused) == (403, "InvalidStateTransition", STATE.format("InitError", "Ready"))
 
 
-def test_a_response_mode_that_does_not_exist(local: Local, api: Api) -> None:
-    waiting = api.next_invocation()
-    caller = Caller(local, {})
-    request_id = waiting.get().headers["Lambda-Runtime-Aws-Request-Id"]
-    mode = {"Lambda-Runtime-Function-Response-Mode": "swimming"}
-    refused = api.respond(request_id, **mode)
-    assert error_of(refused)[:2] == (400, "InvalidFunctionResponseMode")
-    answer = caller.get()
-    assert answer.function_error == "Unhandled"
-    assert json.loads(answer.raw)["errorType"] == "Runtime.InvalidResponseModeHeader"
-
-
 def test_a_streamed_response_arrives_whole(local: Local, api: Api) -> None:
-    waiting = api.next_invocation()
-    caller = Caller(local, {})
-    request_id = waiting.get().headers["Lambda-Runtime-Aws-Request-Id"]
-    accepted = api.call(
-        "POST",
-        f"{INVOCATION}/{request_id}/response",
-        data=iter([b'{"part":', b"1}"]),
-        headers={"Lambda-Runtime-Function-Response-Mode": "streaming"},
-    )
+    _, request_id, caller = deliver(local)
+    pieces = iter([b'{"part":', b"1}"])
+    streaming = {"Lambda-Runtime-Function-Response-Mode": "streaming"}
+    accepted = api.call("POST", f"{INVOCATION}/{request_id}/response", data=pieces, headers=streaming)
     assert accepted.status_code == 202
-    assert caller.get().payload == {"part": 1}
+    assert caller.result().payload == {"part": 1}
 
 
-def test_a_response_that_is_too_large(local: Local, api: Api) -> None:
-    waiting = api.next_invocation()
-    caller = Caller(local, {})
-    request_id = waiting.get().headers["Lambda-Runtime-Aws-Request-Id"]
-    refused = api.respond(request_id, "x" * (MAX_PAYLOAD + 1))
-    message = "Exceeded maximum allowed payload size (6291556 bytes)."
-    assert error_of(refused) == (413, "RequestEntityTooLarge", message)
-    answer = caller.get()
-    assert answer.function_error == "Unhandled"
-    assert json.loads(answer.raw)["errorType"] == "Function.ResponseSizeTooLarge"
+@pytest.mark.parametrize(
+    ("body", "headers", "refusal", "error_type"),
+    [
+        (
+            "{}",
+            {"Lambda_Runtime_Function_Response_Mode": "swimming"},
+            (400, "InvalidFunctionResponseMode"),
+            "Runtime.InvalidResponseModeHeader",
+        ),
+        (
+            "x" * (MAX_PAYLOAD + 1),
+            {},
+            (413, "RequestEntityTooLarge", "Exceeded maximum allowed payload size (6291556 bytes)."),
+            "Function.ResponseSizeTooLarge",
+        ),
+    ],
+    ids=["of a mode that does not exist", "too large"],
+)
+def test_a_response_that_is_refused_fails_the_invocation(
+    local: Local, api: Api, body: str, headers: dict[str, str], refusal: tuple[object, ...], error_type: str
+) -> None:
+    _, request_id, caller = deliver(local)
+    refused = api.respond(request_id, body, **headers)
+    assert error_of(refused)[: len(refusal)] == refusal
+    assert (caller.result().function_error, caller.result().payload["errorType"]) == ("Unhandled", error_type)
 
 
-def test_init_error_is_for_init(api: Api, local: Local) -> None:
-    waiting = api.next_invocation()
-    Caller(local, {})
-    waiting.get()
+def test_init_error_is_for_init(local: Local, api: Api) -> None:
+    deliver(local)
     refused = api.call("POST", "/2018-06-01/runtime/init/error", data="{}")
     assert error_of(refused) == (403, "InvalidStateTransition", STATE.format("Running", "InitError"))
-
-
-def test_ping_and_what_is_not_there(api: Api) -> None:
-    assert api.call("GET", "/2018-06-01/ping").text == "pong"
-    assert api.call("GET", "/2018-06-01/runtime/restore/next").status_code == 404  # SnapStart's
 
 
 @pytest.mark.parametrize(
@@ -215,51 +192,53 @@ def test_error_types_are_normalised(reported: str, kept: str) -> None:
 RESTORE = "/2018-06-01/runtime/restore"
 
 
-@pytest.fixture
-def published(start: Start) -> tuple[Local, Api, Answer]:
+class Published(NamedTuple):
     """An environment whose runtime waits for its restore."""
-    local = start(HERE / "functions" / "idle", initialization="snap-start", init_timeout_s=60)
-    api = Api(local.runtime_api())
-    waiting = api.in_background("GET", f"{RESTORE}/next")
-    local.settle(timeout=BOUND_S)
-    return local, api, waiting
+
+    local: Local
+    restored: Future[requests.Response]
 
 
-def test_a_restore_is_an_answer_without_a_body(published: tuple[Local, Api, Answer]) -> None:
-    local, api, waiting = published
-    caller = Caller(local, {"a": 1})
-    restored = waiting.get()
-    assert (restored.status_code, restored.content) == (200, b"")
-    event = api.next_invocation().get()
+@pytest.fixture
+def published(start_idle: Start) -> Published:
+    local = start_idle(extensions={}, initialization="snap-start")
+    waiting = in_background(lambda: local.api.call("GET", f"{RESTORE}/next"))
+    local.settle()
+    return Published(local, waiting)
+
+
+def test_a_restore_is_an_answer_without_a_body(published: Published) -> None:
+    local, restored = published
+    answer = local.invoke_in_background({"a": 1})
+    assert (restored.result(BOUND_S).status_code, restored.result().content) == (200, b"")
+    event = local.api.next_invocation().result(BOUND_S)
     assert event.json() == {"a": 1}
-    api.respond(event.headers["Lambda-Runtime-Aws-Request-Id"])
-    assert caller.get().payload == "done"
+    local.api.respond(event.headers[REQUEST_ID])
+    assert answer.result().payload == "done"
 
 
-def test_an_error_of_the_restore_is_taken_and_passed_on(published: tuple[Local, Api, Answer]) -> None:
-    local, api, waiting = published
-    caller = Caller(local, {})
-    waiting.get()
+def test_an_error_of_the_restore_is_taken_and_passed_on(published: Published) -> None:
+    local, restored = published
+    caller = local.invoke_in_background({})
+    restored.result(BOUND_S)
     body = {"errorType": "Runtime.Mine", "errorMessage": "no luck"}
     told = {"Lambda-Runtime-Function-Error-Type": "Runtime.Mine"}
-    answer = api.call("POST", f"{RESTORE}/error", json=body, headers=told)
-    assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
-    assert (caller.get().payload, caller.get().function_error) == (body, "Unhandled")
-    assert local.of_type("platform.restoreRuntimeDone") == [{"status": "error", "errorType": "Runtime.Mine"}]
+    taken = local.api.call("POST", f"{RESTORE}/error", json=body, headers=told)
+    assert (taken.status_code, taken.json()) == (202, {"status": "OK"})
+    assert (caller.result().payload, caller.result().function_error) == (body, "Unhandled")
+    assert local.of_type("restoreRuntimeDone") == [{"status": "error", "errorType": "Runtime.Mine"}]
 
 
 # --- a runtime that cannot be executed --------------------------------------------------------------------------------
 
 
 def test_a_runtime_that_cannot_be_executed(start: Start, tmp_path: Path) -> None:
-    path = tmp_path / "bootstrap"
-    path.write_text("#!/nowhere\n")
-    path.chmod(0o755)
+    path = executable(tmp_path / "bootstrap", "#!/nowhere\n")
     local = start(path)
     answer = local.invoke({})
     assert answer.payload == {
         "errorType": "Runtime.InvalidEntrypoint",
         "errorMessage": f"RequestId: {answer.request_id} Error: fork/exec {path}: no such file or directory",
     }
-    told = local.of_type("platform.initRuntimeDone")[0]
+    told = local.of_type("initRuntimeDone")[0]
     assert (told["status"], told["errorType"]) == ("error", "Runtime.InvalidEntrypoint")

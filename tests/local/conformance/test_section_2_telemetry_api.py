@@ -10,19 +10,20 @@ import contextlib
 import json
 import socket
 from collections.abc import Iterator
+from queue import Empty, Queue
 from typing import Any
 
 import pytest
+import requests
 from truemem_workbench.local.apis.telemetry_api import parse
 from truemem_workbench.local.errors import ApiError
 from truemem_workbench.local.telemetry.batch import Buffering
 from truemem_workbench.local.telemetry.delivery import Relay, Subscriber
 from truemem_workbench.local.telemetry.events import Event
 
-from tests.local.conftest import BOUND_S, HERE, Api, Start, error_of, identified
+from tests.local.conftest import BOUND_S, REQUEST_ID, Local, Start, error_of, in_background, kinds
 
 PATH = "/2022-07-01/telemetry"
-IDLE = {"idle": HERE / "extensions" / "idle"}
 
 
 def subscription(**changes: Any) -> dict[str, Any]:
@@ -33,6 +34,10 @@ def subscription(**changes: Any) -> dict[str, Any]:
         "buffering": {"maxItems": 1000, "maxBytes": 262144, "timeoutMs": 25},
     }
     return {name: value for name, value in (valid | changes).items() if value is not None}
+
+
+def subscribe(local: Local, own: dict[str, str], **changes: Any) -> requests.Response:
+    return local.api.call("PUT", PATH, headers=own, json=subscription(**changes))
 
 
 def http(uri: str) -> dict[str, str]:
@@ -117,30 +122,28 @@ def test_a_body_that_is_not_json() -> None:
         (500, "InternalServerError"),
     ],
 )
-def test_a_refusal_can_be_asked_for(start: Start, status: int, error_type: str) -> None:
-    """As AWS's own emulator does with 202: for every PUT, whoever asks."""
-    local = start(HERE / "functions" / "idle", extensions=IDLE, telemetry=status, init_timeout_s=60)
-    answer = Api(local.runtime_api()).call("PUT", PATH, data="{}")
+def test_a_refusal_can_be_asked_for(start_idle: Start, status: int, error_type: str) -> None:
+    """As AWS's own emulator does with 202: for every PUT, even without a name."""
+    answer = start_idle(telemetry=status).api.call("PUT", PATH, data="{}")
     assert error_of(answer)[:2] == (status, error_type)
     if status == 202:
         assert error_of(answer)[2] == "Telemetry API is not supported"
 
 
-def test_over_http_it_is_ok_then_refused_then_closed(start: Start) -> None:
-    local = start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60)
-    api = Api(local.runtime_api())
-    own = identified(api.register().headers["Lambda-Extension-Identifier"])
-    accepted = api.call("PUT", PATH, headers=own, json=subscription())
+def test_over_http_it_is_ok_then_refused_then_closed(start_idle: Start) -> None:
+    local = start_idle()
+    own = local.api.registered("INVOKE")
+    accepted = subscribe(local, own)
     assert (accepted.status_code, accepted.json()) == (200, "OK")
-    assert error_of(api.call("PUT", PATH, headers=own, json=subscription(types=[])))[:2] == (400, "ValidationError")
-    assert error_of(api.call("PUT", "/2020-08-15/logs"))[:2] == (202, "Logs.NotSupported")
+    assert error_of(subscribe(local, own, types=[]))[:2] == (400, "ValidationError")
+    assert error_of(local.api.call("PUT", "/2020-08-15/logs"))[:2] == (202, "Logs.NotSupported")
 
-    api.next_event(own["Lambda-Extension-Identifier"])
-    assert api.call("PUT", PATH, headers=own, json=subscription()).status_code == 200  # the runtime's is missing
-    api.next_invocation()
-    local.settle(timeout=BOUND_S)
+    local.api.next_event(own)
+    assert subscribe(local, own).status_code == 200  # the runtime's is missing
+    local.api.next_invocation()
+    local.settle()
     refusal = (403, "Telemetry.SubscriptionClosed", "Telemetry API subscription is closed")
-    assert error_of(api.call("PUT", PATH, headers=own, json=subscription())) == refusal
+    assert error_of(subscribe(local, own)) == refusal
 
 
 def test_what_init_did_before_the_subscription_is_told_again(start: Start) -> None:
@@ -153,15 +156,6 @@ def test_what_init_did_before_the_subscription_is_told_again(start: Start) -> No
     post = next(entry for entry in local.recorded() if "telemetry" in entry)
     assert (post["method"], post["path"], post["content"]) == ("POST", "/here", "application/json")
     assert isinstance(post["telemetry"], list)
-
-
-def test_only_the_types_that_were_asked_for(start: Start) -> None:
-    local = start(behaviour={"types": ["function"]})
-    local.invoke({"print": "a line"})
-    local.invoke({})  # delivery happens while the environment runs
-    local.stop()
-    assert {event["type"] for event in local.telemetry()} == {"function"}
-    assert "a line" in [event["record"] for event in local.telemetry()]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +173,7 @@ def test_a_line_is_an_object_with_json_logging_and_a_schema_that_knows_it(
     local = start(behaviour={"types": ["function"], "schema": schema}, log_format=log_format)
     local.invoke({"print": 'a line\n{"a": 1}\n[1]'})
     local.stop()
+    assert {event["type"] for event in local.telemetry()} == {"function"}  # no other was asked for
     plain, structured, no_object = (event["record"] for event in local.telemetry())
     if as_object:
         assert no_object["message"] == "[1]"
@@ -191,25 +186,22 @@ def test_a_line_is_an_object_with_json_logging_and_a_schema_that_knows_it(
 
 def test_the_runtimes_end_is_told_while_the_extension_still_works(start: Start) -> None:
     local = start(behaviour={"types": ["platform"], "linger_until": "platform.runtimeDone"}, timeout_s=10)
-    local.invoke({})
-    local.settle(timeout=BOUND_S)
+    local.finish({})
     assert [report.status for report in local.reports] == ["success"]
 
 
 def test_a_crash_flushes_what_is_held(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("truemem_workbench.local.apis.telemetry_api.SLOW_MS", 600_000)
     local = start(behaviour={}, telemetry_fault="slow")
-    local.invoke({"exit": 3})
-    local.settle(timeout=BOUND_S)
-    kinds = [event["type"] for event in local.telemetry()]
-    assert kinds[0] == "platform.initStart"
-    assert kinds[-1] == "platform.runtimeDone"  # before the report: that is made when all is over
+    local.finish({"exit": 3})
+    heard = kinds(local.telemetry())
+    assert heard[0] == "initStart"
+    assert heard[-1] == "runtimeDone"  # before the report: that is made when all is over
 
 
 def test_the_log_format_and_its_levels_are_of_the_log_alone(start: Start) -> None:
     local = start(behaviour={"types": ["platform"]}, log_format="JSON")
-    local.invoke({})
-    local.settle(timeout=BOUND_S)
+    local.finish({})
     local.stop()
     heard = [event["type"] for event in local.telemetry()]
     assert heard == [event["type"] for event in local.events]
@@ -221,7 +213,7 @@ def test_a_failed_post_is_tried_again(start: Start) -> None:
     local = start(behaviour={"refuse": 1, "linger_s": 0.5})
     local.wait_for_telemetry("platform.initStart")
     local.invoke({})  # not while the environment is frozen
-    local.lines.wait(lambda line: '"status": "200 OK"' in line.text)
+    local.wait_for_line(lambda line: '"status": "200 OK"' in line.text)
     refused, taken = [entry for entry in local.recorded() if "telemetry" in entry][:2]
     assert (refused["status"], taken["status"]) == ("500 No", "200 OK")
     assert refused["telemetry"] == taken["telemetry"]
@@ -260,7 +252,7 @@ def subscriber(destination: Slow, dropped: list[Event], *types: str) -> Subscrib
     return Subscriber(types, buffering, destination, parse_json=False, on_dropped=dropped.append)
 
 
-def test_a_slow_listener_loses_events_and_holds_up_nobody() -> None:
+def test_a_slow_listener_loses_events_and_holds_up_nothing() -> None:
     async def scene() -> list[Event]:
         slow, dropped = Slow(), list[Event]()
         subscribed = subscriber(slow, dropped, "function")
@@ -300,99 +292,81 @@ def test_each_subscriber_has_its_own_types_and_the_init_from_its_beginning() -> 
     assert [event["type"] for event in late] == ["platform.initStart", "function"]
 
 
-def test_over_tcp_it_is_one_event_a_line(start: Start, tcp_lines: TcpLines) -> None:
-    local = start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60)
-    api = Api(local.runtime_api())
-    own = identified(api.register().headers["Lambda-Extension-Identifier"])
-    destination = {"protocol": "TCP", "port": tcp_lines.port}
-    assert api.call("PUT", PATH, headers=own, json=subscription(destination=destination)).status_code == 200
-    event = json.loads(tcp_lines())
-    assert event["type"] == "platform.initStart"
+# --- over TCP ---------------------------------------------------------------------------------------------------------
 
 
-def test_over_tcp_somebody_has_to_listen(start: Start, tcp_lines: TcpLines) -> None:
-    tcp_lines.close()
-    api = Api(start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60).runtime_api())
-    own = identified(api.register().headers["Lambda-Extension-Identifier"])
-    destination = {"protocol": "TCP", "port": tcp_lines.port}
-    refused = api.call("PUT", PATH, headers=own, json=subscription(destination=destination))
-    assert error_of(refused)[:2] == (400, "ValidationError")
+class TcpListener:
+    """Takes one connection, and the events that come over it, one a line."""
 
-
-def test_what_an_extension_prints_is_told_to_who_asks_for_it(start: Start, tcp_lines: TcpLines) -> None:
-    local = start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60)
-    api = Api(local.runtime_api())  # from the line that `idle` has printed
-    own = identified(api.register().headers["Lambda-Extension-Identifier"])
-    wanted = subscription(types=["extension"], destination={"protocol": "TCP", "port": tcp_lines.port})
-    assert api.call("PUT", PATH, headers=own, json=wanted).status_code == 200
-    event = json.loads(tcp_lines())
-    assert (event["type"], event["record"]) == ("extension", api.base.removeprefix("http://"))
-
-
-def test_nothing_is_delivered_to_a_frozen_environment(start: Start, tcp_lines: TcpLines) -> None:
-    """Its listener is this test's: it would take a report at once, and none comes before the next invocation."""
-    local = start(HERE / "functions" / "idle", extensions=IDLE, init_timeout_s=60)
-    api = Api(local.runtime_api())
-    identifier = api.register().headers["Lambda-Extension-Identifier"]
-    wanted = subscription(destination={"protocol": "TCP", "port": tcp_lines.port})
-    assert api.call("PUT", PATH, headers=identified(identifier), json=wanted).status_code == 200
-    event, invocation = api.next_event(identifier), api.next_invocation()
-    local.settle(timeout=BOUND_S)
-
-    local.submit_in_background()
-    event.get()
-    api.respond(invocation.get().headers["Lambda-Runtime-Aws-Request-Id"])
-    event, invocation = api.next_event(identifier), api.next_invocation()
-    local.settle(timeout=BOUND_S)
-    assert local.of_type("platform.report")  # it is made
-    assert "platform.report" not in tcp_lines.types_for(0.2)
-
-    local.submit_in_background()
-    event.get()
-    while json.loads(tcp_lines())["type"] != "platform.report":
-        pass
-    api.respond(invocation.get().headers["Lambda-Runtime-Aws-Request-Id"])
-
-
-class TcpLines:
     def __init__(self) -> None:
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self._server.settimeout(BOUND_S)
-        self.port = self._server.getsockname()[1]
-        self._connection: socket.socket | None = None
-        self._data = b""
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.destination = {"protocol": "TCP", "port": self.server.getsockname()[1]}
+        self._events: Queue[dict[str, Any]] = Queue()
+        in_background(self._read)
 
-    def __call__(self) -> str:
-        """The next line that comes."""
-        return self._line(BOUND_S)
+    def _read(self) -> None:
+        connection, _ = self.server.accept()
+        with connection, connection.makefile() as lines:
+            for line in lines:
+                self._events.put(json.loads(line))
+
+    def next(self, within_s: float = BOUND_S) -> dict[str, Any]:
+        return self._events.get(timeout=within_s)
 
     def types_for(self, seconds: float) -> list[str]:
         """Of the events that come until nothing has come for so long."""
         found = []
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(Empty):
             while True:
-                found.append(json.loads(self._line(seconds))["type"])
+                found.append(self.next(seconds)["type"])
         return found
-
-    def _line(self, within_s: float) -> str:
-        if self._connection is None:
-            self._connection, _ = self._server.accept()
-        self._connection.settimeout(within_s)
-        while b"\n" not in self._data:
-            received = self._connection.recv(65536)
-            assert received, "the connection was closed"
-            self._data += received
-        line, _, self._data = self._data.partition(b"\n")
-        return line.decode()
-
-    def close(self) -> None:
-        self._server.close()
-        if self._connection is not None:
-            self._connection.close()
 
 
 @pytest.fixture
-def tcp_lines() -> Iterator[TcpLines]:
-    lines = TcpLines()
-    yield lines
-    lines.close()
+def tcp() -> Iterator[TcpListener]:
+    listener = TcpListener()
+    yield listener
+    listener.server.shutdown(socket.SHUT_RDWR)  # ends a wait for a connection
+    listener.server.close()
+
+
+def test_over_tcp_it_is_one_event_a_line_what_an_extension_prints_as_well(start_idle: Start, tcp: TcpListener) -> None:
+    local = start_idle()
+    address = local.api.base.removeprefix("http://")  # from the line that `idle` has printed
+    both = ["platform", "extension"]
+    answer = subscribe(local, local.api.registered("INVOKE"), types=both, destination=tcp.destination)
+    assert answer.status_code == 200
+    assert tcp.next()["type"] == "platform.initStart"
+    printed = tcp.next()
+    assert (printed["type"], printed["record"]) == ("extension", address)
+
+
+def test_over_tcp_the_extension_has_to_listen(start_idle: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        destination = {"protocol": "TCP", "port": server.getsockname()[1]}
+    local = start_idle()
+    refused = subscribe(local, local.api.registered("INVOKE"), destination=destination)
+    assert error_of(refused)[:2] == (400, "ValidationError")
+
+
+def test_nothing_is_delivered_to_a_frozen_environment(start_idle: Start, tcp: TcpListener) -> None:
+    """Its listener is this test's: it would take a report at once, and none comes before the next invocation."""
+    local = start_idle()
+    own = local.api.registered("INVOKE")
+    assert subscribe(local, own, destination=tcp.destination).status_code == 200
+    event, invocation = local.api.next_event(own), local.api.next_invocation()
+    local.settle()
+
+    local.invoke_in_background()
+    event.result(BOUND_S)
+    local.api.respond(invocation.result(BOUND_S).headers[REQUEST_ID])
+    event, invocation = local.api.next_event(own), local.api.next_invocation()
+    local.settle()
+    assert local.of_type("report")  # it is made
+    assert "platform.report" not in tcp.types_for(0.2)
+
+    local.invoke_in_background()
+    event.result(BOUND_S)
+    while tcp.next()["type"] != "platform.report":
+        pass
+    local.api.respond(invocation.result(BOUND_S).headers[REQUEST_ID])

@@ -10,15 +10,16 @@ import logging
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal
 
 import jsonschema
 import pytest
-from truemem_workbench.local import Event, Function, Report, Settings
+from truemem_workbench.local import Event, Settings
 from truemem_workbench.local.errors import Failure
 from truemem_workbench.local.telemetry.events import level
 
-from tests.local.conftest import APP, BOUND_S, HERE, RECORDER, Local
+from tests.local.conftest import BOOTSTRAP, FUNCTIONS, HANDLER, RECORDER, TOGETHER, Local, function_at, kinds
 
 TEXT = {"type": "string", "minLength": 1}
 TIME = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"}
@@ -81,69 +82,57 @@ MEMBERS: dict[str, dict[str, Any]] = {
 }
 
 
-class Life(NamedTuple):
-    """What an environment told from its init to its end."""
-
-    events: list[Event]
-    lines: list[str]
-    reports: list[Report]
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [event["record"] for event in self.events if event["type"] == f"platform.{kind}"]
-
-    def kinds(self) -> list[str]:
-        return [event["type"].removeprefix("platform.") for event in self.events]
-
-
-def live(spec: str, *payloads: object, tenant_id: str | None = None, **settings: Any) -> Life:
-    chosen = Settings(**{"extensions": {"recorder": RECORDER}, **settings})
-    with Local(Function.from_spec(spec), chosen) as local:
+def live(spec: str | Path, *payloads: object, tenant_id: str | None = None, **settings: Any) -> Local:
+    """An environment from its init to its end."""
+    with Local(function_at(spec), Settings(**{"extensions": {"recorder": RECORDER}, **settings})) as local:
         for payload in payloads:
-            local.invoke(payload, tenant_id=tenant_id)
-            local.settle(timeout=BOUND_S)
-    platform = [line.text for line in local.logs if line.source == "platform"]
-    return Life(local.events, platform, local.reports)
+            local.finish(payload, tenant_id=tenant_id)
+    return local
+
+
+def log_of(life: Local) -> list[str]:
+    """The platform's own lines."""
+    return [line.text for line in life.logs if line.source == "platform"]
 
 
 @pytest.fixture(scope="module")
-def well() -> Life:
+def well() -> Local:
     """A cold and a warm invocation, and an exception that the handler raised."""
-    return live(f"{APP}:handler", {"n": 1}, {"n": 2}, {"raise": "boom"}, tenant_id="blue")
+    return live(HANDLER, {"n": 1}, {"n": 2}, {"raise": "boom"}, tenant_id="blue")
 
 
 @pytest.fixture(scope="module")
-def ill() -> Life:
+def ill() -> Local:
     """A runtime that exits, a timeout; init again after each."""
-    return live(f"{APP}:handler", {"exit": 3}, {"n": 2}, {"sleep": 60}, {"n": 4}, timeout_s=2)
+    return live(HANDLER, {"exit": 3}, {"n": 2}, {"sleep": 60}, {"n": 4}, timeout_s=2)
 
 
 @pytest.fixture(scope="module")
-def unborn() -> Life:
+def unborn() -> Local:
     """An init that fails, and fails again within the invocation."""
-    return live(f"{HERE / 'functions' / 'init_fails.py'}:handler", {})
+    return live(FUNCTIONS / "init_fails.py", {})
 
 
 @pytest.fixture(scope="module")
-def late() -> Life:
+def late() -> Local:
     """An init over its limit, and again within the invocation."""
-    return live(f"{HERE / 'functions' / 'init_hangs.py'}:handler", {}, init_timeout_s=3)
+    return live(FUNCTIONS / "init_hangs.py", {}, init_timeout_s=0.5)
 
 
 @pytest.fixture(scope="module")
-def managed() -> Life:
+def managed() -> Local:
     """Two requests, the second fails."""
     variables = {"RECORDER": json.dumps({"events": ["SHUTDOWN"], "schema": "2025-01-29"})}
-    together = f"{HERE / 'functions' / 'together.py'}:handler"
-    return live(together, {}, {"raise": "boom"}, managed_instances=1, environment=variables)
+    return live(TOGETHER, {}, {"raise": "boom"}, managed_instances=1, environment=variables)
 
 
 @pytest.fixture(scope="module")
-def restored() -> Life:
-    return live(f"{HERE / 'functions' / 'snap_start.py'}:handler", {}, {}, initialization="snap-start")
+def restored() -> Local:
+    return live(FUNCTIONS / "snap_start.py", {}, {}, initialization="snap-start")
 
 
 @pytest.fixture(scope="module")
-def every(well: Life, ill: Life, unborn: Life, late: Life, restored: Life) -> list[Event]:
+def every(well: Local, ill: Local, unborn: Local, late: Local, restored: Local) -> list[Event]:
     return [event for life in (well, ill, unborn, late, restored) for event in life.events]
 
 
@@ -173,11 +162,11 @@ MANAGED_MEMBERS: dict[str, dict[str, Any]] = {
 """runtimeDone is never told there."""
 
 
-def test_the_members_on_managed_instances(managed: Life) -> None:
+def test_the_members_on_managed_instances(managed: Local) -> None:
     assert {event["type"] for event in managed.events} == set(MANAGED_MEMBERS)
     for event in managed.events:
         jsonschema.validate(event["record"], MANAGED_MEMBERS[event["type"]])
-    for report in managed.of("report"):
+    for report in managed.of_type("report"):
         assert [span["name"] for span in report["spans"]] == ["responseLatency", "responseDuration"]
 
 
@@ -200,16 +189,16 @@ def test_durations_have_three_decimals(every: list[Event]) -> None:
     assert all(each == round(each, 3) for each in found)
 
 
-def test_the_instance_is_the_log_stream_and_its_memory_is_in_bytes(well: Life) -> None:
-    (start,) = well.of("initStart")
+def test_the_instance_is_the_log_stream_and_its_memory_is_in_bytes(well: Local) -> None:
+    (start,) = well.of_type("initStart")
     assert re.fullmatch(r"\d{4}/\d\d/\d\d/\[\$LATEST\][0-9a-f]{32}", start["instanceId"])
     assert start["instanceMaxMemory"] == 512 * 1024 * 1024
     assert start["runtimeVersion"].startswith("python:3.")
 
 
 def test_a_bootstrap_has_no_runtime_version() -> None:
-    life = live(str(HERE / "functions" / "bootstrap"), extensions={})
-    assert "runtimeVersion" not in life.of("initStart")[0]
+    life = live(BOOTSTRAP, extensions={})
+    assert "runtimeVersion" not in life.of_type("initStart")[0]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +225,7 @@ STATUSES = [
     ("unborn", "initReport", 0, "error", "Runtime.Unknown"),  # a Python exception's type is not Runtime.X
     ("unborn", "initRuntimeDone", 0, "error", "Runtime.Unknown"),
     ("late", "initReport", 0, "timeout", None),
-    ("late", "initRuntimeDone", 0, "error", "Runtime.Unknown"),  # to AWS's code nobody has said why
+    ("late", "initRuntimeDone", 0, "error", "Runtime.Unknown"),  # to AWS's code it was never said why
 ]
 
 
@@ -244,35 +233,37 @@ STATUSES = [
 def test_status_and_error_type_are_siblings(
     request: pytest.FixtureRequest, life: str, kind: str, index: int, status: str, error_type: str | None
 ) -> None:
-    told = request.getfixturevalue(life).of(kind)[index]
+    told = request.getfixturevalue(life).of_type(kind)[index]
     assert (told["status"], told.get("errorType")) == (status, error_type)
 
 
-def test_spans_tell_where_the_time_went(well: Life, ill: Life) -> None:
-    done, report = well.of("runtimeDone")[0], well.of("report")[0]
+def test_spans_tell_where_the_time_went(well: Local, ill: Local) -> None:
+    done, report = well.of_type("runtimeDone")[0], well.of_type("report")[0]
     assert [span["name"] for span in done["spans"]] == ["responseLatency", "responseDuration", "runtimeOverhead"]
     assert [span["name"] for span in report["spans"]] == ["extensionOverhead"]
     assert done["metrics"]["durationMs"] <= report["metrics"]["durationMs"]
-    died = ill.of("runtimeDone")[0]
+    died = ill.of_type("runtimeDone")[0]
     assert "spans" not in died  # it never called /response
     assert died["metrics"]["producedBytes"] == 0
 
 
-def test_produced_bytes_are_those_of_the_response(well: Life) -> None:
-    assert all(each["metrics"]["producedBytes"] > 0 for each in well.of("runtimeDone"))
+def test_produced_bytes_are_those_of_the_response(well: Local) -> None:
+    assert all(each["metrics"]["producedBytes"] > 0 for each in well.of_type("runtimeDone"))
 
 
-def test_the_init_is_in_the_first_report_on_demand_and_the_restore_with_snap_start(well: Life, restored: Life) -> None:
-    assert ["initDurationMs" in each["metrics"] for each in well.of("report")] == [True, False, False]
-    init_ms = well.of("report")[0]["metrics"]["initDurationMs"]
-    assert init_ms == well.of("initReport")[0]["metrics"]["durationMs"]
-    assert ["restoreDurationMs" in each["metrics"] for each in restored.of("report")] == [True, False]
-    assert not any("initDurationMs" in each["metrics"] for each in restored.of("report"))
+def test_the_init_is_in_the_first_report_on_demand_and_the_restore_with_snap_start(
+    well: Local, restored: Local
+) -> None:
+    assert ["initDurationMs" in each["metrics"] for each in well.of_type("report")] == [True, False, False]
+    init_ms = well.of_type("report")[0]["metrics"]["initDurationMs"]
+    assert init_ms == well.of_type("initReport")[0]["metrics"]["durationMs"]
+    assert ["restoreDurationMs" in each["metrics"] for each in restored.of_type("report")] == [True, False]
+    assert not any("initDurationMs" in each["metrics"] for each in restored.of_type("report"))
 
 
-def test_an_extension_is_told_of_at_the_end_of_each_init(ill: Life) -> None:
+def test_an_extension_is_told_of_at_the_end_of_each_init(ill: Local) -> None:
     wanted = {"name": "recorder", "state": "Ready", "events": ["INVOKE", "SHUTDOWN"]}
-    assert ill.of("extension") == [wanted] * 3
+    assert ill.of_type("extension") == [wanted] * 3
 
 
 # --- 3.15: order ------------------------------------------------------------------------------------------------------
@@ -298,26 +289,22 @@ def test_the_order_of_emission(request: pytest.FixtureRequest, life: str, order:
 
 def test_an_invocations_lines_lie_between_its_start_and_the_runtimes_end() -> None:
     """And the end is told before SHUTDOWN goes out, if the environment is reset."""
-    settings = Settings(extensions={"recorder": RECORDER}, timeout_s=2)
-    local = Local(Function.from_spec(f"{APP}:handler"), settings)
-    with local:
+    with Local(function_at(HANDLER), Settings(extensions={"recorder": RECORDER})) as local:
         local.invoke({"print": "a line"})
-        answer = local.invoke({"exit": 3})
-        local.report(answer.request_id)
+        local.finish({"exit": 3})
         told = [event["record"] if event["type"] == "function" else event["type"] for event in local.telemetry()]
     at = told.index("a line")
     assert told[at - 1 : at + 2] == ["platform.start", "a line", "platform.runtimeDone"]
     done = [event["time"] for event in local.events if event["type"] == "platform.runtimeDone"][1]
-    shut_down = next(entry["at"] for entry in local.recorded() if entry.get("event", {}).get("eventType") == "SHUTDOWN")
-    assert datetime.fromisoformat(done).timestamp() <= shut_down / 1e9
+    assert datetime.fromisoformat(done).timestamp() <= local.read_by_recorder("SHUTDOWN")[0]["at"] / 1e9
 
 
-def test_the_phases(ill: Life, restored: Life) -> None:
-    assert [each["phase"] for each in ill.of("initStart")] == ["init", "invoke", "invoke"]
-    assert [each["phase"] for each in restored.of("initStart")] == ["snap-start"]
+def test_the_phases(ill: Local, restored: Local) -> None:
+    assert [each["phase"] for each in ill.of_type("initStart")] == ["init", "invoke", "invoke"]
+    assert [each["phase"] for each in restored.of_type("initStart")] == ["snap-start"]
 
 
-def test_time_never_goes_back_in_order_of_emission(every: list[Event], well: Life) -> None:
+def test_time_never_goes_back_in_order_of_emission(well: Local) -> None:
     stamps = [datetime.fromisoformat(event["time"]) for event in well.events]
     assert stamps == sorted(stamps)
 
@@ -347,11 +334,11 @@ LINES = [
 
 @pytest.mark.parametrize(("life", "pattern"), LINES, ids=[pattern[:30] for _, pattern in LINES])
 def test_the_lines_of_the_text_format(request: pytest.FixtureRequest, life: str, pattern: str) -> None:
-    assert [line for line in request.getfixturevalue(life).lines if re.fullmatch(pattern, line)]
+    assert [line for line in log_of(request.getfixturevalue(life)) if re.fullmatch(pattern, line)]
 
 
-def test_an_init_that_went_well_is_not_reported_on_demand(well: Life) -> None:
-    assert not [line for line in well.lines if line.startswith("INIT_REPORT")]
+def test_an_init_that_went_well_is_not_reported_on_demand(well: Local) -> None:
+    assert not [line for line in log_of(well) if line.startswith("INIT_REPORT")]
 
 
 @pytest.mark.parametrize(
@@ -380,11 +367,10 @@ def test_levels(kind: str, told: dict[str, str], expected: str) -> None:
 
 
 def test_the_json_format_has_the_events_themselves_from_info_on() -> None:
-    life = live(f"{APP}:handler", {}, {"exit": 3}, log_format="JSON")
-    shown = [json.loads(line) for line in life.lines]
+    life = live(HANDLER, {}, {"exit": 3}, log_format="JSON")
+    shown = [json.loads(line) for line in log_of(life)]
     assert shown == [event for event in life.events if event in shown]  # each as it was told
-    kinds = [event["type"].removeprefix("platform.") for event in shown]
-    assert kinds == [
+    assert kinds(shown) == [
         *["initStart", "telemetrySubscription", "extension", "start", "report"],
         *["start", "runtimeDone", "report"],
     ]

@@ -174,7 +174,7 @@ def serve(client: Client, handle: Handler = touch_and_free, post: Respond = resp
 
 
 def work(client: Client, other: int | None = None) -> None:
-    """One worker of several. The platform may give one event to two of them: whoever comes second lets it be.
+    """One worker of several. The platform may give one event to two of them: the second one ignores it.
 
     `other` is the process of the other worker, whose memory counts as well.
     """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The sidecar itself, with system calls going wrong underneath it: FAULT says which, separated by commas.
+"""The sidecar itself, with system calls going wrong underneath it: FAULT says which.
 
 A double at the edge of the kernel: what Lambda's own kernel might refuse cannot be made to happen otherwise.
 """
@@ -52,20 +52,7 @@ def write_that_does_nothing(descriptor: int, data: bytes) -> int:
     return 1 if data == b"5" else real_write(descriptor, data)
 
 
-faults = os.environ["FAULT"].split(",")
-fault = faults[0]
-if "telemetry-lost" in faults:
-    from truemem.platform import telemetry_server
-
-    deliveries = itertools.count(1)
-    real_ready = telemetry_server.TelemetryServer.ready
-
-    def ready_for_a_while(self: Any, descriptor: int) -> list[bytes]:
-        """From some delivery on, nothing comes any more."""
-        bodies = real_ready(self, descriptor)
-        return bodies if next(deliveries) < 60 else []
-
-    telemetry_server.TelemetryServer.ready = ready_for_a_while  # type: ignore[method-assign]
+fault = os.environ["FAULT"]
 if fault in ("eacces", "enoent", "erofs"):
     posix.open = open_without_clear_refs  # type: ignore[assignment]
 elif fault == "vanishing":
@@ -82,7 +69,7 @@ elif fault == "bug":
         raise ZeroDivisionError
 
     recorder.Recorder.read_and_reset = broken  # type: ignore[method-assign, assignment]
-elif fault != "telemetry-lost":
+else:
     raise SystemExit(f"no fault {fault!r}")
 
 from truemem.__main__ import main  # noqa: E402

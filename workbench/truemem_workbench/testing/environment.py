@@ -99,6 +99,12 @@ class Environment:
         self.local.stop()
         return [Record(line) for line in self.local.extension_stdout(self.name)]
 
+    def told(self) -> list[Record]:
+        """The same. Raises AssertionError if there is not one record for each invocation, in order."""
+        records = self.records()
+        assert [record.requestId for record in records] == [made.request_id for made in self.invocations]
+        return records
+
     def telemetry_port(self) -> int:
         """The sidecar's port for telemetry. (Its other port, on loopback only, is for exact mode.)"""
         sidecar = psutil.Process(self.local.processes()[f"extension:{self.name}"])
