@@ -109,8 +109,8 @@ def test_lines_that_come_late_are_waited_for(logs: CloudWatchLogsClient) -> None
         event: InputLogEventTypeDef = {"timestamp": int(time.time() * 1000), "message": message}
         logs.put_log_events(logGroupName=GROUP, logStreamName="one", logEvents=[event])
 
-    put_next(0)
     run = Remote("mine", boto3.client("lambda"), requests=["request-1", "request-2", "request-3"])
+    put_next(0)
     from_logs(run, logs, GROUP, of=3, sleep=put_next)
     assert [each.number for each in run.seen()] == [1, 2, 3]
     assert len(waits) == 3  # two of them from_logs's own

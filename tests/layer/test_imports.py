@@ -91,6 +91,6 @@ def test_what_an_import_loads_at_once_leaves_out_what_functions_import(tree: Pat
     write(tree, "own/room/near.py", "import used")
     for name in ("typed", "late", "alone"):
         write(tree, f"own/{name}.py", "")
-    write(tree, lib("used"), "")
+    write(tree, "Lib/used.py", "")
     made = closure(tree / "own", tree / "Lib", BUILTIN, tree / "stand_ins")
     assert at_import(made, ["own.start"]) == {"own", "own.start", "own.room", "own.room.near", "used"}

@@ -49,7 +49,7 @@ def test_the_first_report_carries_the_init_and_bills_it(start: Start) -> None:
         # what the runtime itself posted
         ("init_fails.py", {}, ["error", "error"], {"errorMessage": "no luck at init"}),
         # /tmp survives: the second init finds the mark of the first
-        ("init_hangs.py", {"init_timeout_s": 0.5}, ["timeout", "success"], {"a": 1}),
+        ("init_hangs.py", {"init_timeout_s": 3}, ["timeout", "success"], {"a": 1}),
     ],
     ids=["failed", "over its limit"],
 )
@@ -212,7 +212,7 @@ def test_an_extension_that_exits_is_a_crash_even_with_0(start: Start, code: int,
 
 
 def test_an_extension_over_the_deadline_spoils_an_answered_invocation(start: Start) -> None:
-    local = start(behaviour={"linger_s": 60}, timeout_s=0.5)
+    local = start(behaviour={"linger_s": 60}, timeout_s=2)
     answer = local.invoke({})
     assert answer.function_error is None
     assert local.report(answer.request_id).status == "timeout"

@@ -75,7 +75,7 @@ OUT_OF_MEMORY = ("error", "Runtime.OutOfMemory")
 @pytest.mark.parametrize(
     ("name", "settings", "outcome"),
     [
-        ("timeout", {"timeout_s": 2}, ("timeout", None)),  # the next invocation has an init within it
+        ("timeout", {"timeout_s": 4}, ("timeout", None)),  # the next invocation has an init within it
         ("crash", {}, ("error", "Runtime.ExitError")),
         ("exit", {}, ("error", "Runtime.ExitError")),
         ("extension-crash", {}, ("error", "Extension.Crash")),

@@ -85,7 +85,7 @@ def test_a_page_for_people_is_no_answer_of_aws(
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         refusal = truemem(*command.split()).refusal
 
-    assert "that is no answer of AWS. Check what is in between: HTTPS_PROXY, AWS_ENDPOINT_URL" in refusal
+    assert "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL" in refusal
 
 
 def test_nobody_is_asked_often_who_does_not_answer(aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:

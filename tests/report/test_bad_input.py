@@ -52,7 +52,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
         ("report LOG --by colour", "--by colour: no JSON line has it together with a request id"),
         ("report LOG --json --csv", "standard output takes one of them"),
         ("report LOG --html -", "standard output has the report. Try --html page.html"),
-        ("page LOG --png x.jpg", "--png x.jpg: it becomes a PNG, whatever its name. Try --png page.png"),
+        ("page LOG --png x.jpg", "--png x.jpg: the picture is a PNG. Try --png page.png"),
         ("page LOG --output -", "a page is a file. Try --output page.html"),
         ("report .", ". is a folder. Try ./*"),
         ("page .", ". is a folder. Try ./*"),
@@ -74,10 +74,10 @@ def test_bad_input_is_one_line(arguments: str, told: str, truemem: Command, file
 @pytest.mark.parametrize(
     ("file", "told"),
     [
-        ("EVERY-BYTE", "EVERY-BYTE is no log: it is no text"),
-        ("ZEROS", "ZEROS is no log: it is no text"),
-        ("PNG", "PNG is no log: it is no text"),
-        ("/dev/zero", "it is no text"),
+        ("EVERY-BYTE", "EVERY-BYTE is not a log, because it is not text"),
+        ("ZEROS", "ZEROS is not a log, because it is not text"),
+        ("PNG", "PNG is not a log, because it is not text"),
+        ("/dev/zero", "it is not text"),
         ("PIPE", "no program has written to it"),
         ("NO-LOG", "no\\x1b[2J\\nlog.txt"),
     ],

@@ -109,13 +109,13 @@ def test_throttling_is_waited_out_and_told_once(
 ) -> None:
     def answer(operation: str, times: int) -> tuple[int, dict[str, Any]]:
         status = "Complete" if times > 2 else "Running"
-        found = insights(operation, status=status, messages=[line("a", 1, _aws={"Timestamp": NOW_MS})])
+        found = insights(operation, status=status, messages=[line("a", 1, _aws={"Timestamp": int(time.time() * 1000)})])
         return THROTTLED if is_throttled(times) else found
 
     aws_answers(answer)
     ran = truemem("report", "--log-group", "x", "--since", "10m", "--json")
 
-    assert ran.err == "truemem: AWS throttles the requests; it waits and asks again\n"
+    assert ran.err == "truemem: AWS throttles the requests; truemem waits and tries again\n"
     assert ran.document["lines"] == 1
 
 
@@ -152,4 +152,4 @@ def test_an_endpoint_without_an_answer_is_one_line(
     monkeypatch.setenv("AWS_REGION", "eu-wset-1")
 
     told = truemem("report", "--log-group", "orders").refusal
-    assert 'Could not connect to the endpoint URL: "http://127.0.0.1:9/". Is there a network, and eu-wset-1' in told
+    assert '"http://127.0.0.1:9/". Check the network, and the region eu-wset-1' in told

@@ -81,7 +81,7 @@ def test_out_of_memory_is_counted_and_the_requests_named(told: Told, report: Rep
 
 def test_a_mark_that_rises_over_steady_memory_is_called_by_its_name(told: Told) -> None:
     out = told([*life("a", 200, MaxMemoryUsed=200), line("a", 201, MaxMemoryUsed=700)])
-    assert "Max Memory Used rose in 1 environment whose memory has come to rest well below it" in out
+    assert "Max Memory Used rose in 1 environment whose memory has settled well below it" in out
 
 
 def test_what_malloc_hoards_is_told_from_a_leak(told: Told) -> None:

@@ -33,7 +33,7 @@ def members(records: list[Record], *names: str) -> list[tuple[Any, ...]]:
     ],
 )
 def test_an_environment_goes_on_after_a_reset(exact: bool, modes: list[str | None]) -> None:
-    with Environment(timeout_s=1.5, exact=exact) as environment:
+    with Environment(timeout_s=4, exact=exact) as environment:
         environment.invoke(mib=80)
         environment.attempt(mib=60, ms=60_000)
         environment.invoke(mib=5)

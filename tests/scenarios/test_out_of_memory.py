@@ -136,7 +136,7 @@ def test_an_extension_that_ate_the_memory_is_named_and_the_function_is_not_blame
 def test_a_crash_is_not_even_where_the_mark_is_at_the_size_already(do: str) -> None:
     with Environment(memory_mib=128) as environment:
         environment.attempt(mib=400)
-        environment.attempt(do, mib=20, ms=200)
+        environment.attempt(do, mib=20, ms=1000)
         first, second = environment.records()
     assert first.OutOfMemory == 1
     assert (second.errorType, second.OutOfMemory) == ("Runtime.ExitError", None)

@@ -19,13 +19,13 @@ def test_what_is_in_environments_goes_nowhere() -> None:
     }
     with tempfile.TemporaryDirectory(dir="/tmp") as tmp:
         Path(tmp).chmod(0o777)
-        with Environment(environment={**variables, "TMPDIR": tmp}, timeout_s=2) as environment:
+        with Environment(environment={**variables, "TMPDIR": tmp}, timeout_s=5) as environment:
             for _ in range(6):
                 environment.invoke(mib=5, ms=20)
             read = [Path(f"/proc/{pid}/environ").read_bytes() for pid in environment.local.processes().values()]
             environment.invoke("child", mib=5, ms=20)
             environment.attempt("crash")
-            environment.attempt(ms=5000)
+            environment.attempt(ms=60_000)
             environment.invoke()
             kept = [path.read_bytes() for path in Path(tmp).glob(".truemem-*")]
             environment.records()

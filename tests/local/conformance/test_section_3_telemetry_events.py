@@ -104,7 +104,7 @@ def well() -> Local:
 @pytest.fixture(scope="module")
 def ill() -> Local:
     """A runtime that exits, a timeout; init again after each."""
-    return live(HANDLER, {"exit": 3}, {"n": 2}, {"sleep": 60}, {"n": 4}, timeout_s=2)
+    return live(HANDLER, {"exit": 3}, {"n": 2}, {"sleep": 60}, {"n": 4}, timeout_s=4)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def unborn() -> Local:
 @pytest.fixture(scope="module")
 def late() -> Local:
     """An init over its limit, and again within the invocation."""
-    return live(FUNCTIONS / "init_hangs.py", {}, init_timeout_s=0.5)
+    return live(FUNCTIONS / "init_hangs.py", {}, init_timeout_s=3)
 
 
 @pytest.fixture(scope="module")
