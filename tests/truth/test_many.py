@@ -12,6 +12,8 @@ from truemem.measure.level_sampler import TICK_NS
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import SAMPLED, peak
 
+from tests.unit.stand_ins import FunctionTable, files_text
+
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
 
@@ -33,11 +35,7 @@ class Files(ProcessFiles):
     def read(self, name: str) -> bytes:
         self.scene.now_ns += READING_NS
         self.scene.read.append(self.pid)
-        if name == "stat":
-            return b"%d (f) S 1 0 0 0 0 0 500 0 0 0 0 0 0 0 0 0 1 0 1 0 256" % self.pid
-        if name == "statm":
-            return b"0 256 0"
-        return b"x\nVmHWM: 2048 kB\nVmRSS: 1024 kB\nRssAnon: 1 kB\nRssFile: 1 kB\nRssShmem: 1 kB\nThreads: 1\n"
+        return files_text(name, rss=1024, hwm=2048)
 
     def reset_watermark(self) -> None:
         self.scene.now_ns += READING_NS
@@ -51,28 +49,16 @@ class Ended(Files):
         raise Gone(f"{name} is empty")
 
 
-class Scene:
-    """So many processes, and the time that reading them takes. To the recorder, their table."""
-
-    last_pid = -1
-    unfinished = False
+class Scene(FunctionTable):
+    """So many processes, and the time that reading them takes."""
 
     def __init__(self, count: int) -> None:
         self.now_ns = 1_000_000_000
         self.read: list[int] = []
         """Pids, in the order of the readings."""
-        self.processes = [Process(pid, 1, 1, FUNCTION, Files(self, pid)) for pid in range(1, count + 1)]
+        super().__init__(*(Process(pid, 1, 1, FUNCTION, Files(self, pid)) for pid in range(1, count + 1)))
         table: Any = self
         self.recorder = Recorder(table, PROC, clock=lambda: self.now_ns)
-
-    def function(self) -> list[Process]:
-        return list(self.processes)
-
-    def changed(self) -> bool:
-        return False
-
-    def adopted_faults(self) -> int:
-        return 0
 
 
 @pytest.mark.parametrize("count", [1, 8, 64, 200, 1000, 2000])

@@ -35,6 +35,8 @@ from truemem.records.request_overlap import Request, Requests
 from truemem.support.clock import Clock
 from truemem.support.log import set_level
 
+from tests.unit.stand_ins import FunctionTable
+
 PATIENCE_S = 30
 
 
@@ -103,44 +105,10 @@ class Api:
         self._theirs.close()
 
 
-class Table:
-    """This process is the function."""
-
-    unfinished = False
-
+class Table(FunctionTable):
     @property
     def last_pid(self) -> int:
         return Procfs().last_pid()
-
-    def __init__(self) -> None:
-        self.errors = 0
-        self.processes = [Process(os.getpid(), 1, 1, FUNCTION, Procfs().process(os.getpid()))]
-
-    def function(self) -> list[Process]:
-        return self.processes
-
-    def others(self) -> list[Process]:
-        return []
-
-    def changed(self) -> bool:
-        return False
-
-    def forget(self, process: Process, zombie: bool = False) -> bool:
-        known = process in self.processes
-        self.processes = [each for each in self.processes if each is not process]
-        return known
-
-    def adopted_faults(self) -> int:
-        return 0
-
-    def is_settled(self) -> bool:
-        return True
-
-    def scan(self, most_ns: int = 0) -> None:
-        pass
-
-    def oom_score_refused(self) -> str:
-        return ""
 
 
 class Kills:
@@ -183,9 +151,9 @@ class Running:
     ) -> None:
         self.api = Api()
         self.listener = listener
-        self.table = Table()
-        table: Any = self.table
         proc = Procfs()
+        self.table = Table(Process(os.getpid(), 1, 1, FUNCTION, proc.process(os.getpid())))
+        table: Any = self.table
         level = MemorySource(proc)
         chosen = {f"TRUEMEM_{name}".encode(): value.encode() for name, value in settings.items()}
         config = Config({b"AWS_LAMBDA_FUNCTION_NAME": b"f", b"TRUEMEM_CPU_BUDGET": b"50", **chosen})
