@@ -7,6 +7,7 @@ import resource
 import select
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,11 +42,31 @@ def post(body: bytes, path: str = "/") -> bytes:
     return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
 
 
-def deliver(listener: TelemetryServer, peer: socket.socket, body: bytes = b"[1]") -> None:
+def deliver(listener: TelemetryServer, peer: socket.socket, body: bytes = b"[1]", path: str = "") -> None:
     """As the platform does."""
-    peer.sendall(post(body, listener.path))
+    peer.sendall(post(body, path or listener.path))
     assert pump(listener) == [body]
     assert peer.recv(100).startswith(b"HTTP/1.1 200")
+
+
+@pytest.fixture
+def listener() -> TelemetryServer:
+    return TelemetryServer()
+
+
+@pytest.fixture
+def peer(listener: TelemetryServer) -> Iterator[socket.socket]:
+    with connect(listener) as connection:
+        yield connection
+
+
+@pytest.fixture
+def flood() -> Iterator[list[socket.socket]]:
+    """Connections of a test, which are closed after it."""
+    peers: list[socket.socket] = []
+    yield peers
+    for each in peers:
+        each.close()
 
 
 def closed(peer: socket.socket) -> bool:
@@ -61,23 +82,19 @@ def closed(peer: socket.socket) -> bool:
     return True
 
 
-def test_a_delivery_is_answered_with_200_and_the_connection_kept() -> None:
-    listener = TelemetryServer()
-    with connect(listener) as peer:
-        for body in (b"[1]", b"[2]"):
-            peer.sendall(post(body))
-            assert pump(listener) == [body]
-            assert peer.recv(100).startswith(b"HTTP/1.1 200")
+def test_a_delivery_is_answered_with_200_and_the_connection_kept(
+    listener: TelemetryServer, peer: socket.socket
+) -> None:
+    for body in (b"[1]", b"[2]"):
+        deliver(listener, peer, body, path="/")
 
 
-def test_pieces_and_pipelined_deliveries() -> None:
-    listener = TelemetryServer()
-    with connect(listener) as peer:
-        data = post(b"[1]") + post(b"[22]")
-        peer.sendall(data[:10])
-        assert pump(listener) == []
-        peer.sendall(data[10:])
-        assert pump(listener) == [b"[1]", b"[22]"]
+def test_pieces_and_pipelined_deliveries(listener: TelemetryServer, peer: socket.socket) -> None:
+    data = post(b"[1]") + post(b"[22]")
+    peer.sendall(data[:10])
+    assert pump(listener) == []
+    peer.sendall(data[10:])
+    assert pump(listener) == [b"[1]", b"[22]"]
 
 
 @pytest.mark.parametrize(
@@ -89,37 +106,32 @@ def test_pieces_and_pipelined_deliveries() -> None:
     ],
     ids=["garbage", "2 MiB", "endless head"],
 )
-def test_what_is_not_a_delivery_is_refused_and_counted(data: bytes) -> None:
-    listener = TelemetryServer()
-    with connect(listener) as peer:
-        peer.sendall(data)
-        assert pump(listener) == []
-        assert peer.recv(100).startswith(b"HTTP/1.1 400")
+def test_what_is_not_a_delivery_is_refused_and_counted(
+    listener: TelemetryServer, peer: socket.socket, data: bytes
+) -> None:
+    peer.sendall(data)
+    assert pump(listener) == []
+    assert peer.recv(100).startswith(b"HTTP/1.1 400")
     assert listener.refused == 1
     assert len(listener.descriptors()) == 1
 
 
 @pytest.mark.parametrize("missing", [1, 3], ids=["in its body", "after its head"])
-def test_a_delivery_cut_off_is_counted(missing: int) -> None:
-    listener = TelemetryServer()
-    with connect(listener) as peer:
-        peer.sendall(post(b"[1]")[:-missing])
-        pump(listener)
+def test_a_delivery_cut_off_is_counted(listener: TelemetryServer, peer: socket.socket, missing: int) -> None:
+    peer.sendall(post(b"[1]")[:-missing])
+    pump(listener)
+    peer.close()
     assert pump(listener) == []
     assert listener.refused == 1
 
 
-def test_what_is_pushed_out_in_the_middle_of_a_delivery_is_counted() -> None:
-    listener = TelemetryServer()
-    peers = []
+def test_what_is_pushed_out_within_a_delivery_is_counted(listener: TelemetryServer, flood: list[socket.socket]) -> None:
     for number in range(2 * CONNECTIONS):
-        peers.append(connect(listener))
+        flood.append(connect(listener))
         if number < 3:
-            peers[-1].sendall(post(b"[1]")[: -1 - number])
+            flood[-1].sendall(post(b"[1]")[: -1 - number])
         pump(listener, 0.05)
     assert listener.refused == 3  # who had said nothing has lost nothing
-    for peer in peers:
-        peer.close()
 
 
 def test_the_bounds_are_those_of_the_security_page() -> None:
@@ -133,41 +145,35 @@ def test_the_bounds_are_those_of_the_security_page() -> None:
     assert f"{(len(TelemetryServer().path) - 1) * 4} random bits" in page
 
 
-def test_the_largest_delivery_the_platform_may_send_is_taken() -> None:
-    listener = TelemetryServer()
+def test_the_largest_delivery_of_the_platform_is_taken(listener: TelemetryServer, peer: socket.socket) -> None:
     body = b"x" * (BODY_LIMIT - 1)
     bodies: list[bytes] = []
-    with connect(listener) as peer:
-        peer.setblocking(False)
-        data = memoryview(post(body))
-        while data:
-            data = data[peer.send(data) :]
-            bodies += pump(listener)
+    peer.setblocking(False)
+    data = memoryview(post(body))
+    while data:
+        data = data[peer.send(data) :]
+        bodies += pump(listener)
     assert bodies == [body]
 
 
-def test_a_flood_of_connections_is_bounded_and_the_newest_is_served() -> None:
-    listener = TelemetryServer()
-    peers = []
+def test_a_flood_of_connections_is_bounded_and_the_newest_is_served(
+    listener: TelemetryServer, flood: list[socket.socket]
+) -> None:
     for _ in range(CONNECTIONS * 3):
-        peers.append(connect(listener))
+        flood.append(connect(listener))
         pump(listener, 0)
     assert len(listener.descriptors()) == 1 + CONNECTIONS
-    peers[-1].sendall(post(b"[1]"))
+    flood[-1].sendall(post(b"[1]"))
     assert pump(listener) == [b"[1]"]
-    for peer in peers:
-        peer.close()
 
 
-def test_an_ordinary_client_is_understood() -> None:
-    listener = TelemetryServer()
+def test_an_ordinary_client_is_understood(listener: TelemetryServer) -> None:
     with pytest.raises(requests.exceptions.ReadTimeout):  # nobody pumps while requests waits
         requests.post(f"http://127.0.0.1:{listener.port}/any/path", json=[1], timeout=0.2)
     assert pump(listener) == [b"[1]"]
 
 
-def test_once_the_platform_has_kept_to_our_path_others_are_refused_and_counted() -> None:
-    listener = TelemetryServer()
+def test_once_the_platform_has_kept_to_our_path_others_are_refused_and_counted(listener: TelemetryServer) -> None:
     with connect(listener) as stranger, connect(listener) as platform, connect(listener) as late:
         stranger.sendall(post(b"[0]"))
         assert pump(listener) == [b"[0]"]  # AWS's emulator for Managed Instances drops the path
@@ -180,10 +186,9 @@ def test_once_the_platform_has_kept_to_our_path_others_are_refused_and_counted()
     assert listener.refused == 2
 
 
-def test_a_stranger_is_refused_before_his_body_has_come() -> None:
-    listener = TelemetryServer()
-    with connect(listener) as platform, connect(listener) as stranger:
-        deliver(listener, platform)
+def test_a_stranger_is_refused_before_his_body_has_come(listener: TelemetryServer, peer: socket.socket) -> None:
+    with connect(listener) as stranger:
+        deliver(listener, peer)
         stranger.sendall(b"POST / HTTP/1.1\r\nContent-Length: 500000\r\n\r\n")
         assert pump(listener) == []
         assert closed(stranger)
@@ -196,47 +201,43 @@ def test_paths_are_not_to_be_guessed() -> None:
 
 
 @pytest.mark.parametrize("how", ["silent", "unfinished", "delivering"])
-def test_a_flood_of_connections_does_not_push_the_platform_out(how: str) -> None:
-    listener = TelemetryServer()
-    flood = []
-    with connect(listener) as platform:
-        platform.sendall(post(b"[1]", listener.path if how == "delivering" else "/"))
-        assert pump(listener) == [b"[1]"]
-        for _ in range(CONNECTIONS * 3):
-            flood.append(connect(listener))
-            if how != "silent":
-                flood[-1].sendall(post(b"[9]")[: None if how == "delivering" else -1])
-            pump(listener, 0)
-        assert pump(listener) == []
-        assert not closed(platform)
-        platform.sendall(post(b"[1]", listener.path))
-        assert pump(listener) == [b"[1]"]
-    for peer in flood:
-        peer.close()
+def test_a_flood_of_connections_does_not_push_the_platform_out(
+    listener: TelemetryServer, peer: socket.socket, flood: list[socket.socket], how: str
+) -> None:
+    peer.sendall(post(b"[1]", listener.path if how == "delivering" else "/"))
+    assert pump(listener) == [b"[1]"]
+    for _ in range(CONNECTIONS * 3):
+        flood.append(connect(listener))
+        if how != "silent":
+            flood[-1].sendall(post(b"[9]")[: None if how == "delivering" else -1])
+        pump(listener, 0)
+    assert pump(listener) == []
+    assert not closed(peer)
+    peer.sendall(post(b"[1]", listener.path))
+    assert pump(listener) == [b"[1]"]
 
 
-def test_the_platform_goes_after_everybody_else_who_has_delivered() -> None:
-    listener = TelemetryServer()
-    with connect(listener) as platform:
-        pump(listener, 0.05)
-        strangers = [connect(listener) for _ in range(CONNECTIONS - 1)]
-        for stranger in strangers:
-            stranger.sendall(post(b"[0]"))
-            assert pump(listener, 0.05) == [b"[0]"]
-        deliver(listener, platform)
-        with connect(listener):
-            pump(listener)
-            assert closed(strangers[0])
-            deliver(listener, platform)
-        for stranger in strangers:
-            stranger.close()
+def test_the_platform_goes_after_all_others_that_have_delivered(
+    listener: TelemetryServer, peer: socket.socket, flood: list[socket.socket]
+) -> None:
+    pump(listener, 0.05)
+    flood += [connect(listener) for _ in range(CONNECTIONS - 1)]
+    for stranger in flood:
+        stranger.sendall(post(b"[0]"))
+        assert pump(listener, 0.05) == [b"[0]"]
+    deliver(listener, peer)
+    with connect(listener):
+        pump(listener)
+        assert closed(flood[0])
+        deliver(listener, peer)
 
 
-def test_what_strangers_leave_unfinished_is_bounded_as_a_whole() -> None:
-    listener = TelemetryServer()
-    peers = [connect(listener) for _ in range(CONNECTIONS)]
+def test_what_strangers_leave_unfinished_is_bounded_as_a_whole(
+    listener: TelemetryServer, flood: list[socket.socket]
+) -> None:
+    flood += [connect(listener) for _ in range(CONNECTIONS)]
     start = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % BODY_LIMIT
-    for peer in peers:
+    for peer in flood:
         peer.setblocking(False)
         data = memoryview(start + b"x" * (BODY_LIMIT - 1))
         while data:
@@ -250,56 +251,49 @@ def test_what_strangers_leave_unfinished_is_bounded_as_a_whole() -> None:
     held = sum(made.reader.held for made in listener._connections.values())
     assert held < 2 * BODY_LIMIT
     assert listener.refused >= CONNECTIONS - 2
-    for peer in peers:
-        peer.close()
 
 
-def test_who_does_not_wait_for_answers_is_refused() -> None:
-    listener = TelemetryServer()
-    with connect(listener) as peer:
-        peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 500)
-        assert len(pump(listener)) <= PIPELINED
-        assert closed(peer)
+def test_who_does_not_wait_for_answers_is_refused(listener: TelemetryServer, peer: socket.socket) -> None:
+    peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 500)
+    assert len(pump(listener)) <= PIPELINED
+    assert closed(peer)
     assert listener.refused == 1
 
 
-def test_who_does_not_read_his_answers_is_refused() -> None:
-    listener = TelemetryServer()
-    with connect(listener) as peer:
-        pump(listener)
-        (connection,) = listener._connections.values()
-        while ready_of([connection.socket.fileno()], 0.5, select.POLLOUT):  # as thousands of answers would, in the end
-            connection.socket.send(bytes(1 << 16))
-        with pytest.raises(BlockingIOError):
-            while True:
-                connection.socket.send(b"x")
-        peer.sendall(post(b"[1]"))
-        assert pump(listener) == []
-        assert len(listener.descriptors()) == 1
+def test_who_does_not_read_his_answers_is_refused(listener: TelemetryServer, peer: socket.socket) -> None:
+    pump(listener)
+    (connection,) = listener._connections.values()
+    while ready_of([connection.socket.fileno()], 0.5, select.POLLOUT):  # as thousands of answers would, in the end
+        connection.socket.send(bytes(1 << 16))
+    with pytest.raises(BlockingIOError):
+        while True:
+            connection.socket.send(b"x")
+    peer.sendall(post(b"[1]"))
+    assert pump(listener) == []
+    assert len(listener.descriptors()) == 1
     assert listener.refused == 1
 
 
-def test_without_descriptors_for_more_it_does_not_wait_for_connections() -> None:
+@pytest.mark.usefixtures("peer")
+def test_without_descriptors_for_more_it_does_not_wait_for_connections(listener: TelemetryServer) -> None:
     """An ear that stays readable would make the sidecar's loop a busy one."""
-    listener = TelemetryServer()
-    with connect(listener):
-        (ear,) = listener.descriptors()
-        assert ready_of([ear], 5)
-        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (ear + 1, limits[1]))
-        taken: list[int] = []
-        try:
-            while True:
-                taken.append(os.open("/dev/null", os.O_RDONLY))
-        except OSError:
-            listener.ready(ear)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-            for descriptor in taken:
-                os.close(descriptor)
-        assert listener.descriptors() == []
-        deadline = time.monotonic() + 30
-        while not listener.descriptors() and time.monotonic() < deadline:
-            time.sleep(0.05)
+    (ear,) = listener.descriptors()
+    assert ready_of([ear], 5)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (ear + 1, limits[1]))
+    taken: list[int] = []
+    try:
+        while True:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
         listener.ready(ear)
-        assert len(listener.descriptors()) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in taken:
+            os.close(descriptor)
+    assert listener.descriptors() == []
+    deadline = time.monotonic() + 30
+    while not listener.descriptors() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    listener.ready(ear)
+    assert len(listener.descriptors()) == 2
