@@ -67,8 +67,9 @@ def proc_files(data: bytes) -> None:
     for parse in proc_text.parse_status, proc_text.parse_stat, proc_text.parse_statm, proc_text.parse_meminfo:
         with suppress(proc_text.Gone):
             parse(data)
-    proc_text.parse_last_pid(data)
-    oom_kills.parse(data)
+    assert proc_text.parse_last_pid(data) >= -1
+    killed = oom_kills.parse(data)
+    assert killed is None or killed == int(data.split(b"oom_kill ")[1].split(b"\n")[0])
 
 
 def cgroup_files(data: bytes) -> None:

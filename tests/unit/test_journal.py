@@ -61,9 +61,8 @@ def test_the_next_invocation_begins_before_the_one_before_it_is_closed(path: str
 
 
 def test_a_new_invocation_has_no_old_curve(path: str) -> None:
-    after = killed(
-        path, f"j.begin(1, 0, {EVENT!r})", "j.checkpoint(1, 'old')", "j.keep(1, '')", f"j.begin(3, 0, {EVENT!r})"
-    )
+    first = f"j.begin(1, 0, {EVENT!r})", "j.checkpoint(1, 'old')", "j.keep(1, '')"
+    after = killed(path, *first, f"j.begin(3, 0, {EVENT!r})")
     assert [entry.curve for entry in after.running] == [b""]
 
 

@@ -38,6 +38,12 @@ def known(made: Window) -> Peak:
     return result
 
 
+def mib(made: Window) -> tuple[int, int, int]:
+    """Lower bound, estimate, upper bound."""
+    result = known(made)
+    return result.lower // MiB, result.estimate // MiB, result.upper // MiB
+
+
 @pytest.mark.parametrize(
     ("closing", "settings", "sampled", "expected"),
     [
@@ -54,39 +60,34 @@ def test_bounds_estimate_and_method(
 ) -> None:
     made = window([status(*levels) for levels in closing], **settings)
     made.sampled = sampled * MiB
-    result = known(made)
-    assert (result.lower // MiB, result.estimate // MiB, result.upper // MiB, result.method) == expected
-    assert not result.raced
+    assert mib(made) == expected[:3]
+    assert (known(made).method, known(made).raced) == (expected[3], False)
 
 
 def test_what_ran_before_the_reset_is_below_the_watermark_that_closed_the_window_before() -> None:
     made = window([status(60, 55)])
     made.opening = around(hwm=300)
-    result = known(made)
-    assert (result.lower, result.upper, result.raced) == (60 * MiB, 300 * MiB, True)
+    assert (mib(made)[0], mib(made)[2], known(made).raced) == (60, 300, True)
 
 
-def test_at_an_unproven_end_the_lower_bound_is_what_proven_looks_saw() -> None:
-    made = window([status(300, 280)])
+@pytest.mark.parametrize(
+    ("levels", "proven_ns", "hwm", "lower", "raced"),
+    [
+        ([(5, 90 * MiB), (8, 250 * MiB)], 7, 300, 90, True),
+        ([], None, 300, 50, True),
+        ([(5, 90 * MiB - KERNEL_SLACK_KIB)], 7, 90, None, False),
+    ],
+    ids=["what proven looks saw", "none is proven: the level at the opening", "it makes no difference"],
+)
+def test_at_an_unproven_end_the_lower_bound_is_what_proven_looks_saw(
+    levels: list[tuple[int, int]], proven_ns: int | None, hwm: int, lower: int | None, raced: bool
+) -> None:
+    made = window([status(hwm, 60)])
     made.end = Boundary()
-    made.end.levels = [(5, 90 * MiB), (8, 250 * MiB)]
-    made.end.prove(7)
-    result = known(made)
-    assert (result.lower, result.upper, result.raced) == (90 * MiB, 300 * MiB, True)
-
-
-def test_without_a_proven_look_it_is_the_level_at_the_opening() -> None:
-    made = window([status(300, 280)], baseline=50)
-    made.end = Boundary()
-    assert (known(made).lower, known(made).upper) == (50 * MiB, 300 * MiB)
-
-
-def test_an_unproven_end_that_makes_no_difference_is_not_raced() -> None:
-    made = window([status(90, 60)])
-    made.end = Boundary()
-    made.end.levels = [(5, 90 * MiB - KERNEL_SLACK_KIB)]
-    made.end.prove(7)
-    assert not known(made).raced
+    made.end.levels = levels
+    made.end.prove(proven_ns)
+    assert (mib(made)[2], known(made).raced) == (hwm, raced)
+    assert lower in (None, mib(made)[0])
 
 
 def test_an_unproven_beginning_that_makes_no_difference_is_not_raced() -> None:
@@ -98,22 +99,18 @@ def test_an_unproven_beginning_that_makes_no_difference_is_not_raced() -> None:
 def test_children_that_ended_widen_the_upper_bound_only() -> None:
     made = window([status(60, 55)])
     made.multi_process, made.ended, made.unseen = True, 40 * MiB, 5 * MiB
-    result = known(made)
-    assert (result.lower, result.estimate, result.upper) == (60 * MiB, 100 * MiB, 105 * MiB)
+    assert mib(made) == (60, 100, 105)
 
 
 def test_a_function_never_seen_has_no_peak() -> None:
     assert peak(Window(0, 0, resets=True)) is None
 
 
-def test_what_was_left_behind_is_read_at_the_close() -> None:
-    assert current(window([status(90, 60), status(20, 5)])) == 65 * MiB
-
-
-def test_a_function_that_is_gone_held_what_was_last_seen() -> None:
-    made = window([])
+@pytest.mark.parametrize(("closing", "held"), [([(90, 60), (20, 5)], 65), ([], 40)], ids=["read", "gone: last seen"])
+def test_what_was_left_behind_is_read_at_the_close(closing: list[tuple[int, int]], held: int) -> None:
+    made = window([status(*levels) for levels in closing])
     made.last = 40 * MiB
-    assert current(made) == 40 * MiB
+    assert current(made) == held * MiB
 
 
 levels = st.integers(0, 10_000)
