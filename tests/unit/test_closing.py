@@ -265,51 +265,46 @@ def told(record: PendingRecord) -> tuple[int | None, int]:
     return record.kernel_kills, record.environment_kills
 
 
+SEEN: dict[str, Any] = {"kills": 1, "ended": True}
+UNSEEN: dict[str, Any] = {"kills": 1}
+BY_ITSELF: dict[str, Any] = {"ended": True}
+"""As a function does that runs a program."""
+
+
 @pytest.mark.parametrize(
-    ("ended", "born", "of_function", "of_others"),
-    [(True, 0, 1, 0), (False, 3, 1, 0), (False, -1, 1, 0), (False, 0, 0, 1)],
-    ids=["one has ended", "one may have come and gone", "how many came is not known", "all live, and none has come"],
+    ("closes", "kills"),
+    [
+        ([SEEN], [(1, 0)]),
+        ([{**UNSEEN, "born": 3}], [(1, 0)]),
+        ([{**UNSEEN, "born": -1}], [(1, 0)]),
+        ([UNSEEN, BY_ITSELF], [(0, 1), (0, 0)]),
+        ([{**UNSEEN, "gone": True}, BY_ITSELF], [(0, 0), (1, 0)]),
+    ],
+    ids=[
+        *("one has ended", "one may have come and gone", "how many came is not known"),
+        *("all live, and it is not told later on an innocent", "at once by the next event: told with the next"),
+    ],
 )
 def test_a_kill_is_the_functions_if_one_of_its_processes_can_have_been_the_victim(
-    scene: Scene, ended: bool, born: int, of_function: int, of_others: int
+    scene: Scene, closes: list[dict[str, Any]], kills: list[tuple[int, int]]
 ) -> None:
     scene.event()
-    scene.closes(kills=1, ended=ended, born=born)
-    assert told(scene.records[0]) == (of_function, of_others)
+    for each in closes:
+        scene.closes(**each)
+    assert [told(record) for record in scene.records[: len(closes)]] == kills
+    for line, (of_function, of_others) in zip(scene.output.lines, kills, strict=True):
+        assert (line.get("OutOfMemory"), line.get("environmentKills")) == (of_function or None, of_others or None)
 
 
-def test_a_kill_that_was_not_seen_is_not_told_later_on_an_innocent(scene: Scene) -> None:
-    """The second invocation ends a process by itself, as a function does that runs a program."""
-    scene.event()
-    scene.closes(kills=1)
-    scene.closes(ended=True)
-    assert [told(record) for record in scene.records[:2]] == [(0, 1), (0, 0)]
-    first, second = scene.output.lines
-    assert (first.get("OutOfMemory"), first["environmentKills"]) == (None, 1)
-    assert not {"OutOfMemory", "environmentKills"} & set(second)
-
-
-def test_a_kill_in_the_init_phase_is_not_the_first_invocations(scene: Scene) -> None:
-    scene.kills.new = 1
-    scene.event()
-    scene.closes(ended=True)
-    assert told(scene.records[0]) == (0, 1)
-
-
-def test_who_was_killed_at_once_by_the_next_event_is_told_with_the_next(scene: Scene) -> None:
-    """The count is read when the event has come already."""
-    scene.event()
-    scene.closes(kills=1, gone=True)
-    scene.closes(ended=True)
-    assert [told(record) for record in scene.records[:2]] == [(0, 0), (1, 0)]
-
-
-def test_where_nothing_counts_that_is_not_none_killed(scene: Scene) -> None:
-    scene.kills.counts = False
+@pytest.mark.parametrize(("counts", "kills"), [(True, (0, 1)), (False, (None, 0))], ids=["in init", "nothing counts"])
+def test_a_kill_in_the_init_phase_is_not_the_first_invocations_and_no_count_is_not_none_killed(
+    scene: Scene, counts: bool, kills: tuple[int | None, int]
+) -> None:
+    scene.kills.counts, scene.kills.new = counts, 1
     scene.event()
     scene.closes(ended=True)
     scene.closes()
-    assert [told(record) for record in scene.records[:2]] == [(None, 0), (None, 0)]
+    assert [told(record) for record in scene.records[:2]] == [kills, (0 if counts else None, 0)]
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
@@ -388,7 +383,5 @@ def test_a_child_that_is_larger_than_all_before_was_this_invocations(
         scene.surroundings.children_kib = mib * MIB if mib is not None else None
         scene.world.touch(10)
         scene.event()
-    level = START_KIB / MIB
-    assert [round(line["PeakRSS"]) for line in scene.output.lines] == [
-        round(peak if peak == 200 else level + peak) for peak in peaks
-    ]
+    above = [peak - START_KIB / MIB * (peak == 200) for peak in peaks]  # the child's own, or above the level
+    assert scene.mib_above("PeakRSS") == pytest.approx(above, abs=0.1)

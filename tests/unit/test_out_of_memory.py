@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -187,28 +188,58 @@ def test_however_many_signals_it_counts_once(fired: list[str]) -> None:
     assert ("outOfMemory" in record.properties) == bool(fired)
 
 
-def test_what_processes_share_is_no_level_at_the_limit() -> None:
-    window = Window(0, 0, True)
-    window.last = 900 * 1024  # ten processes with the same 80 MiB
-    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 920 * 1024
-    window.together = 130 * 1024
-    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 130 * 1024
-    window.last = 60 * 1024  # fewer by now
-    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 80 * 1024
+def window_of(mib: float = 0, *, last: float = 0, together: float = 0, read: float | None = None) -> Window:
+    """It begins with `mib`; what a look saw last, what processes hold without counting shared pages twice, and what
+    was read when it was closed."""
+    made = Window(round(mib * 1024), 0, True)
+    made.last, made.together = round(last * 1024), round(together * 1024)
+    made.closing = [Status(0, round(read * 1024), 0, 0, 0, 1)] if read is not None else []
+    return made
+
+
+FFMPEG = ("ffmpeg", 37, 300 * 1024)
+NAMED_FFMPEG = {"process": "ffmpeg", "pid": 37, "rss": 300.0}
+
+
+@pytest.mark.parametrize(
+    ("window", "others_mib", "largest", "extensions", "document"),
+    [
+        (window_of(50), 20, None, {}, {"level": 70.0}),
+        (window_of(), 20, FFMPEG, {}, {"holder": NAMED_FFMPEG}),
+        (window_of(last=400), 20, FFMPEG, {}, {"level": 420.0, "holder": NAMED_FFMPEG}),
+        (window_of(read=90), 20, FFMPEG, {}, {"level": 110.0}),
+        (
+            *(window_of(last=400, read=500), 0, FFMPEG, {"agent": 301 * 1024}),
+            {"level": 500.0, "holder": {"extension": "agent", "rss": 301.0}},
+        ),
+        (window_of(last=900), 20, None, {}, {"level": 920.0}),
+        (window_of(last=900, together=130), 20, None, {}, {"level": 130.0}),
+        (window_of(last=60, together=130), 20, None, {}, {"level": 80.0}),
+    ],
+    ids=[
+        *("before the first look: that of the beginning", "not read: who held most before that"),
+        *("who held most is named", "but not if it held more than there is by now", "it lived to be read"),
+        *("ten processes with the same 80 MiB", "what they share counts once", "fewer by now"),
+    ],
+)  # fmt: skip
+def test_the_ending_says_the_level_and_who_held_most(
+    window: Window,
+    others_mib: int,
+    largest: tuple[str, int, int] | None,
+    extensions: dict[str, int],
+    document: dict[str, object],
+) -> None:
+    assert death_report("timeout", window, others_mib * 1024, largest, extensions).document() == document
 
 
 @pytest.mark.parametrize(("source", "used"), [("cgroup2", 300), ("cgroup1", 300), ("meminfo", 340)])
 def test_the_level_of_several_processes_is_the_environments(source: str, used: int) -> None:
     """meminfo leaves out mapped files, which can be reclaimed: those of the largest process stand for all."""
 
-    class Part:
-        def __init__(self, **members: Any) -> None:
-            vars(self).update(members)
-
-    files = [Part(pid=pid, files=Part(status=lambda: Status(0, 0, 0, 40 * 1024, 0, 1))) for pid in (8, 9)]
-    table = Part(function=lambda: files)
+    status = SimpleNamespace(status=lambda: Status(0, 0, 0, 40 * 1024, 0, 1))
+    table = SimpleNamespace(function=lambda: [SimpleNamespace(pid=pid, files=status) for pid in (8, 9)])
     levels = [MemoryUsage(source, 300 * 1024, None), None]
-    level = Part(source=source, read=lambda: levels.pop(0))
+    level = SimpleNamespace(source=source, read=lambda: levels.pop(0))
     surroundings = EnvironmentMemory(table, level, {})  # type: ignore[arg-type]
     assert surroundings.together_kib(9, counted_kib=LIMIT * 1024, limit_kib=LIMIT * 1024) == used * 1024
     assert surroundings.together_kib(9, counted_kib=LIMIT * 1024, limit_kib=LIMIT * 1024) == 0
@@ -267,38 +298,7 @@ def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pyt
     assert len(samples) >= 4
 
 
-def test_before_the_first_look_the_level_is_that_of_the_beginning() -> None:
-    ending = death_report("failure", Window(50 * 1024, 0, True), 20 * 1024, None, {})
-    assert ending.level_kib == 70 * 1024
-
-
 def test_what_was_not_read_is_no_level() -> None:
-    """No sample, no reading: only what the others hold is known, and who held most before that."""
-    ending = death_report("timeout", Window(0, 0, True), 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
-    assert ending.document() == {"holder": {"process": "ffmpeg", "pid": 37, "rss": 500.0}}
     record = ended(reason="timeout")
-    record.death = ending
+    record.death = death_report("timeout", window_of(), 20 * 1024, FFMPEG, {})
     assert record.signals(LIMIT, 0) == []
-
-
-def test_who_held_more_than_there_is_by_now_is_not_named() -> None:
-    window = Window(0, 0, True)
-    window.closing = [Status(0, 90 * 1024, 0, 0, 0, 1)]
-    ending = death_report("failure", window, 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
-    assert ending.document() == {"level": 110.0}
-
-
-def test_a_timeout_that_only_shutdown_tells_of_is_one() -> None:
-    """Without telemetry there is no status."""
-    record = ended(reason="timeout", level_mib=510)
-    assert (record.status, record.signals(LIMIT, 0)) == (None, ["timeout-at-limit"])
-
-
-def test_the_ending_names_who_held_most() -> None:
-    window = Window(0, 0, True)
-    window.last = 400 * 1024
-    ending = death_report("failure", window, 20 * 1024, ("ffmpeg", 37, 300 * 1024), {})
-    assert ending.document() == {"level": 420.0, "holder": {"process": "ffmpeg", "pid": 37, "rss": 300.0}}
-    window.closing = [Status(0, 500 * 1024, 0, 0, 0, 1)]  # it lived to be read
-    ending = death_report("timeout", window, 0, ("ffmpeg", 37, 300 * 1024), {"agent": 301 * 1024})
-    assert ending.document() == {"level": 500.0, "holder": {"extension": "agent", "rss": 301.0}}
