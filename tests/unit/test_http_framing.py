@@ -265,14 +265,6 @@ def test_noise_is_lost_within_one_head(noise: bytes, requests: bool, cuts: list[
     assert framing.lost
 
 
-@given(st.binary(max_size=300), st.sampled_from([b"", HEAD + b"\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: "]), CUTS)
-def test_no_bytes_raise_and_how_they_are_cut_does_not_matter(noise: bytes, start: bytes, cuts: list[int]) -> None:
-    for requests in (True, False):
-        whole, cut = Framing(requests), Framing(requests)
-        assert found(feed(whole, start + noise)) == found(feed(cut, start + noise, cuts))
-        assert (whole.lost, between(whole)) == (cut.lost, between(cut))
-
-
 @given(message(REQUESTS), st.binary(max_size=50), CUTS)
 def test_after_it_is_lost_nothing_is_read_any_more(sent: Sent, noise: bytes, cuts: list[int]) -> None:
     framing = Framing(REQUESTS)

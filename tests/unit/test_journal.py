@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from truemem.records.journal import CURVE, SIZE, SLOTS, Journal
 from truemem.support.private_file import PAGE, path_in
 
@@ -156,19 +154,6 @@ def test_an_error_while_writing_ends_the_journal_rather_than_leave_it_behind(pat
     assert journal.keep(1, "x") is None
     assert "No space left" in journal.problem
     assert not Path(path).exists()
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.binary(max_size=SIZE))
-def test_any_content_is_read_without_a_fault(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    path = tmp_path_factory.mktemp("any") / "journal"
-    path.write_bytes(content.ljust(SIZE, b"\0"))
-    path.chmod(0o600)
-    journal = Journal(str(path))
-    assert journal.problem == ""
-    journal.forget()
-    assert not any(path.read_bytes()[page : page + 1].strip() for page in range(0, SIZE, PAGE))
-    journal.remove()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.linux.proc_text import Gone, parse_meminfo, parse_stat, parse_tcp
+from truemem.linux.proc_text import Gone, parse_meminfo, parse_stat
 from truemem.linux.procfs import Procfs
 
 from tests.golden import unpack
@@ -116,12 +116,6 @@ def test_every_connection_of_this_machine_is_seen_however_many_pages_they_take()
             client.close()
     assert expected <= rows
     assert (port, 0, 0) not in rows
-
-
-@given(st.binary(max_size=400) | st.text("0123456789ABCDEF: \n", max_size=400).map(str.encode))
-def test_any_list_of_connections_is_one(text: bytes) -> None:
-    for local, remote, inode in parse_tcp(text):
-        assert isinstance(local + remote + inode, int)
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**40), st.text("x() \n", max_size=15))
