@@ -142,15 +142,14 @@ def conversation(draw: st.DrawFn) -> tuple[Script, Script]:
     return runtime, server
 
 
+Talk = tuple[Script, Script]
 FIRST = st.sampled_from(["runtime", "server"])
 LAST = st.sampled_from([b"", b"last", pattern(400_000)])
 
 
 @MANY
 @given(conversation(), FIRST, LAST)
-def test_a_conversation_that_one_side_ends(
-    between: Between, talk: tuple[Script, Script], first: str, last: bytes
-) -> None:
+def test_a_conversation_that_one_side_ends(between: Between, talk: Talk, first: str, last: bytes) -> None:
     """It closes its half; then the other side says the last of it."""
     one, other = by_side(first, *talk)
     ends, goes_on = [*one.steps, HalfClose(), ReadRest()], [*other.steps, ReadRest(), Send(last), Close()]
@@ -161,9 +160,7 @@ def test_a_conversation_that_one_side_ends(
 
 @MANY
 @given(conversation(), FIRST, LAST)
-def test_a_conversation_that_one_side_cuts_off(
-    between: Between, talk: tuple[Script, Script], first: str, last: bytes
-) -> None:
+def test_a_conversation_that_one_side_cuts_off(between: Between, talk: Talk, first: str, last: bytes) -> None:
     """In the middle of what it says: all of that arrives, and then the end."""
     one, other = by_side(first, *talk)
     cuts_off, goes_on = [*one.steps, Meet(), Send(last), Close()], [*other.steps, Meet(), ReadRest(1000)]
@@ -174,9 +171,7 @@ def test_a_conversation_that_one_side_cuts_off(
 
 @MANY
 @given(conversation(), FIRST, LAST)
-def test_a_conversation_that_one_side_breaks_off(
-    between: Between, talk: tuple[Script, Script], first: str, last: bytes
-) -> None:
+def test_a_conversation_that_one_side_breaks_off(between: Between, talk: Talk, first: str, last: bytes) -> None:
     """The other side sees a reset, directly and through the proxy. What was under way then may be lost (tcp(7)): it
     has what it had read before, and then no other bytes than those that were sent."""
     one, other = by_side(first, *talk)
@@ -190,9 +185,7 @@ def test_a_conversation_that_one_side_breaks_off(
 
 @MANY
 @given(conversation(), FIRST)
-def test_a_side_that_closes_without_reading_has_broken_off(
-    between: Between, talk: tuple[Script, Script], first: str
-) -> None:
+def test_a_side_that_closes_without_reading_has_broken_off(between: Between, talk: Talk, first: str) -> None:
     """The kernel says so (RFC 1122, 4.2.2.13)."""
     one, other = by_side(first, *talk)
     closes, goes_on = [*one.steps, Expect(), Close()], [*other.steps, Send(b"unread"), ReadRest()]

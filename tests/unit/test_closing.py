@@ -229,9 +229,7 @@ def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(tmp_
     assert [line["requestId"] for line in scene.output.lines] == ["1"]
 
 
-def test_an_init_phase_that_dies_is_told_in_the_log_for_it_has_no_invocation(
-    scene: Scene, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_init_phase_that_dies_is_told_in_the_log(scene: Scene, capfd: pytest.CaptureFixture[str]) -> None:
     set_level("info")
     dead(scene)
     log = capfd.readouterr().err
@@ -261,7 +259,10 @@ def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: S
     assert scene.recorder.window.process_exited  # or it has ended since
 
 
-def told(record: PendingRecord) -> tuple[int | None, int]:
+Told = tuple[int | None, int]
+
+
+def told(record: PendingRecord) -> Told:
     return record.kernel_kills, record.environment_kills
 
 
@@ -297,9 +298,7 @@ def test_a_kill_is_the_functions_if_one_of_its_processes_can_have_been_the_victi
 
 
 @pytest.mark.parametrize(("counts", "kills"), [(True, (0, 1)), (False, (None, 0))], ids=["in init", "nothing counts"])
-def test_a_kill_in_the_init_phase_is_not_the_first_invocations_and_no_count_is_not_none_killed(
-    scene: Scene, counts: bool, kills: tuple[int | None, int]
-) -> None:
+def test_a_kill_in_init_is_not_the_first_invocations(scene: Scene, counts: bool, kills: Told) -> None:
     scene.kills.counts, scene.kills.new = counts, 1
     scene.event()
     scene.closes(ended=True)
@@ -308,9 +307,7 @@ def test_a_kill_in_the_init_phase_is_not_the_first_invocations_and_no_count_is_n
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
-def test_without_telemetry_a_kill_is_that_of_the_largest_if_it_is_an_extension_that_has_ended(
-    scene: Scene, has_ended: bool
-) -> None:
+def test_without_telemetry_a_kill_is_the_largest_extensions_if_it_has_ended(scene: Scene, has_ended: bool) -> None:
     scene.surroundings.extensions, scene.surroundings.held_kib = {"agent": 100 * MIB}, 100 * MIB
     scene.surroundings.ended = {"agent"} if has_ended else set()
     scene.event()
@@ -369,14 +366,14 @@ def test_a_mark_is_never_below_its_own_peak_nor_below_the_mark_before(invocation
 @pytest.mark.parametrize(
     ("children_mib", "peaks"),
     [
-        ((None, None), [10, 10]),  # without the probe
-        ((200, 200), [10, 10]),  # the first says nothing of when; the second is no other than the first
-        ((20, 200), [10, 200]),
-        ((20, 40), [10, 10]),  # less than the parent held: what a child has before exec()
+        ([None, None], [10, 10]),  # without the probe
+        ([200, 200], [10, 10]),  # the first says nothing of when; the second is no other than the first
+        ([20, 200], [10, 200]),
+        ([20, 40], [10, 10]),  # less than the parent held: what a child has before exec()
     ],
 )
-def test_a_child_that_is_larger_than_all_before_was_this_invocations(
-    scene: Scene, children_mib: tuple[int | None, ...], peaks: list[float]
+def test_a_child_larger_than_all_before_is_this_invocations(
+    scene: Scene, children_mib: list[int | None], peaks: list[float]
 ) -> None:
     scene.event()
     for mib in children_mib:

@@ -726,9 +726,7 @@ def test_nothing_raises_and_nothing_is_counted_twice(script: list[tuple[int, boo
 
 
 @given(st.sampled_from(list(SHAPES)), IDS.filter(len), st.binary(min_size=1, max_size=40), st.data())
-def test_noise_in_the_middle_spoils_no_other_connection(
-    shape: str, ids: list[str], noise: bytes, data: st.DataObject
-) -> None:
+def test_noise_spoils_no_other_connection(shape: str, ids: list[str], noise: bytes, data: st.DataObject) -> None:
     """What comes after it is measured as ever."""
     line = Line()
     steps = cut_up(data.draw, client(shape, ids, data.draw), bytewise=False)

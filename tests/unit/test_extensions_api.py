@@ -136,11 +136,21 @@ def test_it_registers_under_the_name_it_was_given_and_then_shows_its_identifier(
     assert b"Lambda-Extension-Identifier: 8476a536\r\n" in script.requests[1]
 
 
-def test_an_event_in_chunks_and_then_a_closed_connection() -> None:
-    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
-    with server(REGISTERED, chunked % (len(EVENT), EVENT), INVOKE) as script:
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [IN_CHUNKS % (len(EVENT), EVENT), b"HTTP/1.0 200 OK\r\n\r\n" + EVENT, Slow(INVOKE)],
+    ids=["in chunks", "to the end of the connection", "byte by byte, in time"],
+)
+def test_an_event_is_received_in_any_shape_and_so_is_the_next_one(answer: bytes) -> None:
+    with server(REGISTERED, answer, INVOKE) as script:
         api = registered(script)
-        assert (next_event(api), next_event(api)) == (EVENT, EVENT)
+        for kept in (isinstance(answer, Slow), True):
+            assert next_event(api) == EVENT
+            assert api.overdue_at == NEVER
+            assert (api.fileno() != -1) is kept
 
 
 @pytest.mark.parametrize(
@@ -182,24 +192,24 @@ def test_how_long_telemetry_is_buffered_is_asked_for() -> None:
     assert b'"timeoutMs":250}' in script.requests[1]
 
 
-@pytest.mark.parametrize("sent", [INVOKE[:20], INVOKE[:-5], Slow(INVOKE)], ids=["head", "body", "byte by byte"])
-def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes) -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        *((sent, "the rest of the answer does not come") for sent in (INVOKE[:20], INVOKE[:-5], Slow(INVOKE))),
+        (None, "no end of the head"),
+        (NO_EVENT, "no event"),
+    ],
+    ids=["a head", "not all of the body", "byte by byte", "a lost connection", "another document"],
+)
+def test_what_is_no_whole_event_is_given_up_and_the_next_one_asked_for_anew(answer: bytes | None, said: str) -> None:
     """The function would have to wait with us."""
-    with server(REGISTERED, sent, INVOKE) as script:
+    with server(REGISTERED, answer, INVOKE) as script:
         api = registered(script, rest_s=0.05)
-        with pytest.raises(ApiError, match="the rest of the answer does not come"):
+        with pytest.raises(ApiError, match=said):
             next_event(api)
-        assert not api.waiting
+        assert (api.waiting, api.fileno()) == (False, -1)
         assert api.overdue_at == NEVER  # else the loop would come again, and again be told so
         assert next_event(api) == EVENT
-
-
-def test_an_event_that_comes_byte_by_byte_in_time_is_received() -> None:
-    with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
-        api = registered(script)
-        for _ in range(2):
-            assert next_event(api) == EVENT
-            assert api.overdue_at == NEVER
 
 
 def test_while_nothing_has_come_it_is_not_waited_for() -> None:
@@ -260,20 +270,6 @@ def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one() -> None
         assert next_event(api) == EVENT
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [(None, "no end of the head"), (NO_EVENT, "no event")],
-    ids=["a lost connection", "another document"],
-)
-def test_what_is_no_event_is_an_error_and_the_next_one_is_asked_for_anew(answer: bytes | None, said: str) -> None:
-    with server(REGISTERED, answer, INVOKE) as script:
-        api = registered(script)
-        with pytest.raises(ApiError, match=said):
-            next_event(api)
-        assert api.fileno() == -1
-        assert next_event(api) == EVENT
-
-
 def test_while_it_fails_it_is_to_be_asked_for_ever_more_slowly() -> None:
     failures = 12
     pauses: list[float] = []
@@ -307,14 +303,6 @@ def test_a_next_that_cannot_be_sent_is_tried_ever_more_slowly(monkeypatch: pytes
         pauses.append(api.pause_s)
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (0, LONGEST_PAUSE)
-
-
-def test_an_answer_without_a_length_ends_with_its_connection() -> None:
-    with server(REGISTERED, b"HTTP/1.0 200 OK\r\n\r\n" + EVENT, INVOKE) as script:
-        api = registered(script)
-        assert next_event(api) == EVENT
-        assert api.fileno() == -1
-        assert next_event(api) == EVENT
 
 
 def test_a_refused_connection_is_an_error() -> None:

@@ -46,9 +46,7 @@ def test_copies_of_a_snapshot_that_nobody_names_name_themselves() -> None:
     [((INIT, INIT, RESTORE), ()), ((INIT, RESTORE), ()), ((INIT,), (INIT, RESTORE))],
     ids=["told again", "told once", "told after its first event"],
 )
-def test_a_restored_environment_has_the_name_of_its_restore(
-    before: tuple[Event, ...], after: tuple[Event, ...]
-) -> None:
+def test_a_restored_environment_has_its_restores_name(before: tuple[Event, ...], after: tuple[Event, ...]) -> None:
     history = EnvironmentState()
     publisher = hear(history, *before)
     history.begin(SNAP_START)

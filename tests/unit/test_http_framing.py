@@ -127,9 +127,7 @@ def stream_of(messages: list[Sent]) -> bytes:
 @pytest.mark.parametrize("bytewise", [False, True], ids=["pieces", "bytewise"])
 @pytest.mark.parametrize("requests", [REQUESTS, RESPONSES], ids=["requests", "responses"])
 @given(data=st.data(), cuts=CUTS)
-def test_messages_are_found_however_they_are_cut(
-    requests: bool, bytewise: bool, data: st.DataObject, cuts: list[int]
-) -> None:
+def test_messages_are_found_however_they_are_cut(requests: bool, bytewise: bool, data: Any, cuts: list[int]) -> None:
     messages = data.draw(st.lists(message(requests), max_size=3 if bytewise else 5))
     stream = stream_of(messages)
     framing = Framing(requests)

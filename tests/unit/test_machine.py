@@ -92,7 +92,7 @@ def test_the_wait_ends_when_something_is_due(state: str, known: dict[str, Any], 
         ([-9, -4, -3, -2, -1, 0], True, 1),  # there was a pause before them
     ],
 )
-def test_in_exact_mode_other_work_waits_for_a_pause_of_the_bytes_but_not_for_long(
+def test_other_work_waits_for_a_pause_of_the_bytes_but_not_long(
     passed_ms: list[int], bytes_first: bool, hold_ms: int
 ) -> None:
     machine, known = Machine(m.ON_DEMAND, 0), pending(bytes_first=bytes_first, printable=True)
@@ -149,8 +149,8 @@ READ = (m.READ_AND_RESET, m.RECEIVE)
         (m.MANAGED, m.SHUTTING_DOWN, m.TIME_OVER, (m.END_SEGMENT, m.END_REQUESTS, m.FLUSH_ALL), m.OVER),
     ],
 )
-def test_what_follows_in_which_order(
-    role: str, state: str, happening: str, actions: tuple[str, ...], after: str
+def test_what_follows_in_what_order(
+    role: str, state: str, happening: str, actions: tuple[Any, ...], after: str
 ) -> None:
     machine = machine_in(state, role)
     assert machine.step(happening) == actions

@@ -39,6 +39,8 @@ from tests.unit.stand_ins import FunctionTable
 
 PATIENCE_S = 30
 
+Capture = pytest.CaptureFixture[str]
+
 
 @pytest.fixture(autouse=True)
 def fresh_log() -> None:
@@ -207,11 +209,11 @@ def wait_until(what: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def lines(capfd: Capture) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
 
-def test_a_request_gets_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_request_gets_its_line(capfd: Capture) -> None:
     with Running(TelemetryServer()) as running:
         running.ends("a", status="success", metrics={"durationMs": 1.5})
     (line,) = lines(capfd)
@@ -219,7 +221,7 @@ def test_a_request_gets_its_line(capfd: pytest.CaptureFixture[str]) -> None:
     assert line["peakUpper"] >= line["PeakRSS"] >= 10
 
 
-def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: Capture) -> None:
     with Running(TelemetryServer()) as running:
         running.tell("platform.start", "a")
     (line,) = lines(capfd)
@@ -227,7 +229,7 @@ def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest
     assert line["PeakRSS"] >= 10
 
 
-def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: Capture) -> None:
     clock = HeldClock()
     with Running(TelemetryServer(), clock) as running:
         running.tell("platform.start", "a")
@@ -239,7 +241,7 @@ def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: pytest.CaptureF
     assert (line["requestId"], line["status"], line.get("reportMissing")) == ("a", "success", None)
 
 
-def test_what_waits_for_others_to_share_a_line_is_printed_at_shutdown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_waits_for_others_to_share_a_line_is_printed_at_shutdown(capfd: Capture) -> None:
     with Running(TelemetryServer(), AGGREGATE="300") as running:
         for name in ("a", "b", "c"):
             running.ends(name, status="success", metrics={"durationMs": 1.5})
@@ -268,9 +270,7 @@ def test_only_what_lies_within_segments_has_been_seen() -> None:
 
 
 @pytest.mark.parametrize(("status", "signals"), [("timeout", ["kernel"]), ("success", None)])
-def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
-    capfd: pytest.CaptureFixture[str], status: str, signals: list[str] | None
-) -> None:
+def test_a_kill_is_that_of_a_request_that_failed(capfd: Capture, status: str, signals: Any) -> None:
     running = Running(TelemetryServer(), kills=Kills())
     worker = subprocess.Popen(["sleep", "600"])
     running.table.processes.append(Process(worker.pid, 1, 1, FUNCTION, Procfs().process(worker.pid)))
@@ -331,7 +331,7 @@ def test_a_function_that_has_ended_leaves_its_last_level_until_shutdown_comes() 
     running.api.close()
 
 
-def test_what_cannot_be_understood_is_counted(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_understood_is_counted(capfd: Capture) -> None:
     with Running(TelemetryServer()) as running:
         for garbage in (b"{", b'{"a":1}', b'[1,{"type":2}]'):
             assert running.deliver(garbage) == 200
@@ -345,9 +345,7 @@ def test_what_cannot_be_understood_is_counted(capfd: pytest.CaptureFixture[str])
     [({"failing": 1}, "event/next: broken"), ({"overdue_at": 0.0}, "the rest of the answer does not come")],
     ids=["it cannot be received", "its rest does not come"],
 )
-def test_an_event_that_is_not_received_is_asked_for_again(
-    capfd: pytest.CaptureFixture[str], arrival: dict[str, Any], said: str
-) -> None:
+def test_an_event_that_is_not_received_is_asked_for_again(capfd: Capture, arrival: dict[str, Any], said: str) -> None:
     with Running(TelemetryServer()) as running:
         vars(running.api).update(arrival)
         running.api.send(b"broken")
@@ -372,7 +370,7 @@ def test_while_next_is_refused_it_is_asked_for_after_a_pause() -> None:
     assert min(second - first, third - second) >= 0.29
 
 
-def test_in_the_pause_all_else_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
+def test_in_the_pause_all_else_goes_on(capfd: Capture) -> None:
     running = Running(TelemetryServer())
     running.api.failing = 1
     with running:
@@ -387,7 +385,7 @@ def test_in_the_pause_all_else_goes_on(capfd: pytest.CaptureFixture[str]) -> Non
         wait_until(lambda: running.api.waiting)
 
 
-def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(capfd: Capture) -> None:
     with Running(TelemetryServer(), recorder=FailingRecorder) as running:
         running.ends("a")
     captured = capfd.readouterr()
@@ -404,7 +402,7 @@ def test_an_event_that_is_no_json_ends_it_all_the_same() -> None:
         running.api.is_down = True
 
 
-def test_without_telemetry_it_only_waits(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_telemetry_it_only_waits(capfd: Capture) -> None:
     with Running(None) as running:
         running.api.shut_down("failure")
     captured = capfd.readouterr()

@@ -51,9 +51,7 @@ def test_growth_of_a_burst_is_that_of_the_last_100_ms() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 400 * MS), st.integers(1, 10 << 20)), max_size=600), st.integers(0, 60_000))
-def test_whatever_is_seen_the_tail_is_short_ordered_and_ends_with_the_last(
-    steps: list[tuple[int, int]], after_ms: int
-) -> None:
+def test_any_tail_is_short_ordered_and_ends_with_the_last(steps: list[tuple[int, int]], after_ms: int) -> None:
     made = MemoryCurve()
     now = 0
     for step, level in steps:
@@ -111,9 +109,7 @@ def test_growth_looks_no_further_back_than_it_says() -> None:
     ],
     ids=["when it has moved", "urgent: when it has moved a little", "each second: it may end with an old burst"],
 )
-def test_the_curve_is_drawn_at_the_first_sample_and_then(
-    looks: list[tuple[int, int]], urgent: bool, due: list[int]
-) -> None:
+def test_the_curve_is_drawn_at_first_and_then(looks: list[tuple[int, int]], urgent: bool, due: list[int]) -> None:
     drawn = CurveCheckpoint(limit_kib=1024 * 1024)
     drawn.begin()
     told = [drawn.due(mib * 1024, urgent=urgent, at_ns=ms * MS) for ms, mib in looks]

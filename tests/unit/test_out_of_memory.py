@@ -108,8 +108,8 @@ TIMED_OUT: dict[str, Any] = {"reason": "timeout", "status": "timeout"}
         *("a timeout", "where no process need be killed", "that came before"),
     ],
 )
-def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
-    said: dict[str, Any], kills: int | None, unseen_ms: int, fired: list[str]
+def test_a_mark_at_the_size_counts_where_growth_can_reach_it(
+    said: Any, kills: int | None, unseen_ms: int, fired: list[str]
 ) -> None:
     record = growing(ended(level_mib=100, kills=kills, mark=512, **said), mib_per_s=794, unseen_ms=unseen_ms)
     assert record.signals(LIMIT, 100) == fired

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -115,22 +115,19 @@ def test_a_pid_that_has_been_another_processs_before_is_looked_at_anew(tmp_path:
     assert function(processes) == [50, 70]
 
 
-def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "groups", [(), ("ours", "theirs")], ids=["adopted", "another environment's, of another cgroup"]
+)
+def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path, groups: tuple[str, ...]) -> None:
     processes = table("proxy", tmp_path)
     assert processes.function() == []
     assert processes.runtime_address() == ADDRESS
-    assert processes.adopt_elsewhere()
-    assert function(processes) == [12]
-    assert processes.runtime_address() == "127.0.0.1:9009"
-
-
-def test_a_runtime_of_another_cgroup_is_another_environments(tmp_path: Path) -> None:
-    processes = table("proxy", tmp_path)
-    for pid, group in ((os.getpid(), "ours"), (12, "theirs")):
+    for pid, group in zip((os.getpid(), 12), groups, strict=False):
         (tmp_path / str(pid)).mkdir(exist_ok=True)
         (tmp_path / str(pid) / "cgroup").write_text(f"0::/{group}\n")
-    assert not processes.adopt_elsewhere()
-    assert processes.runtime_address() == ADDRESS
+    assert processes.adopt_elsewhere() is not bool(groups)
+    assert function(processes) == ([] if groups else [12])
+    assert processes.runtime_address() == (ADDRESS if groups else "127.0.0.1:9009")
 
 
 @pytest.mark.parametrize(
@@ -142,20 +139,14 @@ def test_a_runtime_of_another_cgroup_is_another_environments(tmp_path: Path) -> 
     ],
     ids=["first", "last", "another name that ends alike"],
 )
-def test_a_runtimes_address_stands_anywhere_among_its_variables(
-    tmp_path: Path, variables: str, found: list[int]
-) -> None:
+def test_a_runtimes_address_stands_anywhere_in_its_variables(tmp_path: Path, variables: str, found: list[int]) -> None:
     (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
     assert function(scanned(tmp_path)) == found
 
 
-def test_the_half_dead_do_not_stop_a_scan(tmp_path: Path) -> None:
+def test_the_half_dead_do_not_stop_a_scan_and_a_new_process_is_noticed(tmp_path: Path) -> None:
     processes = table("half-dead", tmp_path)
-    assert processes.function() == []
-    assert processes.errors == 0
-
-
-def test_a_new_process_is_noticed(tmp_path: Path) -> None:
+    assert (processes.function(), processes.errors) == ([], 0)
     processes = table("lambda", tmp_path)
     assert not processes.changed()
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 32\n")
@@ -197,19 +188,29 @@ EMULATED = {
 }
 
 
-def test_extensions_and_runtime_where_every_process_has_the_task_root(tmp_path: Path) -> None:
-    processes = emulator(tmp_path)
+def of_runtimes(tree: Path) -> None:
+    """Variables by which runtimes are known."""
+    for pid in 21, 22, 23, 24:
+        environ = tree / f"{pid}/environ"
+        environ.write_text(environ.read_text() + "_HANDLER=a.b\0AWS_EXECUTION_ENV=AWS_Lambda_python3.13\0")
+
+
+def started_by_an_extension(tree: Path) -> None:
+    """We are, by a script of its folder: it is not the platform."""
+    own = tree / "20/stat"
+    own.write_text(own.read_text().replace("S 5 20", "S 22 20"))
+
+
+@pytest.mark.parametrize("changed", [lambda tree: None, of_runtimes, started_by_an_extension])
+def test_extensions_and_runtime_where_every_process_has_the_task_root(
+    tmp_path: Path, changed: Callable[[Path], None]
+) -> None:
+    """No variable makes an extension the function."""
+    changed(unpack("emulator", tmp_path))
+    processes = scanned(tmp_path, last_pid=24, own_pid=20)
     assert owners(processes) == EMULATED
     processes.adopt_elsewhere()
     assert owners(processes) == EMULATED
-
-
-def test_no_variable_makes_an_extension_the_function(tmp_path: Path) -> None:
-    unpack("emulator", tmp_path)
-    for pid in 21, 22, 23, 24:
-        environ = tmp_path / f"{pid}/environ"
-        environ.write_text(environ.read_text() + "_HANDLER=a.b\0AWS_EXECUTION_ENV=AWS_Lambda_python3.13\0")
-    assert owners(scanned(tmp_path, last_pid=24, own_pid=20)) == EMULATED
 
 
 def test_the_platforms_processes_are_never_adopted_nor_touched(tmp_path: Path) -> None:
@@ -286,13 +287,6 @@ def test_our_proxys_address_is_as_good_as_ours(tmp_path: Path) -> None:
     processes.proxy_address = "127.0.0.1:9009"
     processes.scan()
     assert function(processes) == [12]
-
-
-def test_a_script_of_the_extensions_folder_that_starts_us_is_not_the_platform(tmp_path: Path) -> None:
-    unpack("emulator", tmp_path)
-    own = tmp_path / "20/stat"
-    own.write_text(own.read_text().replace("S 5 20", "S 22 20"))
-    assert owners(scanned(tmp_path, last_pid=24, own_pid=20)) == EMULATED
 
 
 def test_a_parent_with_the_pid_of_its_child_is_no_endless_family(tmp_path: Path) -> None:
@@ -396,13 +390,13 @@ def test_a_real_runtime_without_any_variable_that_is_connected(world: World) -> 
         assert processes.is_settled()
 
 
-FORKS = "import os, time; [os.fork() for _ in range(2)]; time.sleep(600)"
+FORKS = "import os, time; [os.fork() for _ in range(3)]; time.sleep(600)"
 
 
 def test_forked_workers_are_the_functions_with_their_parent(world: World) -> None:
     processes = world.table()
     runtime = world.start(sys.executable, "-c", FORKS)
-    workers = children(runtime, 2)
+    workers = children(runtime, 3)
     processes.scan()
     assert {*workers, runtime} <= set(function(processes))
 
@@ -421,7 +415,7 @@ def test_another_environment_that_the_same_process_has_started_is_not_ours(world
 
 def test_more_processes_than_lambda_allows_are_not_looked_at(world: World) -> None:
     processes = world.table(most=4)
-    children(world.start(sys.executable, "-c", FORKS), 2)
+    children(world.start(sys.executable, "-c", FORKS), 3)
     processes.scan()
     assert len(processes.function()) + len(processes.others()) == 4
     assert processes.unfinished

@@ -121,9 +121,7 @@ def test_of_one_of_which_nothing_was_read_there_are_no_zeros(path: str) -> None:
 
 
 @pytest.mark.parametrize(("mib", "signals"), [(120, {"signals": ["exit-at-limit"]}), (100, None)])
-def test_a_sidecar_that_died_with_everybody_at_the_limit_is_a_signal(
-    path: str, mib: int, signals: dict[str, list[str]] | None
-) -> None:
+def test_a_sidecar_that_died_with_all_at_the_limit_is_a_signal(path: str, mib: int, signals: Any) -> None:
     ran(path, (0, mib))
     (line,) = recovered(path)
     assert line.get("outOfMemory") == signals
@@ -225,9 +223,7 @@ def noting(call: Callable[..., int], results: list[int]) -> Callable[..., int]:
     return noted
 
 
-def test_killed_at_any_write_and_again_at_any_write_each_is_told_once(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_killed_at_any_write_and_again_each_is_told_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first, second, last = (["a1", "a2", "a3"], ["b1", "b2", "b3"], ["c1", "c2"])
     _, whole = live(str(tmp_path / "first"), first, -1)
     for at in range(1, whole + 1):
@@ -245,12 +241,10 @@ def test_killed_at_any_write_and_again_at_any_write_each_is_told_once(
             assert len(set(numbers.values())) == len(numbers), (at, again, numbers)
 
 
-def live_after(
-    path: Path, first: Sequence[str], writes: int, second: Sequence[str], writes_of_second: int
-) -> tuple[list[str], int]:
+def live_after(path: Path, first: list[str], writes: int, second: list[str], more_writes: int) -> tuple[list[str], int]:
     """Two processes, one after the other; what both had noted, and how often the second has written."""
     noted, _ = live(str(path), first, writes)
-    more, written = live(str(path), second, writes_of_second)
+    more, written = live(str(path), second, more_writes)
     return noted + more, written
 
 

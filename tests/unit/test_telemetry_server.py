@@ -42,11 +42,15 @@ def post(body: bytes, path: str = "/") -> bytes:
     return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
 
 
-def deliver(listener: TelemetryServer, peer: socket.socket, body: bytes = b"[1]", path: str = "") -> None:
+def deliver(listener: TelemetryServer, peer: Peer, body: bytes = b"[1]", path: str = "") -> None:
     """As the platform does."""
     peer.sendall(post(body, path or listener.path))
     assert pump(listener) == [body]
     assert peer.recv(100).startswith(b"HTTP/1.1 200")
+
+
+Peer = socket.socket
+Peers = list[socket.socket]
 
 
 @pytest.fixture
@@ -61,9 +65,9 @@ def peer(listener: TelemetryServer) -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def flood() -> Iterator[list[socket.socket]]:
+def flood() -> Iterator[Peers]:
     """Connections of a test, which are closed after it."""
-    peers: list[socket.socket] = []
+    peers: Peers = []
     yield peers
     for each in peers:
         each.close()
@@ -82,14 +86,12 @@ def closed(peer: socket.socket) -> bool:
     return True
 
 
-def test_a_delivery_is_answered_with_200_and_the_connection_kept(
-    listener: TelemetryServer, peer: socket.socket
-) -> None:
+def test_a_delivery_is_answered_and_the_connection_kept(listener: TelemetryServer, peer: Peer) -> None:
     for body in (b"[1]", b"[2]"):
         deliver(listener, peer, body, path="/")
 
 
-def test_pieces_and_pipelined_deliveries(listener: TelemetryServer, peer: socket.socket) -> None:
+def test_pieces_and_pipelined_deliveries(listener: TelemetryServer, peer: Peer) -> None:
     data = post(b"[1]") + post(b"[22]")
     peer.sendall(data[:10])
     assert pump(listener) == []
@@ -106,9 +108,7 @@ def test_pieces_and_pipelined_deliveries(listener: TelemetryServer, peer: socket
     ],
     ids=["garbage", "2 MiB", "endless head"],
 )
-def test_what_is_not_a_delivery_is_refused_and_counted(
-    listener: TelemetryServer, peer: socket.socket, data: bytes
-) -> None:
+def test_what_is_no_delivery_is_refused_and_counted(listener: TelemetryServer, peer: Peer, data: bytes) -> None:
     peer.sendall(data)
     assert pump(listener) == []
     assert peer.recv(100).startswith(b"HTTP/1.1 400")
@@ -117,7 +117,7 @@ def test_what_is_not_a_delivery_is_refused_and_counted(
 
 
 @pytest.mark.parametrize("missing", [1, 3], ids=["in its body", "after its head"])
-def test_a_delivery_cut_off_is_counted(listener: TelemetryServer, peer: socket.socket, missing: int) -> None:
+def test_a_delivery_cut_off_is_counted(listener: TelemetryServer, peer: Peer, missing: int) -> None:
     peer.sendall(post(b"[1]")[:-missing])
     pump(listener)
     peer.close()
@@ -125,7 +125,7 @@ def test_a_delivery_cut_off_is_counted(listener: TelemetryServer, peer: socket.s
     assert listener.refused == 1
 
 
-def test_what_is_pushed_out_within_a_delivery_is_counted(listener: TelemetryServer, flood: list[socket.socket]) -> None:
+def test_what_is_pushed_out_within_a_delivery_is_counted(listener: TelemetryServer, flood: Peers) -> None:
     for number in range(2 * CONNECTIONS):
         flood.append(connect(listener))
         if number < 3:
@@ -145,7 +145,7 @@ def test_the_bounds_are_those_of_the_security_page() -> None:
     assert f"{(len(TelemetryServer().path) - 1) * 4} random bits" in page
 
 
-def test_the_largest_delivery_of_the_platform_is_taken(listener: TelemetryServer, peer: socket.socket) -> None:
+def test_the_largest_delivery_of_the_platform_is_taken(listener: TelemetryServer, peer: Peer) -> None:
     body = b"x" * (BODY_LIMIT - 1)
     bodies: list[bytes] = []
     peer.setblocking(False)
@@ -156,9 +156,7 @@ def test_the_largest_delivery_of_the_platform_is_taken(listener: TelemetryServer
     assert bodies == [body]
 
 
-def test_a_flood_of_connections_is_bounded_and_the_newest_is_served(
-    listener: TelemetryServer, flood: list[socket.socket]
-) -> None:
+def test_a_flood_is_bounded_and_the_newest_is_served(listener: TelemetryServer, flood: Peers) -> None:
     for _ in range(CONNECTIONS * 3):
         flood.append(connect(listener))
         pump(listener, 0)
@@ -186,7 +184,7 @@ def test_once_the_platform_has_kept_to_our_path_others_are_refused_and_counted(l
     assert listener.refused == 2
 
 
-def test_a_stranger_is_refused_before_his_body_has_come(listener: TelemetryServer, peer: socket.socket) -> None:
+def test_a_stranger_is_refused_before_his_body_has_come(listener: TelemetryServer, peer: Peer) -> None:
     with connect(listener) as stranger:
         deliver(listener, peer)
         stranger.sendall(b"POST / HTTP/1.1\r\nContent-Length: 500000\r\n\r\n")
@@ -201,9 +199,7 @@ def test_paths_are_not_to_be_guessed() -> None:
 
 
 @pytest.mark.parametrize("how", ["silent", "unfinished", "delivering"])
-def test_a_flood_of_connections_does_not_push_the_platform_out(
-    listener: TelemetryServer, peer: socket.socket, flood: list[socket.socket], how: str
-) -> None:
+def test_a_flood_does_not_push_the_platform_out(listener: TelemetryServer, peer: Peer, flood: Peers, how: str) -> None:
     peer.sendall(post(b"[1]", listener.path if how == "delivering" else "/"))
     assert pump(listener) == [b"[1]"]
     for _ in range(CONNECTIONS * 3):
@@ -217,9 +213,7 @@ def test_a_flood_of_connections_does_not_push_the_platform_out(
     assert pump(listener) == [b"[1]"]
 
 
-def test_the_platform_goes_after_all_others_that_have_delivered(
-    listener: TelemetryServer, peer: socket.socket, flood: list[socket.socket]
-) -> None:
+def test_the_platform_goes_last_of_those_that_delivered(listener: TelemetryServer, peer: Peer, flood: Peers) -> None:
     pump(listener, 0.05)
     flood += [connect(listener) for _ in range(CONNECTIONS - 1)]
     for stranger in flood:
@@ -232,9 +226,7 @@ def test_the_platform_goes_after_all_others_that_have_delivered(
         deliver(listener, peer)
 
 
-def test_what_strangers_leave_unfinished_is_bounded_as_a_whole(
-    listener: TelemetryServer, flood: list[socket.socket]
-) -> None:
+def test_what_strangers_leave_unfinished_is_bounded_as_a_whole(listener: TelemetryServer, flood: Peers) -> None:
     flood += [connect(listener) for _ in range(CONNECTIONS)]
     start = b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % BODY_LIMIT
     for peer in flood:
@@ -253,14 +245,14 @@ def test_what_strangers_leave_unfinished_is_bounded_as_a_whole(
     assert listener.refused >= CONNECTIONS - 2
 
 
-def test_who_does_not_wait_for_answers_is_refused(listener: TelemetryServer, peer: socket.socket) -> None:
+def test_who_does_not_wait_for_answers_is_refused(listener: TelemetryServer, peer: Peer) -> None:
     peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 500)
     assert len(pump(listener)) <= PIPELINED
     assert closed(peer)
     assert listener.refused == 1
 
 
-def test_who_does_not_read_his_answers_is_refused(listener: TelemetryServer, peer: socket.socket) -> None:
+def test_who_does_not_read_his_answers_is_refused(listener: TelemetryServer, peer: Peer) -> None:
     pump(listener)
     (connection,) = listener._connections.values()
     while ready_of([connection.socket.fileno()], 0.5, select.POLLOUT):  # as thousands of answers would, in the end

@@ -13,6 +13,9 @@ from truemem.measure.window import Peak, Window, current, peak
 
 MiB = 1024
 
+Levels = list[tuple[int, int]]
+"""Watermark and RSS of each process, MiB."""
+
 
 def status(hwm: int, rss: int) -> Status:
     return Status(hwm * MiB, rss * MiB, rss * MiB, 0, 0, 1)
@@ -55,9 +58,7 @@ def mib(made: Window) -> tuple[int, int, int]:
     ],
     ids=["one process", "several processes", "no resets", "no resets, and a risen watermark", "the function is gone"],
 )
-def test_bounds_estimate_and_method(
-    closing: list[tuple[int, int]], settings: dict[str, Any], sampled: int, expected: tuple[int, int, int, str]
-) -> None:
+def test_bounds_and_method(closing: Levels, settings: Any, sampled: int, expected: tuple[int, int, int, str]) -> None:
     made = window([status(*levels) for levels in closing], **settings)
     made.sampled = sampled * MiB
     assert mib(made) == expected[:3]
@@ -107,7 +108,7 @@ def test_a_function_never_seen_has_no_peak() -> None:
 
 
 @pytest.mark.parametrize(("closing", "held"), [([(90, 60), (20, 5)], 65), ([], 40)], ids=["read", "gone: last seen"])
-def test_what_was_left_behind_is_read_at_the_close(closing: list[tuple[int, int]], held: int) -> None:
+def test_what_was_left_behind_is_read_at_the_close(closing: Levels, held: int) -> None:
     made = window([status(*levels) for levels in closing])
     made.last = 40 * MiB
     assert current(made) == held * MiB
@@ -117,8 +118,8 @@ levels = st.integers(0, 10_000)
 
 
 @given(st.lists(st.tuples(levels, levels), max_size=5), levels, levels, levels, st.booleans(), st.booleans())
-def test_the_estimate_lies_between_the_bounds(
-    closing: list[tuple[int, int]], baseline: int, sampled: int, ended: int, exact: bool, resets: bool
+def test_estimates_lie_within_the_bounds(
+    closing: Levels, baseline: int, sampled: int, ended: int, exact: bool, resets: bool
 ) -> None:
     made = window([status(hwm + rss, rss) for hwm, rss in closing], baseline, baseline, resets)
     made.sampled, made.ended = sampled * MiB, ended * MiB
