@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -305,8 +306,8 @@ def ended(connection: socket.socket) -> bool:
 # An API that is not there
 
 
-def test_where_the_api_refuses_the_runtime_sees_an_error(api: socket.socket) -> None:
-    address = address_of(api)
+def test_where_the_api_refuses_the_runtime_sees_an_error_until_it_comes_back(api: socket.socket) -> None:
+    address, port = address_of(api), port_of(api)
     api.close()
     with Proxy(address) as proxy:
         for _ in range(20):
@@ -316,13 +317,6 @@ def test_where_the_api_refuses_the_runtime_sees_an_error(api: socket.socket) -> 
                 assert runtime.recv(1)
         proxy.wait_until_idle()
         assert proxy.proxy.problem == ""  # it is the API's, and the runtime sees it
-
-
-def test_an_api_that_comes_back_is_found(api: socket.socket) -> None:
-    address, port = address_of(api), port_of(api)
-    api.close()
-    with Proxy(address) as proxy:
-        refused(proxy.port)
         with back(address, port) as again:
             talk_over(proxy.port, again)
 
@@ -463,28 +457,20 @@ def test_a_storm_of_connections_is_served_to_the_last(api: socket.socket) -> Non
 
 
 def test_runtimes_that_come_and_go_in_several_threads(api: socket.socket) -> None:
-    failed: list[BaseException] = []
-
     def come_and_go(port: int) -> None:
-        try:
-            for _ in range(30):
-                with connect(port) as runtime:
-                    runtime.sendall(NEXT)
-                    assert read(runtime, len(event("a"))) == event("a")
-        except BaseException as error:
-            failed.append(error)
+        for _ in range(30):
+            with connect(port) as runtime:
+                runtime.sendall(NEXT)
+                assert read(runtime, len(event("a"))) == event("a")
 
-    with Proxy(address_of(api)) as proxy:
-        threads = [threading.Thread(target=come_and_go, args=(proxy.port,)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for _ in range(30 * len(threads)):
+    with Proxy(address_of(api)) as proxy, ThreadPoolExecutor(8) as threads:
+        coming = [threads.submit(come_and_go, proxy.port) for _ in range(8)]
+        for _ in range(30 * len(coming)):
             with accept(api) as server:
                 assert read(server, len(NEXT)) == NEXT
                 server.sendall(event("a"))
-        for thread in threads:
-            thread.join(PATIENCE_S)
-        assert failed == []
+        for each in coming:
+            each.result(PATIENCE_S)
         proxy.wait_until_idle()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
@@ -48,33 +46,25 @@ def printed(record: PendingRecord, environ: dict[bytes, bytes], dropped: int = 3
     return line(finished(record, config, environment, dropped=dropped), config)
 
 
-def test_a_full_line_is_valid_emf_below_a_kilobyte_and_a_half() -> None:
+def test_a_full_line_is_valid_emf_below_a_kilobyte_and_a_half_and_a_usual_one_below_one() -> None:
     text = printed(full(), ENVIRON)
     document = valid_emf(text)
     assert set(document) <= set(MEMBERS)
     assert len(text) < 1536
-    assert document["PeakRSS"] == 8886.72
-    assert document["MaxMemoryUsed"] == 9876
-
-
-def test_a_usual_line_is_below_a_kilobyte() -> None:
+    assert (document["PeakRSS"], document["MaxMemoryUsed"]) == (8886.72, 9876)
     record = full()
     record.cold_start, record.init_peak, record.error_type, record.status = False, None, None, "success"
     assert len(printed(record, ENVIRON, dropped=0)) < 1024
 
 
-def test_unknown_is_absent() -> None:
-    record = PendingRecord("1", 1, 1_700_000_000_123)
-    document = valid_emf(printed(record, {}, dropped=0))
+def test_unknown_is_absent_and_a_missing_report_is_said() -> None:
+    document = valid_emf(printed(PendingRecord("1", 1, 1_700_000_000_123), {}, dropped=0))
     assert document["_aws"]["CloudWatchMetrics"][0]["Metrics"] == []
     for member in ("PeakRSS", "MaxMemoryUsed", "coldStart", "status", "rss", "environment", "raced", "dropped"):
         assert member not in document
-
-
-def test_a_closed_record_without_report_says_so() -> None:
     record = full()
     record.report_came = False
-    assert json.loads(printed(record, {}))["reportMissing"] is True
+    assert valid_emf(printed(record, {}))["reportMissing"] is True
 
 
 def test_the_users_dimensions_and_properties() -> None:

@@ -120,10 +120,12 @@ def test_what_nothing_has_proven_waits_for_the_start_of_the_next_and_all_that_fo
     assert is_raced(first)
 
 
-def test_what_needs_no_proof_does_not_wait() -> None:
-    pending = PendingRecords()
-    follow(pending, raced=False)
+@pytest.mark.parametrize(("reports", "raced"), [(True, False), (False, True)], ids=["no need", "without telemetry"])
+def test_where_no_proof_is_needed_or_comes_none_is_waited_for(reports: bool, raced: bool) -> None:
+    pending = PendingRecords(reports=reports)
+    first, _ = follow(pending, raced)
     assert due(pending, 1000) == ["1"]
+    assert is_raced(first) is raced
 
 
 @pytest.mark.parametrize(
@@ -155,13 +157,6 @@ def test_before_its_report_has_come_no_proof_makes_it_due() -> None:
     assert due(pending, 1000 + CHANCE_MS) == []
     pending.join(event(REPORT, "1"))
     assert due(pending, 1000 + CHANCE_MS) == ["1"]
-
-
-def test_without_telemetry_no_start_is_waited_for() -> None:
-    pending = PendingRecords(reports=False)
-    first, _ = follow(pending)
-    assert due(pending, 1000) == ["1"]
-    assert is_raced(first)
 
 
 def test_at_the_end_all_that_is_known_by_then_counts() -> None:

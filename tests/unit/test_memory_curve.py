@@ -43,11 +43,16 @@ def test_a_tail(samples: list[tuple[float, float]], begin_ms: int, end_ms: int, 
     assert flight(*samples).tail(begin_ms * MS, end_ms * MS) == tail
 
 
-def test_growth_of_a_burst_is_that_of_the_last_100_ms() -> None:
-    grown = flight((0, 10), (1000, 100), (1050, 150), (1100, 200))
-    assert grown.growth_kib_per_s() == pytest.approx(1000 * 1024)
-    assert flight((0, 10), (1000, 20)).growth_kib_per_s() == pytest.approx(10 * 1024)
+def test_growth_is_that_of_the_last_100_ms_in_a_burst_and_of_the_last_second_by_steps() -> None:
+    """Two looks between two steps must not read as no growth."""
     assert flight((0, 10)).growth_kib_per_s() is None
+    assert flight((0, 10), (1000, 20)).growth_kib_per_s() == pytest.approx(10 * 1024)
+    burst = flight((0, 10), (1000, 100), (1050, 150), (1100, 200))
+    assert burst.growth_kib_per_s() == pytest.approx(1000 * 1024)
+    stairs = flight(*((300 * step + ms, 10 * step) for step in range(10) for ms in (0, 150, 250)))
+    assert stairs.growth_kib_per_s() == pytest.approx(30 * 1024, rel=0.2)
+    longest = RATE_NS[-1] / MS
+    assert flight((0, 0), (longest, 100), (2 * longest, 100)).growth_kib_per_s() == 0
 
 
 @given(st.lists(st.tuples(st.integers(1, 400 * MS), st.integers(1, 10 << 20)), max_size=600), st.integers(0, 60_000))
@@ -88,18 +93,6 @@ def test_a_long_invocation_is_shown_from_far_back_to_the_end() -> None:
     assert tail[0][0] > 5_000
 
 
-def test_growth_by_steps_is_that_of_the_last_second() -> None:
-    """Two looks between two steps must not read as no growth."""
-    stairs = [(300 * step + ms, 10 * step) for step in range(10) for ms in (0, 150, 250)]
-    assert flight(*stairs).growth_kib_per_s() == pytest.approx(30 * 1024, rel=0.2)
-
-
-def test_growth_looks_no_further_back_than_it_says() -> None:
-    longest = RATE_NS[-1] / MS
-    made = flight((0, 0), (longest, 100), (2 * longest, 100))
-    assert made.growth_kib_per_s() == 0
-
-
 @pytest.mark.parametrize(
     ("looks", "urgent", "due"),
     [
@@ -126,16 +119,12 @@ def test_how_long_until_a_level_at_the_rate_of_the_last_two_samples() -> None:
 def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
     """It would keep the loop from waiting, at the function's expense."""
 
-    class Sampler:
-        def sample(self, late: bool, reset: bool) -> int:
-            raise ValueError
+    def sample(late: bool, reset: bool) -> int:
+        raise ValueError
 
-    parts: Any = SimpleNamespace(
-        config=Config({}),
-        recorder=SimpleNamespace(levels=Sampler()),
-        environment_memory=None,
-        clock=SimpleNamespace(monotonic_ns=lambda: 0),
-    )
+    recorder = SimpleNamespace(levels=SimpleNamespace(sample=sample))
+    clock = SimpleNamespace(monotonic_ns=lambda: 0)
+    parts: Any = SimpleNamespace(config=Config({}), recorder=recorder, environment_memory=None, clock=clock)
     publisher: Any = None
     ticks = SamplerLoop(parts, publisher)
     with pytest.raises(ValueError):

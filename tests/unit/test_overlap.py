@@ -105,19 +105,15 @@ def test_a_requests_end_has_to_be_seen_before_it_is_taken_but_not_forever(first_
     assert ids(requests.ended(NOW + then_ms * MS)) == ["a"]
 
 
-def test_at_the_end_those_that_run_go_out_without_a_report() -> None:
-    requests = after([started("a", 0)])
-    (request,) = requests.rest(NOW + 700 * MS)
-    assert not request.record.report_came
-    assert request.end_ns == NOW + 700 * MS
-    assert not requests.any()
-
-
-def test_a_report_that_never_comes_is_not_waited_for_forever() -> None:
+def test_at_the_end_those_that_run_go_out_without_a_report_and_after_too_long() -> None:
     requests = after([started("a", 0), started("b", 5000)])
     assert requests.overdue(NOW + LONGEST_NS) == []
     assert ids(requests.overdue(NOW + LONGEST_NS + 1)) == ["a"]
     assert requests.running() == 1
+    (request,) = requests.rest(NOW + 5700 * MS)
+    assert (request.record.request_id, request.record.report_came) == ("b", False)
+    assert request.end_ns == NOW + 5700 * MS
+    assert not requests.any()
 
 
 def test_of_one_that_does_not_say_when_it_began_anything_may_be_true() -> None:
@@ -135,20 +131,15 @@ def test_what_is_not_known_is_counted() -> None:
     assert requests.lost == 5  # its start might have come until now
 
 
-def test_a_report_may_come_in_a_delivery_before_its_starts() -> None:
+def test_a_report_may_come_in_a_delivery_before_its_start() -> None:
     requests = after([started("a", 0), reported("b", 5, duration_ms=3.5)], [started("b", 2)])
     assert (requests.running(), requests.lost) == (1, 0)
     (request,) = requests.ended(LATER)
     assert (request.record.request_id, request.record.duration_ms) == ("b", 3.5)
     assert (request.start_ns, request.end_ns) == (NOW + 2 * MS, NOW + 5 * MS)
     assert shared(requests) == {"a": 2}
-
-
-def test_how_many_reports_wait_for_their_start_is_bounded() -> None:
-    requests = after([reported(f"{number}", number) for number in range(EARLY + 5)])
-    assert requests.lost == 5
-    requests.hear([started("0", 0), started(f"{EARLY}", 0)], LATER)
-    assert ids(requests.ended(LATER)) == [f"{EARLY}"]
+    (request,) = after([started("a", 50)], [reported("a", 40)]).ended(LATER)
+    assert request.end_ns == request.start_ns  # the clock may have been set back
 
 
 def test_a_process_that_the_kernel_killed_may_be_that_of_any_request_that_ran() -> None:
@@ -158,20 +149,13 @@ def test_a_process_that_the_kernel_killed_may_be_that_of_any_request_that_ran() 
     assert {request.record.request_id: request.kills for request in requests.rest(NOW)} == {"a": 1, "b": 1, "c": 0}
 
 
-def test_how_many_may_run_is_bounded() -> None:
+def test_how_many_may_run_have_ended_or_wait_for_their_start_is_bounded() -> None:
+    """A flood of deliveries comes faster than cuts may be made."""
     requests = after([started(f"{number}", 0) for number in range(RUNNING + 5)])
     assert (requests.running(), requests.lost) == (RUNNING, 5)
-
-
-def test_how_many_may_have_ended_and_wait_is_bounded() -> None:
-    """A flood of deliveries comes faster than cuts may be made."""
     requests = after(spans(*((2 * number, 2 * number + 1) for number in range(RUNNING + 5))))
-    assert len(requests.ended(LATER)) == RUNNING
+    assert (len(requests.ended(LATER)), requests.lost) == (RUNNING, 5)
+    requests = after([reported(f"{number}", number) for number in range(EARLY + 5)])
     assert requests.lost == 5
-
-
-def test_a_report_before_its_start_ends_no_earlier_than_it() -> None:
-    """The clock may have been set back."""
-    requests = after([started("a", 50)], [reported("a", 40)])
-    (request,) = requests.ended(LATER)
-    assert request.end_ns == request.start_ns
+    requests.hear([started("0", 0), started(f"{EARLY}", 0)], LATER)
+    assert ids(requests.ended(LATER)) == [f"{EARLY}"]

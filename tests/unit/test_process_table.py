@@ -323,6 +323,8 @@ class World:
         given = {name: value for name, value in environment.items() if value}
         process = self._stack.enter_context(subprocess.Popen(command, env=given, start_new_session=True))
         self._stack.callback(os.killpg, process.pid, signal.SIGKILL)
+        while not Path(f"/proc/{process.pid}/environ").read_bytes():  # exec() lets us go on before it is there
+            time.sleep(0.001)
         return process.pid
 
     def extension(self, name: str, text: str, **variables: str) -> int:

@@ -138,33 +138,21 @@ def test_of_two_invocations_only_the_one_that_ran_has_died(path: str) -> None:
     assert second["ending"]["level"] == 130
 
 
-def test_a_retry_that_ran_is_not_taken_for_the_attempt_before_it(path: str) -> None:
-    journal = Journal(path)
-    left(journal, record(1))
-    journal.begin(2, BEGUN_MS, EVENT % b"r-1")
-    assert [(line["requestId"], line["invocation"]) for line in recovered(path)] == [("r-1", 1), ("r-1", 2)]
-
-
-def test_numbers_go_on_after_what_was_closed_last(path: str) -> None:
+def test_one_that_ran_is_told_once_and_a_retry_is_not_the_attempt_before_it(path: str) -> None:
+    """Killed before it cleared the running page; the numbers of the next process go on."""
     history = EnvironmentState()
-    left(Journal(path), record(7))
-    recovered(path, history=history)
-    assert history.invocations == 7
-
-
-def test_an_invocation_of_which_nothing_was_seen_is_told_all_the_same(path: str) -> None:
-    Journal(path).begin(1, BEGUN_MS, EVENT % b"r-1")
-    (line,) = recovered(path)
-    assert (line["requestId"], line["coldStart"]) == ("r-1", True)
-    assert "PeakRSS" not in line
-
-
-def test_one_that_was_just_being_closed_is_told_once(path: str) -> None:
     journal = Journal(path)
     journal.begin(1, BEGUN_MS, EVENT % b"r-1")
-    text = dumps([0, {}, {**finished(record(1), CONFIG, "").properties}])
-    journal.keep(1 + 1, text)  # killed before it cleared the running page
+    (line,) = recovered(path)
+    assert (line["requestId"], line["coldStart"]) == ("r-1", True)
+    assert "PeakRSS" not in line  # nothing of it was seen
+    journal.keep(1 + 1, dumps([0, {}, {**finished(record(1), CONFIG, "").properties}]))
     assert [line["requestId"] for line in recovered(path)] == ["r-1"]
+    journal.begin(2, BEGUN_MS, EVENT % b"r-1")
+    assert [(line["requestId"], line["invocation"]) for line in recovered(path)] == [("r-1", 1), ("r-1", 2)]
+    left(journal, record(7))
+    recovered(path, history=history)
+    assert history.invocations == 7
 
 
 class Killed(BaseException):

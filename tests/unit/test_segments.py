@@ -206,25 +206,19 @@ def test_a_requests_bounds_are_those_of_its_segments(
     assert bounds(filled(50, 200, 60, 300, 50), start_ms, end_ms) == found
 
 
-@pytest.mark.parametrize(("start_ms", "end_ms"), [(-10, 10), (50, 70)], ids=["before", "after"])
-def test_what_was_not_seen_is_not_bounded(start_ms: int, end_ms: int) -> None:
-    found = found_between(filled(50, 200, 60), start_ms, end_ms)
-    assert (found.upper, found.method) == (0, SAMPLED)
-
-
-def test_a_function_that_was_gone_at_the_end_of_its_segment_is_not_bounded() -> None:
-    segments = filled(50)
-    gone = Window(50 * MiB, 0, resets=True)
-    segments.add(Segment(zone(20, 50 * MiB), gone, zone(40)))
-    found = found_between(segments, 10, 30)
+def test_what_was_not_seen_is_not_bounded_and_says_so() -> None:
+    """Before the first segment, after the last, of a function that was gone at the end of one; and without resets."""
+    for start_ms, end_ms in ((-10, 10), (50, 70)):
+        found = found_between(filled(50, 200, 60), start_ms, end_ms)
+        assert (found.upper, found.method) == (0, SAMPLED)
+    gone = filled(50)
+    gone.add(Segment(zone(20, 50 * MiB), Window(50 * MiB, 0, resets=True), zone(40)))
+    found = found_between(gone, 10, 30)
     assert (found.estimate // MiB, found.upper, found.method) == (50, 0, SAMPLED)
-
-
-def test_without_resets_it_is_sampled_and_says_so() -> None:
-    segments = Segments()
-    for number in range(3):
-        segments.add(segment(number * 20, number * 20 + 20, peak=200, level=60, resets=False))
-    found = found_between(segments, 10, 30)
+    without = Segments()
+    for at_ms in (0, 20, 40):
+        without.add(segment(at_ms, at_ms + 20, peak=200, level=60, resets=False))
+    found = found_between(without, 10, 30)
     assert (found.lower // MiB, found.upper // MiB, found.method) == (60, 200, SAMPLED)
 
 
