@@ -113,12 +113,12 @@ def test_what_differs_in_kind_is_not_mixed(capfd: Capture) -> None:
     assert [json.loads(line).get("reportMissing") for line in lines] == [None, True, None]
 
 
-def test_one_alone_has_the_line_that_it_always_has(capfd: Capture) -> None:
-    def told(environ: dict[bytes, bytes]) -> dict[str, Any]:
-        (line,) = printed(capfd, [record(1, 90)], environ)
-        return {name: value for name, value in json.loads(line).items() if name != "environmentId"}
-
-    assert told(ON) == told({})
+@pytest.mark.parametrize("value", [b"0", b"off", b""])
+def test_off_is_the_default_and_one_alone_has_the_line_that_it_always_has(value: bytes, capfd: Capture) -> None:
+    assert len(printed(capfd, [record(1, 90), record(2, 90)], {b"TRUEMEM_AGGREGATE": value})) == 2
+    ((alone,), (together,)) = (printed(capfd, [record(1, 90)], environ) for environ in ({}, ON))
+    same = {"environmentId": ""}  # of another environment
+    assert json.loads(together) | same == json.loads(alone) | same
 
 
 def test_none_waits_for_longer_than_it_may() -> None:
@@ -141,8 +141,3 @@ def test_a_verdict_that_came_within_is_told(capfd: Capture) -> None:
     for line in told:
         assert line["MemoryDrift"] == line["drift"]["perInvocationKiB"]
         assert {"Name": "MemoryDrift", "Unit": "Kilobytes"} in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
-
-
-@pytest.mark.parametrize("value", [b"0", b"off", b""])
-def test_off_is_the_default(value: bytes, capfd: Capture) -> None:
-    assert len(printed(capfd, [record(1, 90), record(2, 90)], {b"TRUEMEM_AGGREGATE": value})) == 2

@@ -15,7 +15,7 @@ from truemem.config import Config
 from truemem.lifecycle.window_closer import WindowCloser
 from truemem.linux.heap_page import Heap
 from truemem.linux.proc_text import Gone
-from truemem.linux.process_table import Process
+from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import NEVER
@@ -67,15 +67,11 @@ class Family(Table):
         return True
 
 
-class Unread:
-    """A child without memory: it has ended, and was not waited for."""
+class Ended:
+    """The files of a child that has ended, and was not waited for: it has no memory."""
 
-    pid = 99
-    parent = 12
-
-    @property
-    def files(self) -> Any:
-        raise Gone("status: a zombie")
+    def __getattr__(self, name: str) -> Any:
+        raise Gone(f"{name}: a zombie")
 
 
 class Output:
@@ -192,7 +188,8 @@ def dead(scene: Scene) -> None:
     scene.event(closed_by="shutdown", died="failure")
 
 
-def test_each_invocation_has_its_own_peak_and_the_high_water_mark_never_falls(scene: Scene) -> None:
+def test_each_invocation_and_the_init_phase_have_their_own_peak_and_the_mark_never_falls(scene: Scene) -> None:
+    scene.world.touch(70)
     scene.event()
     for mib in (100, 40, 60):
         scene.world.touch(mib)
@@ -200,15 +197,16 @@ def test_each_invocation_has_its_own_peak_and_the_high_water_mark_never_falls(sc
     assert scene.mib_above("PeakRSS") == scene.mib_above("peakUpper") == [100, 40, 60]
     assert scene.mib_above("highWaterMark") == [100, 100, 100]
     assert scene.mib_above("CurrentRSS") == [0, 0, 0]
+    assert round(scene.output.lines[0]["initPeakRSS"] - START_KIB / MIB, 1) == 70
+    assert ["initPeakRSS" in line for line in scene.output.lines] == [True, False, False]
 
 
-def test_the_init_phase_has_a_peak_of_its_own(scene: Scene) -> None:
+def test_the_mark_is_that_of_the_init_phase_where_it_was_higher(scene: Scene) -> None:
     scene.world.touch(70)
     scene.event()
     scene.world.touch(10)
     scene.event()
-    assert scene.mib_above("initPeakRSS") == scene.mib_above("highWaterMark") == [70]
-    assert scene.mib_above("PeakRSS") == [10]
+    assert (scene.mib_above("highWaterMark"), scene.mib_above("PeakRSS")) == ([70], [10])
 
 
 def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(tmp_path: Path) -> None:
@@ -251,7 +249,7 @@ def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: S
     scene.kills.new = 1
     closed = scene.recorder.close(scene.recorder.read_and_reset(), NEVER)
     assert not closed.process_exited
-    scene.table.ended.append(Unread())
+    scene.table.ended.append(Process(99, 12, 1, FUNCTION, Ended()))  # type: ignore[arg-type]
     scene.recorder.adopt_new_processes(closed)
     assert closed.process_exited
     scene.closing.close(scene.records[0], closed, "next-invoke")

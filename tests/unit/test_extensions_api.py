@@ -173,23 +173,20 @@ def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
         assert "timed out" not in str(refused.value)  # it is told from what has come
 
 
-def test_an_error_has_status_and_body() -> None:
-    with server(REGISTERED, refusal(202, "Telemetry.NotSupported")) as script:
+def test_a_subscription_asks_for_buffering_and_an_error_has_status_and_body() -> None:
+    with server(REGISTERED, refusal(202, "Telemetry.NotSupported"), SUBSCRIBED) as script:
         api = registered(script)
         with pytest.raises(ApiError, match="status 202") as error:
             api.subscribe(4242, "/secret")
+        api.subscribe(4242, "/secret", MANAGED_SCHEMA, MANAGED_TIMEOUT_MS)
     assert error.value.status == 202
     assert b"Telemetry.NotSupported" in error.value.body
-    assert b'"types":["platform"]' in script.requests[1]
-    assert b'"buffering":{"maxItems":1000,"maxBytes":262144,"timeoutMs":25}' in script.requests[1]
-    assert b'"URI":"http://sandbox.localdomain:4242/secret"' in script.requests[1]
-
-
-def test_how_long_telemetry_is_buffered_is_asked_for() -> None:
-    with server(REGISTERED, SUBSCRIBED) as script:
-        registered(script).subscribe(4242, "/secret", MANAGED_SCHEMA, MANAGED_TIMEOUT_MS)
-    assert b'"schemaVersion":"2025-01-29"' in script.requests[1]
-    assert b'"timeoutMs":250}' in script.requests[1]
+    _, on_demand, managed = script.requests
+    assert b'"types":["platform"]' in on_demand
+    assert b'"buffering":{"maxItems":1000,"maxBytes":262144,"timeoutMs":25}' in on_demand
+    assert b'"URI":"http://sandbox.localdomain:4242/secret"' in on_demand
+    assert b'"schemaVersion":"2025-01-29"' in managed
+    assert b'"timeoutMs":250}' in managed
 
 
 @pytest.mark.parametrize(
@@ -305,14 +302,11 @@ def test_a_next_that_cannot_be_sent_is_tried_ever_more_slowly(monkeypatch: pytes
     assert (pauses[0], pauses[-1]) == (0, LONGEST_PAUSE)
 
 
-def test_a_refused_connection_is_an_error() -> None:
+def test_a_refused_connection_is_an_error_and_an_ipv6_address_is_connected_to() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ApiError, match="refused"):
         ExtensionsApi(f"127.0.0.1:{port}").send_register("truemem", "[]")
-
-
-def test_an_ipv6_address_is_connected_to() -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listening:
         ExtensionsApi(f"[::1]:{listening.getsockname()[1]}").send_register("truemem", "[]")
         connection, _ = listening.accept()

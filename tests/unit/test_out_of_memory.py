@@ -260,18 +260,19 @@ def printed(publisher: Publisher, capfd: pytest.CaptureFixture[str], *records: P
 CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512"})
 
 
-def test_a_crash_after_an_out_of_memory_whose_report_never_came_is_a_crash(capfd: pytest.CaptureFixture[str]) -> None:
-    """The mark that the second one's report tells of is the first one's."""
-    publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
-    first, second = printed(publisher, capfd, ended(**NAMED), ended(**KILLED, mark=512))
+def test_a_mark_that_was_told_before_makes_no_crash_an_out_of_memory(capfd: pytest.CaptureFixture[str]) -> None:
+    """The mark that the second one's report tells of is the first one's, whose report never came; or it was told by a
+    report that is of none of them."""
+    first, second = printed(publisher(), capfd, ended(**NAMED), ended(**KILLED, mark=512))
     assert (first["OutOfMemory"], second.get("OutOfMemory")) == (1, None)
-
-
-def test_nor_if_the_mark_was_told_by_a_report_that_nobody_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
-    publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
-    publisher.join(Event(REPORT, {"requestId": "of the process before", "metrics": {"maxMemoryUsedMB": 512}}))
-    (line,) = printed(publisher, capfd, ended(**KILLED, mark=512))
+    told = publisher()
+    told.join(Event(REPORT, {"requestId": "of the process before", "metrics": {"maxMemoryUsedMB": 512}}))
+    (line,) = printed(told, capfd, ended(**KILLED, mark=512))
     assert "OutOfMemory" not in line
+
+
+def publisher(history: EnvironmentState | None = None) -> Publisher:
+    return Publisher(CONFIG, True, history or EnvironmentState(), Journal(""), lambda: 0)
 
 
 @pytest.mark.parametrize(
@@ -289,8 +290,7 @@ def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pyt
     record.status, record.high_water_mark = "error", 520_000
     history = EnvironmentState()
     history.identify("2026/11/21/[$LATEST]f59b043f4a3458fd9529a7b1006edced")
-    publisher = Publisher(CONFIG, True, history, Journal(""), lambda: 0)
-    publisher.print_one(record)
+    publisher(history).print_one(record)
     text = capfd.readouterr().out
     assert len(text.encode()) <= 2048
     samples = json.loads(text)["lastSamples"]

@@ -65,36 +65,29 @@ def test_bounds_and_method(closing: Levels, settings: Any, sampled: int, expecte
     assert (known(made).method, known(made).raced) == (expected[3], False)
 
 
-def test_what_ran_before_the_reset_is_below_the_watermark_that_closed_the_window_before() -> None:
-    made = window([status(60, 55)])
-    made.opening = around(hwm=300)
-    assert (mib(made)[0], mib(made)[2], known(made).raced) == (60, 300, True)
-
-
-@pytest.mark.parametrize(
-    ("levels", "proven_ns", "hwm", "lower", "raced"),
-    [
-        ([(5, 90 * MiB), (8, 250 * MiB)], 7, 300, 90, True),
-        ([], None, 300, 50, True),
-        ([(5, 90 * MiB - KERNEL_SLACK_KIB)], 7, 90, None, False),
-    ],
-    ids=["what proven looks saw", "none is proven: the level at the opening", "it makes no difference"],
-)
-def test_at_an_unproven_end_the_lower_bound_is_what_proven_looks_saw(
-    levels: list[tuple[int, int]], proven_ns: int | None, hwm: int, lower: int | None, raced: bool
+@pytest.mark.parametrize(("hwm", "seen_mib", "upper", "raced"), [(60, 300, 300, True), (90, 90, 90, False)])
+def test_what_ran_before_the_reset_is_below_the_watermark_that_closed_the_window_before(
+    hwm: int, seen_mib: int, upper: int, raced: bool
 ) -> None:
-    made = window([status(hwm, 60)])
-    made.end = Boundary()
-    made.end.levels = levels
-    made.end.prove(proven_ns)
-    assert (mib(made)[2], known(made).raced) == (hwm, raced)
-    assert lower in (None, mib(made)[0])
+    """Where that makes no difference it is not raced."""
+    made = window([status(hwm, 55)])
+    made.opening = around(hwm=seen_mib)
+    assert (mib(made)[0], mib(made)[2], known(made).raced) == (hwm, upper, raced)
 
 
-def test_an_unproven_beginning_that_makes_no_difference_is_not_raced() -> None:
+def test_at_an_unproven_end_the_lower_bound_is_what_proven_looks_saw() -> None:
+    """Or the level at the opening; where that makes no difference it is not raced."""
+    for levels, lower in [([(5, 90 * MiB), (8, 250 * MiB)], 90), ([], 50)]:
+        made = window([status(300, 280)])
+        made.end = Boundary()
+        made.end.levels = levels
+        made.end.prove(7)
+        assert (mib(made)[0], mib(made)[2], known(made).raced) == (lower, 300, True)
     made = window([status(90, 60)])
-    made.opening = around(hwm=90)
-    assert (known(made).estimate, known(made).raced) == (90 * MiB, False)
+    made.end = Boundary()
+    made.end.levels = [(5, 90 * MiB - KERNEL_SLACK_KIB)]
+    made.end.prove(7)
+    assert not known(made).raced
 
 
 def test_children_that_ended_widen_the_upper_bound_only() -> None:
