@@ -268,38 +268,28 @@ def test_other_requests_measure_nothing(name: str, accepted: bytes) -> None:
     assert (line.begun, line.running, line.ended) == ({"a": told["0=a"]}, ["a"], {})
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/2018-06-01/runtime/invocation/next", "/runtime/invocation/next", "http://host:1/x/runtime/invocation/next"],
-)
-def test_next_is_known_by_the_end_of_its_path(path: str) -> None:
+@pytest.mark.parametrize("before", ["/2018-06-01", "", "http://host:1/x"])
+def test_next_is_known_by_the_end_of_its_path(before: str) -> None:
     """Of whatever version, and behind another vendor's proxy."""
     line = Line()
-    line.passes(0, RUNTIME, request("GET", path))
+    line.passes(0, RUNTIME, request("GET", f"{before}/runtime/invocation/next"))
     assert line.exact.asking == 1
 
 
-@given(st.integers(1, len(ACCEPTED) - 1))
-def test_the_rest_of_the_last_answer_is_not_yet_the_event(cut: int) -> None:
+@given(st.integers(1, len(ACCEPTED) - 1), st.integers(1, len(event("b")) - 1))
+def test_the_rest_of_an_answer_or_of_an_event_is_not_yet_the_next_event(of_answer: int, of_event: int) -> None:
     """A client that pipelines has asked already: the event may come an hour later."""
     line = Line()
     line.plays("0? 0=a")
-    line.passes(0, RUNTIME, answer("a") + next_())
-    line.passes(0, API, ACCEPTED[:cut])
-    line.passes(0, API, ACCEPTED[cut:])
-    assert line.is_idle(asking=1)
-    delivered = line.gets("b")
-    assert line.begun["b"] == delivered
-
-
-def test_the_rest_of_an_event_is_not_yet_the_next_one() -> None:
-    line = Line()
-    line.passes(0, RUNTIME, next_() + next_())
-    first = line.passes(0, API, event("a", b"x" * 100)[:-50])
-    line.passes(0, API, b"x" * 50)
-    assert (line.running, line.exact.asking) == (["a"], 1)
-    second = line.gets("b")
-    assert line.begun == {"a": first, "b": second}
+    line.passes(0, RUNTIME, answer("a") + next_() + next_())
+    line.passes(0, API, ACCEPTED[:of_answer])
+    line.passes(0, API, ACCEPTED[of_answer:])
+    assert line.is_idle(asking=2)
+    first = line.passes(0, API, event("b")[:of_event])
+    line.passes(0, API, event("b")[of_event:])
+    assert (line.running, line.exact.asking) == (["b"], 1)
+    second = line.gets("c")
+    assert (line.begun["b"], line.begun["c"]) == (first, second)
 
 
 # Connections that are lost

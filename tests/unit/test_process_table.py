@@ -230,17 +230,15 @@ def test_the_platforms_processes_are_never_adopted_nor_touched(tmp_path: Path) -
     assert "4 of extensions, 0 with another AWS_LAMBDA_RUNTIME_API, 1 others" in processes.looked_for()
 
 
-def test_if_it_is_not_known_when_we_registered_the_wrapper_corrects_the_guess(tmp_path: Path) -> None:
+def test_what_the_wrapper_names_is_the_runtime_whatever_it_is(tmp_path: Path) -> None:
+    """It corrects the guess where it is not known when we registered."""
     processes = emulator(tmp_path, last_pid=0)
     assert sorted(function(processes)) == [23, 24, 30, 31]
     assert processes.adopt_runtime(31)
     assert sorted(function(processes)) == [30, 31]
     processes.scan()
     assert sorted(function(processes)) == [30, 31]
-
-
-def test_what_the_wrapper_names_is_the_runtime_whatever_it_is(tmp_path: Path) -> None:
-    processes = emulator(tmp_path)
+    processes = emulator(tmp_path / "again")
     assert processes.adopt_runtime(6)
     assert function(processes) == [6]
 
@@ -266,19 +264,16 @@ def test_a_guess_is_settled_when_an_event_has_come(tmp_path: Path) -> None:
     assert not processes.adopt_elsewhere()
 
 
-def test_behind_an_extensions_proxy_and_not_behind_another_environments_api(tmp_path: Path) -> None:
-    processes = emulator(tmp_path, last_pid=21, tree="extension-proxy")
+def test_the_client_of_a_proxy_is_the_runtime_but_for_an_extension(tmp_path: Path) -> None:
+    """Behind an extension's, and behind ours; not behind another environment's API."""
+    processes = emulator(tmp_path / "theirs", last_pid=21, tree="extension-proxy")
     assert processes.adopt_elsewhere()
     assert owners(processes) == {21: "extension:proxy", 30: "function"}
     assert processes.runtime_address() == "127.0.0.1:9009"
-
-
-def test_the_client_of_our_proxy_is_the_runtime_but_for_an_extension(tmp_path: Path) -> None:
-    processes = emulator(tmp_path, last_pid=21, tree="extension-proxy")
+    processes = emulator(tmp_path / "ours", last_pid=21, tree="extension-proxy")
     assert processes.adopt_client(40000, 9009)
     assert owners(processes) == {21: "extension:proxy", 30: "function"}
     assert not processes.adopt_client(40001, 9009)
-    (tmp_path / "21/fd/9").symlink_to("socket:[503]")
     assert not emulator(tmp_path / "again", tree="no-variables").adopt_client(40000, 9001)  # the extension's
 
 

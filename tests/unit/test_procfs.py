@@ -57,16 +57,11 @@ def test_last_pid_moves_when_a_process_is_made() -> None:
     assert proc.last_pid() != before
 
 
-def test_our_own_figures_agree_with_psutil() -> None:
+def test_our_own_figures_agree_with_psutil_and_faults_count_what_is_touched() -> None:
     process, reference = Procfs().process(os.getpid()), psutil.Process()
     assert process.status().rss == pytest.approx(reference.memory_info().rss / 1024, abs=1024)
     assert process.rss() == pytest.approx(reference.memory_info().rss / 1024, abs=1024)
-    assert process.stat().parent == os.getppid()
-    assert process.stat().threads == reference.num_threads()
-
-
-def test_faults_count_what_is_touched() -> None:
-    process = Procfs().process(os.getpid())
+    assert (process.stat().parent, process.stat().threads) == (os.getppid(), reference.num_threads())
     before = process.stat().faults
     with mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as fresh:  # malloc may have some left
         fresh.write(bytes(8 << 20))
