@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import socket
@@ -10,10 +9,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import requests
 from truemem.config import Config
 from truemem.lifecycle import machine
 from truemem.lifecycle.kill_placement import KillPlacement
@@ -114,15 +115,6 @@ class Table(FunctionTable):
         return Procfs().last_pid()
 
 
-class Kills:
-    """The kernel's count: each time it is asked, it has killed one more."""
-
-    seen = 0
-
-    def more(self) -> int:
-        return 1
-
-
 class HeldClock(Clock):
     """Stands still until `go`: the sidecar waits for as long as a busy machine needs."""
 
@@ -148,7 +140,7 @@ class Running:
         self,
         listener: TelemetryServer | None,
         clock: Clock | None = None,
-        kills: Kills | None = None,
+        kills: object = None,
         recorder: type[Recorder] = Recorder,
         **settings: str,
     ) -> None:
@@ -184,15 +176,11 @@ class Running:
     def deliver(self, body: bytes) -> int:
         """As the platform does; the status of the answer."""
         assert self.listener is not None
-        connection = http.client.HTTPConnection("127.0.0.1", self.listener.port, timeout=PATIENCE_S)
-        connection.request("POST", self.listener.path, body)
-        status = connection.getresponse().status
-        connection.close()
-        return status
+        url = f"http://127.0.0.1:{self.listener.port}{self.listener.path}"
+        return requests.post(url, body, timeout=PATIENCE_S).status_code
 
     def tell(self, kind: str, request_id: str, **record: Any) -> None:
-        moment = time.time_ns() // 1_000_000
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment // 1000)) + f".{moment % 1000:03d}Z"
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         event = {"time": stamp, "type": kind, "record": {"requestId": request_id, **record}}
         assert self.deliver(json.dumps([event]).encode()) == 200
 
@@ -267,7 +255,7 @@ def test_only_what_lies_within_segments_has_been_seen() -> None:
 
 @pytest.mark.parametrize(("status", "signals"), [("timeout", ["kernel"]), ("success", None)])
 def test_a_kill_is_that_of_a_request_that_failed(capfd: Capture, status: str, signals: Any) -> None:
-    running = Running(TelemetryServer(), kills=Kills())
+    running = Running(TelemetryServer(), kills=SimpleNamespace(seen=0, more=lambda: 1))  # one more each time
     worker = subprocess.Popen(["sleep", "600"])
     running.table.processes.append(Process(worker.pid, 1, 1, FUNCTION, Procfs().process(worker.pid)))
     with running:
