@@ -639,18 +639,17 @@ def test_a_window_never_opens_before_the_right_event(data: st.DataObject) -> Non
     told: dict[str, tuple[int, int]] = {}
 
     def passes(side: bool, message: bytes) -> tuple[int, int]:
-        pieces = cut_up(draw, [Step(connection, side, message)], bytewise=False)
-        numbers = []
-        for step in pieces:
-            numbers.append(line.passes(*step[:3]))
+        first = line.handed_on
+        for step in cut_up(draw, [Step(connection, side, message)], bytewise=False):
+            line.passes(*step[:3])
             if draw(st.booleans()):
                 windows.work_out()
-        return (numbers[0], numbers[-1]) if numbers else (line.handed_on, line.handed_on)
+        return first, line.handed_on - 1
 
-    def breaks(leaves_open: bool) -> None:
+    def breaks(in_order: bool, leaves_open: bool = False) -> None:
         nonlocal connection
-        if draw(st.booleans()):
-            line.talks[connection].ended()  # the API's side first, and in order
+        if in_order:
+            line.talks[connection].ended()  # the API's side first
         if not leaves_open:
             line.closes(connection)
         connection += 1
@@ -664,20 +663,17 @@ def test_a_window_never_opens_before_the_right_event(data: st.DataObject) -> Non
             passes(API, answered)
             if over or draw(st.booleans()):
                 # Who has a whole event on one connection, and asks on another one, is two workers.
-                breaks(leaves_open=kind != "rejected" and draw(st.booleans()))
+                breaks(draw(st.booleans()), leaves_open=kind != "rejected" and draw(st.booleans()))
         passes(RUNTIME, next_())
         interim, right, until_close = shaped(request_id, draw(BODY), draw)
         passes(API, interim)
         told[request_id] = passes(API, right)
         if until_close:
-            line.talks[connection].ended()
-            line.closes(connection)
-            connection += 1
+            breaks(in_order=True)
         passes(RUNTIME, answer(request_id, draw(BODY), draw(KIND), draw(CHUNK)))
         passes(API, ACCEPTED)
         if draw(st.booleans()):
-            line.closes(connection)
-            connection += 1
+            breaks(in_order=False)
     passes(RUNTIME, next_())
     assert line.exact.failures == 0
     windows.work_out()

@@ -84,13 +84,9 @@ def test_a_process_gets_at_least_the_adjustment(process: subprocess.Popen[bytes]
         assert adjustment(process.pid) == has
 
 
-def test_a_process_that_has_ended_is_no_refusal(tmp_path: Path) -> None:
-    score = OomScore(Procfs(str(tmp_path)), 100)
-    score.raise_for(8)
-    assert score.refused == ""
-
-
-def test_a_refusal_is_kept_and_not_tried_again(process: subprocess.Popen[bytes]) -> None:
+def test_a_refusal_is_kept_and_not_tried_again_and_a_process_that_has_ended_is_none(
+    process: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     asked = []
 
     class Noting(Procfs):
@@ -99,6 +95,9 @@ def test_a_refusal_is_kept_and_not_tried_again(process: subprocess.Popen[bytes])
             return super().text(name, size)
 
     score = OomScore(Noting(), 2000)  # above what the kernel takes
-    score.raise_for(process.pid)
-    score.raise_for(process.pid)
+    for _ in range(2):
+        score.raise_for(process.pid)
     assert (score.refused, asked) == ("oom_score_adj: Invalid argument", [f"{process.pid}/oom_score_adj"])
+    score = OomScore(Procfs(str(tmp_path)), 100)
+    score.raise_for(8)
+    assert score.refused == ""

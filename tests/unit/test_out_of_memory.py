@@ -136,45 +136,37 @@ def test_an_extension_that_the_kernel_killed_is_the_environments(
     assert finished(record, CONFIG, "").properties.get("environmentKills") == told
 
 
-@settings(max_examples=10 * settings().max_examples)
-@given(
-    level=st.floats(0, 0.969),
-    mark=st.none() | st.sampled_from([0.3, 0.97, 0.99, 1.0]),
-    mark_before=st.sampled_from([0.0, 0.5, 1.0]),
-    kills=st.sampled_from([None, 0]),
-    of_others=st.integers(0, 2),
-    error_type=st.sampled_from([None, "Runtime.ExitError", "Extension.Crash", "Sandbox.Timedout", "Function.X"]),
-    status=st.sampled_from([None, "success", "error", "failure", "timeout"]),
+LOW = st.builds(
+    ended,
+    level_mib=st.floats(0, 0.969 * LIMIT),
     reason=st.sampled_from(["", "failure", "timeout"]),
-    growth=st.none() | st.floats(-1000, 1000),
-    unseen_ms=st.none() | st.integers(-10, 2000),
+    kills=st.sampled_from([None, 0]),
+    mark=st.none() | st.sampled_from([0.3 * LIMIT, 0.97 * LIMIT, 0.99 * LIMIT, LIMIT]),
+    status=st.sampled_from([None, "success", "error", "failure", "timeout"]),
+    error_type=st.sampled_from([None, "Runtime.ExitError", "Extension.Crash", "Sandbox.Timedout", "Function.X"]),
 )
+GROWTH = st.tuples(st.floats(-1000, 1000), st.integers(-10, 2000))
+"""MiB/s, and for how many ms it was not seen."""
+
+
+@settings(max_examples=10 * settings().max_examples)
+@given(LOW, st.sampled_from([0.0, 0.5 * LIMIT, LIMIT]), st.integers(0, 2), st.none() | GROWTH)
 def test_a_low_level_is_no_verdict_unless_the_platform_or_the_kernel_says_so(
-    level: float,
-    mark: float | None,
-    mark_before: float,
-    kills: int | None,
-    of_others: int,
-    error_type: str | None,
-    status: str | None,
-    reason: str,
-    growth: float | None,
-    unseen_ms: int | None,
+    record: PendingRecord, mark_before: float, of_others: int, growth: tuple[float, int] | None
 ) -> None:
     """Nor unless it grew to the limit unseen."""
-    marked = None if mark is None else mark * LIMIT
-    record = ended(level * LIMIT, reason, kills, marked, status=status, error_type=error_type)
     record.environment_kills = of_others
-    reached = level * LIMIT
-    if record.death is not None and growth is not None and unseen_ms is not None:
-        growing(record, growth, unseen_ms)
-        reached += max(0, growth * unseen_ms / 1000)
-    fired = record.signals(LIMIT, mark_before * LIMIT)
+    reached = 0.0
+    if record.death is not None and growth is not None:
+        mib_per_s, unseen_ms = growth
+        growing(record, mib_per_s, unseen_ms)
+        reached = (record.death.level_kib or 0) / 1024 + max(0, mib_per_s * unseen_ms / 1000)
+    fired = record.signals(LIMIT, mark_before)
     assert fired == [] or (fired == ["mark-at-limit"] and reached > 0.969 * LIMIT)
     record.error_type = "Runtime.OutOfMemory"
-    assert record.signals(LIMIT, mark_before * LIMIT)[0] == "Runtime.OutOfMemory"
+    assert record.signals(LIMIT, mark_before)[0] == "Runtime.OutOfMemory"
     record.error_type, record.kernel_kills = None, 1
-    assert "kernel" in record.signals(LIMIT, mark_before * LIMIT)
+    assert "kernel" in record.signals(LIMIT, mark_before)
 
 
 def test_without_a_known_size_only_the_platform_and_the_kernel_can_tell() -> None:
