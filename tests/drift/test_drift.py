@@ -180,17 +180,8 @@ def test_its_rate_is_right_however_long_it_lives(count: int) -> None:
     assert "invocationsLeft" not in fed(line(8, count)).document(room_kib=-50_000)  # the limit is not known
 
 
-def test_it_says_nothing_before_it_knows_and_then_now_and_then() -> None:
-    drift, told = Drift(), []
-    for point in line(0, 100):
-        see(drift, point)
-        if drift.due():
-            told.append(point.invocation)
-    assert told == [32, 48, 64, 80, 96]
+def test_it_says_nothing_before_it_knows_and_a_cache_is_not_called_a_leak_once_it_is_full() -> None:
     assert fed(line(0, 31)).document(1) == {}
-
-
-def test_a_cache_is_not_called_a_leak_once_it_is_full() -> None:
     told = list(on_the_way(points(make("cache, full", 1))))
     assert told[-1] == "plateau"
     assert GROWING not in told

@@ -107,28 +107,6 @@ def test_a_deadline_of_the_shutdown_that_cannot_be_changes_nothing(deadline: byt
         assert "ERROR" not in platform.told()
 
 
-def chunked(body: bytes, trailer: bytes) -> bytes:
-    return b"Transfer-Encoding: chunked\r\n\r\n%x;a=b\r\n%s\r\n0;c\r\n%s\r\n" % (len(body), body, trailer)
-
-
-BODY = b'{"eventType":"INVOKE","requestId":"odd"}'
-UNDERSTOOD = {
-    "a trailer": Answer(b"HTTP/1.1 200 OK\r\n" + chunked(BODY, b"A: b\r\nC:\r\n")),
-    "a trailer, byte by byte": Answer(b"HTTP/1.1 200 OK\r\n" + chunked(BODY, b"A: b\r\n"), piece=1),
-    "an interim answer": Answer(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + response(200, BODY)),
-    "HTTP/1.0": Answer(response(200, BODY).replace(b"/1.1", b"/1.0"), "close"),
-    "HTTP/1.0, to the end of the connection": Answer(b"HTTP/1.0 200 OK\r\n\r\n" + BODY, "close"),
-}
-
-
-@pytest.mark.parametrize("name", UNDERSTOOD)
-def test_what_http_allows_costs_nothing(name: str) -> None:
-    with Platform([UNDERSTOOD[name], Answer(invoke("after"))]) as platform:
-        platform.wait_for_nexts(3)
-        records = platform.end()
-    assert [(record["requestId"], record.get("dropped")) for record in records] == [("odd", None), ("after", None)]
-
-
 COST = ["closed in the middle of a head", "403", "500", "empty", "another event", "not HTTP", "not JSON", "an array"]
 
 

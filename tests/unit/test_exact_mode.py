@@ -218,6 +218,7 @@ def test_an_event_that_a_second_worker_gets_as_well_is_a_look() -> None:
 NOT_AN_EVENT = {
     "an error of the API": response(500, b'{"errorType":"InternalServerError"}'),
     "a refusal": response(403, b"{}"),
+    "a refusal that names an invocation": response(403, b"{}", Lambda_Runtime_Aws_Request_Id="a"),
     "an event without id": response(200, b"{}"),
     "accepted": ACCEPTED,
     "nothing": b"HTTP/1.1 204 No Content\r\n\r\n",

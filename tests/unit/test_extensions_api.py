@@ -141,13 +141,16 @@ IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close
 
 @pytest.mark.parametrize(
     "answer",
-    [IN_CHUNKS % (len(EVENT), EVENT), b"HTTP/1.0 200 OK\r\n\r\n" + EVENT, Slow(INVOKE)],
-    ids=["in chunks", "to the end of the connection", "byte by byte, in time"],
+    [
+        *(IN_CHUNKS % (len(EVENT), EVENT), b"HTTP/1.0 200 OK\r\n\r\n" + EVENT, Slow(INVOKE)),
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + INVOKE,
+    ],
+    ids=["in chunks", "to the end of the connection", "byte by byte, in time", "an interim answer before it"],
 )
 def test_an_event_is_received_in_any_shape_and_so_is_the_next_one(answer: bytes) -> None:
     with server(REGISTERED, answer, INVOKE) as script:
         api = registered(script)
-        for kept in (isinstance(answer, Slow), True):
+        for kept in (answer.endswith(INVOKE), True):
             assert next_event(api) == EVENT
             assert api.overdue_at == NEVER
             assert (api.fileno() != -1) is kept

@@ -56,6 +56,7 @@ WHOLE = {
     "a trailer after an extension": IN_CHUNKS + b"5;a\r\nhello\r\n0;b=c\r\nA: b\r\n\r\n",
     "an interim answer before it": b"HTTP/1.1 100 Continue\r\n\r\n" + ANSWER,
     "several": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.0 102 X\r\n\r\n" + CHUNKED,
+    "an older version": ANSWER.replace(b"HTTP/1.1", b"HTTP/1.0"),
     "names in another case": CHUNKED.replace(b"Transfer-Encoding: c", b"transfer-encoding: C"),
 }
 """Also what HTTP allows, and these APIs do not use."""
