@@ -25,18 +25,22 @@ def level(folder: Path, source: str) -> MemorySource:
     return made
 
 
+@pytest.mark.parametrize("piece", [1, 7, 4096])
 @pytest.mark.parametrize(
     ("source", "name", "text"),
     [("cgroup1", "memory.oom_control", V1), ("cgroup2", "memory.events", V2), ("meminfo", "vmstat", VMSTAT)],
 )
-def test_kills_are_counted_from_where_it_was_made(tmp_path: Path, source: str, name: str, text: str) -> None:
+def test_kills_are_counted_from_where_it_was_made(
+    tmp_path: Path, source: str, name: str, text: str, piece: int
+) -> None:
+    """Read in pieces of any size."""
     file = tmp_path / name
-    file.write_text(text.format(3))
-    kills = OomKills(level(tmp_path, source), vmstat=str(tmp_path / "vmstat"))
-    assert (kills.seen, kills.more()) == (3, 0)
-    file.write_text(text.format(5))
-    assert (kills.more(), kills.more(), kills.seen) == (2, 0, 5)
-    assert (kills.since(4), kills.since(None)) == (1, 0)
+    file.write_text(text.format(123))
+    kills = OomKills(level(tmp_path, source), vmstat=str(tmp_path / "vmstat"), piece=piece)
+    assert (kills.seen, kills.more()) == (123, 0)
+    file.write_text(text.format(125))
+    assert (kills.more(), kills.more(), kills.seen) == (2, 0, 125)
+    assert (kills.since(124), kills.since(None)) == (1, 0)
 
 
 def test_kills_during_a_failed_read_are_counted_by_the_next(tmp_path: Path) -> None:
@@ -50,14 +54,6 @@ def test_kills_during_a_failed_read_are_counted_by_the_next(tmp_path: Path) -> N
     assert (kills.more(), kills.seen) == (1, 4)
     os.close(folder)
     os.close(kept)
-
-
-@pytest.mark.parametrize("piece", [1, 7, 4096])
-@pytest.mark.parametrize("text", [V1, V2, VMSTAT], ids=["v1", "v2", "vmstat"])
-def test_the_count_is_read_in_pieces_of_any_size(tmp_path: Path, piece: int, text: str) -> None:
-    (tmp_path / "vmstat").write_text(text.format(123))
-    kills = OomKills(level(tmp_path, "meminfo"), vmstat=str(tmp_path / "vmstat"), piece=piece)
-    assert kills.seen == 123
 
 
 def test_a_kernel_that_does_not_count_has_no_kills(tmp_path: Path) -> None:

@@ -236,14 +236,6 @@ def live_after(path: Path, first: list[str], writes: int, second: list[str], mor
     return noted + more, written
 
 
-def test_a_recovered_line_is_not_recovered_again(path: str, capfd: pytest.CaptureFixture[str]) -> None:
-    left(Journal(path), record(1))
-    Journal(path).begin(2, 0, EVENT % b"r-2")
-    for _ in range(2):
-        Publisher(CONFIG, True, EnvironmentState(), Journal(path), lambda: 0).recover(0)
-    assert [json.loads(line)["requestId"] for line in capfd.readouterr().out.splitlines()] == ["r-1", "r-2"]
-
-
 junk = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=20) | st.sampled_from(["r-1", "PeakRSS", "invocation"]),
     lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=12), inner, max_size=6),
