@@ -50,9 +50,9 @@ class Life(RuleBasedStateMachine):
             self.function.stop()
             self.folder.cleanup()
 
-    @rule(which=st.integers(0, MOST), word=st.sampled_from(["alloc", "quick"]), mib=SIZES)
-    def take(self, which: int, word: str, mib: int) -> None:
-        self.step(which, word, str(mib))
+    @rule(which=st.integers(0, MOST), mib=SIZES)
+    def alloc(self, which: int, mib: int) -> None:
+        self.step(which, "alloc", str(mib))
 
     @rule(which=st.integers(0, MOST), word=st.sampled_from(["free", "exec", "leave_main"]))
     def alone(self, which: int, word: str) -> None:
@@ -62,6 +62,10 @@ class Life(RuleBasedStateMachine):
     @rule(which=st.integers(0, MOST), word=st.sampled_from(["fork", "spawn", "daemon"]))
     def grow(self, which: int, word: str) -> None:
         self.step(which, word)
+
+    @rule(which=st.integers(0, MOST), mib=SIZES)
+    def quick(self, which: int, mib: int) -> None:
+        self.step(which, "quick", str(mib))
 
     @precondition(lambda self: len(self.function.living()) > 1)
     @rule(which=st.integers(0, MOST))
