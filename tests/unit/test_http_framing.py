@@ -219,6 +219,7 @@ NOT_REQUESTS = {
     "letters for a chunk size": HEAD + b"\r\nzz\r\n",
     "a chunk size without end": HEAD + b"\r\n" + b"1" * (LINE_LIMIT + 1),
     "a chunk longer than its size": HEAD + b"\r\n1\r\nabc\r\n",
+    "a chunk a byte longer than its size": HEAD + b"\r\n1\r\nab\r\n",
     "a chunk without its line end": HEAD + b"\r\n1\r\nxyz0\r\n\r\n",
     "a trailer without end": HEAD + b"\r\n0\r\n" + b"x" * (HEAD_LIMIT + 1),
 }
