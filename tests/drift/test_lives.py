@@ -112,7 +112,7 @@ FLAT, CREEP = np.zeros(15), leak(400, 12)
         *("among more that did not grow", "loads at other times do not add up", "a small leak and a spike"),
     ],
 )  # fmt: skip
-def test_several_lives(curves: list[Floats], verdict: str) -> None:
+def test_the_verdict_of_several_lives(curves: list[Floats], verdict: str) -> None:
     assert judge(lives(curves)).name == verdict
 
 

@@ -82,7 +82,7 @@ def test_the_line_has_its_invocations_time_and_under_a_log_level_filter_level_an
 
 
 @given(st.text(min_size=1), st.text(), st.integers(0, 2**40), st.floats(allow_nan=False, allow_infinity=False))
-def test_whatever_the_platform_says_it_is_one_valid_line(
+def test_whatever_the_platform_says_the_line_is_one_valid_line(
     request_id: str, error: str, mark: int, duration: float
 ) -> None:
     record = full()

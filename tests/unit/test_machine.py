@@ -149,8 +149,8 @@ READ = (m.READ_AND_RESET, m.RECEIVE)
         (m.MANAGED, m.SHUTTING_DOWN, m.TIME_OVER, (m.END_SEGMENT, m.END_REQUESTS, m.FLUSH_ALL), m.OVER),
     ],
 )
-def test_what_follows_in_what_order(
-    role: str, state: str, happening: str, actions: tuple[Any, ...], after: str
+def test_what_follows_in_which_order(
+    role: str, state: str, happening: str, actions: tuple[str, ...], after: str
 ) -> None:
     machine = machine_in(state, role)
     assert machine.step(happening) == actions

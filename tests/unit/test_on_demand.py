@@ -20,7 +20,6 @@ from tests.unit.test_closing import PROC, SIZED, Family, Kills, Output, Quiet, S
 from tests.unit.test_loop import Arrival, World, failures, gaps, quiet
 
 __all__ = ["quiet"]
-Fails = list[bool]
 
 
 class Table(Family):
@@ -82,7 +81,9 @@ invocations = st.lists(
 
 
 @given(invocations, failures, failures, st.booleans())
-def test_each_has_one_line_whatever_fails(come: list[Arrival], asking: Fails, reading: Fails, telemetry: bool) -> None:
+def test_each_invocation_has_one_line_whatever_fails(
+    come: list[Arrival], asking: list[bool], reading: list[bool], telemetry: bool
+) -> None:
     world = World([each for each in come if telemetry or each.what != "delivery"], asking, [])
     fails = any(reading)
     environment = Environment(world, reading, telemetry)

@@ -108,8 +108,8 @@ TIMED_OUT: dict[str, Any] = {"reason": "timeout", "status": "timeout"}
         *("a timeout", "where no process need be killed", "that came before"),
     ],
 )
-def test_a_mark_at_the_size_counts_where_growth_can_reach_it(
-    said: Any, kills: int | None, unseen_ms: int, fired: list[str]
+def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
+    said: dict[str, Any], kills: int | None, unseen_ms: int, fired: list[str]
 ) -> None:
     record = growing(ended(level_mib=100, kills=kills, mark=512, **said), mib_per_s=794, unseen_ms=unseen_ms)
     assert record.signals(LIMIT, 100) == fired
@@ -191,6 +191,7 @@ def window_of(mib: float = 0, *, last: float = 0, together: float = 0, read: flo
 
 FFMPEG = ("ffmpeg", 37, 300 * 1024)
 NAMED_FFMPEG = {"process": "ffmpeg", "pid": 37, "rss": 300.0}
+AGENT = {"extension": "agent", "rss": 301.0}
 
 
 @pytest.mark.parametrize(
@@ -200,10 +201,7 @@ NAMED_FFMPEG = {"process": "ffmpeg", "pid": 37, "rss": 300.0}
         (window_of(), 20, FFMPEG, {}, {"holder": NAMED_FFMPEG}),
         (window_of(last=400), 20, FFMPEG, {}, {"level": 420.0, "holder": NAMED_FFMPEG}),
         (window_of(read=90), 20, FFMPEG, {}, {"level": 110.0}),
-        (
-            *(window_of(last=400, read=500), 0, FFMPEG, {"agent": 301 * 1024}),
-            {"level": 500.0, "holder": {"extension": "agent", "rss": 301.0}},
-        ),
+        (window_of(last=400, read=500), 0, FFMPEG, {"agent": 301 * 1024}, {"level": 500.0, "holder": AGENT}),
         (window_of(last=900), 20, None, {}, {"level": 920.0}),
         (window_of(last=900, together=130), 20, None, {}, {"level": 130.0}),
         (window_of(last=60, together=130), 20, None, {}, {"level": 80.0}),
@@ -215,11 +213,7 @@ NAMED_FFMPEG = {"process": "ffmpeg", "pid": 37, "rss": 300.0}
     ],
 )  # fmt: skip
 def test_the_ending_says_the_level_and_who_held_most(
-    window: Window,
-    others_mib: int,
-    largest: tuple[str, int, int] | None,
-    extensions: dict[str, int],
-    document: dict[str, object],
+    window: Window, others_mib: int, largest: Any, extensions: dict[str, int], document: dict[str, object]
 ) -> None:
     assert death_report("timeout", window, others_mib * 1024, largest, extensions).document() == document
 

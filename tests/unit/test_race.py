@@ -122,7 +122,7 @@ TOLD = ["nothing", "done", "started", "both"]
 
 @settings(max_examples=10 * settings().max_examples)
 @given(st.data(), changes, changes, st.sampled_from(TOLD), st.booleans())
-def test_in_any_order_the_bounds_hold(
+def test_in_any_order_and_by_any_lead_the_bounds_hold(
     data: st.DataObject, first: Plan, second: Plan, told: str, sidecar_first: bool
 ) -> None:
     world = World(data.draw)
