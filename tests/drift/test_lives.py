@@ -95,23 +95,21 @@ def by_size() -> list[Floats]:
 FLAT, CREEP = np.zeros(15), leak(400, 12)
 
 
-@pytest.mark.parametrize(
-    ("curves", "verdict"),
-    [
-        ([with_last(np.zeros(12), 80)] * 3, "insufficient"),
-        ([with_last(leak(4 * MIB, 14), 30)], "growing"),
-        ([leak(6 * MIB, 15), FLAT, FLAT], "insufficient"),
-        (by_size(), "growing"),
-        ([*by_size(), *[np.zeros(20)] * 7], "insufficient"),
-        ([CREEP + np.where(np.arange(12) > at, 50 * MIB, 0.0) for at in (4, 5, 6, 5)], "insufficient"),
-        ([leak(200, 15)] * 4, "insufficient"),
-    ],
-    ids=[
-        *("a spike that is seen itself", "and one that does not hide the growth before it"),
-        *("one life grew among many that did not", "by the size of requests, in several lives"),
-        *("among more that did not grow", "loads at other times do not add up", "a small leak and a spike"),
-    ],
-)  # fmt: skip
+SEVERAL = {
+    "a spike that is seen itself": ([with_last(np.zeros(12), 80)] * 3, "insufficient"),
+    "and one that does not hide the growth before it": ([with_last(leak(4 * MIB, 14), 30)], "growing"),
+    "one life grew among many that did not": ([leak(6 * MIB, 15), FLAT, FLAT], "insufficient"),
+    "by the size of requests, in several lives": (by_size(), "growing"),
+    "among more that did not grow": ([*by_size(), *[np.zeros(20)] * 7], "insufficient"),
+    "loads at other times do not add up": (
+        [CREEP + np.where(np.arange(12) > at, 50 * MIB, 0.0) for at in (4, 5, 6, 5)],
+        "insufficient",
+    ),
+    "a small leak and a spike": ([leak(200, 15)] * 4, "insufficient"),
+}
+
+
+@pytest.mark.parametrize(("curves", "verdict"), SEVERAL.values(), ids=SEVERAL)
 def test_the_verdict_of_several_lives(curves: list[Floats], verdict: str) -> None:
     assert judge(lives(curves)).name == verdict
 

@@ -270,20 +270,16 @@ BY_ITSELF: dict[str, Any] = {"ended": True}
 """As a function does that runs a program."""
 
 
-@pytest.mark.parametrize(
-    ("closes", "kills"),
-    [
-        ([SEEN], [(1, 0)]),
-        ([{**UNSEEN, "born": 3}], [(1, 0)]),
-        ([{**UNSEEN, "born": -1}], [(1, 0)]),
-        ([UNSEEN, BY_ITSELF], [(0, 1), (0, 0)]),
-        ([{**UNSEEN, "gone": True}, BY_ITSELF], [(0, 0), (1, 0)]),
-    ],
-    ids=[
-        *("one has ended", "one may have come and gone", "how many came is not known"),
-        *("all live, and it is not told later on an innocent", "at once by the next event: told with the next"),
-    ],
-)
+KILLED = {
+    "one has ended": ([SEEN], [(1, 0)]),
+    "one may have come and gone": ([{**UNSEEN, "born": 3}], [(1, 0)]),
+    "how many came is not known": ([{**UNSEEN, "born": -1}], [(1, 0)]),
+    "all live, and it is not told later on an innocent": ([UNSEEN, BY_ITSELF], [(0, 1), (0, 0)]),
+    "at once by the next event: told with the next": ([{**UNSEEN, "gone": True}, BY_ITSELF], [(0, 0), (1, 0)]),
+}
+
+
+@pytest.mark.parametrize(("closes", "kills"), KILLED.values(), ids=KILLED)
 def test_a_kill_is_the_functions_if_one_of_its_processes_can_have_been_the_victim(
     scene: Scene, closes: list[dict[str, Any]], kills: list[tuple[int, int]]
 ) -> None:

@@ -156,17 +156,16 @@ def test_an_event_is_received_in_any_shape_and_so_is_the_next_one(answer: bytes)
             assert (api.fileno() != -1) is kept
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        refusal(403, "Extension.InvalidExtensionName"),
-        NO_EVENT,
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n",
-        b"SSH-2.0-OpenSSH\r\n\r\n",
-        None,
-    ],
-    ids=["refused", "no identifier", "too large", "not HTTP", "closed"],
-)
+NO_REGISTRATION = {
+    "refused": refusal(403, "Extension.InvalidExtensionName"),
+    "no identifier": NO_EVENT,
+    "too large": b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n",
+    "not HTTP": b"SSH-2.0-OpenSSH\r\n\r\n",
+    "closed": None,
+}
+
+
+@pytest.mark.parametrize("answer", NO_REGISTRATION.values(), ids=NO_REGISTRATION)
 def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
     with server(answer) as script:
         api = ExtensionsApi(script.address)

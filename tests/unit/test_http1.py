@@ -25,16 +25,15 @@ def whole(data: bytes, at_end: bool = False) -> Message:
     return message
 
 
-@pytest.mark.parametrize(
-    ("data", "body"),
-    [
-        (ANSWER, b"hello"),
-        (CHUNKED, b"hello"),
-        (b"GET / HTTP/1.1\r\n\r\n", b""),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
-    ],
-    ids=["a length", "chunks", "a request without a length", "an answer that has no body"],
-)
+ENDS = {
+    "a length": (ANSWER, b"hello"),
+    "chunks": (CHUNKED, b"hello"),
+    "a request without a length": (b"GET / HTTP/1.1\r\n\r\n", b""),
+    "an answer that has no body": (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+}
+
+
+@pytest.mark.parametrize(("data", "body"), ENDS.values(), ids=ENDS)
 def test_a_message_ends_by_its_own_head(data: bytes, body: bytes) -> None:
     assert whole(data).body == body
 
@@ -144,14 +143,13 @@ def test_how_a_stream_is_cut_does_not_matter(messages: list[bytes], data: st.Dat
 HEADERS = b"a:\r\n" * 4000
 
 
-@pytest.mark.parametrize(
-    ("head", "piece"),
-    [
-        (b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n" + HEADERS, b"x"),
-        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HEADERS, b"1\r\nx\r\n"),
-    ],
-    ids=["length", "chunks"],
-)
+SLOW = {
+    "length": (b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n" + HEADERS, b"x"),
+    "chunks": (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HEADERS, b"1\r\nx\r\n"),
+}
+
+
+@pytest.mark.parametrize(("head", "piece"), SLOW.values(), ids=SLOW)
 def test_a_slow_sender_does_not_make_a_message_dear(head: bytes, piece: bytes) -> None:
     """Half a second. Looked at anew with each piece, it would take minutes: longer than a test may."""
     reader = Reader(200_000)

@@ -56,19 +56,15 @@ def plays(script: str, *, reports: bool = True, running_ms: float = 0) -> list[s
     return taken
 
 
-@pytest.mark.parametrize(
-    ("script", "printed"),
-    [
-        ("+1 -1 +2 =1", ["1"]),
-        ("+1 =1 -1", ["1"]),
-        ("+1 -1 +2 -2", ["1"]),
-        ("+1 -1 +2 =2 -2", ["1", "2"]),
-    ],
-    ids=[
-        *("waits for its report", "waits for its window's close"),
-        *("a missing report is waited for until the next one ends", "in their order, whichever report came"),
-    ],
-)
+LIVES = {
+    "waits for its report": ("+1 -1 +2 =1", ["1"]),
+    "waits for its window's close": ("+1 =1 -1", ["1"]),
+    "a missing report is waited for until the next one ends": ("+1 -1 +2 -2", ["1"]),
+    "in their order, whichever report came": ("+1 -1 +2 =2 -2", ["1", "2"]),
+}
+
+
+@pytest.mark.parametrize(("script", "printed"), LIVES.values(), ids=LIVES)
 def test_a_record_is_due_when_all_of_it_is_known(script: str, printed: list[str]) -> None:
     assert plays(script, running_ms=CHANCE_MS) == printed
 
@@ -128,17 +124,16 @@ def test_where_no_proof_is_needed_or_comes_none_is_waited_for(reports: bool, rac
     assert is_raced(first) is raced
 
 
-@pytest.mark.parametrize(
-    ("proof", "raced"),
-    [
-        (event(START, "2", 7), True),
-        (event(START, "2", 8), False),
-        (event(START, "2", 9), False),
-        (event(START, "2"), True),
-        (event(RUNTIME_DONE, "1", 8), False),
-    ],
-    ids=["began before it", "began then", "began later", "began, without a time", "the runtime was done"],
-)
+PROOFS = {
+    "began before it": (event(START, "2", 7), True),
+    "began then": (event(START, "2", 8), False),
+    "began later": (event(START, "2", 9), False),
+    "began, without a time": (event(START, "2"), True),
+    "the runtime was done": (event(RUNTIME_DONE, "1", 8), False),
+}
+
+
+@pytest.mark.parametrize(("proof", "raced"), PROOFS.values(), ids=PROOFS)
 def test_what_telemetry_says_of_the_next_one_ends_the_wait_and_may_be_proof(proof: Event, raced: bool) -> None:
     pending = PendingRecords()
     first, second = follow(pending)

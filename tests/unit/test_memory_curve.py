@@ -24,21 +24,17 @@ def flight(*samples: tuple[float, float]) -> MemoryCurve:
     return made
 
 
-@pytest.mark.parametrize(
-    ("samples", "begin_ms", "end_ms", "tail"),
-    [
-        ([(10, 40), (20, 50), (30, 60)], 0, 32, [[22.0, 40.0], [12.0, 50.0], [2.0, 60.0]]),
-        ([(10, 40), (20, 50)], 15, 20, [[0.0, 50.0]]),
-        ([(10, 40), (20, 50)], 21, 24, [[4.0, 50.0]]),
-        ([], 21, 24, []),
-        ([(10, 0)], 0, 20, []),
-        ([(10, 40), (20, 0)], 0, 20, [[10.0, 40.0]]),
-    ],
-    ids=[
-        *("counted back from the end", "nothing from before the invocation", "no look yet: the level at its beginning"),
-        *("no sample at all", "not read", "the last one not read"),
-    ],
-)
+TAILS = {
+    "counted back from the end": ([(10, 40), (20, 50), (30, 60)], 0, 32, [[22.0, 40.0], [12.0, 50.0], [2.0, 60.0]]),
+    "nothing from before the invocation": ([(10, 40), (20, 50)], 15, 20, [[0.0, 50.0]]),
+    "no look yet: the level at its beginning": ([(10, 40), (20, 50)], 21, 24, [[4.0, 50.0]]),
+    "no sample at all": ([], 21, 24, []),
+    "not read": ([(10, 0)], 0, 20, []),
+    "the last one not read": ([(10, 40), (20, 0)], 0, 20, [[10.0, 40.0]]),
+}
+
+
+@pytest.mark.parametrize(("samples", "begin_ms", "end_ms", "tail"), TAILS.values(), ids=TAILS)
 def test_a_tail(samples: list[tuple[float, float]], begin_ms: int, end_ms: int, tail: list[list[float]]) -> None:
     assert flight(*samples).tail(begin_ms * MS, end_ms * MS) == tail
 
@@ -93,15 +89,18 @@ def test_a_long_invocation_is_shown_from_far_back_to_the_end() -> None:
     assert tail[0][0] > 5_000
 
 
-@pytest.mark.parametrize(
-    ("looks", "urgent", "due"),
-    [
-        ([(0, 100), (0, 110), (0, 163), (0, 165), (0, 220), (0, 240)], False, [0, 3, 5]),
-        ([(0, 240), (0, 250), (0, 257), (0, 260)], True, [0, 2]),
-        ([(ms, 100) for ms in (0, 500, 999, 1000, 1500, 2001)], False, [0, 3, 5]),
-    ],
-    ids=["when it has moved", "urgent: when it has moved a little", "each second: it may end with an old burst"],
-)
+DRAWN = {
+    "when it has moved": ([(0, 100), (0, 110), (0, 163), (0, 165), (0, 220), (0, 240)], False, [0, 3, 5]),
+    "urgent: when it has moved a little": ([(0, 240), (0, 250), (0, 257), (0, 260)], True, [0, 2]),
+    "each second: it may end with an old burst": (
+        [(ms, 100) for ms in (0, 500, 999, 1000, 1500, 2001)],
+        False,
+        [0, 3, 5],
+    ),
+}
+
+
+@pytest.mark.parametrize(("looks", "urgent", "due"), DRAWN.values(), ids=DRAWN)
 def test_the_curve_is_drawn_at_first_and_then(looks: list[tuple[int, int]], urgent: bool, due: list[int]) -> None:
     drawn = CurveCheckpoint(limit_kib=1024 * 1024)
     drawn.begin()

@@ -41,41 +41,35 @@ def ended(
 KILLED: dict[str, Any] = {"status": "error", "error_type": "Runtime.ExitError"}
 ALL = ["Runtime.OutOfMemory", "kernel", "exit-at-limit", "mark-at-limit"]
 NAMED: dict[str, Any] = {"status": "error", "error_type": "Runtime.OutOfMemory"}
+TOO_LARGE: dict[str, Any] = {"status": "error", "error_type": "Function.ResponseSizeTooLarge"}
+NOT_IMPORTED: dict[str, Any] = {"status": "error", "error_type": "Runtime.ImportModuleError"}
 
 
-@pytest.mark.parametrize(
-    ("record", "mark_before", "fired"),
-    [
-        (ended(**NAMED), 0, ["Runtime.OutOfMemory"]),
-        (ended(**NAMED, kills=1, level_mib=509, mark=512), 94, ALL),
-        (ended(**KILLED, level_mib=497), 0, ["exit-at-limit"]),
-        (ended(**KILLED, level_mib=496), 0, []),
-        (ended(**KILLED), 0, []),
-        (ended(**KILLED, kills=1), 0, ["kernel"]),
-        (ended(**KILLED, mark=512), 300, []),
-        (ended(**KILLED, mark=512, kills=1), 300, ["kernel", "mark-at-limit"]),
-        (ended(**KILLED, mark=512), 512, []),
-        (ended(**KILLED, level_mib=900, mark=490), 0, []),
-        (ended(**KILLED, level_mib=900, mark=497), 0, ["exit-at-limit"]),
-        (ended(reason="timeout", status="timeout", level_mib=510), 0, ["timeout-at-limit"]),
-        (ended(reason="timeout", status="timeout", level_mib=200), 0, []),
-        (ended(reason="timeout", status="timeout", level_mib=200, mark=512), 200, []),
-        (ended(reason="timeout", level_mib=510), 0, ["timeout-at-limit"]),
-        (ended(reason="failure", level_mib=510), 0, ["exit-at-limit"]),
-        (ended(reason="failure", level_mib=510, status="error", error_type="Function.ResponseSizeTooLarge"), 0, []),
-        (ended(reason="", status="success", mark=512), 100, []),
-        (ended(reason="", status="success", kills=1), 0, ["kernel"]),
-        (ended(reason="", status="error", error_type="Runtime.ImportModuleError", mark=512), 100, []),
-    ],
-    ids=[
-        *("the platform names it", "everything fires", "killed at the limit", "killed below it", "a plain crash"),
-        *("the kernel counts a kill", "page cache raised the mark", "the kill raised it", "the mark was there before"),
-        *("shared memory counted twice, says the mark", "the mark was close to it"),
-        *("a timeout at the limit", "a timeout", "a timeout of who has read files"),
-        *("a timeout, no telemetry", "killed, no telemetry", "an error of the response"),
-        *("page cache fills the mark", "a child was killed", "an error that it lives on with"),
-    ],
-)  # fmt: skip
+VERDICTS = {
+    "the platform names it": (ended(**NAMED), 0, ["Runtime.OutOfMemory"]),
+    "everything fires": (ended(**NAMED, kills=1, level_mib=509, mark=512), 94, ALL),
+    "killed at the limit": (ended(**KILLED, level_mib=497), 0, ["exit-at-limit"]),
+    "killed below it": (ended(**KILLED, level_mib=496), 0, []),
+    "a plain crash": (ended(**KILLED), 0, []),
+    "the kernel counts a kill": (ended(**KILLED, kills=1), 0, ["kernel"]),
+    "page cache raised the mark": (ended(**KILLED, mark=512), 300, []),
+    "the kill raised it": (ended(**KILLED, mark=512, kills=1), 300, ["kernel", "mark-at-limit"]),
+    "the mark was there before": (ended(**KILLED, mark=512), 512, []),
+    "shared memory counted twice, says the mark": (ended(**KILLED, level_mib=900, mark=490), 0, []),
+    "the mark was close to it": (ended(**KILLED, level_mib=900, mark=497), 0, ["exit-at-limit"]),
+    "a timeout at the limit": (ended(reason="timeout", status="timeout", level_mib=510), 0, ["timeout-at-limit"]),
+    "a timeout": (ended(reason="timeout", status="timeout", level_mib=200), 0, []),
+    "a timeout of who has read files": (ended(reason="timeout", status="timeout", level_mib=200, mark=512), 200, []),
+    "a timeout, no telemetry": (ended(reason="timeout", level_mib=510), 0, ["timeout-at-limit"]),
+    "killed, no telemetry": (ended(reason="failure", level_mib=510), 0, ["exit-at-limit"]),
+    "an error of the response": (ended(**TOO_LARGE, level_mib=510), 0, []),
+    "page cache fills the mark": (ended(reason="", status="success", mark=512), 100, []),
+    "a child was killed": (ended(reason="", status="success", kills=1), 0, ["kernel"]),
+    "an error that it lives on with": (ended(**NOT_IMPORTED, reason="", mark=512), 100, []),
+}
+
+
+@pytest.mark.parametrize(("record", "mark_before", "fired"), VERDICTS.values(), ids=VERDICTS)
 def test_the_verdict(record: PendingRecord, mark_before: float, fired: list[str]) -> None:
     assert record.signals(LIMIT, mark_before) == fired
 
@@ -93,21 +87,17 @@ def growing(record: PendingRecord, mib_per_s: float, unseen_ms: int) -> PendingR
 TIMED_OUT: dict[str, Any] = {"reason": "timeout", "status": "timeout"}
 
 
-@pytest.mark.parametrize(
-    ("said", "kills", "unseen_ms", "fired"),
-    [
-        (KILLED, None, 500, ["mark-at-limit"]),
-        (KILLED, 0, 500, []),
-        (KILLED, None, 490, []),
-        (TIMED_OUT, None, 500, ["mark-at-limit"]),
-        (TIMED_OUT, 0, 500, ["mark-at-limit"]),
-        (TIMED_OUT, 0, 490, []),
-    ],
-    ids=[
-        *("it can have got there", "but the kernel killed none", "it cannot have got there"),
-        *("a timeout", "where no process need be killed", "that came before"),
-    ],
-)
+REACHED = {
+    "it can have got there": (KILLED, None, 500, ["mark-at-limit"]),
+    "but the kernel killed none": (KILLED, 0, 500, []),
+    "it cannot have got there": (KILLED, None, 490, []),
+    "a timeout": (TIMED_OUT, None, 500, ["mark-at-limit"]),
+    "where no process need be killed": (TIMED_OUT, 0, 500, ["mark-at-limit"]),
+    "that came before": (TIMED_OUT, 0, 490, []),
+}
+
+
+@pytest.mark.parametrize(("said", "kills", "unseen_ms", "fired"), REACHED.values(), ids=REACHED)
 def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
     said: dict[str, Any], kills: int | None, unseen_ms: int, fired: list[str]
 ) -> None:
@@ -115,17 +105,22 @@ def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
     assert record.signals(LIMIT, 100) == fired
 
 
-@pytest.mark.parametrize(
-    ("holder", "kills", "of_others", "fired", "told"),
-    [
-        ({"extension": "agent", "rss": 400}, 1, 0, [], 1),
-        ({"extension": "agent", "rss": 400}, 0, 1, [], 1),
-        ({"extension": "agent", "rss": 400}, 2, 0, ["kernel"], 1),
-        ({"process": "python3.13", "pid": 7, "rss": 400}, 1, 0, ["exit-at-limit", "mark-at-limit"], 1),
-        ({"extension": "agent", "rss": 400}, 0, 0, ["exit-at-limit", "mark-at-limit"], None),
-    ],
-    ids=["it was the hog", "and all live", "and took one with it", "the function was the hog", "who ended by itself"],
-)
+HOGS = {
+    "it was the hog": ({"extension": "agent", "rss": 400}, 1, 0, [], 1),
+    "and all live": ({"extension": "agent", "rss": 400}, 0, 1, [], 1),
+    "and took one with it": ({"extension": "agent", "rss": 400}, 2, 0, ["kernel"], 1),
+    "the function was the hog": (
+        {"process": "python3.13", "pid": 7, "rss": 400},
+        1,
+        0,
+        ["exit-at-limit", "mark-at-limit"],
+        1,
+    ),
+    "who ended by itself": ({"extension": "agent", "rss": 400}, 0, 0, ["exit-at-limit", "mark-at-limit"], None),
+}
+
+
+@pytest.mark.parametrize(("holder", "kills", "of_others", "fired", "told"), HOGS.values(), ids=HOGS)
 def test_an_extension_that_the_kernel_killed_is_the_environments(
     holder: dict[str, object], kills: int, of_others: int, fired: list[str], told: int | None
 ) -> None:
@@ -194,24 +189,25 @@ NAMED_FFMPEG = {"process": "ffmpeg", "pid": 37, "rss": 300.0}
 AGENT = {"extension": "agent", "rss": 301.0}
 
 
-@pytest.mark.parametrize(
-    ("window", "others_mib", "largest", "extensions", "document"),
-    [
-        (window_of(50), 20, None, {}, {"level": 70.0}),
-        (window_of(), 20, FFMPEG, {}, {"holder": NAMED_FFMPEG}),
-        (window_of(last=400), 20, FFMPEG, {}, {"level": 420.0, "holder": NAMED_FFMPEG}),
-        (window_of(read=90), 20, FFMPEG, {}, {"level": 110.0}),
-        (window_of(last=400, read=500), 0, FFMPEG, {"agent": 301 * 1024}, {"level": 500.0, "holder": AGENT}),
-        (window_of(last=900), 20, None, {}, {"level": 920.0}),
-        (window_of(last=900, together=130), 20, None, {}, {"level": 130.0}),
-        (window_of(last=60, together=130), 20, None, {}, {"level": 80.0}),
-    ],
-    ids=[
-        *("before the first look: that of the beginning", "not read: who held most before that"),
-        *("who held most is named", "but not if it held more than there is by now", "it lived to be read"),
-        *("ten processes with the same 80 MiB", "what they share counts once", "fewer by now"),
-    ],
-)  # fmt: skip
+ENDINGS = {
+    "before the first look: that of the beginning": (window_of(50), 20, None, {}, {"level": 70.0}),
+    "not read: who held most before that": (window_of(), 20, FFMPEG, {}, {"holder": NAMED_FFMPEG}),
+    "who held most is named": (window_of(last=400), 20, FFMPEG, {}, {"level": 420.0, "holder": NAMED_FFMPEG}),
+    "but not if it held more than there is by now": (window_of(read=90), 20, FFMPEG, {}, {"level": 110.0}),
+    "it lived to be read": (
+        window_of(last=400, read=500),
+        0,
+        FFMPEG,
+        {"agent": 301 * 1024},
+        {"level": 500.0, "holder": AGENT},
+    ),
+    "ten processes with the same 80 MiB": (window_of(last=900), 20, None, {}, {"level": 920.0}),
+    "what they share counts once": (window_of(last=900, together=130), 20, None, {}, {"level": 130.0}),
+    "fewer by now": (window_of(last=60, together=130), 20, None, {}, {"level": 80.0}),
+}
+
+
+@pytest.mark.parametrize(("window", "others_mib", "largest", "extensions", "document"), ENDINGS.values(), ids=ENDINGS)
 def test_the_ending_says_the_level_and_who_held_most(
     window: Window, others_mib: int, largest: Any, extensions: dict[str, int], document: dict[str, object]
 ) -> None:

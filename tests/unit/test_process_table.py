@@ -130,15 +130,14 @@ def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Pa
     assert processes.runtime_address() == (ADDRESS if groups else "127.0.0.1:9009")
 
 
-@pytest.mark.parametrize(
-    ("variables", "found"),
-    [
-        (f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b", [12]),
-        (f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", [12]),
-        (f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", []),
-    ],
-    ids=["first", "last", "another name that ends alike"],
-)
+VARIABLES = {
+    "first": (f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b", [12]),
+    "last": (f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", [12]),
+    "another name that ends alike": (f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", []),
+}
+
+
+@pytest.mark.parametrize(("variables", "found"), VARIABLES.values(), ids=VARIABLES)
 def test_a_runtimes_address_stands_anywhere_in_its_variables(tmp_path: Path, variables: str, found: list[int]) -> None:
     (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
     assert function(scanned(tmp_path)) == found

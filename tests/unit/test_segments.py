@@ -178,27 +178,21 @@ def test_what_rose_during_a_cut_took_page_faults() -> None:
     assert made.level == 600 - 2 * 64 + 200
 
 
-@pytest.mark.parametrize(
-    ("start_ms", "end_ms", "found"),
-    [
-        (10, 15, (0, 50, 50)),
-        (22, 27, (0, 200, 200)),
-        (10, 25, (40, 200, 200)),
-        (45, 55, (0, 60, 60)),
-        (32, 48, (40, 200, 200)),
-        (10, 90, (300, 300, 300)),
-        (10, 55, (200, 200, 200)),
-        (25, 65, (60, 300, 300)),
-        (40.5, 50, (0, 200, 200)),
-        (42, 50, (0, 60, 60)),
-    ],
-    ids=[
-        *("within the first segment", "within a segment: nothing is known from below"),
-        *("the highest that it overlaps", "within another one", "a cut within the request tells a level"),
-        *("the highest of all", "a whole segment is its own", "a whole one, and the next is higher"),
-        *("times are known to a millisecond", "and no worse"),
-    ],
-)  # fmt: skip
+BOUNDS = {
+    "within the first segment": (10, 15, (0, 50, 50)),
+    "within a segment: nothing is known from below": (22, 27, (0, 200, 200)),
+    "the highest that it overlaps": (10, 25, (40, 200, 200)),
+    "within another one": (45, 55, (0, 60, 60)),
+    "a cut within the request tells a level": (32, 48, (40, 200, 200)),
+    "the highest of all": (10, 90, (300, 300, 300)),
+    "a whole segment is its own": (10, 55, (200, 200, 200)),
+    "a whole one, and the next is higher": (25, 65, (60, 300, 300)),
+    "times are known to a millisecond": (40.5, 50, (0, 200, 200)),
+    "and no worse": (42, 50, (0, 60, 60)),
+}
+
+
+@pytest.mark.parametrize(("start_ms", "end_ms", "found"), BOUNDS.values(), ids=BOUNDS)
 def test_a_requests_bounds_are_those_of_its_segments(
     start_ms: float, end_ms: float, found: tuple[int, int, int]
 ) -> None:

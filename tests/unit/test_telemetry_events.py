@@ -79,16 +79,15 @@ def test_what_is_no_number_that_there_can_be_is_absent(number: str) -> None:
     assert (event.metric("durationMs"), bad) == (None, 0)
 
 
-@pytest.mark.parametrize(
-    ("record", "read"),
-    [
-        ('{"requestId":"a","requestId":"b"}', "b"),
-        ('{"requestId":"\\ud800\\u0000\\n"}', "\ud800\0\n"),
-        ('{"requestId":"%s"}' % ("x" * 9999), "x" * 256),
-        ('{"requestId":5,"metrics":[1],"status":null}', None),
-    ],
-    ids=["twice: the last one", "half a surrogate and a NUL", "no more than the platform may send", "wrong types"],
-)
+READ = {
+    "twice: the last one": ('{"requestId":"a","requestId":"b"}', "b"),
+    "half a surrogate and a NUL": ('{"requestId":"\\ud800\\u0000\\n"}', "\ud800\0\n"),
+    "no more than the platform may send": ('{"requestId":"%s"}' % ("x" * 9999), "x" * 256),
+    "wrong types": ('{"requestId":5,"metrics":[1],"status":null}', None),
+}
+
+
+@pytest.mark.parametrize(("record", "read"), READ.values(), ids=READ)
 def test_a_member_is_what_the_platform_may_send_or_absent(record: str, read: str | None) -> None:
     (event,), _ = parse_batch(f'[{{"type":"platform.report","time":5,"record":{record}}}]'.encode())
     assert event.request_id == event.text("requestId") == read
