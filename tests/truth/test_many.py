@@ -49,6 +49,15 @@ class Ended(Files):
         raise Gone(f"{name} is empty")
 
 
+class Ending(Files):
+    """One that ends between the two looks at its level."""
+
+    def read(self, name: str) -> bytes:
+        if name == "statm":
+            raise Gone("statm is empty")
+        return super().read(name)
+
+
 class Scene(FunctionTable):
     """So many processes, and the time that reading them takes."""
 
@@ -96,6 +105,12 @@ def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
     assert scene.now_ns - began <= MOST_NS
     assert cut.ended
     assert cut.left
+
+
+def test_a_process_that_ends_while_others_are_read_has_no_second_level() -> None:
+    scene = Scene(2)
+    scene.processes[1].files = Ending(scene, 2)
+    assert [reading.again for reading in scene.recorder.read_and_reset().readings] == [1024, 0]
 
 
 def test_ticks_take_turns_so_that_every_process_is_looked_at() -> None:
