@@ -11,6 +11,8 @@ from truemem_workbench.analysis.drift import Point, judge
 from truemem_workbench.testing.drift.judged import sidecar, workbench
 from truemem_workbench.testing.drift.synthetic import MIB, Floats
 
+from tests.drift.test_drift import interval
+
 Verdict = Callable[[list[Point]], str]
 BOTH = pytest.mark.parametrize("verdict", [workbench, sidecar])
 
@@ -43,9 +45,8 @@ def test_a_model_that_goes_again_is_no_load(kib: float, count: int) -> None:
     for seed in range(5):
         verdict = judge(curve(leak(kib, count) + swaps(count), seed))
         assert verdict.name in ("warming", "growing")
-        assert verdict.low_kib is not None
-        assert verdict.high_kib is not None
-        assert verdict.low_kib <= kib <= verdict.high_kib
+        low, high = interval(verdict)
+        assert low <= kib <= high
 
 
 def test_a_step_is_left_out_only_if_it_stays() -> None:
@@ -65,20 +66,16 @@ def test_three_loads_do_not_hide_that_it_still_grows(kib: float, verdict: Verdic
 
 
 def test_what_was_left_out_may_have_been_growth_and_the_interval_says_so() -> None:
-    grown = np.floor(leak(64) / MIB) * MIB
-    verdict = judge(curve(grown))
-    assert verdict.high_kib is not None
-    assert verdict.high_kib >= 64
-    loaded = judge(curve(leak(8) + loads(150)))
-    assert loaded.low_kib is not None
-    assert loaded.high_kib is not None
-    assert loaded.low_kib <= 8 < 20 * MIB / 300 < loaded.high_kib
+    _, high = interval(judge(curve(np.floor(leak(64) / MIB) * MIB)))
+    assert high >= 64
+    low, high = interval(judge(curve(leak(8) + loads(150))))
+    assert low <= 8 < 20 * MIB / 300 < high
+    _, high = interval(judge(curve(leak(8))))
+    assert high == pytest.approx(8, abs=0.5)
     levels = [*(float(at) for at in range(20)), *(20 * MIB + at for at in range(20, 40))]
     made = shape(levels, 160)
     assert (made.slope, made.low) == (1, 1)
     assert 20 * MIB / 40 < made.high < 20 * MIB / 20
-    without = judge(curve(leak(8)))
-    assert without.high_kib == pytest.approx(8, abs=0.5)
 
 
 # --- growth -----------------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
+from truemem.linux.procfs import Procfs
 from truemem_workbench.testing.environment import SIDECAR
 
 PATIENCE_S = 60
@@ -104,9 +105,7 @@ class Platform:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.sidecar.poll() is None:
             os.kill(self.sidecar.pid, signal.SIGKILL)
         self._draining.join(PATIENCE_S)
@@ -128,6 +127,11 @@ class Platform:
         assert "Traceback" not in stderr, stderr
         assert "stopped measuring" not in stderr, stderr
         return [json.loads(line) for line in stdout.splitlines()]
+
+    def serves(self, nexts: int) -> list[str]:
+        """It asks so often for the next event, and is shut down: the request ids of its records."""
+        self.wait_for_nexts(nexts)
+        return [record["requestId"] for record in self.end()]
 
     def exit_code(self) -> int:
         """Of a sidecar that goes by itself."""
@@ -152,20 +156,17 @@ class Platform:
                 connection, _ = self._listening.accept()
             except OSError:
                 return
-            with connection:
-                try:
-                    while request := _request(connection):
-                        answer = self._answer(request)
-                        if answer.when is not None:
-                            answer.when.wait(PATIENCE_S)
-                        for start in range(0, len(answer.data), answer.piece):
-                            connection.sendall(answer.data[start : start + answer.piece])
-                        if answer.then == "reset":
-                            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                        if answer.then != "keep":
-                            break
-                except OSError:
-                    continue
+            with connection, suppress(OSError):
+                while request := _request(connection):
+                    answer = self._answer(request)
+                    if answer.when is not None:
+                        answer.when.wait(PATIENCE_S)
+                    for start in range(0, len(answer.data), answer.piece):
+                        connection.sendall(answer.data[start : start + answer.piece])
+                    if answer.then == "reset":
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    if answer.then != "keep":
+                        break
 
     def _answer(self, request: bytes) -> Answer:
         if b"/register " in request:
@@ -178,9 +179,7 @@ class Platform:
         if self._events:
             return self._events.pop(0)
         self._ending.wait(PATIENCE_S)
-        for line in Path(f"/proc/{self.sidecar.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                self.peak_kib = int(line.split()[1])
+        self.peak_kib = Procfs().process(self.sidecar.pid).status().hwm
         return Answer(self._shutdown or shutdown())
 
 

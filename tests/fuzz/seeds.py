@@ -51,7 +51,14 @@ def seeds() -> dict[str, list[bytes]]:
             b"\0".join((b"0" + NEXT, b"2" + EVENT, b"0" + ANSWER + NEXT, b"2" + ACCEPTED, b"2" + EVENT[:50], b"4")),
             b"\0".join((b"0" + NEXT, b"2" + EVENT, b"1" + ANSWER, b"3" + ACCEPTED, b"5", b"0" + NEXT)),
         ],
-        "settings": [b"\x02Stage=prod, Team=ml\0\x091024", b"\x08debug\0\x000\0\x05100", b"\x041%\0\x01My/Space"],
+        "settings": [
+            *(b"\x02Stage=prod, Team=ml\0\x091024", b"\x08debug\0\x000\0\x05100", b"\x041%\0\x01My/Space"),
+            *(
+                bytes([setting]) + value
+                for setting in range(9)
+                for value in (b"nan", b"-inf", b"1e999", b"9" * 5000, b"-0")
+            ),
+        ],
         "on_off": [b"true", b"off"],
         "journal": [journal()],
     }

@@ -18,16 +18,12 @@ from truemem.records.journal import SIZE, Journal
 from truemem.records.pending_record import PendingRecord
 from truemem.records.pending_records import PendingRecords
 from truemem.support import minijson, switch
+from truemem.support.private_file import PAGE
 
 LIMIT = 5000
 SETTINGS = [f"TRUEMEM_{name}".encode() for name in NAMES]
-PLATFORM = [
-    b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
-    b"AWS_LAMBDA_FUNCTION_NAME",
-    b"AWS_LAMBDA_FUNCTION_VERSION",
-    b"AWS_LAMBDA_INITIALIZATION_TYPE",
-    b"AWS_LAMBDA_LOG_LEVEL",
-]
+OF_PLATFORM = ("FUNCTION_MEMORY_SIZE", "FUNCTION_NAME", "FUNCTION_VERSION", "INITIALIZATION_TYPE", "LOG_LEVEL")
+PLATFORM = [f"AWS_LAMBDA_{name}".encode() for name in OF_PLATFORM]
 
 
 def http(data: bytes) -> None:
@@ -67,8 +63,11 @@ def proc_files(data: bytes) -> None:
     for parse in proc_text.parse_status, proc_text.parse_stat, proc_text.parse_statm, proc_text.parse_meminfo:
         with suppress(proc_text.Gone):
             parse(data)
-    proc_text.parse_last_pid(data)
-    oom_kills.parse(data)
+    assert proc_text.parse_last_pid(data) >= -1
+    for local, remote, inode in proc_text.parse_tcp(data):
+        assert isinstance(local + remote + inode, int)
+    killed = oom_kills.parse(data)
+    assert killed is None or killed == int(data.split(b"oom_kill ")[1].split(b"\n")[0])
 
 
 def cgroup_files(data: bytes) -> None:
@@ -125,7 +124,11 @@ def settings(data: bytes) -> None:
         known = [*SETTINGS, *PLATFORM, b"TRUEMEM_" + part[1:9]]
         variables[known[(part[0] if part else 0) % len(known)]] = part[1:]
     config = Config(variables)
+    assert len(config.problems) <= len(variables)
     assert config.memory_mib >= 0
+    assert 0.0001 <= config.cpu_budget <= 0.5
+    assert 0 <= config.oom_score_adj <= 1000
+    assert 0 <= config.aggregate_s <= 300
     minijson.dumps([config.namespace, config.dimensions, config.properties, config.function_name, config.problems])
 
 
@@ -148,6 +151,8 @@ def journal(data: bytes) -> None:
         for _, line in recovery.lines(read, history, Config({}), kills=1):
             assert len(line) < SIZE
         history.text()
+        read.forget()
+        assert not any(path.read_bytes()[page : page + 1].strip() for page in range(0, SIZE, PAGE))
         read.remove()
 
 

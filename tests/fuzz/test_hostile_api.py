@@ -58,8 +58,7 @@ def serve(faults: list[Answer], subscribed: Answer = SUBSCRIBED) -> None:
     """Good events before and after: those are recorded, whatever was in between."""
     events = [Answer(invoke("before")), *faults, Answer(invoke("after")), Answer(invoke("last"))]
     with Platform(events, subscribed=subscribed) as platform:
-        platform.wait_for_nexts(len(events) + 1)
-        ids = [record["requestId"] for record in platform.end()]
+        ids = platform.serves(len(events) + 1)
         assert platform.nexts == len(events) + 1
         assert platform.peak_kib < LARGEST_KIB
     assert [known for known in ids if known in ("before", "after", "last")] == ["before", "after", "last"]
@@ -83,8 +82,7 @@ def test_an_api_that_refuses_is_asked_ever_more_slowly() -> None:
         began = time.monotonic()
         platform.wait_for_nexts(8)
         assert time.monotonic() - began > 1
-        platform.wait_for_nexts(1)
-        assert [record["requestId"] for record in platform.end()] == ["before", "after"]
+        assert platform.serves(1) == ["before", "after"]
 
 
 NEVER = [b"1e999", b"-1e999", b"NaN", b"9" * 400, b"-1", b"1.5", b'"soon"', b'"1795000000000"', b"0", b"null", b"[]"]
@@ -105,32 +103,8 @@ def test_a_deadline_of_the_shutdown_that_cannot_be_changes_nothing(deadline: byt
     variables = {b"AWS_LAMBDA_INITIALIZATION_TYPE": b"lambda-managed-instances"} if managed else {}
     events = [] if managed else [Answer(invoke("one"))]
     with Platform(events, shutdown=ends, variables=variables) as platform:
-        platform.wait_for_nexts(len(events) + 1)
-        records = platform.end()
-        assert [record["requestId"] for record in records] == ["one"] * len(events)
+        assert platform.serves(len(events) + 1) == ["one"] * len(events)
         assert "ERROR" not in platform.told()
-
-
-def chunked(body: bytes, trailer: bytes) -> bytes:
-    return b"Transfer-Encoding: chunked\r\n\r\n%x;a=b\r\n%s\r\n0;c\r\n%s\r\n" % (len(body), body, trailer)
-
-
-BODY = b'{"eventType":"INVOKE","requestId":"odd"}'
-UNDERSTOOD = {
-    "a trailer": Answer(b"HTTP/1.1 200 OK\r\n" + chunked(BODY, b"A: b\r\nC:\r\n")),
-    "a trailer, byte by byte": Answer(b"HTTP/1.1 200 OK\r\n" + chunked(BODY, b"A: b\r\n"), piece=1),
-    "an interim answer": Answer(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + response(200, BODY)),
-    "HTTP/1.0": Answer(response(200, BODY).replace(b"/1.1", b"/1.0"), "close"),
-    "HTTP/1.0, to the end of the connection": Answer(b"HTTP/1.0 200 OK\r\n\r\n" + BODY, "close"),
-}
-
-
-@pytest.mark.parametrize("name", UNDERSTOOD)
-def test_what_http_allows_costs_nothing(name: str) -> None:
-    with Platform([UNDERSTOOD[name], Answer(invoke("after"))]) as platform:
-        platform.wait_for_nexts(3)
-        records = platform.end()
-    assert [(record["requestId"], record.get("dropped")) for record in records] == [("odd", None), ("after", None)]
 
 
 COST = ["closed in the middle of a head", "403", "500", "empty", "another event", "not HTTP", "not JSON", "an array"]
@@ -166,8 +140,7 @@ WEIRD = {
 def test_no_setting_stops_it(name: str) -> None:
     variables = {f"TRUEMEM_{setting}".encode(): WEIRD[name] for setting in NAMES if setting != "ENABLED"}
     with Platform([Answer(invoke("one"))], variables={**variables, b"TRUEMEM_\xff\n": WEIRD[name]}) as platform:
-        platform.wait_for_nexts(2)
-        assert [record["requestId"] for record in platform.end()] == ["one"]
+        assert platform.serves(2) == ["one"]
         assert all(line.startswith("truemem ") for line in platform.told().splitlines())
 
 
@@ -194,8 +167,7 @@ def test_it_registers_as_soon_as_somebody_answers() -> None:
         Answer(b"SSH-2.0-OpenSSH\r\n\r\n", "close"),
     ]
     with Platform([Answer(invoke("first"))], registers=registers) as platform:
-        platform.wait_for_nexts(2)
-        assert [record["requestId"] for record in platform.end()] == ["first"]
+        assert platform.serves(2) == ["first"]
 
 
 def test_a_log_that_nobody_reads_does_not_end_it() -> None:
@@ -204,8 +176,7 @@ def test_a_log_that_nobody_reads_does_not_end_it() -> None:
     registers = [Answer(response(500, b"{}"))]
     with Platform([Answer(invoke("first"))], registers=registers, stderr=writing) as platform:
         os.close(writing)
-        platform.wait_for_nexts(2)
-        assert [record["requestId"] for record in platform.end()] == ["first"]
+        assert platform.serves(2) == ["first"]
 
 
 @pytest.mark.parametrize(

@@ -158,15 +158,18 @@ def test_html_sees_the_text_and_no_new_element(value: object) -> None:
     assert json.loads(found.texts[0]) == json.loads(json.dumps(value))
 
 
+def named(function: str, version: str, environment: str, extension: str) -> dict[str, Any]:
+    """The members of a line that others have chosen."""
+    holders = {"function": 1.0, "truemem": 1.0, "extensions": {extension: 1.0}}
+    return {"FunctionName": function, "functionVersion": version, "environmentId": environment, "holders": holders}
+
+
 @settings(max_examples=25)
 @given(st.lists(TEXT, min_size=6, max_size=6))
 def test_the_page_has_no_more_elements_than_any(texts: list[str]) -> None:
-    def elements(name: str, version: str, request: str, environment: str, error: str, holder: str) -> list[str]:
-        holders = {"function": 1.0, "truemem": 1.0, "extensions": {holder: 1.0}}
-        members: dict[str, Any] = {"FunctionName": name, "functionVersion": version, "requestId": request}
-        members |= {"environmentId": environment, "status": "error", "errorType": error, "holders": holders}
-        made = html_page(page.gather(parse_event(line("a", 1, **members))))
-        return Elements(made).begun
+    def elements(request: str, error: str, *names: str) -> list[str]:
+        members = {**named(*names), "requestId": request, "status": "error", "errorType": error}
+        return Elements(html_page(page.gather(parse_event(line("a", 1, **members))))).begun
 
     assert elements(*texts) == elements(*"abcdef")
 
@@ -206,17 +209,8 @@ TOKENS = [
     '{"requestId":"a b c","invocation":[1,"x"],"startMs":[0,true,1e400],"raced":[0,[],{}]}',
 ]  # fmt: skip
 PLAIN: dict[str, Any] = json.loads(line("a", 1, heap={"inUse": 1.0, "held": 2.0, "mapped": 3.0}, processes=1))
-MEMBERS = [
-    *PLAIN,
-    "aggregate",
-    "raced",
-    "recovered",
-    "dropped",
-    "coldStart",
-    "suppressedInit",
-    "outOfMemory",
-    "tenantId",
-]
+ODD = ("aggregate", "raced", "recovered", "dropped", "coldStart", "suppressedInit", "outOfMemory", "tenantId")
+MEMBERS = [*PLAIN, *ODD]
 
 
 @st.composite
@@ -273,11 +267,8 @@ SEEDS = [
     b'"message\r"\n1\n',
     b"message\n" + b"x" * 200_000,
 ]
-FILES = (
-    st.sampled_from(SEEDS).flatmap(mutated)
-    | st.binary(max_size=200)
-    | TEXT.map(lambda text: text.encode(errors="replace"))
-)
+ENCODED = TEXT.map(lambda text: text.encode(errors="replace"))
+FILES = st.sampled_from(SEEDS).flatmap(mutated) | st.binary(max_size=200) | ENCODED
 
 
 @pytest.fixture(scope="session")
@@ -303,10 +294,8 @@ def test_any_file_is_a_log_or_bad_input(folder: Path, data: bytes) -> None:
 )
 def test_the_report_prints_any_log(folder: Path, names: list[str], lines: list[str], form: list[str]) -> None:
     path = folder / "fleet.log"
-    function, version, environment, holder = (name.encode(errors="replace").decode() for name in names)
-    holders = {"function": 1.0, "truemem": 1.0, "extensions": {holder: 1.0}}
-    members: dict[str, Any] = {"FunctionName": function, "functionVersion": version, "environmentId": environment}
-    own = [line("a", number, holders=holders, **members) for number in (1, 2)]
+    function, version, *others = (name.encode(errors="replace").decode() for name in names)
+    own = [line("a", number, **named(function, version, *others)) for number in (1, 2)]
     path.write_text("\n".join([*own, *lines]), encoding="utf-8", errors="surrogatepass")
     arguments = ["report", str(path), "--by", "FunctionName", *form]
     ran = CliRunner(env={"COLUMNS": "4000"}).invoke(cli, arguments, standalone_mode=False)
@@ -351,12 +340,18 @@ def templates(draw: st.DrawFn) -> str:
     return text
 
 
-@given(text=templates())
-def test_any_template_is_one_or_bad_input(folder: Path, text: str) -> None:
+def template(folder: Path, text: str) -> Path:
+    """The file, and the code of its functions."""
     (folder / "src").mkdir(exist_ok=True)
     (folder / "src/app.py").write_text("def handler(event, context): ...\n")
     path = folder / "template.yaml"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    return path
+
+
+@given(text=templates())
+def test_any_template_is_one_or_bad_input(folder: Path, text: str) -> None:
+    path = template(folder, text)
     with suppress(BadInput):
         target = from_template(path, "F")
         assert sum(map(len, target.environment.values())) < 10 * MOST_TEXT
@@ -364,10 +359,7 @@ def test_any_template_is_one_or_bad_input(folder: Path, text: str) -> None:
 
 def test_the_template_of_these_tests_is_one(folder: Path) -> None:
     assert yaml.compose(TEMPLATE) is not None
-    (folder / "src").mkdir(exist_ok=True)
-    (folder / "src/app.py").write_text("def handler(event, context): ...\n")
-    (folder / "template.yaml").write_text(TEMPLATE)
-    assert from_template(folder / "template.yaml", "G").environment == {"A": "b", "N": "1", "C": "b", "D": "b"}
+    assert from_template(template(folder, TEMPLATE), "G").environment == {"A": "b", "N": "1", "C": "b", "D": "b"}
 
 
 JSON_SEEDS = [

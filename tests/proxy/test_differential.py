@@ -5,7 +5,10 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -54,8 +57,9 @@ class Between:
     api: socket.socket
     proxy: Proxy
 
-    def both_ways(self, runtime: list[Step], server: list[Step]) -> list[tuple[Seen, Seen]]:
-        """What the runtime and the API have seen: directly, and through the proxy."""
+    def both_ways(self, one: list[Step], other: list[Step], first: str = "runtime") -> list[tuple[Seen, Seen]]:
+        """What `first` and the other side have seen: directly, and through the proxy."""
+        runtime, server = by_side(first, one, other)
         direct = directly(self.api, runtime, server)
         proxied = play(self.proxy.port, self.api, runtime, server)
         self.proxy.wait_until_idle()
@@ -63,7 +67,15 @@ class Between:
         assert self.proxy.exact.failures == 0
         self.proxy.exact.moments.clear()
         self.proxy.exact.running.clear()
-        return [direct, proxied]
+        return [by_side(first, *direct), by_side(first, *proxied)]
+
+
+T = TypeVar("T")
+
+
+def by_side(first: str, one: T, other: T) -> tuple[T, T]:
+    """That of the runtime and of the API from those of `first` and the other one, and the other way round."""
+    return (one, other) if first == "runtime" else (other, one)
 
 
 @pytest.fixture(scope="module")
@@ -81,33 +93,20 @@ def pattern(size: int) -> bytes:
 
 
 @dataclass
-class Scripts:
-    """Of both sides, and what each has sent."""
+class Script:
+    """Of one side, and what it has sent."""
 
-    runtime: list[Step] = field(default_factory=list)
-    server: list[Step] = field(default_factory=list)
-    of_runtime: bytes = b""
-    of_server: bytes = b""
+    steps: list[Step] = field(default_factory=list)
+    sent: bytes = b""
 
-    def runtime_says(self, data: bytes, piece: int, reads: int) -> None:
-        self.runtime.append(Send(data, piece))
-        self.server.append(Read(len(data), reads))
-        self.of_runtime += data
+    def says(self, data: bytes, to: Script, piece: int = 1 << 20, reads: int = 1 << 20) -> None:
+        self.steps.append(Send(data, piece))
+        to.steps.append(Read(len(data), reads))
+        self.sent += data
 
-    def server_says(self, data: bytes, piece: int, reads: int) -> None:
-        self.server.append(Send(data, piece))
-        self.runtime.append(Read(len(data), reads))
-        self.of_server += data
-
-    def both_say(self, runtime: bytes, server: bytes) -> None:
-        self.runtime.append(SendAndRead(runtime, len(server)))
-        self.server.append(SendAndRead(server, len(runtime)))
-        self.of_runtime += runtime
-        self.of_server += server
-
-    def meet(self) -> None:
-        self.runtime.append(Meet())
-        self.server.append(Meet())
+    def says_while_it_reads(self, data: bytes, heard: bytes) -> None:
+        self.steps.append(SendAndRead(data, len(heard)))
+        self.sent += data
 
 
 SMALL_OR_LARGE = st.integers(0, 300) | st.sampled_from([PIECE - 1, PIECE, PIECE + 1, 400_000])
@@ -121,81 +120,77 @@ ANYTHING = st.binary(max_size=40) | SMALL_OR_LARGE.map(pattern) | st.just(CHUNKS
 
 
 @st.composite
-def conversation(draw: st.DrawFn) -> Scripts:
+def conversation(draw: st.DrawFn) -> tuple[Script, Script]:
     """Requests and answers, or what is neither; in pieces of any size, read in pieces of any size."""
-    scripts = Scripts()
+    runtime, server = Script(), Script()
     for _ in range(draw(st.integers(0, 5))):
         what = draw(st.sampled_from(["runtime", "server", "server", "both", "waits", "slow"]))
         asked, answered = draw(ASKED | ANYTHING), draw(ANSWERED | ANYTHING)
         said = asked if what == "runtime" else answered
         pieces = [1, 7, 1000, PIECE, 1 << 20] if len(said) < 2000 else [1000, PIECE, 1 << 20]
         piece, reads = draw(st.sampled_from(pieces)), draw(st.sampled_from(pieces))
-        if what == "runtime":
-            scripts.runtime_says(said, piece, reads)
-        elif what == "server":
-            scripts.server_says(said, piece, reads)
-        elif what == "both":
-            scripts.both_say(asked, answered)
-        else:
-            (scripts.runtime if what == "waits" else scripts.server).append(Wait())
-    return scripts
+        match what:
+            case "runtime":
+                runtime.says(asked, server, piece, reads)
+            case "server":
+                server.says(answered, runtime, piece, reads)
+            case "both":
+                runtime.says_while_it_reads(asked, answered)
+                server.says_while_it_reads(answered, asked)
+            case _:
+                (runtime if what == "waits" else server).steps.append(Wait())
+    return runtime, server
+
+
+Talk = tuple[Script, Script]
+FIRST = st.sampled_from(["runtime", "server"])
+LAST = st.sampled_from([b"", b"last", pattern(400_000)])
 
 
 @MANY
-@given(conversation(), st.sampled_from(["runtime", "server"]), st.sampled_from([b"", b"last", pattern(200_000)]))
-def test_a_conversation_that_one_side_ends(between: Between, scripts: Scripts, first: str, last: bytes) -> None:
-    """It closes, or closes its half first; then the other side says the last of it."""
-    one, other = (scripts.runtime, scripts.server) if first == "runtime" else (scripts.server, scripts.runtime)
-    one += [HalfClose(), ReadRest()]
-    other += [ReadRest(), Send(last), Close()]
-    for by_runtime, by_server in between.both_ways(scripts.runtime, scripts.server):
-        assert by_server.data == scripts.of_runtime + (last if first == "server" else b"")
-        assert by_runtime.data == scripts.of_server + (last if first == "runtime" else b"")
-        assert (by_runtime.ending, by_server.ending) == ("EOF", "EOF")
+@given(conversation(), FIRST, LAST)
+def test_a_conversation_that_one_side_ends(between: Between, talk: Talk, first: str, last: bytes) -> None:
+    """It closes its half; then the other side says the last of it."""
+    one, other = by_side(first, *talk)
+    ends, goes_on = [*one.steps, HalfClose(), ReadRest()], [*other.steps, ReadRest(), Send(last), Close()]
+    for by_one, by_other in between.both_ways(ends, goes_on, first):
+        assert by_other.all == (one.sent, "EOF")
+        assert by_one.all == (other.sent + last, "EOF")
 
 
 @MANY
-@given(conversation(), st.sampled_from(["runtime", "server"]), st.sampled_from([b"", b"last", pattern(400_000)]))
-def test_a_conversation_that_one_side_cuts_off(between: Between, scripts: Scripts, first: str, last: bytes) -> None:
+@given(conversation(), FIRST, LAST)
+def test_a_conversation_that_one_side_cuts_off(between: Between, talk: Talk, first: str, last: bytes) -> None:
     """In the middle of what it says: all of that arrives, and then the end."""
-    one, other = (scripts.runtime, scripts.server) if first == "runtime" else (scripts.server, scripts.runtime)
-    scripts.meet()
-    one += [Send(last), Close()]
-    other += [ReadRest(1000)]
-    for by_runtime, by_server in between.both_ways(scripts.runtime, scripts.server):
-        cut_off, saw = (by_runtime, by_server) if first == "runtime" else (by_server, by_runtime)
-        assert saw.data == (scripts.of_runtime if first == "runtime" else scripts.of_server) + last
-        assert saw.ending == "EOF"
-        assert cut_off.data == (scripts.of_server if first == "runtime" else scripts.of_runtime)
+    one, other = by_side(first, *talk)
+    cuts_off, goes_on = [*one.steps, Meet(), Send(last), Close()], [*other.steps, Meet(), ReadRest(1000)]
+    for by_one, by_other in between.both_ways(cuts_off, goes_on, first):
+        assert by_other.all == (one.sent + last, "EOF")
+        assert by_one.data == other.sent
 
 
 @MANY
-@given(conversation(), st.sampled_from(["runtime", "server"]), st.sampled_from([b"", b"last", pattern(400_000)]))
-def test_a_conversation_that_one_side_breaks_off(between: Between, scripts: Scripts, first: str, last: bytes) -> None:
+@given(conversation(), FIRST, LAST)
+def test_a_conversation_that_one_side_breaks_off(between: Between, talk: Talk, first: str, last: bytes) -> None:
     """The other side sees a reset, directly and through the proxy. What was under way then may be lost (tcp(7)): it
     has what it had read before, and then no other bytes than those that were sent."""
-    one, other = (scripts.runtime, scripts.server) if first == "runtime" else (scripts.server, scripts.runtime)
-    scripts.meet()
-    one += [Send(last), Reset()]
-    other += [ReadRest()]
-    for by_runtime, by_server in between.both_ways(scripts.runtime, scripts.server):
-        broke_off, saw = (by_runtime, by_server) if first == "runtime" else (by_server, by_runtime)
-        sent = scripts.of_runtime if first == "runtime" else scripts.of_server
-        assert saw.data[: len(sent)] == sent
-        assert last.startswith(bytes(saw.data[len(sent) :]))
-        assert saw.ending == "reset"
-        assert broke_off.data == (scripts.of_server if first == "runtime" else scripts.of_runtime)
+    one, other = by_side(first, *talk)
+    breaks_off, goes_on = [*one.steps, Meet(), Send(last), Reset()], [*other.steps, Meet(), ReadRest()]
+    for by_one, by_other in between.both_ways(breaks_off, goes_on, first):
+        assert by_other.data[: len(one.sent)] == one.sent
+        assert last.startswith(bytes(by_other.data[len(one.sent) :]))
+        assert by_other.ending == "reset"
+        assert by_one.data == other.sent
 
 
 @MANY
-@given(conversation(), st.sampled_from(["runtime", "server"]))
-def test_a_side_that_closes_without_reading_has_broken_off(between: Between, scripts: Scripts, first: str) -> None:
+@given(conversation(), FIRST)
+def test_a_side_that_closes_without_reading_has_broken_off(between: Between, talk: Talk, first: str) -> None:
     """The kernel says so (RFC 1122, 4.2.2.13)."""
-    one, other = (scripts.runtime, scripts.server) if first == "runtime" else (scripts.server, scripts.runtime)
-    one += [Expect(), Close()]
-    other += [Send(b"unread"), ReadRest()]
-    for by_runtime, by_server in between.both_ways(scripts.runtime, scripts.server):
-        assert (by_server if first == "runtime" else by_runtime).ending == "reset"
+    one, other = by_side(first, *talk)
+    closes, goes_on = [*one.steps, Expect(), Close()], [*other.steps, Send(b"unread"), ReadRest()]
+    for _, by_other in between.both_ways(closes, goes_on, first):
+        assert by_other.ending == "reset"
 
 
 # Single cases
@@ -207,15 +202,15 @@ BODY = pattern(6 << 20)
 
 @pytest.mark.parametrize("reads", [1 << 20, 4096], ids=["fast", "slow"])
 def test_an_event_and_a_response_of_six_megabytes(between: Between, reads: int) -> None:
-    scripts = Scripts()
+    runtime, server = Script(), Script()
     for _ in range(2):
-        scripts.runtime_says(NEXT, 1 << 20, 1 << 20)
-        scripts.server_says(event("a", BODY), 1 << 20, reads)
-        scripts.runtime_says(answer("a", BODY), 1 << 20, reads)
-        scripts.server_says(ACCEPTED, 1 << 20, reads)
-    for by_runtime, by_server in between.both_ways([*scripts.runtime, Close()], [*scripts.server, ReadRest()]):
-        assert by_runtime.data == scripts.of_server
-        assert by_server.all == (scripts.of_runtime, "EOF")
+        runtime.says(NEXT, server)
+        server.says(event("a", BODY), runtime, reads=reads)
+        runtime.says(answer("a", BODY), server, reads=reads)
+        server.says(ACCEPTED, runtime, reads=reads)
+    for by_runtime, by_server in between.both_ways([*runtime.steps, Close()], [*server.steps, ReadRest()]):
+        assert by_runtime.data == server.sent
+        assert by_server.all == (runtime.sent, "EOF")
 
 
 def test_six_megabytes_both_ways_at_once(between: Between) -> None:
@@ -279,42 +274,45 @@ def test_a_side_that_breaks_off_after_it_closed_its_half_is_not_waited_for(betwe
     """The end that it sent comes first: the reset shows when the other side sends."""
     one: list[Step] = [HalfClose(), Meet(), Reset(), Meet()]
     other: list[Step] = [ReadRest(), Meet(), Meet(), *MORE * 20]
-    runtime, server = (one, other) if first == "runtime" else (other, one)
-    for by_runtime, by_server in between.both_ways(runtime, server):
-        assert (by_server if first == "runtime" else by_runtime).ending == "EOF"
+    for _, by_other in between.both_ways(one, other, first):
+        assert by_other.ending == "EOF"
 
 
 # What is kept when a side does not read
 
 
-@pytest.mark.parametrize("reader", ["runtime", "server"])
-def test_what_is_not_read_is_not_taken(reader: str) -> None:
-    """The sender is held up, as it would be without the proxy. Not a byte is lost when reading goes on."""
+@pytest.fixture
+def turned() -> Iterator[tuple[Turns, socket.socket, socket.socket, socket.socket]]:
+    """A proxy that a test turns itself, its API, and a connection through it: of the runtime and of the API."""
     with listen() as api, Turns(address_of(api)) as turns, connect(turns.port) as runtime:
         turns.turn_until(lambda: turns.proxy._ends)
         with accept(api) as server:
-            turns.turn_until(lambda: turns.turn(1) or True)
-            reading, sending = (runtime, server) if reader == "runtime" else (server, runtime)
-            sent = fill(turns, sending)
-            assert sent > 2 * PIECE
-            assert max(turns.held()) <= PIECE
-            received = bytearray()
-            reading.setblocking(False)
-            sending.shutdown(socket.SHUT_WR)
-            ended = False
+            yield turns, api, runtime, server
 
-            def take() -> bool:
-                nonlocal ended
-                try:
-                    piece = reading.recv(1 << 20)
-                except BlockingIOError:
-                    return False
-                received.extend(piece)
-                ended = not piece
-                return ended
 
-            turns.turn_until(take)
-            assert received == pattern(sent)
+Turned = tuple[Turns, socket.socket, socket.socket, socket.socket]
+
+
+@pytest.mark.parametrize("reader", ["runtime", "server"])
+def test_what_is_not_read_is_not_taken(turned: Turned, reader: str) -> None:
+    """The sender is held up, as it would be without the proxy. Not a byte is lost when reading goes on."""
+    turns, _, runtime, server = turned
+    reading, sending = by_side(reader, runtime, server)
+    turns.turn_until(lambda: turns.turn(1) or True)
+    sent = fill(turns, sending)
+    assert sent > 2 * PIECE
+    assert max(turns.held()) <= PIECE
+    pieces: list[bytes] = []
+    reading.setblocking(False)
+    sending.shutdown(socket.SHUT_WR)
+
+    def take() -> bool:
+        with suppress(BlockingIOError):
+            pieces.append(reading.recv(1 << 20))
+        return pieces[-1:] == [b""]
+
+    turns.turn_until(take)
+    assert b"".join(pieces) == pattern(sent)
 
 
 def fill(turns: Turns, sending: socket.socket) -> int:
@@ -332,32 +330,27 @@ def fill(turns: Turns, sending: socket.socket) -> int:
         assert sent < len(data), "it takes everything"
 
 
-def test_neither_side_reads() -> None:
+def test_neither_side_reads(turned: Turned) -> None:
     """Each keeps one piece for the other, and waits for nothing else but that it is taken."""
-    with listen() as api, Turns(address_of(api)) as turns, connect(turns.port) as runtime:
-        turns.turn_until(lambda: turns.proxy._ends)
+    turns, _, runtime, server = turned
+    fill(turns, server)
+    fill(turns, runtime)
+    assert sum(turns.held()) <= 2 * PIECE
+    assert not turns.turn()
+
+
+def test_a_side_that_does_not_read_holds_up_no_other_connection(turned: Turned) -> None:
+    turns, api, stuck, flooding = turned
+    fill(turns, flooding)
+    with connect(turns.port) as runtime:
+        turns.turn_until(lambda: len(turns.proxy._ends) == 4)
         with accept(api) as server:
-            fill(turns, server)
-            fill(turns, runtime)
-            assert sum(turns.held()) <= 2 * PIECE
-            assert not turns.turn()
-
-
-def test_a_side_that_does_not_read_holds_up_no_other_connection() -> None:
-    with listen() as api, Turns(address_of(api)) as turns, connect(turns.port) as stuck:
-        turns.turn_until(lambda: turns.proxy._ends)
-        with accept(api) as flooding, connect(turns.port) as runtime:
-            fill(turns, flooding)
-            turns.turn_until(lambda: len(turns.proxy._ends) == 4)
-            with accept(api) as server:
-                for _ in range(10):
-                    runtime.send(NEXT)
-                    turns.turn_until(lambda: readable(server))
-                    assert server.recv(1000) == NEXT
-                    server.send(event("a"))
-                    turns.turn_until(lambda: readable(runtime))
-                    assert runtime.recv(1000) == event("a")
-        assert stuck.recv(1)
+            for _ in range(10):
+                for sender, receiver, data in [(runtime, server, NEXT), (server, runtime, event("a"))]:
+                    sender.send(data)
+                    turns.turn_until(partial(readable, receiver))
+                    assert receiver.recv(1000) == data
+    assert stuck.recv(1)
 
 
 def readable(connection: socket.socket) -> bool:
@@ -401,11 +394,9 @@ STATES = [nothing, half_closed, gone, half_closed_then_reset, half_closed_and_no
 
 @pytest.mark.parametrize("first", ["runtime", "server"])
 @pytest.mark.parametrize("comes_about", STATES)
-def test_where_nothing_can_go_on_the_proxy_sleeps(comes_about: Callable[..., None], first: str) -> None:
+def test_where_nothing_can_go_on_the_proxy_sleeps(turned: Turned, comes_about: Callable[..., None], first: str) -> None:
     """Else it would burn the function's CPU time."""
-    with listen() as api, Turns(address_of(api)) as turns, connect(turns.port) as runtime:
-        turns.turn_until(lambda: turns.proxy._ends)
-        with accept(api) as server:
-            comes_about(turns, *((runtime, server) if first == "runtime" else (server, runtime)))
-            turns.turn_until(lambda: not turns.turn(20))
-            assert not any(turns.turn() for _ in range(100))
+    turns, _, runtime, server = turned
+    comes_about(turns, *by_side(first, runtime, server))
+    turns.turn_until(lambda: not turns.turn(20))
+    assert not any(turns.turn() for _ in range(100))

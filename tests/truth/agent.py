@@ -26,6 +26,15 @@ def status(label: str) -> int:
         return next(int(line.split()[1]) for line in file if line.startswith(label))
 
 
+def touched(mib: str) -> mmap.mmap:
+    """So much memory, every page of it written to."""
+    memory = mmap.mmap(-1, int(mib) * MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for at in range(0, len(memory), 4096):
+        memory[at] = 1
+    return memory
+
+
 class Agent:
     def __init__(self, folder: str, name: str) -> None:
         self.folder = folder
@@ -52,11 +61,7 @@ class Agent:
             getattr(self, word)(*rest)
 
     def alloc(self, mib: str) -> None:
-        memory = mmap.mmap(-1, int(mib) * MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
-        for at in range(0, len(memory), 4096):
-            memory[at] = 1
-        self.held.append(memory)
+        self.held.append(touched(mib))
         self.say()
 
     def free(self) -> None:
@@ -117,10 +122,7 @@ class Agent:
         child = os.fork()
         if not child:
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # says nothing
-            memory = mmap.mmap(-1, int(mib) * MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            memory.madvise(mmap.MADV_NOHUGEPAGE)
-            for at in range(0, len(memory), 4096):
-                memory[at] = 1
+            self.held.append(touched(mib))
             os.write(writing, str(status("VmHWM")).encode())
             os._exit(0)
         os.close(writing)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from truemem.measure.window import SAMPLED, VMHWM
+from truemem.measure.window import SAMPLED, VMHWM, Peak, Window
 
-from tests.truth.function import Function, Member
+from tests.truth.function import Function
 
 MIB = 1024
 """KiB."""
@@ -21,12 +21,39 @@ def function(tmp_path: Path) -> Iterator[Function]:
     made.stop()
 
 
-def test_an_invocation_of_one_process_is_exact(function: Function) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "alloc", "60")
-    function.step(runtime, "free")
-    _, found, truth = function.close()
+def plays(function: Function, script: str) -> None:
+    """`0 alloc 60`: process 0, the runtime, allocates 60 MiB; `find`: the sidecar looks for processes; `close`: the
+    invocation ends, and the next one begins."""
+    for step in script.split(", "):
+        if step == "find":
+            function.recorder.reader.find()
+        elif step == "close":
+            function.close()
+        else:
+            number, *words = step.split()
+            function.step(function.members[int(number)], *words)
+
+
+def closed(function: Function) -> tuple[Window, Peak, int]:
+    """The end of the invocation: its window, its peak, and the truth (KiB)."""
+    window, found, truth = function.close()
     assert found is not None
+    return window, found, truth
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "0 alloc 60, 0 free",
+        "0 alloc 50, 0 leave_main, 0 free",
+        "0 alloc 50, 0 leave_main, 0 free, close, 0 alloc 20",
+        "0 exec, close, 0 alloc 30",
+    ],
+    ids=["one process", "its main thread has ended", "and in the invocation after", "after a lost watermark"],
+)
+def test_an_invocation_of_one_process_is_exact(function: Function, script: str) -> None:
+    plays(function, script)
+    _, found, truth = closed(function)
     assert (found.method, found.raced) == (VMHWM, False)
     assert abs(found.estimate - truth) < MIB
 
@@ -34,106 +61,42 @@ def test_an_invocation_of_one_process_is_exact(function: Function) -> None:
 @pytest.mark.parametrize("loses", ["exec", "reset"])
 @pytest.mark.parametrize("late", [False, True])
 def test_a_sample_above_the_final_watermark_shows_that_it_was_lost(function: Function, loses: str, late: bool) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "alloc", "100")
+    plays(function, "0 alloc 100")
     function.recorder.levels.sample(late, reset=False)
-    function.step(runtime, "free")
-    function.step(runtime, loses)
-    window, found, truth = function.close()
+    plays(function, f"0 free, 0 {loses}")
+    window, found, truth = closed(function)
     assert window.lost
-    assert found is not None
     assert (found.method, found.upper) == (SAMPLED, 0)
     assert truth - MIB < found.lower <= truth + MIB
 
 
-def test_after_an_exec_that_nothing_has_seen_there_is_no_upper_bound(function: Function) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "alloc", "100")
-    function.step(runtime, "exec")
-    _, found, _ = function.close()
-    assert found is not None
+@pytest.mark.parametrize(
+    "script",
+    ["0 alloc 100, 0 exec", "0 alloc 100, 0 exec, 0 leave_main", "0 ignore, close, 0 quick 40"],
+    ids=["an exec that was not seen", "and the main thread has ended", "a child that is not waited for"],
+)
+def test_where_a_watermark_was_lost_there_is_no_upper_bound(function: Function, script: str) -> None:
+    plays(function, script)
+    _, found, _ = closed(function)
     assert (found.method, found.upper) == (SAMPLED, 0)
-
-
-def test_an_exec_shows_although_the_main_thread_has_ended_since(function: Function) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "alloc", "100")
-    function.step(runtime, "exec")
-    function.step(runtime, "leave_main")
-    _, found, _ = function.close()
-    assert found is not None
-    assert (found.method, found.upper) == (SAMPLED, 0)
-
-
-def test_the_invocation_after_a_lost_watermark_is_exact_again(function: Function) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "exec")
-    function.close()
-    function.step(runtime, "alloc", "30")
-    _, found, truth = function.close()
-    assert found is not None
-    assert found.method == VMHWM
-    assert abs(found.estimate - truth) < MIB
 
 
 def test_a_child_whose_main_thread_has_ended_is_read_through_another(function: Function) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "fork")
-    child = function.members[1]
-    function.step(child, "leave_main")
-    function.recorder.reader.find()
-    function.step(child, "alloc", "100")
-    _, found, truth = function.close()
-    assert found is not None
-    assert truth > 100 * MIB
-    assert found.lower > 100 * MIB
+    plays(function, "0 fork, 1 leave_main, find, 1 alloc 100")
+    _, found, truth = closed(function)
+    assert min(truth, found.lower) > 100 * MIB
     assert found.upper > truth - MIB
 
 
-def test_the_main_thread_of_the_runtime_ends_in_the_invocation(function: Function) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "alloc", "50")
-    function.step(runtime, "leave_main")
-    function.step(runtime, "free")
-    _, found, truth = function.close()
-    assert found is not None
-    assert abs(found.estimate - truth) < MIB
-    function.step(runtime, "alloc", "20")
-    _, found, truth = function.close()
-    assert found is not None
-    assert found.method == VMHWM
-    assert abs(found.estimate - truth) < MIB
-
-
 def test_what_a_child_held_between_fork_and_exec_lies_within_the_bounds(function: Function) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "fork")
-    child = function.members[1]
-    function.step(child, "alloc", "80")
-    function.step(child, "exec")
-    _, found, truth = function.close()
-    assert found is not None
+    plays(function, "0 fork, 1 alloc 80, 1 exec")
+    _, found, truth = closed(function)
     assert truth > 80 * MIB
     assert not found.upper or found.upper > truth - MIB
 
 
-def test_a_child_for_which_the_function_does_not_wait_leaves_no_upper_bound(function: Function) -> None:
-    (runtime,) = function.members
-    function.step(runtime, "ignore")
-    function.close()
-    function.step(runtime, "quick", "40")
-    _, found, _ = function.close()
-    assert found is not None
-    assert found.upper == 0
-
-
 def test_processes_that_no_look_had_time_for_leave_no_upper_bound(function: Function) -> None:
-    (runtime,) = function.members
-    for _ in range(3):
-        function.step(runtime, "fork")
-    function.recorder.reader.find()
-    function.close()
-    function.step(function.members[3], "alloc", "30")
+    plays(function, "0 fork, 0 fork, 0 fork, find, close, 3 alloc 30")
     cut = function.recorder.read_and_reset(most=1)
     assert len(cut.readings) == 1
     assert len(cut.left) == 3
@@ -148,40 +111,27 @@ def test_processes_that_no_look_had_time_for_leave_no_upper_bound(function: Func
     assert len(window.closing) == 4
 
 
-def known_child(function: Function) -> tuple[Member, Member]:
-    """The runtime, and a child that holds 60 MiB when the invocation begins."""
-    (runtime,) = function.members
-    function.step(runtime, "fork")
-    child = function.members[1]
-    function.step(child, "alloc", "60")
-    function.recorder.reader.find()
-    function.close()
-    return runtime, child
+KNOWN_CHILD = "0 fork, 1 alloc 60, find, close"
+"""A child that holds 60 MiB when the invocation begins."""
 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_known_child_that_ends_before_it_is_read_counts_with_what_it_held(function: Function, waits: bool) -> None:
-    runtime, child = known_child(function)
-    function.step(runtime, "alloc", "60")
-    function.step(child, "end")
+    plays(function, f"{KNOWN_CHILD}, 0 alloc 60, 1 end")
     if waits:
-        function.wait_for(child)
-    _, found, truth = function.close()
-    assert found is not None
+        function.wait_for(function.members[1])
+    _, found, truth = closed(function)
     assert truth > 120 * MIB
     assert found.estimate > truth - MIB
     assert not found.upper or found.upper > truth - MIB
 
 
 def test_a_zombie_is_counted_once_however_often_all_processes_are_looked_for(function: Function) -> None:
-    _, child = known_child(function)
-    function.step(child, "end")
-    function.close()
+    plays(function, f"{KNOWN_CHILD}, 1 end, close")
     for _ in range(3):
         function.table.scan()
         function.table.scan()  # nothing is new: /proc is listed
-        window, found, truth = function.close()
+        window, found, truth = closed(function)
         assert not window.process_exited
-        assert found is not None
         assert (found.method, found.raced) == (VMHWM, False)
         assert abs(found.estimate - truth) < MIB

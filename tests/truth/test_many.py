@@ -12,6 +12,8 @@ from truemem.measure.level_sampler import TICK_NS
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import SAMPLED, peak
 
+from tests.unit.stand_ins import FunctionTable, files_text
+
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
 
@@ -33,11 +35,7 @@ class Files(ProcessFiles):
     def read(self, name: str) -> bytes:
         self.scene.now_ns += READING_NS
         self.scene.read.append(self.pid)
-        if name == "stat":
-            return b"%d (f) S 1 0 0 0 0 0 500 0 0 0 0 0 0 0 0 0 1 0 1 0 256" % self.pid
-        if name == "statm":
-            return b"0 256 0"
-        return b"x\nVmHWM: 2048 kB\nVmRSS: 1024 kB\nRssAnon: 1 kB\nRssFile: 1 kB\nRssShmem: 1 kB\nThreads: 1\n"
+        return files_text(name, rss=1024, hwm=2048)
 
     def reset_watermark(self) -> None:
         self.scene.now_ns += READING_NS
@@ -51,31 +49,31 @@ class Ended(Files):
         raise Gone(f"{name} is empty")
 
 
-class Scene:
-    """So many processes, and the time that reading them takes. To the recorder, their table."""
+class Ending(Files):
+    """One that ends between the two looks at its level."""
 
-    last_pid = -1
-    unfinished = False
+    def read(self, name: str) -> bytes:
+        if name == "statm":
+            raise Gone("statm is empty")
+        return super().read(name)
+
+
+class Scene(FunctionTable):
+    """So many processes, and the time that reading them takes."""
 
     def __init__(self, count: int) -> None:
         self.now_ns = 1_000_000_000
         self.read: list[int] = []
         """Pids, in the order of the readings."""
-        self.processes = [Process(pid, 1, 1, FUNCTION, Files(self, pid)) for pid in range(1, count + 1)]
+        super().__init__(*(Process(pid, 1, 1, FUNCTION, Files(self, pid)) for pid in range(1, count + 1)))
         table: Any = self
         self.recorder = Recorder(table, PROC, clock=lambda: self.now_ns)
 
-    def function(self) -> list[Process]:
-        return list(self.processes)
 
-    def changed(self) -> bool:
-        return False
-
-    def adopted_faults(self) -> int:
-        return 0
+COUNTS = pytest.mark.parametrize("count", [1, 8, 64, 200, 1000, 2000])
 
 
-@pytest.mark.parametrize("count", [1, 8, 64, 200, 1000, 2000])
+@COUNTS
 @pytest.mark.parametrize("at_rest", [False, True])
 def test_the_answer_waits_for_few_processes_and_the_rest_is_read_after_it(count: int, at_rest: bool) -> None:
     scene = Scene(count)
@@ -87,7 +85,7 @@ def test_the_answer_waits_for_few_processes_and_the_rest_is_read_after_it(count:
     assert {reading.process.pid for reading in cut.readings} == set(range(1, count + 1))
 
 
-@pytest.mark.parametrize("count", [1, 8, 64, 200, 1000, 2000])
+@COUNTS
 def test_one_tick_holds_the_runtimes_bytes_up_for_no_longer_than_it_may(count: int) -> None:
     scene = Scene(count)
     for _ in range(3):
@@ -107,6 +105,12 @@ def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
     assert scene.now_ns - began <= MOST_NS
     assert cut.ended
     assert cut.left
+
+
+def test_a_process_that_ends_while_others_are_read_has_no_second_level() -> None:
+    scene = Scene(2)
+    scene.processes[1].files = Ending(scene, 2)
+    assert [reading.again for reading in scene.recorder.read_and_reset().readings] == [1024, 0]
 
 
 def test_ticks_take_turns_so_that_every_process_is_looked_at() -> None:
@@ -151,5 +155,4 @@ def test_a_process_that_has_ended_when_it_was_to_be_read_later_has_ended_for_bot
     scene.processes[19].files = Ended(scene, 20)
     scene.recorder.read_rest(opening, NEVER)
     closing.read_later(opening)
-    assert [process.pid for process in closing.ended] == [20]
-    assert not closing.left
+    assert ([process.pid for process in closing.ended], closing.left) == ([20], [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from truemem.config import Config
 from truemem.line_schema import MEMBERS
 from truemem.records.batch_line import BatchLine
 from truemem.records.out_of_memory import DeathReport
-from truemem.records.pending_record import PendingRecord
 from truemem.records.record import finished
 from truemem_workbench.lines.batch_line import OF_THE_LAST, spread
 from truemem_workbench.testing.emf_check import VALUES, valid_emf
@@ -21,6 +19,8 @@ from truemem_workbench.testing.emf_check import VALUES, valid_emf
 from tests.printed import BEGUN_MS, printed, record
 
 ON = {b"TRUEMEM_AGGREGATE": b"60"}
+OF_ALL = ("rss", "holders", "requestId")
+"""As of the last of them."""
 
 Capture = pytest.CaptureFixture[str]
 
@@ -67,9 +67,7 @@ def test_taken_apart_it_is_the_lines_that_each_would_have_had(capfd: Capture, ma
             assert was.get(name) == now.get(name), name
     for line in together:
         last = alone[line["invocation"] - 1]
-        assert {name: line.get(name) for name in ("rss", "holders", "requestId")} == {
-            name: last[name] for name in ("rss", "holders", "requestId")
-        }
+        assert [line.get(name) for name in OF_ALL] == [last[name] for name in OF_ALL]
 
 
 def test_what_is_found_without_taking_it_apart(capfd: Capture) -> None:
@@ -84,27 +82,23 @@ def test_what_is_found_without_taking_it_apart(capfd: Capture) -> None:
     assert list(line["aggregate"])[:3] == ["invocations", "peakMax", "peakRequestId"]
 
 
-def _killed(made: PendingRecord) -> None:
-    made.kernel_kills = 1
-
-
-ASKS_FOR_ATTENTION: dict[str, Callable[[PendingRecord], None]] = {
-    "a cold start": lambda made: setattr(made, "cold_start", True),
-    "a reset": lambda made: setattr(made, "suppressed_init", True),
-    "an error": lambda made: setattr(made, "status", "error"),
-    "a timeout": lambda made: setattr(made, "status", "timeout"),
-    "out of memory": _killed,
-    "a death": lambda made: setattr(made, "death", DeathReport("failure", 1, 0.0, {})),
-    "the last": lambda made: setattr(made, "closed_by", "shutdown"),
-    "never seen": lambda made: setattr(made, "peak", None),
-    "a request id of two words": lambda made: setattr(made, "request_id", "a b"),
+ASKS_FOR_ATTENTION: dict[str, tuple[str, object]] = {
+    "a cold start": ("cold_start", True),
+    "a reset": ("suppressed_init", True),
+    "an error": ("status", "error"),
+    "a timeout": ("status", "timeout"),
+    "out of memory": ("kernel_kills", 1),
+    "a death": ("death", DeathReport("failure", 1, 0.0, {})),
+    "the last": ("closed_by", "shutdown"),
+    "never seen": ("peak", None),
+    "a request id of two words": ("request_id", "a b"),
 }
 
 
 @pytest.mark.parametrize("why", ASKS_FOR_ATTENTION)
 def test_whatever_asks_for_attention_has_its_own_line_in_its_place(why: str, capfd: Capture) -> None:
     records = [record(number, 90) for number in range(1, 8)]
-    ASKS_FOR_ATTENTION[why](records[3])
+    setattr(records[3], *ASKS_FOR_ATTENTION[why])
     lines = printed(capfd, records, ON)
     assert [numbers(line) for line in lines] == [[1, 2, 3], [4], [5, 6, 7]]
     assert "aggregate" not in json.loads(lines[1])
@@ -119,12 +113,12 @@ def test_what_differs_in_kind_is_not_mixed(capfd: Capture) -> None:
     assert [json.loads(line).get("reportMissing") for line in lines] == [None, True, None]
 
 
-def test_one_alone_has_the_line_that_it_always_has(capfd: Capture) -> None:
-    def told(environ: dict[bytes, bytes]) -> dict[str, Any]:
-        (line,) = printed(capfd, [record(1, 90)], environ)
-        return {name: value for name, value in json.loads(line).items() if name != "environmentId"}
-
-    assert told(ON) == told({})
+@pytest.mark.parametrize("value", [b"0", b"off", b""])
+def test_off_is_the_default_and_one_alone_has_the_line_that_it_always_has(value: bytes, capfd: Capture) -> None:
+    assert len(printed(capfd, [record(1, 90), record(2, 90)], {b"TRUEMEM_AGGREGATE": value})) == 2
+    ((alone,), (together,)) = (printed(capfd, [record(1, 90)], environ) for environ in ({}, ON))
+    same = {"environmentId": ""}  # of another environment
+    assert json.loads(together) | same == json.loads(alone) | same
 
 
 def test_none_waits_for_longer_than_it_may() -> None:
@@ -147,8 +141,3 @@ def test_a_verdict_that_came_within_is_told(capfd: Capture) -> None:
     for line in told:
         assert line["MemoryDrift"] == line["drift"]["perInvocationKiB"]
         assert {"Name": "MemoryDrift", "Unit": "Kilobytes"} in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
-
-
-@pytest.mark.parametrize("value", [b"0", b"off", b""])
-def test_off_is_the_default(value: bytes, capfd: Capture) -> None:
-    assert len(printed(capfd, [record(1, 90), record(2, 90)], {b"TRUEMEM_AGGREGATE": value})) == 2

@@ -31,9 +31,7 @@ def test_with_a_function_one_line_says_what_there_is(tmp_path: Path, capfd: pyte
     assert line == f"truemem INFO {says}"
 
 
-def test_without_a_function_it_warns_and_says_what_it_looked_for(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_function_it_says_what_it_looked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     unpack("emulator", tmp_path)
     for pid in "30", "31":
         shutil.rmtree(tmp_path / pid)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from truemem.linux.cgroup import MemorySource, MemoryUsage, parse_membership
+from truemem.linux.cgroup import MemorySource, parse_membership
 from truemem.linux.procfs import Procfs
 
 from tests.golden import unpack
 
 
-def read(tree: str, folder: Path) -> MemoryUsage | None:
-    root = unpack(tree, folder)
-    return MemorySource(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup")).read()
+def source(root: Path) -> MemorySource:
+    return MemorySource(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup"))
 
 
 @pytest.mark.parametrize(
-    ("tree", "source", "used", "peak"),
+    ("tree", "name", "used", "peak"),
     [
         ("cgroup2", "cgroup2", 102400, 204800),
         ("cgroup2-before-5.19", "cgroup2", 102400, None),
@@ -26,14 +25,15 @@ def read(tree: str, folder: Path) -> MemoryUsage | None:
         ("cgroup-garbage", "meminfo", 112000, None),
     ],
 )
-def test_the_best_source_there_is(tmp_path: Path, tree: str, source: str, used: int, peak: int | None) -> None:
-    level = read(tree, tmp_path)
-    assert level is not None
-    assert (level.source, level.used, level.peak) == (source, used, peak)
+def test_the_best_source_there_is(tmp_path: Path, tree: str, name: str, used: int, peak: int | None) -> None:
+    made = source(unpack(tree, tmp_path))
+    for level in (made.read(), made.read()):  # its descriptors are kept
+        assert level is not None
+        assert (level.source, level.used, level.peak) == (name, used, peak)
 
 
 def test_what_cannot_be_read_is_not_claimed(tmp_path: Path) -> None:
-    assert read("cgroup-unreadable", tmp_path) is None
+    assert source(unpack("cgroup-unreadable", tmp_path)).read() is None
 
 
 @pytest.mark.parametrize("garbage", ["", "max\n", "-1\n", "9" * 60, "\0"])
@@ -41,7 +41,7 @@ def test_garbage_for_a_peak_leaves_the_level(tmp_path: Path, garbage: str) -> No
     root = unpack("cgroup2", tmp_path)
     (peak,) = root.rglob("memory.peak")
     peak.write_text(garbage)
-    level = MemorySource(Procfs(str(root / "proc")), str(root / "sys/fs/cgroup")).read()
+    level = source(root).read()
     assert level is not None
     assert (level.used, level.peak) == (102400, None)
 

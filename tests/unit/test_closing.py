@@ -15,7 +15,7 @@ from truemem.config import Config
 from truemem.lifecycle.window_closer import WindowCloser
 from truemem.linux.heap_page import Heap
 from truemem.linux.proc_text import Gone
-from truemem.linux.process_table import Process
+from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import NEVER
@@ -67,15 +67,11 @@ class Family(Table):
         return True
 
 
-class Unread:
-    """A child without memory: it has ended, and was not waited for."""
+class Ended:
+    """The files of a child that has ended, and was not waited for: it has no memory."""
 
-    pid = 99
-    parent = 12
-
-    @property
-    def files(self) -> Any:
-        raise Gone("status: a zombie")
+    def __getattr__(self, name: str) -> Any:
+        raise Gone(f"{name}: a zombie")
 
 
 class Output:
@@ -192,7 +188,8 @@ def dead(scene: Scene) -> None:
     scene.event(closed_by="shutdown", died="failure")
 
 
-def test_each_invocation_has_its_own_peak_and_the_high_water_mark_never_falls(scene: Scene) -> None:
+def test_each_invocation_and_the_init_phase_have_their_own_peak_and_the_mark_never_falls(scene: Scene) -> None:
+    scene.world.touch(70)
     scene.event()
     for mib in (100, 40, 60):
         scene.world.touch(mib)
@@ -200,15 +197,16 @@ def test_each_invocation_has_its_own_peak_and_the_high_water_mark_never_falls(sc
     assert scene.mib_above("PeakRSS") == scene.mib_above("peakUpper") == [100, 40, 60]
     assert scene.mib_above("highWaterMark") == [100, 100, 100]
     assert scene.mib_above("CurrentRSS") == [0, 0, 0]
+    assert round(scene.output.lines[0]["initPeakRSS"] - START_KIB / MIB, 1) == 70
+    assert ["initPeakRSS" in line for line in scene.output.lines] == [True, False, False]
 
 
-def test_the_init_phase_has_a_peak_of_its_own(scene: Scene) -> None:
+def test_the_mark_is_that_of_the_init_phase_where_it_was_higher(scene: Scene) -> None:
     scene.world.touch(70)
     scene.event()
     scene.world.touch(10)
     scene.event()
-    assert scene.mib_above("initPeakRSS") == scene.mib_above("highWaterMark") == [70]
-    assert scene.mib_above("PeakRSS") == [10]
+    assert (scene.mib_above("highWaterMark"), scene.mib_above("PeakRSS")) == ([70], [10])
 
 
 def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(tmp_path: Path) -> None:
@@ -229,9 +227,7 @@ def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(tmp_
     assert [line["requestId"] for line in scene.output.lines] == ["1"]
 
 
-def test_an_init_phase_that_dies_is_told_in_the_log_for_it_has_no_invocation(
-    scene: Scene, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_init_phase_that_dies_is_told_in_the_log(scene: Scene, capfd: pytest.CaptureFixture[str]) -> None:
     set_level("info")
     dead(scene)
     log = capfd.readouterr().err
@@ -253,7 +249,7 @@ def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: S
     scene.kills.new = 1
     closed = scene.recorder.close(scene.recorder.read_and_reset(), NEVER)
     assert not closed.process_exited
-    scene.table.ended.append(Unread())
+    scene.table.ended.append(Process(99, 12, 1, FUNCTION, Ended()))  # type: ignore[arg-type]
     scene.recorder.adopt_new_processes(closed)
     assert closed.process_exited
     scene.closing.close(scene.records[0], closed, "next-invoke")
@@ -261,61 +257,51 @@ def test_a_child_that_was_killed_unseen_is_of_the_window_that_is_closed(scene: S
     assert scene.recorder.window.process_exited  # or it has ended since
 
 
-def told(record: PendingRecord) -> tuple[int | None, int]:
+Told = tuple[int | None, int]
+
+
+def told(record: PendingRecord) -> Told:
     return record.kernel_kills, record.environment_kills
 
 
-@pytest.mark.parametrize(
-    ("ended", "born", "of_function", "of_others"),
-    [(True, 0, 1, 0), (False, 3, 1, 0), (False, -1, 1, 0), (False, 0, 0, 1)],
-    ids=["one has ended", "one may have come and gone", "how many came is not known", "all live, and none has come"],
-)
+SEEN: dict[str, Any] = {"kills": 1, "ended": True}
+UNSEEN: dict[str, Any] = {"kills": 1}
+BY_ITSELF: dict[str, Any] = {"ended": True}
+"""As a function does that runs a program."""
+
+
+KILLED = {
+    "one has ended": ([SEEN], [(1, 0)]),
+    "one may have come and gone": ([{**UNSEEN, "born": 3}], [(1, 0)]),
+    "how many came is not known": ([{**UNSEEN, "born": -1}], [(1, 0)]),
+    "all live, and it is not told later on an innocent": ([UNSEEN, BY_ITSELF], [(0, 1), (0, 0)]),
+    "at once by the next event: told with the next": ([{**UNSEEN, "gone": True}, BY_ITSELF], [(0, 0), (1, 0)]),
+}
+
+
+@pytest.mark.parametrize(("closes", "kills"), KILLED.values(), ids=KILLED)
 def test_a_kill_is_the_functions_if_one_of_its_processes_can_have_been_the_victim(
-    scene: Scene, ended: bool, born: int, of_function: int, of_others: int
+    scene: Scene, closes: list[dict[str, Any]], kills: list[tuple[int, int]]
 ) -> None:
     scene.event()
-    scene.closes(kills=1, ended=ended, born=born)
-    assert told(scene.records[0]) == (of_function, of_others)
+    for each in closes:
+        scene.closes(**each)
+    assert [told(record) for record in scene.records[: len(closes)]] == kills
+    for line, (of_function, of_others) in zip(scene.output.lines, kills, strict=True):
+        assert (line.get("OutOfMemory"), line.get("environmentKills")) == (of_function or None, of_others or None)
 
 
-def test_a_kill_that_was_not_seen_is_not_told_later_on_an_innocent(scene: Scene) -> None:
-    """The second invocation ends a process by itself, as a function does that runs a program."""
-    scene.event()
-    scene.closes(kills=1)
-    scene.closes(ended=True)
-    assert [told(record) for record in scene.records[:2]] == [(0, 1), (0, 0)]
-    first, second = scene.output.lines
-    assert (first.get("OutOfMemory"), first["environmentKills"]) == (None, 1)
-    assert not {"OutOfMemory", "environmentKills"} & set(second)
-
-
-def test_a_kill_in_the_init_phase_is_not_the_first_invocations(scene: Scene) -> None:
-    scene.kills.new = 1
-    scene.event()
-    scene.closes(ended=True)
-    assert told(scene.records[0]) == (0, 1)
-
-
-def test_who_was_killed_at_once_by_the_next_event_is_told_with_the_next(scene: Scene) -> None:
-    """The count is read when the event has come already."""
-    scene.event()
-    scene.closes(kills=1, gone=True)
-    scene.closes(ended=True)
-    assert [told(record) for record in scene.records[:2]] == [(0, 0), (1, 0)]
-
-
-def test_where_nothing_counts_that_is_not_none_killed(scene: Scene) -> None:
-    scene.kills.counts = False
+@pytest.mark.parametrize(("counts", "kills"), [(True, (0, 1)), (False, (None, 0))], ids=["in init", "nothing counts"])
+def test_a_kill_in_init_is_not_the_first_invocations(scene: Scene, counts: bool, kills: Told) -> None:
+    scene.kills.counts, scene.kills.new = counts, 1
     scene.event()
     scene.closes(ended=True)
     scene.closes()
-    assert [told(record) for record in scene.records[:2]] == [(None, 0), (None, 0)]
+    assert [told(record) for record in scene.records[:2]] == [kills, (0 if counts else None, 0)]
 
 
 @pytest.mark.parametrize("has_ended", [True, False])
-def test_without_telemetry_a_kill_is_that_of_the_largest_if_it_is_an_extension_that_has_ended(
-    scene: Scene, has_ended: bool
-) -> None:
+def test_without_telemetry_a_kill_is_the_largest_extensions_if_it_has_ended(scene: Scene, has_ended: bool) -> None:
     scene.surroundings.extensions, scene.surroundings.held_kib = {"agent": 100 * MIB}, 100 * MIB
     scene.surroundings.ended = {"agent"} if has_ended else set()
     scene.event()
@@ -374,21 +360,19 @@ def test_a_mark_is_never_below_its_own_peak_nor_below_the_mark_before(invocation
 @pytest.mark.parametrize(
     ("children_mib", "peaks"),
     [
-        ((None, None), [10, 10]),  # without the probe
-        ((200, 200), [10, 10]),  # the first says nothing of when; the second is no other than the first
-        ((20, 200), [10, 200]),
-        ((20, 40), [10, 10]),  # less than the parent held: what a child has before exec()
+        ([None, None], [10, 10]),  # without the probe
+        ([200, 200], [10, 10]),  # the first says nothing of when; the second is no other than the first
+        ([20, 200], [10, 200]),
+        ([20, 40], [10, 10]),  # less than the parent held: what a child has before exec()
     ],
 )
-def test_a_child_that_is_larger_than_all_before_was_this_invocations(
-    scene: Scene, children_mib: tuple[int | None, ...], peaks: list[float]
+def test_a_child_larger_than_all_before_is_this_invocations(
+    scene: Scene, children_mib: list[int | None], peaks: list[float]
 ) -> None:
     scene.event()
     for mib in children_mib:
         scene.surroundings.children_kib = mib * MIB if mib is not None else None
         scene.world.touch(10)
         scene.event()
-    level = START_KIB / MIB
-    assert [round(line["PeakRSS"]) for line in scene.output.lines] == [
-        round(peak if peak == 200 else level + peak) for peak in peaks
-    ]
+    above = [peak - START_KIB / MIB * (peak == 200) for peak in peaks]  # the child's own, or above the level
+    assert scene.mib_above("PeakRSS") == pytest.approx(above, abs=0.1)

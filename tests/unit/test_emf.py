@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
@@ -48,37 +46,25 @@ def printed(record: PendingRecord, environ: dict[bytes, bytes], dropped: int = 3
     return line(finished(record, config, environment, dropped=dropped), config)
 
 
-def test_a_full_line_is_valid_emf_below_a_kilobyte_and_a_half() -> None:
+def test_a_full_line_is_valid_emf_below_a_kilobyte_and_a_half_and_a_usual_one_below_one() -> None:
     text = printed(full(), ENVIRON)
     document = valid_emf(text)
     assert set(document) <= set(MEMBERS)
     assert len(text) < 1536
-    assert document["PeakRSS"] == 8886.72
-    assert document["MaxMemoryUsed"] == 9876
-
-
-def test_a_usual_line_is_below_a_kilobyte() -> None:
+    assert (document["PeakRSS"], document["MaxMemoryUsed"]) == (8886.72, 9876)
     record = full()
     record.cold_start, record.init_peak, record.error_type, record.status = False, None, None, "success"
     assert len(printed(record, ENVIRON, dropped=0)) < 1024
 
 
-def test_unknown_is_absent() -> None:
-    record = PendingRecord("1", 1, 1_700_000_000_123)
-    document = valid_emf(printed(record, {}, dropped=0))
+def test_unknown_is_absent_and_a_missing_report_is_said() -> None:
+    document = valid_emf(printed(PendingRecord("1", 1, 1_700_000_000_123), {}, dropped=0))
     assert document["_aws"]["CloudWatchMetrics"][0]["Metrics"] == []
     for member in ("PeakRSS", "MaxMemoryUsed", "coldStart", "status", "rss", "environment", "raced", "dropped"):
         assert member not in document
-
-
-def test_a_closed_record_without_report_says_so() -> None:
     record = full()
     record.report_came = False
-    assert json.loads(printed(record, {}))["reportMissing"] is True
-
-
-def test_the_timestamp_is_the_invocations() -> None:
-    assert valid_emf(printed(full(), {}))["_aws"]["Timestamp"] == 1_700_000_000_123
+    assert valid_emf(printed(record, {}))["reportMissing"] is True
 
 
 def test_the_users_dimensions_and_properties() -> None:
@@ -88,12 +74,10 @@ def test_the_users_dimensions_and_properties() -> None:
     assert (document["Stage"], document["model"]) == ("prod", "v7")
 
 
-def test_under_a_log_level_filter_the_line_has_the_level_and_a_timestamp() -> None:
-    document = json.loads(printed(full(), {b"AWS_LAMBDA_LOG_LEVEL": b"ERROR"}))
+def test_the_line_has_its_invocations_time_and_under_a_log_level_filter_level_and_timestamp() -> None:
+    document = valid_emf(printed(full(), {b"AWS_LAMBDA_LOG_LEVEL": b"ERROR"}))
+    assert document["_aws"]["Timestamp"] == 1_700_000_000_123
     assert (document["level"], document["timestamp"]) == ("ERROR", "2023-11-14T22:13:20.123Z")
-
-
-def test_rfc3339() -> None:
     assert rfc3339(0) == "1970-01-01T00:00:00.000Z"
 
 
@@ -102,12 +86,8 @@ def test_whatever_the_platform_says_the_line_is_one_valid_line(
     request_id: str, error: str, mark: int, duration: float
 ) -> None:
     record = full()
-    record.request_id, record.error_type, record.max_memory_used_mib, record.duration_ms = (
-        request_id,
-        error,
-        mark,
-        duration,
-    )
+    record.request_id, record.error_type = request_id, error
+    record.max_memory_used_mib, record.duration_ms = mark, duration
     text = printed(record, ENVIRON)
     assert "\n" not in text
     valid_emf(text)

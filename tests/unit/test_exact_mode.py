@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any, NamedTuple
 
 import pytest
@@ -50,6 +50,7 @@ def event(request_id: str, body: bytes = b"{}") -> bytes:
 
 
 ACCEPTED = response(202, b'{"status":"OK"}\n')
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Line:
@@ -75,24 +76,34 @@ class Line:
     def gets(self, request_id: str, connection: int = 0) -> int:
         return self.passes(connection, API, event(request_id))
 
-    def answers(self, request_id: str, connection: int = 0) -> None:
-        self.passes(connection, RUNTIME, answer(request_id))
+    def answers(self, request_id: str, connection: int = 0) -> int:
+        number = self.passes(connection, RUNTIME, answer(request_id))
         self.passes(connection, API, ACCEPTED)
+        return number
 
     def plays(self, script: str) -> dict[str, int]:
-        """`0?` asks on connection 0, `0=a` gets the event a, `0!a` answers it, `0.` is closed. The numbers of their
-        pieces, by word; of a word that comes again, the last one's."""
+        """`0?` asks on connection 0, `0=a` gets the event a, `0!a` answers it, `0+` gets an interim response, `0.` is
+        closed. `<` behind it: all but the last byte, or of an event the first one alone; `>`: the rest of it. The
+        numbers of the pieces, by word; of a word that comes again, the last one's."""
         told = {}
         for word in script.split():
-            connection, does, request_id = int(word[0]), word[1], word[2:]
-            if does == "?":
-                told[word] = self.asks(connection)
-            elif does == "=":
-                told[word] = self.gets(request_id, connection)
-            elif does == "!":
-                self.answers(request_id, connection)
-            else:
+            connection, does, request_id = int(word[0]), word[1], word[2:].strip("<>")
+            if does == ".":
                 self.closes(connection)
+                continue
+            side, whole = {
+                "?": (RUNTIME, next_()),
+                "=": (API, event(request_id)),
+                "!": (RUNTIME, answer(request_id)),
+                "+": (API, CONTINUE),
+            }[does]
+            cut = 1 if does == "=" else len(whole) - 1
+            piece = whole[:cut] if word[-1] == "<" else whole[cut:] if word[-1] == ">" else whole
+            told[word] = self.passes(connection, side, piece)
+            if does == "!" and word[-1] != "<":
+                self.passes(connection, API, ACCEPTED)
+            running = [request_id for request_id in self.running if request_id]  # it stands in the event's head
+            assert running == [begun for begun in self.begun if begun not in self.ended], word
         return told
 
     def closes(self, connection: int) -> None:
@@ -100,14 +111,18 @@ class Line:
             self.talks.pop(connection).closed()
         assert self.exact.asking >= 0
 
+    def closes_all(self) -> None:
+        for connection in list(self.talks):
+            self.closes(connection)
+        assert self.exact.asking == 0
+
     @property
     def begun(self) -> dict[str, int]:
         """By request id: when. None has begun twice."""
-        known = [moment for moment in self.exact.moments if moment.begun is not None and not moment.look]
-        moments = [moment for moment in known if moment.begun is not None and moment.begun.request_id]
-        begun = {moment.begun.request_id: moment.cut for moment in moments if moment.begun is not None}
-        assert len(begun) == len(moments)
-        return begun
+        begun = [(moment.begun, moment.cut) for moment in self.exact.moments if not moment.look]
+        known = [(invocation.request_id, cut) for invocation, cut in begun if invocation and invocation.request_id]
+        assert len(dict(known)) == len(known)
+        return dict(known)
 
     @property
     def ended(self) -> dict[str, int]:
@@ -130,10 +145,15 @@ class Line:
 LIVES = {
     "one connection": ("0? 0=x 0!x 0?", {"x": "0=x"}, {"x": "0?"}, 1),
     "the first request ends no invocation": ("0?", {}, {}, 1),
+    "begins with the event's first byte": ("0? 0=x< 0=x>", {"x": "0=x<"}, {}, 0),
+    "ends with the request's last byte": ("0? 0=x 0!x 0?< 0?>", {"x": "0=x"}, {"x": "0?>"}, 1),
     "closed while it asks": ("0? 0. 1? 1=x", {"x": "1=x"}, {}, 0),
     "closed while it runs": ("0? 0=x 0. 1!x 1?", {"x": "0=x"}, {"x": "1?"}, 1),
+    "closed within the event's head": ("0? 0=x< 0. 1? 1=x 1!x 1?", {"x": "1=x"}, {"x": "1?"}, 1),
+    "interim responses, as curl waits for": ("0? 0+ 0=x 0!x< 0+ 0!x> 0?", {"x": "0=x"}, {"x": "0?"}, 1),
     "a second worker gets the same event": ("0? 0=x 1? 1=x 1? 0!x 0?", {"x": "0=x"}, {"x": "0?"}, 2),
     "a thread asks for the first time": ("0? 0=x 1? 0!x 0?", {"x": "0=x"}, {"x": "0?"}, 2),
+    "a thread asks while another one answers": ("0? 0=x 0!x< 1? 0!x> 0?", {"x": "0=x"}, {"x": "0?"}, 2),
 }
 """What is played, where each invocation has begun and ended, and how many requests are open."""
 
@@ -145,11 +165,8 @@ def test_a_window_begins_with_its_event_and_ends_with_the_next_request(life: str
     told = line.plays(script)
     assert line.begun == {request_id: told[word] for request_id, word in begun.items()}
     assert line.ended == {request_id: told[word] for request_id, word in ended.items()}
-    assert line.running == [request_id for request_id in begun if request_id not in ended]
     assert line.exact.asking == asking
-    for connection in list(line.talks):
-        line.closes(connection)
-    assert line.exact.asking == 0
+    line.closes_all()
 
 
 def test_the_first_request_ends_what_was_before_the_first_event() -> None:
@@ -160,69 +177,46 @@ def test_the_first_request_ends_what_was_before_the_first_event() -> None:
     assert line.exact.engaged
 
 
-def test_a_window_begins_with_the_first_byte_of_the_event() -> None:
-    """The runtime may read it before the rest has come."""
-    line = Line()
-    line.asks()
-    first = line.passes(0, API, event("a")[:1])
-    line.passes(0, API, event("a")[1:])
-    assert line.begun == {"a": first}
-
-
-def test_a_window_ends_with_the_last_byte_of_the_request() -> None:
-    line = Line()
-    line.plays("0? 0=a 0!a")
-    line.passes(0, RUNTIME, next_()[:-1])
-    assert line.ended == {}
-    last = line.passes(0, RUNTIME, next_()[-1:])
-    assert line.ended == {"a": last}
-
-
 def test_sizes_and_errors_are_told() -> None:
+    """The last response is on its way on another connection than the request for the next event."""
     line = Line()
-    line.asks()
-    line.passes(0, API, event("a", b"x" * 100))
-    line.passes(0, RUNTIME, answer("a", b"y" * 30, chunk=7))
-    line.passes(0, API, ACCEPTED)
-    line.asks()
-    line.passes(0, API, event("b", b""))
-    line.passes(0, RUNTIME, answer("b", b"z" * 9, "error"))
-    line.passes(0, API, ACCEPTED)
+    for request_id, size, connection, reply in [
+        ("a", 100, 0, answer("a", b"y" * 30, chunk=7)),
+        ("b", 0, 0, answer("b", b"z" * 9, "error")),
+        ("c", 2, 1, answer("c", b"y" * 40)),
+    ]:
+        line.asks()
+        line.passes(0, API, event(request_id, b"x" * size))
+        line.passes(connection, RUNTIME, reply[:-4])
+        line.passes(connection, RUNTIME, reply[-4:])
+        if connection == 0:
+            line.passes(0, API, ACCEPTED)
     line.asks()
     ended = [invocation for moment in line.exact.moments for invocation in moment.ended]
-    assert [one.answer.body_bytes for one in ended if one.answer is not None] == [30, 9]
-    assert [(one.size, one.failed) for one in ended] == [(100, False), (0, True)]
+    assert [one.answer.body_bytes for one in ended if one.answer is not None] == [30, 9, 40]
+    assert [(one.size, one.failed) for one in ended] == [(100, False), (0, True), (2, False)]
 
 
-def test_the_size_of_a_response_is_known_when_all_of_it_has_passed() -> None:
-    """Response and request for the next event come on two connections, so that the one may overtake the other."""
+def test_an_invocation_is_answered_from_its_responses_last_byte_until_the_next_request() -> None:
     line = Line()
-    line.plays("0? 0=a")
-    line.passes(1, RUNTIME, answer("a", b"y" * 30)[:-10])
-    line.passes(1, RUNTIME, b"y" * 10)
-    line.asks()
-    (invocation,) = line.exact.moments[-1].ended
-    assert invocation.answer is not None
-    assert invocation.answer.body_bytes == 30
+    answered = []
+    for word in ["0?", "0=a", "0!a<", "0!a>", "0?"]:
+        line.plays(word)
+        answered.append(line.exact.answered)
+    assert answered == [False, False, False, True, False]
 
 
-def test_an_invocation_is_answered_with_the_last_byte_of_its_response_until_the_next_one_is_asked_for() -> None:
+def test_an_event_that_a_second_worker_gets_as_well_is_a_look() -> None:
+    """The Runtime API gives the running event to a worker that asks meanwhile. The first worker's window goes on."""
     line = Line()
-    line.plays("0? 0=a")
-    assert not line.exact.answered
-    whole = answer("a", b"y" * 30)
-    line.passes(0, RUNTIME, whole[:-1])
-    assert not line.exact.answered
-    line.passes(0, RUNTIME, whole[-1:])
-    assert line.exact.answered
-    line.passes(0, API, ACCEPTED)
-    line.asks()
-    assert not line.exact.answered
+    line.plays("0? 0=x 1? 1=x")
+    assert [moment.look for moment in line.exact.moments] == [False, False, True]
 
 
 NOT_AN_EVENT = {
     "an error of the API": response(500, b'{"errorType":"InternalServerError"}'),
     "a refusal": response(403, b"{}"),
+    "a refusal that names an invocation": response(403, b"{}", Lambda_Runtime_Aws_Request_Id="a"),
     "an event without id": response(200, b"{}"),
     "accepted": ACCEPTED,
     "nothing": b"HTTP/1.1 204 No Content\r\n\r\n",
@@ -259,134 +253,58 @@ NOT_NEXT = {
 }
 
 
+@pytest.mark.parametrize("accepted", [ACCEPTED, response(200)], ids=["accepted", "restored"])
 @pytest.mark.parametrize("name", NOT_NEXT)
-def test_other_requests_measure_nothing(name: str) -> None:
+def test_other_requests_measure_nothing(name: str, accepted: bytes) -> None:
     line = Line()
     line.passes(0, RUNTIME, NOT_NEXT[name])
-    line.passes(0, API, ACCEPTED)
+    line.passes(0, API, accepted)
     assert line.exact.moments == []
     assert line.is_idle(asking=0)
-    line.plays("0? 0=a")
+    told = line.plays("0? 0=a")
     line.passes(0, RUNTIME, NOT_NEXT[name])
-    line.passes(0, API, ACCEPTED)
-    assert (line.running, line.ended) == (["a"], {})
+    line.passes(0, API, accepted)
+    assert (line.begun, line.running, line.ended) == ({"a": told["0=a"]}, ["a"], {})
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/2018-06-01/runtime/invocation/next", "/runtime/invocation/next", "http://host:1/x/runtime/invocation/next"],
-)
-def test_next_is_known_by_the_end_of_its_path(path: str) -> None:
+@pytest.mark.parametrize("before", ["/2018-06-01", "", "http://host:1/x"])
+def test_next_is_known_by_the_end_of_its_path(before: str) -> None:
     """Of whatever version, and behind another vendor's proxy."""
     line = Line()
-    line.passes(0, RUNTIME, request("GET", path))
+    line.passes(0, RUNTIME, request("GET", f"{before}/runtime/invocation/next"))
     assert line.exact.asking == 1
 
 
-def test_a_restored_environment_asks_for_its_event_after_the_restore() -> None:
-    line = Line()
-    line.passes(0, RUNTIME, NOT_NEXT["restore next"])
-    line.passes(0, API, response(200, b""))
-    line.asks()
-    delivered = line.gets("a")
-    assert line.begun == {"a": delivered}
-
-
-def test_an_interim_response_is_no_event() -> None:
-    """curl waits for it before it sends a large response."""
-    line = Line()
-    line.asks()
-    line.passes(0, API, b"HTTP/1.1 100 Continue\r\n\r\n")
-    assert line.exact.moments[-1].begun is None
-    delivered = line.gets("a")
-    line.passes(0, RUNTIME, answer("a", b"x" * 9)[:-9])
-    line.passes(0, API, b"HTTP/1.1 100 Continue\r\n\r\n")
-    line.passes(0, RUNTIME, b"x" * 9)
-    line.passes(0, API, ACCEPTED)
-    asked = line.asks()
-    assert (line.begun, line.ended) == ({"a": delivered}, {"a": asked})
-
-
-@given(st.integers(1, len(ACCEPTED) - 1))
-def test_the_rest_of_the_last_answer_is_not_yet_the_event(cut: int) -> None:
+@given(st.integers(1, len(ACCEPTED) - 1), st.integers(1, len(event("b")) - 1))
+def test_the_rest_of_an_answer_or_of_an_event_is_not_yet_the_next_event(of_answer: int, of_event: int) -> None:
     """A client that pipelines has asked already: the event may come an hour later."""
     line = Line()
     line.plays("0? 0=a")
-    line.passes(0, RUNTIME, answer("a") + next_())
-    line.passes(0, API, ACCEPTED[:cut])
-    line.passes(0, API, ACCEPTED[cut:])
-    assert line.is_idle(asking=1)
-    delivered = line.gets("b")
-    assert line.begun["b"] == delivered
-
-
-def test_the_rest_of_an_event_is_not_yet_the_next_one() -> None:
-    line = Line()
-    line.passes(0, RUNTIME, next_() + next_())
-    first = line.passes(0, API, event("a", b"x" * 100)[:-50])
-    line.passes(0, API, b"x" * 50)
-    assert (line.running, line.exact.asking) == (["a"], 1)
-    second = line.gets("b")
-    assert line.begun == {"a": first, "b": second}
-
-
-def test_a_thread_that_asks_for_the_first_time_ends_nothing_of_another_one() -> None:
-    """The response of the other one may still be on its way: the connection that brought its event will ask again."""
-    line = Line()
-    line.plays("0? 0=a")
-    line.passes(0, RUNTIME, answer("a", b"streamed")[:-3])
-    line.asks(1)
-    assert (line.running, line.ended) == (["a"], {})
-    line.passes(0, RUNTIME, b"med")
-    line.passes(0, API, ACCEPTED)
-    asked = line.asks()
-    assert line.ended == {"a": asked}
+    line.passes(0, RUNTIME, answer("a") + next_() + next_())
+    line.passes(0, API, ACCEPTED[:of_answer])
+    line.passes(0, API, ACCEPTED[of_answer:])
     assert line.is_idle(asking=2)
-
-
-def test_an_event_that_a_second_worker_gets_as_well_is_a_look() -> None:
-    """The Runtime API gives the running event to a worker that asks meanwhile. The first worker's window goes on."""
-    line = Line()
-    line.plays("0? 0=x 1? 1=x")
-    assert [moment.look for moment in line.exact.moments] == [False, False, True]
-    assert line.running == ["x"]
+    first = line.passes(0, API, event("b")[:of_event])
+    line.passes(0, API, event("b")[of_event:])
+    assert (line.running, line.exact.asking) == (["b"], 1)
+    second = line.gets("c")
+    assert (line.begun["b"], line.begun["c"]) == (first, second)
 
 
 # Connections that are lost
 
 
-def test_an_event_that_is_cut_off_in_its_head_is_none() -> None:
-    """Its runtime has not seen it, and asks again."""
-    line = Line()
-    line.asks()
-    line.passes(0, API, event("a")[:20])
-    line.plays("0. 1?")
-    delivered = line.gets("a", 1)
-    assert line.begun == {"a": delivered}
-    line.answers("a", 1)
-    asked = line.asks(1)
-    assert line.ended == {"a": asked}
-    assert line.is_idle(asking=1)
-
-
-def test_invocations_that_are_never_answered_do_not_pile_up() -> None:
-    """Their connections are lost, and their runtime asks for more as if nothing had been."""
-    line = Line()
-    for number in range(RUNNING + 100):
-        line.asks(number)
-        line.gets(f"{number}", number)
-        line.closes(number)
-    assert len(line.running) <= RUNNING
-
-
-def test_invocations_whose_answers_are_not_understood_do_not_pile_up() -> None:
-    """They take their own connection, as Node's do: what asks for events is understood still."""
+@pytest.mark.parametrize("answered", [False, True], ids=["never answered", "not understood"])
+def test_invocations_without_an_answer_do_not_pile_up(answered: bool) -> None:
+    """Connections are lost, and their runtime asks for more as if nothing had been; or answers take their own
+    connection, as Node's do, and are not understood."""
     line = Line()
     line.passes(0, RUNTIME, b"\x16\x03\x01\r\n\r\n")
     for number in range(1, RUNNING + 100):
         line.asks(number)
         line.gets(f"{number}", number)
-        line.answers(f"{number}", 0)
+        if answered:
+            line.answers(f"{number}", 0)
         line.closes(number)
     assert len(line.running) <= RUNNING
 
@@ -407,18 +325,15 @@ def test_what_is_not_understood_ends_the_understanding_of_that_connection_alone(
     assert line.running == ["c"]
 
 
-def test_an_answer_that_was_not_asked_for_is_not_understood() -> None:
+@pytest.mark.parametrize(("requests", "events"), [(0, 1), (PIPELINED + 1, 0)], ids=["an event", "too many requests"])
+def test_what_no_runtime_asks_for_is_not_understood(requests: int, events: int) -> None:
     line = Line()
-    line.gets("a")
-    assert line.talks[0].lost
-    assert line.exact.moments == []
-
-
-def test_more_requests_than_any_runtime_has_are_not_understood() -> None:
-    line = Line()
-    for _ in range(PIPELINED + 1):
+    for _ in range(requests):
         line.asks()
+    for _ in range(events):
+        line.gets("a")
     assert line.talks[0].lost
+    assert line.begun == {}
     assert line.is_idle(asking=0)
 
 
@@ -442,18 +357,11 @@ def test_a_measurement_that_fails_is_counted_and_the_next_one_made() -> None:
     assert line.ended == {"a": 2}
 
 
-@pytest.mark.parametrize("rubbish", [None, b"", object(), [None], float("nan")])
-def test_what_a_measurement_says_is_handed_through(rubbish: Any) -> None:
-    line = Line()
-    line.exact.cut = lambda: rubbish
-    line.asks()
-    assert [moment.cut for moment in line.exact.moments] == [rubbish]
-
-
 def test_where_nothing_is_measured_the_bytes_are_understood_all_the_same() -> None:
     line = Line()
     line.exact.cut = None
-    line.plays("0? 0=a")
+    line.asks()
+    line.gets("a")
     assert line.running == ["a"]
     assert line.exact.moments == []
 
@@ -479,45 +387,30 @@ CHUNK = st.sampled_from([0, 0, 1, 7])
 KIND = st.sampled_from(["response", "response", "error"])
 
 
-@dataclass
-class Client:
-    """A runtime and its API: `ids` are invoked one after the other."""
+SHAPES: dict[str, tuple[Callable[[int], int], Callable[[int], int], bool]] = {
+    "python": (lambda number: 0, lambda number: 0, False),
+    "node": (lambda number: 1 + number, lambda number: 0, True),
+    "curl": (lambda number: 2 * number, lambda number: 2 * number + 1, True),
+}
+"""Of each client: the connections on which an invocation is asked for and answered, and whether they are closed. Python
+keeps one; Node keeps one for responses, and has a new one for each event; curl has one for each call."""
 
-    ids: list[str]
-    draw: Draw
-    first: int = 0
-    """Number of its first connection."""
-    steps: list[Step] = field(default_factory=list)
 
-    def python(self) -> list[Step]:
-        """One connection that is kept."""
-        return self._run(lambda _: self.first, lambda _: self.first, closes=False)
-
-    def node(self) -> list[Step]:
-        """A new connection for each event, one that is kept for responses."""
-        return self._run(lambda number: self.first + 1 + number, lambda _: self.first, closes=True)
-
-    def curl(self) -> list[Step]:
-        """A connection for each call."""
-        return self._run(
-            lambda number: self.first + 2 * number, lambda number: self.first + 2 * number + 1, closes=True
-        )
-
-    def _run(self, asks: Any, answers: Any, closes: bool) -> list[Step]:
-        ended = ""
-        for number, request_id in enumerate(self.ids):
-            asking, answering = asks(number), answers(number)
-            self._step(asking, RUNTIME, next_(), f"ended {ended}" if ended else "")
-            self._step(asking, API, event(request_id, self.draw(BODY)), f"begun {request_id}", closes)
-            reply = answer(request_id, self.draw(BODY), self.draw(KIND), self.draw(CHUNK))
-            self._step(answering, RUNTIME, reply)
-            self._step(answering, API, ACCEPTED, "", closes and answering != self.first)
-            ended = request_id
-        self._step(asks(len(self.ids)), RUNTIME, next_(), f"ended {ended}" if ended else "")
-        return self.steps
-
-    def _step(self, *step: Any) -> None:
-        self.steps.append(Step(*step))
+def client(shape: str, ids: list[str], draw: Draw, first: int = 0) -> list[Step]:
+    """A runtime and its API: `ids` are invoked one after the other. `first`: the number of its first connection."""
+    asks, answers, closes = SHAPES[shape]
+    steps = []
+    ended = ""
+    for number, request_id in enumerate(ids):
+        asking, answering = first + asks(number), first + answers(number)
+        steps += [
+            Step(asking, RUNTIME, next_(), ended),
+            Step(asking, API, event(request_id, draw(BODY)), f"begun {request_id}", closes),
+            Step(answering, RUNTIME, answer(request_id, draw(BODY), draw(KIND), draw(CHUNK))),
+            Step(answering, API, ACCEPTED, closes=closes and answering != first),
+        ]
+        ended = f"ended {request_id}"
+    return [*steps, Step(first + asks(len(ids)), RUNTIME, next_(), ended)]
 
 
 def cut_up(draw: Draw, steps: list[Step], bytewise: bool) -> list[Step]:
@@ -549,8 +442,7 @@ def check(line: Line, told: dict[str, int], ids: list[str], asking: int) -> None
     assert line.begun == {request_id: told[f"begun {request_id}"] for request_id in ids}
     assert line.ended == {request_id: told[f"ended {request_id}"] for request_id in ids}
     assert line.is_idle(asking)
-    for connection in list(line.talks):
-        line.closes(connection)
+    line.closes_all()
     assert line.is_idle(asking=0)
     assert line.exact.failures == 0
 
@@ -559,22 +451,20 @@ IDS = st.integers(0, 4).map(lambda count: [f"id-{number}" for number in range(co
 
 
 @pytest.mark.parametrize("bytewise", [False, True], ids=["pieces", "bytewise"])
-@pytest.mark.parametrize("shape", ["python", "node", "curl"])
-def test_each_invocation_begins_with_its_event_and_ends_with_the_next_request(shape: str, bytewise: bool) -> None:
-    @given(IDS, st.data())
-    def run(ids: list[str], data: st.DataObject) -> None:
-        steps = getattr(Client(ids, data.draw), shape)()
-        line = Line()
-        check(line, play(line, cut_up(data.draw, steps, bytewise)), ids, asking=1)
-
-    run()
+@pytest.mark.parametrize("shape", SHAPES)
+@given(ids=IDS, data=st.data())
+def test_each_invocation_begins_with_its_event_and_ends_with_the_next_request(
+    shape: str, bytewise: bool, ids: list[str], data: st.DataObject
+) -> None:
+    line = Line()
+    steps = client(shape, ids, data.draw)
+    check(line, play(line, cut_up(data.draw, steps, bytewise)), ids, asking=1)
 
 
 @given(IDS, st.data())
 def test_a_client_that_sends_response_and_next_in_one_piece(ids: list[str], data: st.DataObject) -> None:
     """And an API that may answer them in one piece. The piece ends the invocation before its response is handed on."""
-    steps = Client(ids, data.draw).python()
-    order = [step for step in steps if step.data != ACCEPTED]
+    order = [step for step in client("python", ids, data.draw) if step.data != ACCEPTED]
     joined: list[Step] = []
     for side, group in groupby(order, key=lambda step: step.side):
         whole = list(group)
@@ -592,44 +482,38 @@ def test_a_client_that_sends_response_and_next_in_one_piece(ids: list[str], data
     check(line, play(line, joined), ids, asking=1)
 
 
-@given(st.lists(IDS, min_size=2, max_size=4), st.booleans(), st.data())
-def test_several_threads_each_with_a_request_of_its_own(
-    threads: list[list[str]], cut: bool, data: st.DataObject
-) -> None:
+@given(st.integers(2, 4), st.booleans(), st.data())
+def test_several_threads_each_with_a_request_of_its_own(count: int, cut: bool, data: st.DataObject) -> None:
     """Managed Instances: events overlap, each thread keeps its connection."""
-    left, ids = [], []
-    for number, own in enumerate(threads):
-        names = [f"{number}-{request_id}" for request_id in own]
-        ids += names
-        left.append(Client(names, data.draw, first=number).python())
-    pieces = [cut_up(data.draw, steps, bytewise=False) if cut else steps for steps in left]
-    mixed = []
-    while any(pieces):
-        chosen = data.draw(st.sampled_from([steps for steps in pieces if steps]))
-        mixed.append(chosen.pop(0))
+    threads = [[f"{number}-{request_id}" for request_id in data.draw(IDS)] for number in range(count)]
+    pieces = [client("python", ids, data.draw, first=number) for number, ids in enumerate(threads)]
+    if cut:
+        pieces = [cut_up(data.draw, steps, bytewise=False) for steps in pieces]
     line = Line()
-    check(line, play(line, mixed), ids, asking=len(threads))
+    check(line, play(line, list(mixed(data.draw, pieces))), list(chain(*threads)), asking=count)
+
+
+def mixed(draw: Draw, threads: list[list[Step]]) -> Iterator[Step]:
+    """The steps of each in their order, those of all in any."""
+    while any(threads):
+        yield draw(st.sampled_from([steps for steps in threads if steps])).pop(0)
 
 
 @given(st.data())
 def test_threads_with_a_connection_a_call_are_each_ended_once_and_never_while_unanswered(data: st.DataObject) -> None:
     """Which of those that were answered has asked cannot be known."""
-    left, ids = [], []
-    for number in range(data.draw(st.integers(2, 3))):
-        names = [f"{number}-{one}" for one in data.draw(IDS)]
-        ids += names
-        shape = data.draw(st.sampled_from(["node", "curl"]))
-        left.append(getattr(Client(names, data.draw, first=number * 100), shape)())
-    threads = len(left)
+    threads = [[f"{number}-{one}" for one in data.draw(IDS)] for number in range(data.draw(st.integers(2, 3)))]
+    ids = list(chain(*threads))
+    shape = st.sampled_from(["node", "curl"])
+    steps = [client(data.draw(shape), names, data.draw, 100 * number) for number, names in enumerate(threads)]
     line = Line()
     answered: list[str] = []
-    while any(left):
-        step = data.draw(st.sampled_from([steps for steps in left if steps])).pop(0)
+    for step in mixed(data.draw, steps):
         answered += [name for name in ids if f"/{name}/".encode() in step.data]
         play(line, [step])
         assert set(line.ended) <= set(answered)
     assert sorted(line.begun) == sorted(line.ended) == sorted(ids)
-    assert line.is_idle(asking=threads)
+    assert line.is_idle(asking=len(threads))
 
 
 @given(st.data())
@@ -638,25 +522,26 @@ def test_connections_that_are_lost_at_any_moment(data: st.DataObject) -> None:
     line = Line()
     connection = 0
     ids = [f"id-{number}" for number in range(data.draw(st.integers(1, 5)))]
+
+    def is_lost(*unfinished: bytes) -> None:
+        nonlocal connection
+        for message in unfinished:
+            line.passes(connection, RUNTIME, message[: data.draw(st.integers(1, 100))])
+        line.closes(connection)
+        connection += 1
+
     for request_id in ids:
-        while data.draw(st.booleans()):  # lost before the event has come
-            line.passes(connection, RUNTIME, next_()[: data.draw(st.integers(1, 100))])
-            line.closes(connection)
-            connection += 1
+        while data.draw(st.booleans()):
+            is_lost(next_())
         line.asks(connection)
         line.gets(request_id, connection)
-        for _ in range(data.draw(st.integers(0, 2))):  # lost while it answers
-            line.passes(connection, RUNTIME, answer(request_id)[: data.draw(st.integers(1, 100))])
-            line.closes(connection)
-            connection += 1
+        for _ in range(data.draw(st.integers(0, 2))):
+            is_lost(answer(request_id))
         if connection not in line.talks or data.draw(st.booleans()):
-            line.closes(connection)
-            connection += 1
-        line.passes(connection, RUNTIME, answer(request_id))
-        line.passes(connection, API, ACCEPTED)
+            is_lost()
+        line.answers(request_id, connection)
         if data.draw(st.booleans()):
-            line.closes(connection)
-            connection += 1
+            is_lost()
     line.asks(connection)
     assert sorted(line.begun) == sorted(line.ended) == ids
     assert all(line.begun[one] < line.ended[one] for one in ids)
@@ -753,18 +638,17 @@ def test_a_window_never_opens_before_the_right_event(data: st.DataObject) -> Non
     told: dict[str, tuple[int, int]] = {}
 
     def passes(side: bool, message: bytes) -> tuple[int, int]:
-        pieces = cut_up(draw, [Step(connection, side, message)], bytewise=False)
-        numbers = []
-        for step in pieces:
-            numbers.append(line.passes(*step[:3]))
+        first = line.handed_on
+        for step in cut_up(draw, [Step(connection, side, message)], bytewise=False):
+            line.passes(*step[:3])
             if draw(st.booleans()):
                 windows.work_out()
-        return (numbers[0], numbers[-1]) if numbers else (line.handed_on, line.handed_on)
+        return first, line.handed_on - 1
 
-    def breaks(leaves_open: bool) -> None:
+    def breaks(in_order: bool, leaves_open: bool = False) -> None:
         nonlocal connection
-        if draw(st.booleans()):
-            line.talks[connection].ended()  # the API's side first, and in order
+        if in_order:
+            line.talks[connection].ended()  # the API's side first
         if not leaves_open:
             line.closes(connection)
         connection += 1
@@ -778,20 +662,17 @@ def test_a_window_never_opens_before_the_right_event(data: st.DataObject) -> Non
             passes(API, answered)
             if over or draw(st.booleans()):
                 # Who has a whole event on one connection, and asks on another one, is two workers.
-                breaks(leaves_open=kind != "rejected" and draw(st.booleans()))
+                breaks(draw(st.booleans()), leaves_open=kind != "rejected" and draw(st.booleans()))
         passes(RUNTIME, next_())
         interim, right, until_close = shaped(request_id, draw(BODY), draw)
         passes(API, interim)
         told[request_id] = passes(API, right)
         if until_close:
-            line.talks[connection].ended()
-            line.closes(connection)
-            connection += 1
+            breaks(in_order=True)
         passes(RUNTIME, answer(request_id, draw(BODY), draw(KIND), draw(CHUNK)))
         passes(API, ACCEPTED)
         if draw(st.booleans()):
-            line.closes(connection)
-            connection += 1
+            breaks(in_order=False)
     passes(RUNTIME, next_())
     assert line.exact.failures == 0
     windows.work_out()
@@ -825,28 +706,21 @@ def test_nothing_raises_and_nothing_is_counted_twice(script: list[tuple[int, boo
     assert len(set(map(id, ended))) == len(ended)
     assert set(map(id, ended)) <= set(map(id, begun))
     assert not set(map(id, ended)) & set(map(id, line.exact.running))
-    for connection in list(line.talks):
-        line.closes(connection)
-    assert line.exact.asking == 0
+    line.closes_all()
     assert line.exact.failures == 0
 
 
-@given(st.sampled_from(["python", "node", "curl"]), IDS.filter(len), st.binary(min_size=1, max_size=40), st.data())
-def test_noise_in_the_middle_spoils_no_other_connection(
-    shape: str, ids: list[str], noise: bytes, data: st.DataObject
-) -> None:
+@given(st.sampled_from(list(SHAPES)), IDS.filter(len), st.binary(min_size=1, max_size=40), st.data())
+def test_noise_spoils_no_other_connection(shape: str, ids: list[str], noise: bytes, data: st.DataObject) -> None:
     """What comes after it is measured as ever."""
     line = Line()
-    steps = cut_up(data.draw, getattr(Client(ids, data.draw), shape)(), bytewise=False)
+    steps = cut_up(data.draw, client(shape, ids, data.draw), bytewise=False)
     at = data.draw(st.integers(0, len(steps) - 1))
     spoiled = steps[at]._replace(data=noise, told="")
     play(line, [*steps[:at], spoiled, *steps[at:]])
-    for connection in list(line.talks):
-        line.closes(connection)
-    assert line.exact.asking == 0
+    line.closes_all()
     before: list[Moment] = list(line.exact.moments)
-    after = Client(["x", "y"], data.draw, first=1000).python()
-    told = play(line, after)
+    told = play(line, client("python", ["x", "y"], data.draw, first=1000))
     assert line.exact.asking == 1
     assert {name: line.begun[name] for name in ("x", "y")} == {name: told[f"begun {name}"] for name in ("x", "y")}
     assert {name: line.ended[name] for name in ("x", "y")} == {name: told[f"ended {name}"] for name in ("x", "y")}

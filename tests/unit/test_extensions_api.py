@@ -26,10 +26,8 @@ from truemem.platform.extensions_api import (
 REGISTERED = b"HTTP/1.1 200 OK\r\nLambda-Extension-Identifier: 8476a536\r\nContent-Length: 2\r\n\r\n{}"
 EVENT = b'{"eventType":"INVOKE"}'
 INVOKE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(EVENT), EVENT)
-
-
 SUBSCRIBED = b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"OK"'
-
+NO_EVENT = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 NEVER = float("inf")
 PATIENCE_S = 10
@@ -76,11 +74,12 @@ def server(*answers: bytes | None) -> Iterator[Script]:
                         break
                     if isinstance(answer, Late):
                         script.late.wait(PATIENCE_S)
+                    size, pause_s = (1, 0.01) if isinstance(answer, Slow) else (7, 0)
                     try:
-                        for start in range(0, len(answer), 1 if isinstance(answer, Slow) else 7):
-                            connection.sendall(answer[start : start + (1 if isinstance(answer, Slow) else 7)])
-                            if isinstance(answer, Slow):
-                                time.sleep(0.01)
+                        for start in range(0, len(answer), size):
+                            connection.sendall(answer[start : start + size])
+                            if pause_s:
+                                time.sleep(pause_s)
                     except OSError:  # given up
                         break
                     if answer.startswith(b"HTTP/1.0"):
@@ -101,16 +100,26 @@ def registered(script: Script, rest_s: float = REST_S) -> ExtensionsApi:
     return api
 
 
+def wait_for(api: ExtensionsApi, until: float) -> None:
+    poll = select.poll()
+    poll.register(api.fileno(), select.POLLIN)
+    poll.poll(max(0, min(until, api.overdue_at) - time.monotonic()) * 1000)
+
+
 def received(api: ExtensionsApi) -> bytes:
     """The next event, waited for as the loop does. Raises ApiError."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        poll = select.poll()
-        poll.register(api.fileno(), select.POLLIN)
-        poll.poll(max(0, min(until, api.overdue_at) - time.monotonic()) * 1000)
+        wait_for(api, until)
         if event := api.receive_event():
             return event
     raise AssertionError("nothing comes")
+
+
+def next_event(api: ExtensionsApi) -> bytes:
+    """Asked for, and received."""
+    api.send_next()
+    return received(api)
 
 
 def test_it_registers_under_the_name_it_was_given_and_then_shows_its_identifier() -> None:
@@ -127,26 +136,36 @@ def test_it_registers_under_the_name_it_was_given_and_then_shows_its_identifier(
     assert b"Lambda-Extension-Identifier: 8476a536\r\n" in script.requests[1]
 
 
-def test_an_event_in_chunks_and_then_a_closed_connection() -> None:
-    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
-    with server(REGISTERED, chunked % (len(EVENT), EVENT), INVOKE) as script:
-        api = registered(script)
-        for _ in range(2):
-            api.send_next()
-            assert received(api) == EVENT
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        refusal(403, "Extension.InvalidExtensionName"),
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n",
-        b"SSH-2.0-OpenSSH\r\n\r\n",
-        None,
+        *(IN_CHUNKS % (len(EVENT), EVENT), b"HTTP/1.0 200 OK\r\n\r\n" + EVENT, Slow(INVOKE)),
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + INVOKE,
     ],
-    ids=["refused", "no identifier", "too large", "not HTTP", "closed"],
+    ids=["in chunks", "to the end of the connection", "byte by byte, in time", "an interim answer before it"],
 )
+def test_an_event_is_received_in_any_shape_and_so_is_the_next_one(answer: bytes) -> None:
+    with server(REGISTERED, answer, INVOKE) as script:
+        api = registered(script)
+        for kept in (answer.endswith(INVOKE), True):
+            assert next_event(api) == EVENT
+            assert api.overdue_at == NEVER
+            assert (api.fileno() != -1) is kept
+
+
+NO_REGISTRATION = {
+    "refused": refusal(403, "Extension.InvalidExtensionName"),
+    "no identifier": NO_EVENT,
+    "too large": b"HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n",
+    "not HTTP": b"SSH-2.0-OpenSSH\r\n\r\n",
+    "closed": None,
+}
+
+
+@pytest.mark.parametrize("answer", NO_REGISTRATION.values(), ids=NO_REGISTRATION)
 def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
     with server(answer) as script:
         api = ExtensionsApi(script.address)
@@ -156,56 +175,40 @@ def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
         assert "timed out" not in str(refused.value)  # it is told from what has come
 
 
-def test_an_error_has_status_and_body() -> None:
-    with server(REGISTERED, refusal(202, "Telemetry.NotSupported")) as script:
+def test_a_subscription_asks_for_buffering_and_an_error_has_status_and_body() -> None:
+    with server(REGISTERED, refusal(202, "Telemetry.NotSupported"), SUBSCRIBED) as script:
         api = registered(script)
         with pytest.raises(ApiError, match="status 202") as error:
             api.subscribe(4242, "/secret")
+        api.subscribe(4242, "/secret", MANAGED_SCHEMA, MANAGED_TIMEOUT_MS)
     assert error.value.status == 202
     assert b"Telemetry.NotSupported" in error.value.body
-    assert b'"types":["platform"]' in script.requests[1]
-    assert b'"buffering":{"maxItems":1000,"maxBytes":262144,"timeoutMs":25}' in script.requests[1]
-    assert b'"URI":"http://sandbox.localdomain:4242/secret"' in script.requests[1]
+    _, on_demand, managed = script.requests
+    assert b'"types":["platform"]' in on_demand
+    assert b'"buffering":{"maxItems":1000,"maxBytes":262144,"timeoutMs":25}' in on_demand
+    assert b'"URI":"http://sandbox.localdomain:4242/secret"' in on_demand
+    assert b'"schemaVersion":"2025-01-29"' in managed
+    assert b'"timeoutMs":250}' in managed
 
 
-def test_how_long_telemetry_is_buffered_is_asked_for() -> None:
-    with server(REGISTERED, SUBSCRIBED) as script:
-        registered(script).subscribe(4242, "/secret", MANAGED_SCHEMA, MANAGED_TIMEOUT_MS)
-    assert b'"schemaVersion":"2025-01-29"' in script.requests[1]
-    assert b'"timeoutMs":250}' in script.requests[1]
-
-
-@pytest.mark.parametrize("sent", [INVOKE[:20], INVOKE[:-5]], ids=["head", "body"])
-def test_an_event_that_never_becomes_whole_is_given_up(sent: bytes) -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        *((sent, "the rest of the answer does not come") for sent in (INVOKE[:20], INVOKE[:-5], Slow(INVOKE))),
+        (None, "no end of the head"),
+        (NO_EVENT, "no event"),
+    ],
+    ids=["a head", "not all of the body", "byte by byte", "a lost connection", "another document"],
+)
+def test_what_is_no_whole_event_is_given_up_and_the_next_one_asked_for_anew(answer: bytes | None, said: str) -> None:
     """The function would have to wait with us."""
-    with server(REGISTERED, sent, INVOKE) as script:
+    with server(REGISTERED, answer, INVOKE) as script:
         api = registered(script, rest_s=0.05)
-        api.send_next()
-        with pytest.raises(ApiError, match="the rest of the answer does not come"):
-            received(api)
-        assert not api.waiting
+        with pytest.raises(ApiError, match=said):
+            next_event(api)
+        assert (api.waiting, api.fileno()) == (False, -1)
         assert api.overdue_at == NEVER  # else the loop would come again, and again be told so
-        api.send_next()
-        assert received(api) == EVENT
-
-
-def test_an_event_that_comes_byte_by_byte_is_given_up_as_well() -> None:
-    with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
-        api = registered(script, rest_s=0.05)
-        api.send_next()
-        with pytest.raises(ApiError, match="the rest of the answer does not come"):
-            received(api)  # it has not waited for all of them
-        api.send_next()
-        assert received(api) == EVENT
-
-
-def test_an_event_that_comes_byte_by_byte_in_time_is_received() -> None:
-    with server(REGISTERED, Slow(INVOKE), INVOKE) as script:
-        api = registered(script)
-        for _ in range(2):
-            api.send_next()
-            assert received(api) == EVENT
-            assert api.overdue_at == NEVER
+        assert next_event(api) == EVENT
 
 
 def test_while_nothing_has_come_it_is_not_waited_for() -> None:
@@ -232,9 +235,7 @@ def test_who_notes_an_event_does_so_once_and_before_it_is_taken_out_of_the_socke
         api = registered(script)
         api.send_next()
         while not api.receive_event(note):
-            poll = select.poll()
-            poll.register(api.fileno(), select.POLLIN)
-            poll.poll(1000 * PATIENCE_S)
+            wait_for(api, time.monotonic() + PATIENCE_S)
     body, in_the_socket = noted
     assert body == EVENT
     assert in_the_socket
@@ -246,17 +247,14 @@ def test_a_subscription_that_nobody_answers_is_given_up() -> None:
         api = registered(script, rest_s=0.05)
         with pytest.raises(ApiError, match="timed out"):
             api.subscribe(4242, "/secret")
-        api.send_next()
-        assert received(api) == EVENT
+        assert next_event(api) == EVENT
 
 
 def test_who_invokes_the_function_does_not_end_the_environment() -> None:
     """The trace id is the caller's: whatever it says, the event is no SHUTDOWN."""
     event = b'{"eventType":"INVOKE","tracing":{"type":"X-Amzn-Trace-Id","value":"SHUTDOWN"},"requestId":"one"}'
     with server(REGISTERED, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(event), event)) as script:
-        api = registered(script)
-        api.send_next()
-        body = received(api)
+        body = next_event(registered(script))
     assert b'"SHUTDOWN"' not in body
     assert json.loads(body)["requestId"] == "one"
 
@@ -265,29 +263,10 @@ def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one() -> None
     stale = INVOKE.replace(b"INVOKE", b"DECOY!")
     with server(REGISTERED, INVOKE + stale, None, INVOKE) as script:
         api = registered(script)
-        api.send_next()
-        assert received(api) == EVENT
-        api.send_next()  # on a connection of its own
+        assert next_event(api) == EVENT
         with pytest.raises(ApiError):
-            received(api)
-        api.send_next()
-        assert received(api) == EVENT
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [(None, "no end of the head"), (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "no event")],
-    ids=["a lost connection", "another document"],
-)
-def test_what_is_no_event_is_an_error_and_the_next_one_is_asked_for_anew(answer: bytes | None, said: str) -> None:
-    with server(REGISTERED, answer, INVOKE) as script:
-        api = registered(script)
-        api.send_next()
-        with pytest.raises(ApiError, match=said):
-            received(api)
-        assert api.fileno() == -1
-        api.send_next()
-        assert received(api) == EVENT
+            next_event(api)  # on a connection of its own
+        assert next_event(api) == EVENT
 
 
 def test_while_it_fails_it_is_to_be_asked_for_ever_more_slowly() -> None:
@@ -297,13 +276,11 @@ def test_while_it_fails_it_is_to_be_asked_for_ever_more_slowly() -> None:
         api = registered(script)
         assert api.pause_s == 0
         for _ in range(failures):
-            api.send_next()
             with pytest.raises(ApiError, match="status 500"):
-                received(api)
+                next_event(api)
             pauses.append(api.pause_s)
         for _ in range(2):
-            api.send_next()
-            assert received(api) == EVENT
+            assert next_event(api) == EVENT
             assert api.pause_s == 0
     assert pauses == sorted(pauses)
     assert pauses[0] == 0  # after a single failure it is asked for again at once
@@ -311,15 +288,12 @@ def test_while_it_fails_it_is_to_be_asked_for_ever_more_slowly() -> None:
     assert pauses[-1] == LONGEST_PAUSE
 
 
-def test_a_next_that_cannot_be_sent_never_waits_and_is_tried_ever_more_slowly(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_next_that_cannot_be_sent_is_tried_ever_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     with server(REGISTERED) as script:
         api = registered(script)
     api.close()
-    monkeypatch.setattr(
-        "truemem.platform.extensions_api.time.sleep", lambda _: pytest.fail("the runtime's bytes wait as well")
-    )
+    sleep = "truemem.platform.extensions_api.time.sleep"
+    monkeypatch.setattr(sleep, lambda _: pytest.fail("the runtime's bytes wait as well"))
     pauses: list[float] = []
     for _ in range(12):
         with pytest.raises(ApiError):
@@ -330,24 +304,11 @@ def test_a_next_that_cannot_be_sent_never_waits_and_is_tried_ever_more_slowly(
     assert (pauses[0], pauses[-1]) == (0, LONGEST_PAUSE)
 
 
-def test_an_answer_without_a_length_ends_with_its_connection() -> None:
-    with server(REGISTERED, b"HTTP/1.0 200 OK\r\n\r\n" + EVENT, INVOKE) as script:
-        api = registered(script)
-        api.send_next()
-        assert received(api) == EVENT
-        assert api.fileno() == -1
-        api.send_next()
-        assert received(api) == EVENT
-
-
-def test_a_refused_connection_is_an_error() -> None:
+def test_a_refused_connection_is_an_error_and_an_ipv6_address_is_connected_to() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ApiError, match="refused"):
         ExtensionsApi(f"127.0.0.1:{port}").send_register("truemem", "[]")
-
-
-def test_an_ipv6_address_is_connected_to() -> None:
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listening:
         ExtensionsApi(f"[::1]:{listening.getsockname()[1]}").send_register("truemem", "[]")
         connection, _ = listening.accept()
@@ -363,6 +324,5 @@ def test_where_the_kernel_has_no_socket_options_it_works_without(monkeypatch: py
     monkeypatch.setattr(_socket, "socket", Bare)
     with server(REGISTERED, INVOKE) as script:
         api = registered(script)
-        api.send_next()
-        assert received(api) == EVENT
+        assert next_event(api) == EVENT
         assert api.arrived_ns is None

@@ -41,22 +41,19 @@ def test_copies_of_a_snapshot_that_nobody_names_name_themselves() -> None:
     assert len({*made, shared}) == 3
 
 
-@pytest.mark.parametrize("before", [(INIT, INIT, RESTORE), (INIT, RESTORE)], ids=["told again", "told once"])
-def test_a_restored_environment_has_the_name_of_its_restore(before: tuple[Event, ...]) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((INIT, INIT, RESTORE), ()), ((INIT, RESTORE), ()), ((INIT,), (INIT, RESTORE))],
+    ids=["told again", "told once", "told after its first event"],
+)
+def test_a_restored_environment_has_its_restores_name(before: tuple[Event, ...], after: tuple[Event, ...]) -> None:
     history = EnvironmentState()
-    hear(history, *before)
-    history.begin(SNAP_START)
-    assert (history.environment_id, history.restored) == (RESTORED, True)
-
-
-def test_its_first_event_may_come_before_its_name() -> None:
-    history = EnvironmentState()
-    publisher = hear(history, INIT)
+    publisher = hear(history, *before)
     history.begin(SNAP_START)
     assert history.environment_id != SNAPSHOT
-    for event in (INIT, RESTORE):
+    for event in after:
         publisher.join(event)
-    assert history.environment_id == RESTORED
+    assert (history.environment_id, history.restored) == (RESTORED, True)
 
 
 def test_after_a_reset_a_restored_environment_goes_on() -> None:
@@ -78,16 +75,18 @@ def test_after_a_reset_a_restored_environment_goes_on() -> None:
 AGAIN = told(INIT_START, initializationType="on-demand", phase="invoke")
 
 
-@pytest.mark.parametrize("heard_with", [1, 2, 3])
+@pytest.mark.parametrize("heard_with", [0, 1, 2, 3])
 def test_an_init_that_was_done_again_is_that_of_the_first_invocation_after_it(heard_with: int) -> None:
-    """However late its telemetry comes. Without a journal nobody else says so."""
-    publisher = hear(EnvironmentState())
+    """However late its telemetry comes, and however early. Without a journal nothing else says so."""
+    history = EnvironmentState()
+    publisher = hear(history)
     records = [PendingRecord(f"r-{number}", number, 0) for number in (1, 2, 3)]
     records[0].cold_start = True
     for record in records[:heard_with]:
         publisher.open(record)
     publisher.join(AGAIN)
-    assert [record.suppressed_init for record in records] == [True, False, False]
+    assert [record.suppressed_init for record in records] == [heard_with > 0, False, False]
+    assert history.resumed or heard_with
 
 
 def test_an_init_that_was_done_again_is_none_of_those_that_follow() -> None:
@@ -97,12 +96,6 @@ def test_an_init_that_was_done_again_is_none_of_those_that_follow() -> None:
     publisher.open(record)
     publisher.join(AGAIN)
     assert not record.suppressed_init
-
-
-def test_an_init_that_was_done_again_may_be_heard_of_before_its_invocation() -> None:
-    history = EnvironmentState()
-    hear(history, AGAIN)
-    assert history.resumed
 
 
 @pytest.mark.parametrize("initialization_type", ["", "on-demand", "provisioned-concurrency"])

@@ -9,7 +9,8 @@ from truemem.platform.http1 import HEAD_LIMIT, Malformed, Message, Reader
 
 LIMIT = 1000
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nLambda-Extension-Identifier: abc\r\n\r\nhello"
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4;x=y\r\nhell\r\n1\r\no\r\n0\r\n\r\n"
+IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = IN_CHUNKS + b"4;x=y\r\nhell\r\n1\r\no\r\n0\r\n\r\n"
 
 
 def reading(data: bytes) -> Reader:
@@ -24,16 +25,15 @@ def whole(data: bytes, at_end: bool = False) -> Message:
     return message
 
 
-@pytest.mark.parametrize(
-    ("data", "body"),
-    [
-        (ANSWER, b"hello"),
-        (CHUNKED, b"hello"),
-        (b"GET / HTTP/1.1\r\n\r\n", b""),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
-    ],
-    ids=["a length", "chunks", "a request without a length", "an answer that has no body"],
-)
+ENDS = {
+    "a length": (ANSWER, b"hello"),
+    "chunks": (CHUNKED, b"hello"),
+    "a request without a length": (b"GET / HTTP/1.1\r\n\r\n", b""),
+    "an answer that has no body": (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+}
+
+
+@pytest.mark.parametrize(("data", "body"), ENDS.values(), ids=ENDS)
 def test_a_message_ends_by_its_own_head(data: bytes, body: bytes) -> None:
     assert whole(data).body == body
 
@@ -48,25 +48,36 @@ def test_a_body_without_length_ends_with_the_connection() -> None:
     assert whole(data, at_end=True).body == b"hello"
 
 
-@pytest.mark.parametrize("data", [ANSWER, CHUNKED])
-def test_every_prefix_is_incomplete_and_what_follows_is_left(data: bytes) -> None:
+WHOLE = {
+    "a length": ANSWER,
+    "chunks": CHUNKED,
+    "a trailer": IN_CHUNKS + b"5\r\nhello\r\n0\r\nA: b\r\nC:\r\n\r\n",
+    "a trailer after an extension": IN_CHUNKS + b"5;a\r\nhello\r\n0;b=c\r\nA: b\r\n\r\n",
+    "an interim answer before it": b"HTTP/1.1 100 Continue\r\n\r\n" + ANSWER,
+    "several": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.0 102 X\r\n\r\n" + CHUNKED,
+    "an older version": ANSWER.replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "names in another case": CHUNKED.replace(b"Transfer-Encoding: c", b"transfer-encoding: C"),
+}
+"""Also what HTTP allows, and these APIs do not use."""
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_it_is_understood_however_it_is_cut(name: str) -> None:
+    data = WHOLE[name]
     for end in range(len(data)):
         assert reading(data[:end]).take() is None
-    reader = reading(data + b"more")
-    assert reader.take() is not None
-    assert reader.held == len(b"more")
-
-
-@pytest.mark.parametrize("data", [ANSWER, CHUNKED])
-def test_byte_by_byte(data: bytes) -> None:
     reader = Reader(LIMIT)
     messages = []
     for at in range(2 * len(data)):
         reader.feed((data + data)[at : at + 1])
         if message := reader.take():
-            messages.append(message)
-    assert [message.body for message in messages] == [b"hello", b"hello"]
+            messages.append((message.status, message.body))
+            assert not reader.begun
+    assert messages == [(200, b"hello")] * 2
     assert reader.held == 0
+    reader.feed(data + b"more")
+    assert reader.take() is not None
+    assert reader.held == len(b"more")
 
 
 def test_the_first_line_is_known_before_the_body_has_come() -> None:
@@ -84,20 +95,15 @@ def test_the_first_line_is_known_before_the_body_has_come() -> None:
         b"x" * (HEAD_LIMIT + 1),
         b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * (HEAD_LIMIT // 6) + b"\r\n",
         b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\nx\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0_1\r\nx\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"64\r\n%s\r\n" % (b"x" * 100) * (LIMIT // 100 + 1),
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-4\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 100,
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        *(ANSWER.replace(b"5", length) for length in (b"-1", b"five", b"1001", b"9" * 20, b"9" * 5000)),
+        *(
+            IN_CHUNKS + chunk
+            for chunk in (b"+1\r\nx\r\n", b"0_1\r\nx\r\n", b"zz\r\n", b"-4\r\n", b"ffff\r\n", b"1\r\nabc\r\n")
+        ),
+        IN_CHUNKS + b"64\r\n%s\r\n" % (b"x" * 100) * (LIMIT // 100 + 1),
+        IN_CHUNKS + b"1" * 100,
+        IN_CHUNKS.replace(b"chunked", b"gzip, chunked"),
+        *(IN_CHUNKS + b"0\r\n" + trailer for trailer in (b"no header\r\n\r\n", b"a: b" + b"x" * 2000)),
         b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (LIMIT + 1),
     ],
 )
@@ -110,19 +116,6 @@ def test_what_can_never_become_a_message(data: bytes) -> None:
 def test_a_connection_closed_in_the_middle(data: bytes) -> None:
     with pytest.raises(Malformed):
         reading(data).take(at_end=True)
-
-
-@given(st.binary(max_size=300), st.booleans())
-def test_anything_is_a_message_or_incomplete_or_malformed(data: bytes, at_end: bool) -> None:
-    for start in (
-        b"",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: ",
-    ):
-        try:
-            reading(start + data).take(at_end)
-        except Malformed:
-            continue
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=8))
@@ -150,14 +143,13 @@ def test_how_a_stream_is_cut_does_not_matter(messages: list[bytes], data: st.Dat
 HEADERS = b"a:\r\n" * 4000
 
 
-@pytest.mark.parametrize(
-    ("head", "piece"),
-    [
-        (b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n" + HEADERS, b"x"),
-        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HEADERS, b"1\r\nx\r\n"),
-    ],
-    ids=["length", "chunks"],
-)
+SLOW = {
+    "length": (b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n" + HEADERS, b"x"),
+    "chunks": (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HEADERS, b"1\r\nx\r\n"),
+}
+
+
+@pytest.mark.parametrize(("head", "piece"), SLOW.values(), ids=SLOW)
 def test_a_slow_sender_does_not_make_a_message_dear(head: bytes, piece: bytes) -> None:
     """Half a second. Looked at anew with each piece, it would take minutes: longer than a test may."""
     reader = Reader(200_000)
@@ -169,35 +161,3 @@ def test_a_slow_sender_does_not_make_a_message_dear(head: bytes, piece: bytes) -
         reader.feed(piece)
         assert reader.take() is None
     assert reader.held < 300_000
-
-
-# What HTTP allows, and these APIs do not use
-
-WHOLE = {
-    "a trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\nC:\r\n\r\n",
-    "a trailer after an extension": b"HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n"
-    b"5;a\r\nhello\r\n0;b=c\r\nA: b\r\n\r\n",
-    "an interim answer before it": b"HTTP/1.1 100 Continue\r\n\r\n" + ANSWER,
-    "several": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.0 102 X\r\n\r\n" + CHUNKED,
-}
-
-
-@pytest.mark.parametrize("name", WHOLE)
-def test_it_is_understood_however_it_is_cut(name: str) -> None:
-    data = WHOLE[name]
-    for end in range(len(data)):
-        assert reading(data[:end]).take() is None
-    reader = Reader(LIMIT)
-    messages = []
-    for at in range(2 * len(data)):
-        reader.feed((data + data)[at : at + 1])
-        if message := reader.take():
-            messages.append((message.status, message.body))
-            assert not reader.begun
-    assert messages == [(200, b"hello")] * 2
-
-
-@pytest.mark.parametrize("trailer", [b"no header\r\n\r\n", b"a: b" + b"x" * 2000])
-def test_what_is_no_trailer_is_malformed(trailer: bytes) -> None:
-    with pytest.raises(Malformed):
-        reading(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer).take()

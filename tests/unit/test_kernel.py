@@ -8,6 +8,8 @@ import pytest
 from truemem.linux.kernel import FAULT_KIB, HUGE_FAULT_KIB, fault_kib, probe
 from truemem.linux.procfs import Procfs
 
+from tests.unit.stand_ins import files_text
+
 
 @pytest.mark.parametrize(
     ("enabled", "kib"),
@@ -15,39 +17,21 @@ from truemem.linux.procfs import Procfs
         ("[always] madvise never", HUGE_FAULT_KIB),
         ("always [madvise] never", FAULT_KIB),
         ("always madvise [never]", FAULT_KIB),
+        (None, FAULT_KIB),  # a kernel without huge pages
     ],
 )
-def test_what_a_fault_can_bring_depends_on_huge_pages(tmp_path: Path, enabled: str, kib: int) -> None:
-    (tmp_path / "transparent_hugepage").mkdir()
-    (tmp_path / "transparent_hugepage" / "enabled").write_text(enabled + "\n")
+def test_what_a_fault_can_bring_depends_on_huge_pages(tmp_path: Path, enabled: str | None, kib: int) -> None:
+    if enabled is not None:
+        (tmp_path / "transparent_hugepage").mkdir()
+        (tmp_path / "transparent_hugepage" / "enabled").write_text(enabled + "\n")
     assert fault_kib(str(tmp_path)) == kib
 
 
-def test_a_kernel_without_huge_pages(tmp_path: Path) -> None:
-    assert fault_kib(str(tmp_path)) == FAULT_KIB
-
-
-def test_the_reset_works_on_this_kernel() -> None:
+def test_the_reset_works_on_this_kernel_and_what_is_missing_elsewhere_is_named(tmp_path: Path) -> None:
     assert probe(Procfs()) == ""
-
-
-def test_a_proc_without_clear_refs_is_named(tmp_path: Path) -> None:
-    (tmp_path / "self").mkdir()
-    assert probe(Procfs(str(tmp_path))) == "clear_refs: No such file or directory"
-
-
-def test_a_clear_refs_without_effect_is_noticed(tmp_path: Path) -> None:
     folder = tmp_path / "self"
     folder.mkdir()
+    assert probe(Procfs(str(tmp_path))) == "clear_refs: No such file or directory"
     (folder / "clear_refs").write_text("")
-    status = [
-        "x",
-        "VmHWM:\t9000 kB",
-        "VmRSS:\t100 kB",
-        "RssAnon:\t100 kB",
-        "RssFile:\t0 kB",
-        "RssShmem:\t0 kB",
-        "Threads:\t1",
-    ]
-    (folder / "status").write_text("\n".join(status) + "\n")
+    (folder / "status").write_bytes(files_text("status", rss=100, hwm=9000))
     assert probe(Procfs(str(tmp_path))) == "clear_refs: accepted, but VmHWM stays"

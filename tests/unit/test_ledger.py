@@ -17,6 +17,8 @@ from truemem.records.pending_record import PendingRecord
 from truemem.records.pending_records import CHANCE_MS, START_MS, WAITING, PendingRecords
 from truemem.records.publisher import Publisher
 
+MS = 1_000_000
+
 
 def opened(pending: PendingRecords, request_id: str) -> PendingRecord:
     record = PendingRecord(request_id, 1, 0)
@@ -24,8 +26,8 @@ def opened(pending: PendingRecords, request_id: str) -> PendingRecord:
     return record
 
 
-def event(kind: str, request_id: str, **record: Any) -> Event:
-    return Event(kind, {"requestId": request_id, **record})
+def event(kind: str, request_id: str, time_ms: int | None = None, **record: Any) -> Event:
+    return Event(kind, {"requestId": request_id, **record}, None if time_ms is None else time_ms * MS)
 
 
 def due(pending: PendingRecords, running_ms: float = 0) -> list[str]:
@@ -36,63 +38,48 @@ def due(pending: PendingRecords, running_ms: float = 0) -> list[str]:
     return taken
 
 
-def test_a_record_waits_for_its_report() -> None:
-    pending = PendingRecords()
-    first = opened(pending, "1")
-    first.closed = True
-    opened(pending, "2")
-    assert due(pending) == []
-    pending.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
-    assert due(pending) == ["1"]
-    assert first.max_memory_used_mib == 94
+def plays(script: str, *, reports: bool = True, running_ms: float = 0) -> list[str]:
+    """`+1`: the invocation 1 begins; `-1`: its window is closed; `=1`: its report comes. What can be printed then:
+    nothing before the last step."""
+    pending, records = PendingRecords(reports=reports), {}
+    taken: list[str] = []
+    for step in script.split():
+        assert taken == []
+        if step[0] == "+":
+            records[step[1:]] = opened(pending, step[1:])
+        elif step[0] == "-":
+            records[step[1:]].closed = True
+        else:
+            assert pending.join(event(REPORT, step[1:], metrics={"maxMemoryUsedMB": 94}))
+            assert records[step[1:]].max_memory_used_mib == 94
+        taken = due(pending, running_ms)
+    return taken
 
 
-def test_a_report_before_the_close_is_kept() -> None:
-    pending = PendingRecords()
-    record = opened(pending, "1")
-    pending.join(event(REPORT, "1", metrics={"maxMemoryUsedMB": 94}))
-    assert due(pending) == []
-    record.closed = True
-    assert due(pending) == ["1"]
+LIVES = {
+    "waits for its report": ("+1 -1 +2 =1", ["1"]),
+    "waits for its window's close": ("+1 =1 -1", ["1"]),
+    "a missing report is waited for until the next one ends": ("+1 -1 +2 -2", ["1"]),
+    "in their order, whichever report came": ("+1 -1 +2 =2 -2", ["1", "2"]),
+}
 
 
-def test_a_missing_report_is_waited_for_until_the_next_invocation_ends() -> None:
-    pending = PendingRecords()
-    first = opened(pending, "1")
-    first.closed = True
-    second = opened(pending, "2")
-    assert due(pending) == []
-    second.closed = True
-    assert due(pending, CHANCE_MS) == ["1"]
-    assert not first.report_came
+@pytest.mark.parametrize(("script", "printed"), LIVES.values(), ids=LIVES)
+def test_a_record_is_due_when_all_of_it_is_known(script: str, printed: list[str]) -> None:
+    assert plays(script, running_ms=CHANCE_MS) == printed
 
 
 def test_short_invocations_give_telemetry_its_chance() -> None:
-    pending = PendingRecords()
-    for number in range(WAITING):
-        opened(pending, str(number)).closed = True
-    assert due(pending, CHANCE_MS - 1) == []
-    opened(pending, "one too many").closed = True
-    assert due(pending, CHANCE_MS - 1) == ["0"]
+    waiting = " ".join(f"+{number} -{number}" for number in range(WAITING))
+    assert plays(waiting, running_ms=CHANCE_MS - 1) == []
+    assert plays(f"{waiting} +last -last", running_ms=CHANCE_MS - 1) == ["0"]
 
 
 def test_without_telemetry_nothing_is_waited_for() -> None:
-    pending = PendingRecords(reports=False)
-    opened(pending, "1").closed = True
-    assert due(pending) == ["1"]
-    assert pending.complete()
-
-
-def test_records_leave_in_order_even_if_reports_do_not_come_so() -> None:
-    pending = PendingRecords()
-    first, second = opened(pending, "1"), opened(pending, "2")
-    first.closed = second.closed = True
-    pending.join(event(REPORT, "2"))
-    assert due(pending, CHANCE_MS) == ["1", "2"]
+    assert plays("+1 -1", reports=False) == ["1"]
 
 
 LEVEL_KIB = 90 * 1024
-MS = 1_000_000
 
 
 def follow(pending: PendingRecords, raced: bool = True) -> tuple[PendingRecord, PendingRecord]:
@@ -107,16 +94,16 @@ def follow(pending: PendingRecords, raced: bool = True) -> tuple[PendingRecord, 
     second.opening = window.end
     first.closed, first.closed_at_ms = True, 1000
     first.update_peak()
-    assert first.peak is not None
-    assert first.peak.raced is raced
+    assert is_raced(first) is raced
     pending.join(event(REPORT, "1"))
     return first, second
 
 
-def lower(record: PendingRecord) -> int:
-    """KiB."""
+def is_raced(record: PendingRecord) -> bool:
+    """Its lower bound is that of the looks before 8 ms then, or the watermark."""
     assert record.peak is not None
-    return record.peak.lower
+    assert record.peak.lower == (LEVEL_KIB // 2 if record.peak.raced else LEVEL_KIB)
+    return record.peak.raced
 
 
 def test_what_nothing_has_proven_waits_for_the_start_of_the_next_and_all_that_follow_it_wait_too() -> None:
@@ -126,62 +113,45 @@ def test_what_nothing_has_proven_waits_for_the_start_of_the_next_and_all_that_fo
     pending.join(event(REPORT, "2"))
     assert due(pending, 1000 + START_MS - 1) == []
     assert due(pending, 1000 + START_MS) == ["1", "2"]
-    assert first.peak is not None
-    assert first.peak.raced
+    assert is_raced(first)
 
 
-def test_what_needs_no_proof_does_not_wait() -> None:
-    pending = PendingRecords()
-    follow(pending, raced=False)
+@pytest.mark.parametrize(("reports", "raced"), [(True, False), (False, True)], ids=["no need", "without telemetry"])
+def test_where_no_proof_is_needed_or_comes_none_is_waited_for(reports: bool, raced: bool) -> None:
+    pending = PendingRecords(reports=reports)
+    first, _ = follow(pending, raced)
     assert due(pending, 1000) == ["1"]
+    assert is_raced(first) is raced
 
 
-@pytest.mark.parametrize(("started_ms", "raced"), [(7, True), (8, False), (9, False)])
-def test_when_the_next_has_started_is_proof_and_ends_the_wait_in_any_case(started_ms: int, raced: bool) -> None:
+PROOFS = {
+    "began before it": (event(START, "2", 7), True),
+    "began then": (event(START, "2", 8), False),
+    "began later": (event(START, "2", 9), False),
+    "began, without a time": (event(START, "2"), True),
+    "the runtime was done": (event(RUNTIME_DONE, "1", 8), False),
+}
+
+
+@pytest.mark.parametrize(("proof", "raced"), PROOFS.values(), ids=PROOFS)
+def test_what_telemetry_says_of_the_next_one_ends_the_wait_and_may_be_proof(proof: Event, raced: bool) -> None:
     pending = PendingRecords()
     first, second = follow(pending)
     assert due(pending, 1000) == []
-    pending.join(Event(START, {"requestId": "2"}, started_ms * MS))
+    pending.join(proof)
     assert due(pending, 1000) == ["1"]
-    assert second.started
-    assert first.peak is not None
-    assert first.peak.raced is raced
-    assert lower(first) == (LEVEL_KIB // 2 if raced else LEVEL_KIB)
-
-
-def test_a_start_without_a_time_ends_the_wait() -> None:
-    pending = PendingRecords()
-    follow(pending)
-    pending.join(event(START, "2"))
-    assert due(pending, 1000) == ["1"]
-
-
-def test_when_the_runtime_was_done_is_proof_as_well() -> None:
-    pending = PendingRecords()
-    first, _ = follow(pending)
-    pending.join(Event(RUNTIME_DONE, {"requestId": "1"}, 8 * MS))
-    assert due(pending, 1000) == ["1"]
-    assert first.peak is not None
-    assert not first.peak.raced
-    assert lower(first) == LEVEL_KIB
+    assert second.started is (proof.kind == START)
+    assert is_raced(first) is raced
 
 
 def test_before_its_report_has_come_no_proof_makes_it_due() -> None:
     pending = PendingRecords()
     first, _ = follow(pending)
     first.report_came = False
-    pending.join(Event(START, {"requestId": "2"}, 9 * MS))
+    pending.join(event(START, "2", 9))
     assert due(pending, 1000 + CHANCE_MS) == []
     pending.join(event(REPORT, "1"))
     assert due(pending, 1000 + CHANCE_MS) == ["1"]
-
-
-def test_without_telemetry_no_start_is_waited_for() -> None:
-    pending = PendingRecords(reports=False)
-    first, _ = follow(pending)
-    assert due(pending, 1000) == ["1"]
-    assert first.peak is not None
-    assert first.peak.raced
 
 
 def test_at_the_end_all_that_is_known_by_then_counts() -> None:
@@ -189,7 +159,7 @@ def test_at_the_end_all_that_is_known_by_then_counts() -> None:
     first, second = follow(pending)
     first.done_ns = 9 * MS
     assert pending.take_all() == [first, second]
-    assert lower(first) == LEVEL_KIB
+    assert not is_raced(first)
 
 
 def test_the_current_invocation_is_the_one_whose_window_is_open() -> None:
@@ -209,6 +179,7 @@ def test_shutdown_takes_everything() -> None:
     assert not pending.complete()
     assert [record.request_id for record in pending.take_all()] == ["1", "2"]
     assert pending.take_all() == []
+    assert pending.complete()
 
 
 def test_a_stranger_changes_nothing() -> None:
@@ -222,19 +193,16 @@ def test_a_retry_in_the_same_environment_has_the_same_request_id_and_words_of_it
     """The report of the first attempt comes with the second, and so may the end of the second."""
     pending = PendingRecords()
     first = opened(pending, "1")
-    pending.join(Event(RUNTIME_DONE, {"requestId": "1", "status": "error", "errorType": "Runtime.Unknown"}, 7))
+    pending.join(event(RUNTIME_DONE, "1", 7, status="error", errorType="Runtime.Unknown"))
     first.closed = True
     second = opened(pending, "1")
     assert pending.for_request("1") is second
-    for each in (
-        Event(REPORT, {"requestId": "1", "status": "error", "metrics": {"maxMemoryUsedMB": 94}}),
-        event(START, "1"),
-        Event(RUNTIME_DONE, {"requestId": "1", "status": "success"}, 9),
-        Event(REPORT, {"requestId": "1", "status": "success", "metrics": {"maxMemoryUsedMB": 95}}),
-    ):
-        assert pending.join(each)
-    assert (first.status, first.done_ns, first.max_memory_used_mib) == ("error", 7, 94)
-    assert (second.status, second.done_ns, second.max_memory_used_mib) == ("success", 9, 95)
+    assert pending.join(event(REPORT, "1", status="error", metrics={"maxMemoryUsedMB": 94}))
+    assert pending.join(event(START, "1"))
+    assert pending.join(event(RUNTIME_DONE, "1", 9, status="success"))
+    assert pending.join(event(REPORT, "1", status="success", metrics={"maxMemoryUsedMB": 95}))
+    assert (first.status, first.done_ns, first.max_memory_used_mib) == ("error", 7 * MS, 94)
+    assert (second.status, second.done_ns, second.max_memory_used_mib) == ("success", 9 * MS, 95)
     assert second.error_type is None
 
 
@@ -242,11 +210,11 @@ def test_the_start_of_a_retry_is_no_proof_of_when_the_first_attempt_began() -> N
     pending = PendingRecords()
     first = opened(pending, "1")
     first.opening = Boundary()
-    pending.join(Event(START, {"requestId": "1"}, 5 * MS))
+    pending.join(event(START, "1", 5))
     first.closed = True
     second = opened(pending, "1")
     second.opening = Boundary()
-    pending.join(Event(START, {"requestId": "1"}, 9 * MS))
+    pending.join(event(START, "1", 9))
     assert (first.opening.not_before_ns, second.opening.not_before_ns) == (5 * MS, 9 * MS)
     assert second.started
 

@@ -27,13 +27,10 @@ from tests.unit.test_emf import printed as printed_line
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
-def test_the_page_has_the_tables_that_the_schema_makes() -> None:
+def test_the_page_has_the_tables_that_the_schema_makes_and_metrics_have_units_of_cloudwatch() -> None:
     """If not: make line-table."""
     page = PAGE.read_text()
     assert with_tables(page) == page
-
-
-def test_each_metric_has_a_unit_of_cloudwatch() -> None:
     assert set(METRICS.values()) <= CLOUDWATCH.keys()
 
 

@@ -66,6 +66,7 @@ class World:
         self.deliveries: deque[bytes] = deque()
         self.pieces: deque[str] = deque()
         self.delivered = self.invoked = 0
+        self.broken = sum(arrival.what == "broken" for arrival in arrivals)
         self.waiting = False
         self.overdue_at = float("inf")
         self.pause_s = 0.005
@@ -321,24 +322,25 @@ def ran(role: str, exact: bool, come: list[Arrival], fail: list[bool], cost: lis
     return model
 
 
-@given(st.booleans(), arrivals, failures, costs)
-def test_each_invocation_is_opened_and_closed_once_and_in_its_order(
-    exact: bool, come: list[Arrival], fail: list[bool], cost: list[int]
-) -> None:
-    model = ran(m.ON_DEMAND, exact, come, fail, cost)
+def models(
+    role: str = m.ON_DEMAND, come: st.SearchStrategy[list[Arrival]] = arrivals, exact: bool | None = None
+) -> st.SearchStrategy[Model]:
+    """Those that have run to their end."""
+    if role == m.MANAGED:
+        come = come.map(lambda drawn: [arrival for arrival in drawn if arrival.what != "invoke"])
+    return st.builds(ran, st.just(role), st.booleans() if exact is None else st.just(exact), come, failures, costs)
+
+
+@given(models())
+def test_each_invocation_is_opened_and_closed_once_and_in_its_order(model: Model) -> None:
     assert model.begun == model.closed == [str(number + 1) for number in range(model.world.invoked)]
 
 
 @pytest.mark.parametrize("role", m.TABLE)
-@given(exact=st.booleans(), come=arrivals, fail=failures, cost=costs)
-def test_a_failing_action_is_counted_and_the_loop_ends_with_all_printed(
-    role: str, exact: bool, come: list[Arrival], fail: list[bool], cost: list[int]
-) -> None:
-    if role == m.MANAGED:
-        come = [arrival for arrival in come if arrival.what != "invoke"]
-    model = ran(role, exact, come, fail, cost)
-    broken = sum(arrival.what == "broken" for arrival in come)
-    assert model.lost == model.failed + broken + model.world.asked_in_vain // 2
+@given(data=st.data())
+def test_a_failing_action_is_counted_and_the_loop_ends_with_all_printed(role: str, data: st.DataObject) -> None:
+    model = data.draw(models(role))
+    assert model.lost == model.failed + model.world.broken + model.world.asked_in_vain // 2
     assert model.loop.machine.state == m.OVER
     assert model.joined == model.world.delivered
     last, _ = m.TABLE[role][m.SHUTTING_DOWN, m.TIME_OVER]
@@ -347,11 +349,8 @@ def test_a_failing_action_is_counted_and_the_loop_ends_with_all_printed(
     assert everything.count(m.FLUSH_ALL) == 1
 
 
-@given(arrivals | storms, failures, costs)
-def test_while_the_runtimes_bytes_pass_other_work_is_done_no_more_often_than_every_5_ms(
-    come: list[Arrival], fail: list[bool], cost: list[int]
-) -> None:
-    model = ran(m.ON_DEMAND, True, come, fail, cost)
+@given(models(come=arrivals | storms, exact=True))
+def test_while_the_runtimes_bytes_pass_other_work_is_done_no_more_often_than_every_5_ms(model: Model) -> None:
     busy_ns = model.world.passed_ns[:1]
     for turn in model.turns.values():
         is_event = m.READ_AND_RESET in turn.actions or turn.state in (m.SHUTTING_DOWN, m.OVER)
@@ -360,11 +359,8 @@ def test_while_the_runtimes_bytes_pass_other_work_is_done_no_more_often_than_eve
             busy_ns.append(turn.woke_ns)
 
 
-@given(st.booleans(), arrivals | storms, failures, costs)
-def test_between_two_looks_at_the_runtimes_bytes_one_thing_is_done(
-    exact: bool, come: list[Arrival], fail: list[bool], cost: list[int]
-) -> None:
-    model = ran(m.ON_DEMAND, exact, come, fail, cost)
+@given(models(come=arrivals | storms))
+def test_between_two_looks_at_the_runtimes_bytes_one_thing_is_done(model: Model) -> None:
     rows = {key: [name for name in row if name in model.actions] for key, (row, _) in m.TABLE[m.ON_DEMAND].items()}
     alone = list(rows.values())
     events = [rows[key] for key in rows if key[1] == m.EVENT_READY]

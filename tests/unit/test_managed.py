@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import socket
@@ -10,10 +9,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from types import SimpleNamespace, TracebackType
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import requests
 from truemem.config import Config
 from truemem.lifecycle import machine
 from truemem.lifecycle.kill_placement import KillPlacement
@@ -35,7 +36,11 @@ from truemem.records.request_overlap import Request, Requests
 from truemem.support.clock import Clock
 from truemem.support.log import set_level
 
+from tests.unit.stand_ins import FunctionTable
+
 PATIENCE_S = 30
+
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +55,7 @@ class Api:
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
-        self.waiting = False
+        self.waiting = self.is_down = False
         self.asked_at: list[float] = []
         """Monotonic seconds of each request for an event."""
         self.failing = 0
@@ -94,6 +99,7 @@ class Api:
         self._theirs.sendall(event)
 
     def shut_down(self, reason: str = "spindown", within_ms: int = 2000) -> None:
+        self.is_down = True
         deadline = round(time.time() * 1000) + within_ms
         event = {"eventType": "SHUTDOWN", "shutdownReason": reason, "deadlineMs": deadline}
         self.send(json.dumps(event).encode())
@@ -103,53 +109,10 @@ class Api:
         self._theirs.close()
 
 
-class Table:
-    """This process is the function."""
-
-    unfinished = False
-
+class Table(FunctionTable):
     @property
     def last_pid(self) -> int:
         return Procfs().last_pid()
-
-    def __init__(self) -> None:
-        self.errors = 0
-        self.processes = [Process(os.getpid(), 1, 1, FUNCTION, Procfs().process(os.getpid()))]
-
-    def function(self) -> list[Process]:
-        return self.processes
-
-    def others(self) -> list[Process]:
-        return []
-
-    def changed(self) -> bool:
-        return False
-
-    def forget(self, process: Process, zombie: bool = False) -> bool:
-        known = process in self.processes
-        self.processes = [each for each in self.processes if each is not process]
-        return known
-
-    def adopted_faults(self) -> int:
-        return 0
-
-    def is_settled(self) -> bool:
-        return True
-
-    def scan(self, most_ns: int = 0) -> None:
-        pass
-
-    def oom_score_refused(self) -> str:
-        return ""
-
-
-class Kills:
-    """The kernel's count: each time it is asked, it has killed one more."""
-
-    seen = 0
-
-    def more(self) -> int:
-        return 1
 
 
 class HeldClock(Clock):
@@ -177,15 +140,15 @@ class Running:
         self,
         listener: TelemetryServer | None,
         clock: Clock | None = None,
-        kills: Kills | None = None,
+        kills: object = None,
         recorder: type[Recorder] = Recorder,
         **settings: str,
     ) -> None:
         self.api = Api()
         self.listener = listener
-        self.table = Table()
-        table: Any = self.table
         proc = Procfs()
+        self.table = Table(Process(os.getpid(), 1, 1, FUNCTION, proc.process(os.getpid())))
+        table: Any = self.table
         level = MemorySource(proc)
         chosen = {f"TRUEMEM_{name}".encode(): value.encode() for name, value in settings.items()}
         config = Config({b"AWS_LAMBDA_FUNCTION_NAME": b"f", b"TRUEMEM_CPU_BUDGET": b"50", **chosen})
@@ -202,9 +165,10 @@ class Running:
         wait_until(lambda: time.time_ns() > known_from)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
+        """Shut down, if the test has not done so."""
+        if not self.api.is_down:
+            self.api.shut_down()
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
         self.api.close()
@@ -212,17 +176,18 @@ class Running:
     def deliver(self, body: bytes) -> int:
         """As the platform does; the status of the answer."""
         assert self.listener is not None
-        connection = http.client.HTTPConnection("127.0.0.1", self.listener.port, timeout=PATIENCE_S)
-        connection.request("POST", self.listener.path, body)
-        status = connection.getresponse().status
-        connection.close()
-        return status
+        url = f"http://127.0.0.1:{self.listener.port}{self.listener.path}"
+        return requests.post(url, body, timeout=PATIENCE_S).status_code
 
     def tell(self, kind: str, request_id: str, **record: Any) -> None:
-        moment = time.time_ns() // 1_000_000
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment // 1000)) + f".{moment % 1000:03d}Z"
+        stamp = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         event = {"time": stamp, "type": kind, "record": {"requestId": request_id, **record}}
         assert self.deliver(json.dumps([event]).encode()) == 200
+
+    def ends(self, request_id: str, **record: Any) -> None:
+        """It has begun and ended: status and the rest of its report."""
+        self.tell("platform.start", request_id)
+        self.tell("platform.report", request_id, **record)
 
 
 def wait_until(what: Callable[[], bool]) -> None:
@@ -232,30 +197,23 @@ def wait_until(what: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def lines(capfd: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+def lines(capfd: Capture) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
 
-def test_a_request_gets_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_request_gets_its_line_and_one_that_still_runs_at_shutdown_goes_without_a_report(capfd: Capture) -> None:
     with Running(TelemetryServer()) as running:
-        running.tell("platform.start", "a")
-        running.tell("platform.report", "a", status="success", metrics={"durationMs": 1.5})
-        running.api.shut_down()
-    (line,) = lines(capfd)
-    assert (line["requestId"], line["status"], line["durationMs"], line["sharedBy"]) == ("a", "success", 1.5, 1)
-    assert line["peakUpper"] >= line["PeakRSS"] >= 10
+        running.ends("a", status="success", metrics={"durationMs": 1.5})
+        wait_until(lambda: running.sidecar._requests.running() == 0)
+        running.tell("platform.start", "b")
+    first, second = lines(capfd)
+    assert (first["requestId"], first["status"], first["durationMs"], first["sharedBy"]) == ("a", "success", 1.5, 1)
+    assert (second["requestId"], second["reportMissing"]) == ("b", True)
+    assert first["peakUpper"] >= first["PeakRSS"] >= 10
+    assert second["PeakRSS"] >= 10
 
 
-def test_one_that_still_runs_at_shutdown_goes_out_without_a_report(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(TelemetryServer()) as running:
-        running.tell("platform.start", "a")
-        running.api.shut_down()
-    (line,) = lines(capfd)
-    assert (line["requestId"], line["reportMissing"]) == ("a", True)
-    assert line["PeakRSS"] >= 10
-
-
-def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: Capture) -> None:
     clock = HeldClock()
     with Running(TelemetryServer(), clock) as running:
         running.tell("platform.start", "a")
@@ -267,12 +225,10 @@ def test_a_report_that_comes_after_shutdown_is_waited_for(capfd: pytest.CaptureF
     assert (line["requestId"], line["status"], line.get("reportMissing")) == ("a", "success", None)
 
 
-def test_what_waits_for_others_to_share_a_line_is_printed_at_shutdown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_waits_for_others_to_share_a_line_is_printed_at_shutdown(capfd: Capture) -> None:
     with Running(TelemetryServer(), AGGREGATE="300") as running:
         for name in ("a", "b", "c"):
-            running.tell("platform.start", name)
-            running.tell("platform.report", name, status="success", metrics={"durationMs": 1.5})
-        running.api.shut_down()
+            running.ends(name, status="success", metrics={"durationMs": 1.5})
     first, rest = lines(capfd)  # a cold start is of interest
     assert (first["requestId"], rest["aggregate"]["requestId"]) == ("a", "b c")
 
@@ -292,18 +248,14 @@ def test_only_what_lies_within_segments_has_been_seen() -> None:
 
     requests.ended = ended  # type: ignore[method-assign]
     with running:
-        running.tell("platform.start", "a")
-        running.tell("platform.report", "a", status="success")
+        running.ends("a", status="success")
         wait_until(lambda: len(asked) > 3)
-        running.api.shut_down()
     assert all(until_ns + RESOLUTION_NS <= end_ns for until_ns, end_ns in asked)
 
 
 @pytest.mark.parametrize(("status", "signals"), [("timeout", ["kernel"]), ("success", None)])
-def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
-    capfd: pytest.CaptureFixture[str], status: str, signals: list[str] | None
-) -> None:
-    running = Running(TelemetryServer(), kills=Kills())
+def test_a_kill_is_that_of_a_request_that_failed(capfd: Capture, status: str, signals: Any) -> None:
+    running = Running(TelemetryServer(), kills=SimpleNamespace(seen=0, more=lambda: 1))  # one more each time
     worker = subprocess.Popen(["sleep", "600"])
     running.table.processes.append(Process(worker.pid, 1, 1, FUNCTION, Procfs().process(worker.pid)))
     with running:
@@ -314,31 +266,27 @@ def test_a_kill_by_the_kernel_is_that_of_a_request_that_failed(
         worker.wait()
         wait_until(lambda: request["a"].kills > 0)
         running.tell("platform.report", "a", status=status)
-        running.api.shut_down()
     (line,) = lines(capfd)
     assert line.get("outOfMemory", {}).get("signals") == signals
 
 
-@pytest.mark.parametrize(
-    ("segments", "told"),
-    [
-        ([(1, True, 0, 0)], (1, 0)),
-        ([(1, False, 0, 0), (0, True, 0, 20)], (1, 0)),
-        ([(1, False, 0, 0), (0, False, 3, 20)], (1, 0)),
-        ([(1, False, 0, 0), (0, False, 0, 400)], (0, 0)),
-        ([(1, False, 0, 0), (0, False, 0, 501)], (0, 1)),
-        ([(1, False, 0, 0), (0, False, 0, 501), (0, True, 0, 20)], (0, 1)),
-        ([(None, True, 0, 0)], (0, 0)),
-    ],
-    ids=[
-        *("it has ended", "it ends in the next segment", "one may have come and gone", "it may still end"),
-        *("none has", "and who ends later was not it", "nothing counts"),
-    ],
-)
-def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(
-    segments: list[tuple[int | None, bool, int, int]], told: tuple[int, int]
-) -> None:
-    """Of each segment: kills that were counted, whether a process ended, pids given out, ms after the one before."""
+KILLED = (1, False, 0, 0)
+PLACED: dict[str, tuple[list[tuple[int | None, bool, int, int]], tuple[int, int]]] = {
+    "it has ended": ([(1, True, 0, 0)], (1, 0)),
+    "it ends in the next segment": ([KILLED, (0, True, 0, 20)], (1, 0)),
+    "one may have come and gone": ([KILLED, (0, False, 3, 20)], (1, 0)),
+    "it may still end": ([KILLED, (0, False, 0, 400)], (0, 0)),
+    "none has": ([KILLED, (0, False, 0, 501)], (0, 1)),
+    "and who ends later was not it": ([KILLED, (0, False, 0, 501), (0, True, 0, 20)], (0, 1)),
+    "nothing counts": ([(None, True, 0, 0)], (0, 0)),
+}
+"""Of each segment: kills that were counted, whether a process ended, pids given out, ms after the one before. And the
+kills that are told: of the function, of the environment."""
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(name: str) -> None:
+    segments, told = PLACED[name]
     now_ns = 0
     counts = iter([killed for killed, *_ in segments])
     kernel: Any = SimpleNamespace(more=lambda: next(counts))
@@ -367,74 +315,55 @@ def test_a_function_that_has_ended_leaves_its_last_level_until_shutdown_comes() 
     running.api.close()
 
 
-def test_what_cannot_be_understood_is_counted(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_understood_is_counted(capfd: Capture) -> None:
     with Running(TelemetryServer()) as running:
         for garbage in (b"{", b'{"a":1}', b'[1,{"type":2}]'):
             assert running.deliver(garbage) == 200
-        running.tell("platform.start", "a")
-        running.tell("platform.report", "a")
-        running.api.shut_down()
+        running.ends("a")
     (line,) = lines(capfd)
     assert line["dropped"] == 4
 
 
-def test_next_that_fails_is_asked_for_again(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arrival", "said"),
+    [({"failing": 1}, "event/next: broken"), ({"overdue_at": 0.0}, "the rest of the answer does not come")],
+    ids=["it cannot be received", "its rest does not come"],
+)
+def test_an_event_that_is_not_received_is_asked_for_again(capfd: Capture, arrival: dict[str, Any], said: str) -> None:
     with Running(TelemetryServer()) as running:
-        running.api.failing = 1
+        vars(running.api).update(arrival)
         running.api.send(b"broken")
         wait_until(lambda: running.api.asked == 2)
-        running.api.shut_down()
-    assert "event/next: broken" in capfd.readouterr().err
+    assert said in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("listener", [None, TelemetryServer])
-def test_next_that_cannot_be_sent_is_tried_again(listener: type[TelemetryServer] | None) -> None:
+def test_next_that_cannot_be_sent_is_tried_again_after_a_pause(listener: type[TelemetryServer] | None) -> None:
     running = Running(listener() if listener else None)
-    running.api.refusing = 3
-    with running:
-        assert running.api.asked == 4
-        running.api.shut_down()
-
-
-def test_while_next_is_refused_it_is_asked_for_after_a_pause() -> None:
-    running = Running(TelemetryServer())
     running.api.refusing, running.api.pause_s = 2, 0.3
     with running:
-        running.api.shut_down()
-    first, second, third = running.api.asked_at
+        first, second, third = running.api.asked_at
     assert min(second - first, third - second) >= 0.29
 
 
-def test_in_the_pause_all_else_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
+def test_in_the_pause_all_else_goes_on(capfd: Capture) -> None:
     running = Running(TelemetryServer())
     running.api.failing = 1
     with running:
         running.api.pause_s = PATIENCE_S
         running.api.send(b"broken")
         wait_until(lambda: not running.api.waiting)
-        running.tell("platform.start", "a")
-        running.tell("platform.report", "a", status="success")
+        running.ends("a", status="success")
         wait_until(lambda: "requestId" in capfd.readouterr().out)
         assert running.api.asked == 1
         running.api.pause_s = 0.0
         running.sidecar._loop.pending.ask_at_ns = time.monotonic_ns()
         wait_until(lambda: running.api.waiting)
-        running.api.shut_down()
 
 
-def test_an_event_whose_rest_does_not_come_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
-    with Running(TelemetryServer()) as running:
-        running.api.overdue_at = 0.0
-        wait_until(lambda: running.api.asked == 2)
-        running.api.shut_down()
-    assert "the rest of the answer does not come" in capfd.readouterr().err
-
-
-def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(capfd: Capture) -> None:
     with Running(TelemetryServer(), recorder=FailingRecorder) as running:
-        running.tell("platform.start", "a")
-        running.tell("platform.report", "a")
-        running.api.shut_down()
+        running.ends("a")
     captured = capfd.readouterr()
     assert "a bug" in captured.err
     line = json.loads(captured.out)
@@ -446,9 +375,10 @@ def test_a_fault_of_our_own_is_said_and_the_loop_goes_on(capfd: pytest.CaptureFi
 def test_an_event_that_is_no_json_ends_it_all_the_same() -> None:
     with Running(TelemetryServer()) as running:
         running.api.send(b'"SHUTDOWN"')
+        running.api.is_down = True
 
 
-def test_without_telemetry_it_only_waits(capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_telemetry_it_only_waits(capfd: Capture) -> None:
     with Running(None) as running:
         running.api.shut_down("failure")
     captured = capfd.readouterr()

@@ -24,36 +24,35 @@ def flight(*samples: tuple[float, float]) -> MemoryCurve:
     return made
 
 
-@pytest.mark.parametrize(
-    ("samples", "begin_ms", "end_ms", "tail"),
-    [
-        ([(10, 40), (20, 50), (30, 60)], 0, 32, [[22.0, 40.0], [12.0, 50.0], [2.0, 60.0]]),
-        ([(10, 40), (20, 50)], 15, 20, [[0.0, 50.0]]),
-        ([(10, 40), (20, 50)], 21, 24, [[4.0, 50.0]]),
-        ([], 21, 24, []),
-        ([(10, 0)], 0, 20, []),
-        ([(10, 40), (20, 0)], 0, 20, [[10.0, 40.0]]),
-    ],
-    ids=[
-        *("counted back from the end", "nothing from before the invocation", "no look yet: the level at its beginning"),
-        *("no sample at all", "not read", "the last one not read"),
-    ],
-)
+TAILS = {
+    "counted back from the end": ([(10, 40), (20, 50), (30, 60)], 0, 32, [[22.0, 40.0], [12.0, 50.0], [2.0, 60.0]]),
+    "nothing from before the invocation": ([(10, 40), (20, 50)], 15, 20, [[0.0, 50.0]]),
+    "no look yet: the level at its beginning": ([(10, 40), (20, 50)], 21, 24, [[4.0, 50.0]]),
+    "no sample at all": ([], 21, 24, []),
+    "not read": ([(10, 0)], 0, 20, []),
+    "the last one not read": ([(10, 40), (20, 0)], 0, 20, [[10.0, 40.0]]),
+}
+
+
+@pytest.mark.parametrize(("samples", "begin_ms", "end_ms", "tail"), TAILS.values(), ids=TAILS)
 def test_a_tail(samples: list[tuple[float, float]], begin_ms: int, end_ms: int, tail: list[list[float]]) -> None:
     assert flight(*samples).tail(begin_ms * MS, end_ms * MS) == tail
 
 
-def test_growth_of_a_burst_is_that_of_the_last_100_ms() -> None:
-    grown = flight((0, 10), (1000, 100), (1050, 150), (1100, 200))
-    assert grown.growth_kib_per_s() == pytest.approx(1000 * 1024)
-    assert flight((0, 10), (1000, 20)).growth_kib_per_s() == pytest.approx(10 * 1024)
+def test_growth_is_that_of_the_last_100_ms_in_a_burst_and_of_the_last_second_by_steps() -> None:
+    """Two looks between two steps must not read as no growth."""
     assert flight((0, 10)).growth_kib_per_s() is None
+    assert flight((0, 10), (1000, 20)).growth_kib_per_s() == pytest.approx(10 * 1024)
+    burst = flight((0, 10), (1000, 100), (1050, 150), (1100, 200))
+    assert burst.growth_kib_per_s() == pytest.approx(1000 * 1024)
+    stairs = flight(*((300 * step + ms, 10 * step) for step in range(10) for ms in (0, 150, 250)))
+    assert stairs.growth_kib_per_s() == pytest.approx(30 * 1024, rel=0.2)
+    longest = RATE_NS[-1] / MS
+    assert flight((0, 0), (longest, 100), (2 * longest, 100)).growth_kib_per_s() == 0
 
 
 @given(st.lists(st.tuples(st.integers(1, 400 * MS), st.integers(1, 10 << 20)), max_size=600), st.integers(0, 60_000))
-def test_whatever_is_seen_the_tail_is_short_ordered_and_ends_with_the_last(
-    steps: list[tuple[int, int]], after_ms: int
-) -> None:
+def test_any_tail_is_short_ordered_and_ends_with_the_last(steps: list[tuple[int, int]], after_ms: int) -> None:
     made = MemoryCurve()
     now = 0
     for step, level in steps:
@@ -90,30 +89,19 @@ def test_a_long_invocation_is_shown_from_far_back_to_the_end() -> None:
     assert tail[0][0] > 5_000
 
 
-def test_growth_by_steps_is_that_of_the_last_second() -> None:
-    """Two looks between two steps must not read as no growth."""
-    stairs = [(300 * step + ms, 10 * step) for step in range(10) for ms in (0, 150, 250)]
-    assert flight(*stairs).growth_kib_per_s() == pytest.approx(30 * 1024, rel=0.2)
+DRAWN = {
+    "when it has moved": ([(0, 100), (0, 110), (0, 163), (0, 165), (0, 220), (0, 240)], False, [0, 3, 5]),
+    "urgent: when it has moved a little": ([(0, 240), (0, 250), (0, 257), (0, 260)], True, [0, 2]),
+    "each second: it may end with an old burst": (
+        [(ms, 100) for ms in (0, 500, 999, 1000, 1500, 2001)],
+        False,
+        [0, 3, 5],
+    ),
+}
 
 
-def test_growth_looks_no_further_back_than_it_says() -> None:
-    longest = RATE_NS[-1] / MS
-    made = flight((0, 0), (longest, 100), (2 * longest, 100))
-    assert made.growth_kib_per_s() == 0
-
-
-@pytest.mark.parametrize(
-    ("looks", "urgent", "due"),
-    [
-        ([(0, 100), (0, 110), (0, 163), (0, 165), (0, 220), (0, 240)], False, [0, 3, 5]),
-        ([(0, 240), (0, 250), (0, 257), (0, 260)], True, [0, 2]),
-        ([(ms, 100) for ms in (0, 500, 999, 1000, 1500, 2001)], False, [0, 3, 5]),
-    ],
-    ids=["when it has moved", "urgent: when it has moved a little", "each second: it may end with an old burst"],
-)
-def test_the_curve_is_drawn_at_the_first_sample_and_then(
-    looks: list[tuple[int, int]], urgent: bool, due: list[int]
-) -> None:
+@pytest.mark.parametrize(("looks", "urgent", "due"), DRAWN.values(), ids=DRAWN)
+def test_the_curve_is_drawn_at_first_and_then(looks: list[tuple[int, int]], urgent: bool, due: list[int]) -> None:
     drawn = CurveCheckpoint(limit_kib=1024 * 1024)
     drawn.begin()
     told = [drawn.due(mib * 1024, urgent=urgent, at_ns=ms * MS) for ms, mib in looks]
@@ -130,16 +118,12 @@ def test_how_long_until_a_level_at_the_rate_of_the_last_two_samples() -> None:
 def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
     """It would keep the loop from waiting, at the function's expense."""
 
-    class Sampler:
-        def sample(self, late: bool, reset: bool) -> int:
-            raise ValueError
+    def sample(late: bool, reset: bool) -> int:
+        raise ValueError
 
-    parts: Any = SimpleNamespace(
-        config=Config({}),
-        recorder=SimpleNamespace(levels=Sampler()),
-        environment_memory=None,
-        clock=SimpleNamespace(monotonic_ns=lambda: 0),
-    )
+    recorder = SimpleNamespace(levels=SimpleNamespace(sample=sample))
+    clock = SimpleNamespace(monotonic_ns=lambda: 0)
+    parts: Any = SimpleNamespace(config=Config({}), recorder=recorder, environment_memory=None, clock=clock)
     publisher: Any = None
     ticks = SamplerLoop(parts, publisher)
     with pytest.raises(ValueError):

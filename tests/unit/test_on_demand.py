@@ -25,19 +25,10 @@ __all__ = ["quiet"]
 class Table(Family):
     """The function's only process is known from the start."""
 
-    errors = 0
     api_address = "127.0.0.1:9001"
-
-    def is_settled(self) -> bool:
-        return True
-
-    def scan(self, most_ns: int = 0) -> None: ...
 
     def runtime_address(self) -> str:
         return self.api_address
-
-    def oom_score_refused(self) -> str:
-        return ""
 
 
 class UnsteadyRecorder(Recorder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,41 +41,35 @@ def ended(
 KILLED: dict[str, Any] = {"status": "error", "error_type": "Runtime.ExitError"}
 ALL = ["Runtime.OutOfMemory", "kernel", "exit-at-limit", "mark-at-limit"]
 NAMED: dict[str, Any] = {"status": "error", "error_type": "Runtime.OutOfMemory"}
+TOO_LARGE: dict[str, Any] = {"status": "error", "error_type": "Function.ResponseSizeTooLarge"}
+NOT_IMPORTED: dict[str, Any] = {"status": "error", "error_type": "Runtime.ImportModuleError"}
 
 
-@pytest.mark.parametrize(
-    ("record", "mark_before", "fired"),
-    [
-        (ended(**NAMED), 0, ["Runtime.OutOfMemory"]),
-        (ended(**NAMED, kills=1, level_mib=509, mark=512), 94, ALL),
-        (ended(**KILLED, level_mib=497), 0, ["exit-at-limit"]),
-        (ended(**KILLED, level_mib=496), 0, []),
-        (ended(**KILLED), 0, []),
-        (ended(**KILLED, kills=1), 0, ["kernel"]),
-        (ended(**KILLED, mark=512), 300, []),
-        (ended(**KILLED, mark=512, kills=1), 300, ["kernel", "mark-at-limit"]),
-        (ended(**KILLED, mark=512), 512, []),
-        (ended(**KILLED, level_mib=900, mark=490), 0, []),
-        (ended(**KILLED, level_mib=900, mark=497), 0, ["exit-at-limit"]),
-        (ended(reason="timeout", status="timeout", level_mib=510), 0, ["timeout-at-limit"]),
-        (ended(reason="timeout", status="timeout", level_mib=200), 0, []),
-        (ended(reason="timeout", status="timeout", level_mib=200, mark=512), 200, []),
-        (ended(reason="timeout", level_mib=510), 0, ["timeout-at-limit"]),
-        (ended(reason="failure", level_mib=510), 0, ["exit-at-limit"]),
-        (ended(reason="failure", level_mib=510, status="error", error_type="Function.ResponseSizeTooLarge"), 0, []),
-        (ended(reason="", status="success", mark=512), 100, []),
-        (ended(reason="", status="success", kills=1), 0, ["kernel"]),
-        (ended(reason="", status="error", error_type="Runtime.ImportModuleError", mark=512), 100, []),
-    ],
-    ids=[
-        *("the platform names it", "everything fires", "killed at the limit", "killed below it", "a plain crash"),
-        *("the kernel counts a kill", "page cache raised the mark", "the kill raised it", "the mark was there before"),
-        *("shared memory counted twice, says the mark", "the mark was close to it"),
-        *("a timeout at the limit", "a timeout", "a timeout of who has read files"),
-        *("a timeout, no telemetry", "killed, no telemetry", "an error of the response"),
-        *("page cache fills the mark", "a child was killed", "an error that it lives on with"),
-    ],
-)  # fmt: skip
+VERDICTS = {
+    "the platform names it": (ended(**NAMED), 0, ["Runtime.OutOfMemory"]),
+    "everything fires": (ended(**NAMED, kills=1, level_mib=509, mark=512), 94, ALL),
+    "killed at the limit": (ended(**KILLED, level_mib=497), 0, ["exit-at-limit"]),
+    "killed below it": (ended(**KILLED, level_mib=496), 0, []),
+    "a plain crash": (ended(**KILLED), 0, []),
+    "the kernel counts a kill": (ended(**KILLED, kills=1), 0, ["kernel"]),
+    "page cache raised the mark": (ended(**KILLED, mark=512), 300, []),
+    "the kill raised it": (ended(**KILLED, mark=512, kills=1), 300, ["kernel", "mark-at-limit"]),
+    "the mark was there before": (ended(**KILLED, mark=512), 512, []),
+    "shared memory counted twice, says the mark": (ended(**KILLED, level_mib=900, mark=490), 0, []),
+    "the mark was close to it": (ended(**KILLED, level_mib=900, mark=497), 0, ["exit-at-limit"]),
+    "a timeout at the limit": (ended(reason="timeout", status="timeout", level_mib=510), 0, ["timeout-at-limit"]),
+    "a timeout": (ended(reason="timeout", status="timeout", level_mib=200), 0, []),
+    "a timeout of who has read files": (ended(reason="timeout", status="timeout", level_mib=200, mark=512), 200, []),
+    "a timeout, no telemetry": (ended(reason="timeout", level_mib=510), 0, ["timeout-at-limit"]),
+    "killed, no telemetry": (ended(reason="failure", level_mib=510), 0, ["exit-at-limit"]),
+    "an error of the response": (ended(**TOO_LARGE, level_mib=510), 0, []),
+    "page cache fills the mark": (ended(reason="", status="success", mark=512), 100, []),
+    "a child was killed": (ended(reason="", status="success", kills=1), 0, ["kernel"]),
+    "an error that it lives on with": (ended(**NOT_IMPORTED, reason="", mark=512), 100, []),
+}
+
+
+@pytest.mark.parametrize(("record", "mark_before", "fired"), VERDICTS.values(), ids=VERDICTS)
 def test_the_verdict(record: PendingRecord, mark_before: float, fired: list[str]) -> None:
     assert record.signals(LIMIT, mark_before) == fired
 
@@ -92,21 +87,17 @@ def growing(record: PendingRecord, mib_per_s: float, unseen_ms: int) -> PendingR
 TIMED_OUT: dict[str, Any] = {"reason": "timeout", "status": "timeout"}
 
 
-@pytest.mark.parametrize(
-    ("said", "kills", "unseen_ms", "fired"),
-    [
-        (KILLED, None, 500, ["mark-at-limit"]),
-        (KILLED, 0, 500, []),
-        (KILLED, None, 490, []),
-        (TIMED_OUT, None, 500, ["mark-at-limit"]),
-        (TIMED_OUT, 0, 500, ["mark-at-limit"]),
-        (TIMED_OUT, 0, 490, []),
-    ],
-    ids=[
-        *("it can have got there", "but the kernel killed none", "it cannot have got there"),
-        *("a timeout", "where no process need be killed", "that came before"),
-    ],
-)
+REACHED = {
+    "it can have got there": (KILLED, None, 500, ["mark-at-limit"]),
+    "but the kernel killed none": (KILLED, 0, 500, []),
+    "it cannot have got there": (KILLED, None, 490, []),
+    "a timeout": (TIMED_OUT, None, 500, ["mark-at-limit"]),
+    "where no process need be killed": (TIMED_OUT, 0, 500, ["mark-at-limit"]),
+    "that came before": (TIMED_OUT, 0, 490, []),
+}
+
+
+@pytest.mark.parametrize(("said", "kills", "unseen_ms", "fired"), REACHED.values(), ids=REACHED)
 def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
     said: dict[str, Any], kills: int | None, unseen_ms: int, fired: list[str]
 ) -> None:
@@ -114,17 +105,22 @@ def test_a_mark_at_the_size_counts_where_growth_can_have_reached_it(
     assert record.signals(LIMIT, 100) == fired
 
 
-@pytest.mark.parametrize(
-    ("holder", "kills", "of_others", "fired", "told"),
-    [
-        ({"extension": "agent", "rss": 400}, 1, 0, [], 1),
-        ({"extension": "agent", "rss": 400}, 0, 1, [], 1),
-        ({"extension": "agent", "rss": 400}, 2, 0, ["kernel"], 1),
-        ({"process": "python3.13", "pid": 7, "rss": 400}, 1, 0, ["exit-at-limit", "mark-at-limit"], 1),
-        ({"extension": "agent", "rss": 400}, 0, 0, ["exit-at-limit", "mark-at-limit"], None),
-    ],
-    ids=["it was the hog", "and all live", "and took one with it", "the function was the hog", "who ended by itself"],
-)
+HOGS = {
+    "it was the hog": ({"extension": "agent", "rss": 400}, 1, 0, [], 1),
+    "and all live": ({"extension": "agent", "rss": 400}, 0, 1, [], 1),
+    "and took one with it": ({"extension": "agent", "rss": 400}, 2, 0, ["kernel"], 1),
+    "the function was the hog": (
+        {"process": "python3.13", "pid": 7, "rss": 400},
+        1,
+        0,
+        ["exit-at-limit", "mark-at-limit"],
+        1,
+    ),
+    "who ended by itself": ({"extension": "agent", "rss": 400}, 0, 0, ["exit-at-limit", "mark-at-limit"], None),
+}
+
+
+@pytest.mark.parametrize(("holder", "kills", "of_others", "fired", "told"), HOGS.values(), ids=HOGS)
 def test_an_extension_that_the_kernel_killed_is_the_environments(
     holder: dict[str, object], kills: int, of_others: int, fired: list[str], told: int | None
 ) -> None:
@@ -135,45 +131,37 @@ def test_an_extension_that_the_kernel_killed_is_the_environments(
     assert finished(record, CONFIG, "").properties.get("environmentKills") == told
 
 
-@settings(max_examples=10 * settings().max_examples)
-@given(
-    level=st.floats(0, 0.969),
-    mark=st.none() | st.sampled_from([0.3, 0.97, 0.99, 1.0]),
-    mark_before=st.sampled_from([0.0, 0.5, 1.0]),
-    kills=st.sampled_from([None, 0]),
-    of_others=st.integers(0, 2),
-    error_type=st.sampled_from([None, "Runtime.ExitError", "Extension.Crash", "Sandbox.Timedout", "Function.X"]),
-    status=st.sampled_from([None, "success", "error", "failure", "timeout"]),
+LOW = st.builds(
+    ended,
+    level_mib=st.floats(0, 0.969 * LIMIT),
     reason=st.sampled_from(["", "failure", "timeout"]),
-    growth=st.none() | st.floats(-1000, 1000),
-    unseen_ms=st.none() | st.integers(-10, 2000),
+    kills=st.sampled_from([None, 0]),
+    mark=st.none() | st.sampled_from([0.3 * LIMIT, 0.97 * LIMIT, 0.99 * LIMIT, LIMIT]),
+    status=st.sampled_from([None, "success", "error", "failure", "timeout"]),
+    error_type=st.sampled_from([None, "Runtime.ExitError", "Extension.Crash", "Sandbox.Timedout", "Function.X"]),
 )
+GROWTH = st.tuples(st.floats(-1000, 1000), st.integers(-10, 2000))
+"""MiB/s, and for how many ms it was not seen."""
+
+
+@settings(max_examples=10 * settings().max_examples)
+@given(LOW, st.sampled_from([0.0, 0.5 * LIMIT, LIMIT]), st.integers(0, 2), st.none() | GROWTH)
 def test_a_low_level_is_no_verdict_unless_the_platform_or_the_kernel_says_so(
-    level: float,
-    mark: float | None,
-    mark_before: float,
-    kills: int | None,
-    of_others: int,
-    error_type: str | None,
-    status: str | None,
-    reason: str,
-    growth: float | None,
-    unseen_ms: int | None,
+    record: PendingRecord, mark_before: float, of_others: int, growth: tuple[float, int] | None
 ) -> None:
     """Nor unless it grew to the limit unseen."""
-    marked = None if mark is None else mark * LIMIT
-    record = ended(level * LIMIT, reason, kills, marked, status=status, error_type=error_type)
     record.environment_kills = of_others
-    reached = level * LIMIT
-    if record.death is not None and growth is not None and unseen_ms is not None:
-        growing(record, growth, unseen_ms)
-        reached += max(0, growth * unseen_ms / 1000)
-    fired = record.signals(LIMIT, mark_before * LIMIT)
+    reached = 0.0
+    if record.death is not None and growth is not None:
+        mib_per_s, unseen_ms = growth
+        growing(record, mib_per_s, unseen_ms)
+        reached = (record.death.level_kib or 0) / 1024 + max(0, mib_per_s * unseen_ms / 1000)
+    fired = record.signals(LIMIT, mark_before)
     assert fired == [] or (fired == ["mark-at-limit"] and reached > 0.969 * LIMIT)
     record.error_type = "Runtime.OutOfMemory"
-    assert record.signals(LIMIT, mark_before * LIMIT)[0] == "Runtime.OutOfMemory"
+    assert record.signals(LIMIT, mark_before)[0] == "Runtime.OutOfMemory"
     record.error_type, record.kernel_kills = None, 1
-    assert "kernel" in record.signals(LIMIT, mark_before * LIMIT)
+    assert "kernel" in record.signals(LIMIT, mark_before)
 
 
 def test_without_a_known_size_only_the_platform_and_the_kernel_can_tell() -> None:
@@ -187,28 +175,53 @@ def test_however_many_signals_it_counts_once(fired: list[str]) -> None:
     assert ("outOfMemory" in record.properties) == bool(fired)
 
 
-def test_what_processes_share_is_no_level_at_the_limit() -> None:
-    window = Window(0, 0, True)
-    window.last = 900 * 1024  # ten processes with the same 80 MiB
-    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 920 * 1024
-    window.together = 130 * 1024
-    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 130 * 1024
-    window.last = 60 * 1024  # fewer by now
-    assert death_report("timeout", window, 20 * 1024, None, {}).level_kib == 80 * 1024
+def window_of(mib: float = 0, *, last: float = 0, together: float = 0, read: float | None = None) -> Window:
+    """It begins with `mib`; what a look saw last, what processes hold without counting shared pages twice, and what
+    was read when it was closed."""
+    made = Window(round(mib * 1024), 0, True)
+    made.last, made.together = round(last * 1024), round(together * 1024)
+    made.closing = [Status(0, round(read * 1024), 0, 0, 0, 1)] if read is not None else []
+    return made
+
+
+FFMPEG = ("ffmpeg", 37, 300 * 1024)
+NAMED_FFMPEG = {"process": "ffmpeg", "pid": 37, "rss": 300.0}
+AGENT = {"extension": "agent", "rss": 301.0}
+
+
+ENDINGS = {
+    "before the first look: that of the beginning": (window_of(50), 20, None, {}, {"level": 70.0}),
+    "not read: who held most before that": (window_of(), 20, FFMPEG, {}, {"holder": NAMED_FFMPEG}),
+    "who held most is named": (window_of(last=400), 20, FFMPEG, {}, {"level": 420.0, "holder": NAMED_FFMPEG}),
+    "but not if it held more than there is by now": (window_of(read=90), 20, FFMPEG, {}, {"level": 110.0}),
+    "it lived to be read": (
+        window_of(last=400, read=500),
+        0,
+        FFMPEG,
+        {"agent": 301 * 1024},
+        {"level": 500.0, "holder": AGENT},
+    ),
+    "ten processes with the same 80 MiB": (window_of(last=900), 20, None, {}, {"level": 920.0}),
+    "what they share counts once": (window_of(last=900, together=130), 20, None, {}, {"level": 130.0}),
+    "fewer by now": (window_of(last=60, together=130), 20, None, {}, {"level": 80.0}),
+}
+
+
+@pytest.mark.parametrize(("window", "others_mib", "largest", "extensions", "document"), ENDINGS.values(), ids=ENDINGS)
+def test_the_ending_says_the_level_and_who_held_most(
+    window: Window, others_mib: int, largest: Any, extensions: dict[str, int], document: dict[str, object]
+) -> None:
+    assert death_report("timeout", window, others_mib * 1024, largest, extensions).document() == document
 
 
 @pytest.mark.parametrize(("source", "used"), [("cgroup2", 300), ("cgroup1", 300), ("meminfo", 340)])
 def test_the_level_of_several_processes_is_the_environments(source: str, used: int) -> None:
     """meminfo leaves out mapped files, which can be reclaimed: those of the largest process stand for all."""
 
-    class Part:
-        def __init__(self, **members: Any) -> None:
-            vars(self).update(members)
-
-    files = [Part(pid=pid, files=Part(status=lambda: Status(0, 0, 0, 40 * 1024, 0, 1))) for pid in (8, 9)]
-    table = Part(function=lambda: files)
+    status = SimpleNamespace(status=lambda: Status(0, 0, 0, 40 * 1024, 0, 1))
+    table = SimpleNamespace(function=lambda: [SimpleNamespace(pid=pid, files=status) for pid in (8, 9)])
     levels = [MemoryUsage(source, 300 * 1024, None), None]
-    level = Part(source=source, read=lambda: levels.pop(0))
+    level = SimpleNamespace(source=source, read=lambda: levels.pop(0))
     surroundings = EnvironmentMemory(table, level, {})  # type: ignore[arg-type]
     assert surroundings.together_kib(9, counted_kib=LIMIT * 1024, limit_kib=LIMIT * 1024) == used * 1024
     assert surroundings.together_kib(9, counted_kib=LIMIT * 1024, limit_kib=LIMIT * 1024) == 0
@@ -229,18 +242,19 @@ def printed(publisher: Publisher, capfd: pytest.CaptureFixture[str], *records: P
 CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512"})
 
 
-def test_a_crash_after_an_out_of_memory_whose_report_never_came_is_a_crash(capfd: pytest.CaptureFixture[str]) -> None:
-    """The mark that the second one's report tells of is the first one's."""
-    publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
-    first, second = printed(publisher, capfd, ended(**NAMED), ended(**KILLED, mark=512))
+def test_a_mark_that_was_told_before_makes_no_crash_an_out_of_memory(capfd: pytest.CaptureFixture[str]) -> None:
+    """The mark that the second one's report tells of is the first one's, whose report never came; or it was told by a
+    report that is of none of them."""
+    first, second = printed(publisher(), capfd, ended(**NAMED), ended(**KILLED, mark=512))
     assert (first["OutOfMemory"], second.get("OutOfMemory")) == (1, None)
-
-
-def test_nor_if_the_mark_was_told_by_a_report_that_nobody_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
-    publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
-    publisher.join(Event(REPORT, {"requestId": "of the process before", "metrics": {"maxMemoryUsedMB": 512}}))
-    (line,) = printed(publisher, capfd, ended(**KILLED, mark=512))
+    told = publisher()
+    told.join(Event(REPORT, {"requestId": "of the process before", "metrics": {"maxMemoryUsedMB": 512}}))
+    (line,) = printed(told, capfd, ended(**KILLED, mark=512))
     assert "OutOfMemory" not in line
+
+
+def publisher(history: EnvironmentState | None = None) -> Publisher:
+    return Publisher(CONFIG, True, history or EnvironmentState(), Journal(""), lambda: 0)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +272,7 @@ def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pyt
     record.status, record.high_water_mark = "error", 520_000
     history = EnvironmentState()
     history.identify("2026/11/21/[$LATEST]f59b043f4a3458fd9529a7b1006edced")
-    publisher = Publisher(CONFIG, True, history, Journal(""), lambda: 0)
-    publisher.print_one(record)
+    publisher(history).print_one(record)
     text = capfd.readouterr().out
     assert len(text.encode()) <= 2048
     samples = json.loads(text)["lastSamples"]
@@ -267,38 +280,7 @@ def test_the_line_of_a_dead_invocation_has_less_than_2_KiB(name: str, capfd: pyt
     assert len(samples) >= 4
 
 
-def test_before_the_first_look_the_level_is_that_of_the_beginning() -> None:
-    ending = death_report("failure", Window(50 * 1024, 0, True), 20 * 1024, None, {})
-    assert ending.level_kib == 70 * 1024
-
-
 def test_what_was_not_read_is_no_level() -> None:
-    """No sample, no reading: only what the others hold is known, and who held most before that."""
-    ending = death_report("timeout", Window(0, 0, True), 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
-    assert ending.document() == {"holder": {"process": "ffmpeg", "pid": 37, "rss": 500.0}}
     record = ended(reason="timeout")
-    record.death = ending
+    record.death = death_report("timeout", window_of(), 20 * 1024, FFMPEG, {})
     assert record.signals(LIMIT, 0) == []
-
-
-def test_who_held_more_than_there_is_by_now_is_not_named() -> None:
-    window = Window(0, 0, True)
-    window.closing = [Status(0, 90 * 1024, 0, 0, 0, 1)]
-    ending = death_report("failure", window, 20 * 1024, ("ffmpeg", 37, 500 * 1024), {})
-    assert ending.document() == {"level": 110.0}
-
-
-def test_a_timeout_that_only_shutdown_tells_of_is_one() -> None:
-    """Without telemetry there is no status."""
-    record = ended(reason="timeout", level_mib=510)
-    assert (record.status, record.signals(LIMIT, 0)) == (None, ["timeout-at-limit"])
-
-
-def test_the_ending_names_who_held_most() -> None:
-    window = Window(0, 0, True)
-    window.last = 400 * 1024
-    ending = death_report("failure", window, 20 * 1024, ("ffmpeg", 37, 300 * 1024), {})
-    assert ending.document() == {"level": 420.0, "holder": {"process": "ffmpeg", "pid": 37, "rss": 300.0}}
-    window.closing = [Status(0, 500 * 1024, 0, 0, 0, 1)]  # it lived to be read
-    ending = death_report("timeout", window, 0, ("ffmpeg", 37, 300 * 1024), {"agent": 301 * 1024})
-    assert ending.document() == {"level": 500.0, "holder": {"extension": "agent", "rss": 301.0}}

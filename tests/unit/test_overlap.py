@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.platform.telemetry_events import REPORT, START, Event
@@ -31,38 +32,41 @@ def after(*deliveries: list[Event]) -> Requests:
 
 
 def shared(requests: Requests) -> dict[str, int]:
-    return {request.record.request_id: request.record.shared_by for request in requests.rest(LATER)}
+    return dict(sorted((request.record.request_id, request.record.shared_by) for request in requests.rest(LATER)))
 
 
-def test_one_by_one_each_is_alone() -> None:
-    requests = after([started("a", 0), reported("a", 5), started("b", 5), reported("b", 9)])
-    assert shared(requests) == {"a": 1, "b": 1}
+def ids(requests: list[Request]) -> list[str]:
+    return [request.record.request_id for request in requests]
 
 
-def test_requests_that_overlap_share() -> None:
-    events = [started("a", 0), started("b", 2), reported("a", 5), started("c", 6), reported("b", 9), reported("c", 9)]
-    assert shared(after(events)) == {"a": 2, "b": 2, "c": 2}
+def spans(*times_ms: tuple[int, int]) -> list[Event]:
+    """Requests "0", "1", ..., in the order of their moments; at the same one, those that end come first."""
+    told = [(end, 0, reported(f"{number}", end)) for number, (_, end) in enumerate(times_ms)]
+    told += [(start, 1, started(f"{number}", start)) for number, (start, _) in enumerate(times_ms)]
+    return [each for *_, each in sorted(told, key=lambda each: each[:2])]
 
 
-def test_those_that_ran_one_after_the_other_do_not_add_up() -> None:
-    events = [started("long", 0)]
-    for number in range(10):
-        events += [started(f"{number}", number * 10), reported(f"{number}", number * 10 + 8)]
-    assert shared(after(events, [reported("long", 200)]))["long"] == 2
+@pytest.mark.parametrize(
+    ("times_ms", "sharing"),
+    [
+        ([(0, 5), (5, 9)], [1, 1]),
+        ([(0, 5), (2, 9), (6, 9)], [2, 2, 2]),
+        ([(0, 200), *((number * 10, number * 10 + 8) for number in range(1, 11))], [2] * 11),
+    ],
+    ids=["one by one each is alone", "those that overlap share", "one after the other they do not add up"],
+)
+def test_shared_by_is_how_many_ran_at_once(times_ms: list[tuple[int, int]], sharing: list[int]) -> None:
+    assert list(shared(after(spans(*times_ms))).values()) == sharing
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60)), min_size=1, max_size=12), st.randoms())
-def test_shared_by_is_the_most_at_once(spans: list[tuple[int, int]], chance: Any) -> None:
+def test_shared_by_is_the_most_at_once(drawn: list[tuple[int, int]], chance: Any) -> None:
     """Against counting at every moment; within a delivery events come in any order."""
-    events: list[Event] = []
-    for number, (start, length) in enumerate(spans):  # no two at the same ms: their order would be unknown
-        events += [
-            started(f"{number}", start * 100 + number),
-            reported(f"{number}", (start + length) * 100 + 50 + number),
-        ]
+    # no two at the same ms: their order would be unknown
+    intervals = [(start * 100 + n, (start + length) * 100 + 50 + n) for n, (start, length) in enumerate(drawn)]
+    events = spans(*intervals)
     chance.shuffle(events)
     found = shared(after(events))
-    intervals = [(start * 100 + n, (start + length) * 100 + 50 + n) for n, (start, length) in enumerate(spans)]
     for number, (start, end) in enumerate(intervals):
         moments = [moment for moment, _ in intervals if start <= moment < end]
         at_once = [sum(first <= moment < last for first, last in intervals) for moment in moments]
@@ -88,36 +92,28 @@ def test_they_are_numbered_in_the_order_of_their_start() -> None:
 
 def test_ended_ones_are_taken_once() -> None:
     requests = after([started("a", 0), started("b", 1), reported("a", 5)])
-    assert [request.record.request_id for request in requests.ended(LATER)] == ["a"]
+    assert ids(requests.ended(LATER)) == ["a"]
     assert requests.ended(LATER) == []
     assert (requests.running(), requests.any()) == (1, True)
 
 
-def test_the_end_of_a_request_has_to_be_seen_before_it_is_taken() -> None:
+@pytest.mark.parametrize(("first_ms", "then_ms"), [(4, 5), (-3_600_000, -3_600_000)], ids=["in time", "set back"])
+def test_a_requests_end_has_to_be_seen_before_it_is_taken_but_not_forever(first_ms: int, then_ms: int) -> None:
+    """The clock may have been set back."""
     requests = after([started("a", 0), reported("a", 5)])
-    assert requests.ended(NOW + 4 * MS) == []
-    assert [request.record.request_id for request in requests.ended(NOW + 5 * MS)] == ["a"]
+    assert requests.ended(NOW + first_ms * MS) == []
+    assert ids(requests.ended(NOW + then_ms * MS)) == ["a"]
 
 
-def test_but_not_forever_the_clock_may_have_been_set_back() -> None:
-    requests = after([started("a", 0), reported("a", 5)])
-    assert requests.ended(NOW - 3_600_000 * MS) == []
-    assert len(requests.ended(NOW - 3_600_000 * MS)) == 1
-
-
-def test_at_the_end_those_that_run_go_out_without_a_report() -> None:
-    requests = after([started("a", 0)])
-    (request,) = requests.rest(NOW + 700 * MS)
-    assert not request.record.report_came
-    assert request.end_ns == NOW + 700 * MS
-    assert not requests.any()
-
-
-def test_a_report_that_never_comes_is_not_waited_for_forever() -> None:
+def test_at_the_end_those_that_run_go_out_without_a_report_and_after_too_long() -> None:
     requests = after([started("a", 0), started("b", 5000)])
     assert requests.overdue(NOW + LONGEST_NS) == []
-    assert [request.record.request_id for request in requests.overdue(NOW + LONGEST_NS + 1)] == ["a"]
+    assert ids(requests.overdue(NOW + LONGEST_NS + 1)) == ["a"]
     assert requests.running() == 1
+    (request,) = requests.rest(NOW + 5700 * MS)
+    assert (request.record.request_id, request.record.report_came) == ("b", False)
+    assert request.end_ns == NOW + 5700 * MS
+    assert not requests.any()
 
 
 def test_of_one_that_does_not_say_when_it_began_anything_may_be_true() -> None:
@@ -135,20 +131,15 @@ def test_what_is_not_known_is_counted() -> None:
     assert requests.lost == 5  # its start might have come until now
 
 
-def test_a_report_may_come_in_a_delivery_before_its_starts() -> None:
+def test_a_report_may_come_in_a_delivery_before_its_start() -> None:
     requests = after([started("a", 0), reported("b", 5, duration_ms=3.5)], [started("b", 2)])
     assert (requests.running(), requests.lost) == (1, 0)
     (request,) = requests.ended(LATER)
     assert (request.record.request_id, request.record.duration_ms) == ("b", 3.5)
     assert (request.start_ns, request.end_ns) == (NOW + 2 * MS, NOW + 5 * MS)
     assert shared(requests) == {"a": 2}
-
-
-def test_how_many_reports_wait_for_their_start_is_bounded() -> None:
-    requests = after([reported(f"{number}", number) for number in range(EARLY + 5)])
-    assert requests.lost == 5
-    requests.hear([started("0", 0), started(f"{EARLY}", 0)], LATER)
-    assert [request.record.request_id for request in requests.ended(LATER)] == [f"{EARLY}"]
+    (request,) = after([started("a", 50)], [reported("a", 40)]).ended(LATER)
+    assert request.end_ns == request.start_ns  # the clock may have been set back
 
 
 def test_a_process_that_the_kernel_killed_may_be_that_of_any_request_that_ran() -> None:
@@ -158,26 +149,13 @@ def test_a_process_that_the_kernel_killed_may_be_that_of_any_request_that_ran() 
     assert {request.record.request_id: request.kills for request in requests.rest(NOW)} == {"a": 1, "b": 1, "c": 0}
 
 
-def test_how_many_may_run_is_bounded() -> None:
+def test_how_many_may_run_have_ended_or_wait_for_their_start_is_bounded() -> None:
+    """A flood of deliveries comes faster than cuts may be made."""
     requests = after([started(f"{number}", 0) for number in range(RUNNING + 5)])
     assert (requests.running(), requests.lost) == (RUNNING, 5)
-
-
-def test_how_many_may_have_ended_and_wait_is_bounded() -> None:
-    """A flood of deliveries comes faster than cuts may be made."""
-    events = [
-        event
-        for number in range(RUNNING + 5)
-        for event in (started(f"{number}", number), reported(f"{number}", number))
-    ]
-    requests = after(events)
-    assert len(requests.ended(LATER)) == RUNNING
+    requests = after(spans(*((2 * number, 2 * number + 1) for number in range(RUNNING + 5))))
+    assert (len(requests.ended(LATER)), requests.lost) == (RUNNING, 5)
+    requests = after([reported(f"{number}", number) for number in range(EARLY + 5)])
     assert requests.lost == 5
-
-
-def test_a_report_before_its_start_ends_no_earlier_than_it() -> None:
-    """The clock may have been set back."""
-    requests = after([started("a", 50)], [reported("a", 40)])
-    (request,) = requests.ended(LATER)
-    assert isinstance(request, Request)
-    assert request.end_ns == request.start_ns
+    requests.hear([started("0", 0), started(f"{EARLY}", 0)], LATER)
+    assert ids(requests.ended(LATER)) == [f"{EARLY}"]

@@ -7,55 +7,45 @@ import os
 import select
 import socket
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from truemem.platform.extensions_api import ExtensionsApi
 from truemem.platform.poller import FAILURES, Poller
-from truemem.platform.runtime_proxy import RuntimeProxy
 from truemem.support.clock import Clock
 from truemem.support.running_clock import RunningClock
 
 MS = 1_000_000
 
 
-class Unwilling:
-    """A poll that fails so many times in a row."""
+class Poll:
+    """The kernel's. It fails so many times in a row."""
 
-    def __init__(self, times: int, number: int) -> None:
-        self.left = times
-        self.number = number
+    def __init__(self, times: int = 0, number: int = 0) -> None:
+        self.left, self.number = times, number
+        self.asked: list[float] = []
+        """Timeouts."""
 
     def register(self, *_: int) -> None: ...
 
-    def poll(self, *_: float) -> list[tuple[int, int]]:
+    def poll(self, timeout_ms: float) -> list[tuple[int, int]]:
+        self.asked.append(timeout_ms)
         if self.left:
             self.left -= 1
             raise OSError(self.number, os.strerror(self.number))
         return []
 
 
-class Proxy:
-    """Of the runtime's connections, those that a test wants to be waited for."""
-
-    patience_s = float("inf")
-
-    def __init__(self) -> None:
-        self.wanted: dict[int, int] = {}
-
-    def interests(self) -> dict[int, int]:
-        return dict(self.wanted)
-
-
-def made(proxy: Proxy | None = None, poll: Unwilling | None = None) -> Poller:
-    api = SimpleNamespace(waiting=False, fileno=lambda: -1)
+def made(wanted: dict[int, int] | None = None, poll: Poll | None = None, api: Any = None) -> Poller:
+    """`wanted`: those of the runtime's connections that the proxy wants to be waited for, now."""
+    proxy = SimpleNamespace(patience_s=float("inf"), interests=lambda: dict(wanted or {}))
+    api = api or SimpleNamespace(waiting=False, fileno=lambda: -1)
     parts: Any = api, None, RunningClock(Clock()), proxy, poll
     return Poller(*parts)
 
 
 @pytest.mark.parametrize("number", [errno.EINTR, errno.ENOMEM, errno.EIO])
 def test_a_wait_that_fails_is_one_in_which_nothing_came(number: int) -> None:
-    unwilling = Unwilling(FAILURES - 1, number)
+    unwilling = Poll(FAILURES - 1, number)
     wait = made(poll=unwilling)
     for _ in range(2):
         assert [wait.wait(MS // 2) for _ in range(FAILURES)] == [[]] * FAILURES
@@ -63,7 +53,7 @@ def test_a_wait_that_fails_is_one_in_which_nothing_came(number: int) -> None:
 
 
 def test_one_that_goes_on_failing_is_told() -> None:
-    wait = made(poll=Unwilling(FAILURES, errno.EIO))
+    wait = made(poll=Poll(FAILURES, errno.EIO))
     for _ in range(FAILURES - 1):
         assert wait.wait(MS // 2) == []
     with pytest.raises(OSError, match="Input/output"):
@@ -71,33 +61,32 @@ def test_one_that_goes_on_failing_is_told() -> None:
 
 
 def test_each_of_the_runtimes_connections_is_waited_for_as_the_proxy_wants_it_now() -> None:
-    proxy = Proxy()
-    wait = made(proxy)
+    wanted: dict[int, int] = {}
+    wait = made(wanted)
     ours, theirs = socket.socketpair()
+    number = ours.fileno()
     with ours, theirs:
         assert wait.wait(0) == []
-        proxy.wanted = {ours.fileno(): select.POLLIN}
+        wanted[number] = select.POLLIN
         assert wait.wait(0) == []
         theirs.send(b"x")
-        assert wait.wait(0) == [ours.fileno()]
+        assert wait.wait(0) == [number]
         ours.recv(1)
         assert wait.wait(0) == []
-        proxy.wanted = {ours.fileno(): select.POLLIN | select.POLLOUT}
-        assert wait.wait(0) == [ours.fileno()]
-        proxy.wanted = {ours.fileno(): select.POLLIN}
+        wanted[number] = select.POLLIN | select.POLLOUT
+        assert wait.wait(0) == [number]
+        wanted[number] = select.POLLIN
         assert wait.wait(0) == []
         theirs.send(b"x")
-        proxy.wanted = {}  # what the other side does not take is left where it is
+        wanted.clear()  # what the other side does not take is left where it is
         assert wait.wait(0) == []
 
 
 def test_beside_them_the_next_event_is_waited_for_while_it_is_asked_for() -> None:
-    proxy = Proxy()
     (ours, theirs), (event, platform) = socket.socketpair(), socket.socketpair()
     with ours, theirs, event, platform:
         api = SimpleNamespace(waiting=True, fileno=event.fileno)
-        wait = Poller(cast(ExtensionsApi, api), None, RunningClock(Clock()), cast(RuntimeProxy, proxy))
-        proxy.wanted = {ours.fileno(): select.POLLIN}
+        wait = made({ours.fileno(): select.POLLIN}, api=api)
         platform.send(b"x")
         theirs.send(b"x")
         assert sorted(wait.wait(0)) == sorted([ours.fileno(), event.fileno()])
@@ -107,12 +96,6 @@ def test_beside_them_the_next_event_is_waited_for_while_it_is_asked_for() -> Non
 
 @pytest.mark.parametrize("timeout_ns", [-(10**30), -1, 10**30])
 def test_a_time_that_cannot_be_is_no_error(timeout_ns: int) -> None:
-    asked: list[float] = []
-
-    class Poll(Unwilling):
-        def poll(self, *timeout: float) -> list[tuple[int, int]]:
-            asked.extend(timeout)
-            return []
-
-    assert made(poll=Poll(0, 0)).wait(timeout_ns) == []
-    assert 0 <= asked[0] < 1 << 31  # what poll(2) takes
+    poll = Poll()
+    assert made(poll=poll).wait(timeout_ns) == []
+    assert 0 <= poll.asked[0] < 1 << 31  # what poll(2) takes

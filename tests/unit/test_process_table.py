@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,52 +27,58 @@ from tests.golden import unpack
 ADDRESS = "127.0.0.1:9001"
 
 
-def table(tree: str, folder: Path) -> ProcessTable:
-    processes = ProcessTable(Procfs(str(unpack(tree, folder))), ADDRESS)
+def table(tree: str, folder: Path, **settings: Any) -> ProcessTable:
+    processes = ProcessTable(Procfs(str(unpack(tree, folder))), ADDRESS, **settings)
     processes.scan()
     return processes
 
 
-def test_runtime_and_descendants_are_the_function(tmp_path: Path) -> None:
-    assert [process.pid for process in table("lambda", tmp_path).function()] == [12, 31]
+def scanned(folder: Path, **settings: Any) -> ProcessTable:
+    """Of a tree that a test has changed."""
+    processes = ProcessTable(Procfs(str(folder)), ADDRESS, **settings)
+    processes.scan()
+    return processes
 
 
-def test_extensions_are_told_apart_by_their_folder(tmp_path: Path) -> None:
-    owners = {process.pid: process.owner for process in table("lambda", tmp_path).others()}
-    assert owners == {8: "extension:agent", 9: "extension:shipper"}
+def function(processes: ProcessTable) -> list[int]:
+    """Pids of the function."""
+    return [process.pid for process in processes.function()]
+
+
+def owners(processes: ProcessTable) -> dict[int, str]:
+    """Whose each process is, ours left out."""
+    return {each.pid: each.owner for each in [*processes.function(), *processes.others()] if each.owner != "truemem"}
+
+
+def test_runtime_and_descendants_are_the_function_and_extensions_are_known_by_their_folder(tmp_path: Path) -> None:
+    processes = table("lambda", tmp_path)
+    assert owners(processes) == {12: "function", 31: "function", 8: "extension:agent", 9: "extension:shipper"}
+    assert processes.function()[0].start_time == 50  # identity is pid and start time
 
 
 def test_who_pretends_to_be_a_hundred_extensions_does_not_fill_the_line(tmp_path: Path) -> None:
     unpack("lambda", tmp_path)
     for pid in range(100, 200):
-        for name in "stat", "environ":
-            (tmp_path / f"{pid}").mkdir(exist_ok=True)
-            (tmp_path / f"{pid}" / name).write_bytes((tmp_path / "8" / name).read_bytes())
-        (tmp_path / f"{pid}" / "cmdline").write_text(f"/opt/extensions/{'x' * (pid * 2 - 100)}\0")
-        (tmp_path / f"{pid}" / "statm").write_text("100 50 20 1 0 20 0\n")
-    processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
-    processes.scan()
-    held = EnvironmentMemory(processes, MemorySource(Procfs(str(tmp_path)), str(tmp_path))).read()
+        folder = tmp_path / f"{pid}"
+        shutil.copytree(tmp_path / "8", folder)
+        (folder / "cmdline").write_text(f"/opt/extensions/{'x' * (pid * 2 - 100)}\0")
+        (folder / "statm").write_text("100 50 20 1 0 20 0\n")
+    held = EnvironmentMemory(scanned(tmp_path), MemorySource(Procfs(str(tmp_path)), str(tmp_path))).read()
     assert len(held.extensions) == EXTENSIONS
     assert max(map(len, held.extensions)) <= NAME_MAX
-
-
-def test_identity_is_pid_and_start_time(tmp_path: Path) -> None:
-    runtime = table("lambda", tmp_path).function()[0]
-    assert (runtime.pid, runtime.start_time) == (12, 50)
 
 
 def test_a_forgotten_process_is_found_again_if_it_lives(tmp_path: Path) -> None:
     processes = table("lambda", tmp_path)
     processes.forget(processes.function()[0])
-    assert [process.pid for process in processes.function()] == [31]
+    assert function(processes) == [31]
     processes.scan()
-    assert {process.pid for process in processes.function()} == {12, 31}
+    assert sorted(function(processes)) == [12, 31]
 
 
 def test_only_our_own_environment_on_a_shared_machine(tmp_path: Path) -> None:
     processes = table("shared-machine", tmp_path)
-    assert [process.pid for process in processes.function()] == [50]
+    assert function(processes) == [50]
     assert not processes.adopt_elsewhere()
 
 
@@ -88,12 +95,12 @@ def test_a_variable_that_an_image_sets_for_all_makes_a_guess_and_no_more(tmp_pat
         (tmp_path / pid).rename(tmp_path / f"later {pid}")
     processes = ProcessTable(proc, ADDRESS, oom_score=OomScore(proc, 100))
     processes.scan()
-    assert [process.pid for process in processes.function()] == [15]
+    assert function(processes) == [15]
     assert not processes.is_settled()
     for pid in "12", "31":
         (tmp_path / f"later {pid}").rename(tmp_path / pid)
     processes.scan()
-    assert [process.pid for process in processes.function()] == [12, 31]
+    assert function(processes) == [12, 31]
     assert [score.read_text().strip() for score in scores] == ["100", "0"]
 
 
@@ -105,52 +112,40 @@ def test_a_pid_that_has_been_another_processs_before_is_looked_at_anew(tmp_path:
     (tmp_path / "70/status").write_text("Name:\tpython3\nTgid:\t70\n")
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 70\n")
     processes.scan()
-    assert [process.pid for process in processes.function()] == [50, 70]
-
-
-def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path) -> None:
-    processes = table("proxy", tmp_path)
-    assert processes.function() == []
-    assert processes.runtime_address() == ADDRESS
-    assert processes.adopt_elsewhere()
-    assert [process.pid for process in processes.function()] == [12]
-    assert processes.runtime_address() == "127.0.0.1:9009"
-
-
-def test_a_runtime_of_another_cgroup_is_another_environments(tmp_path: Path) -> None:
-    processes = table("proxy", tmp_path)
-    for pid, group in ((os.getpid(), "ours"), (12, "theirs")):
-        (tmp_path / str(pid)).mkdir(exist_ok=True)
-        (tmp_path / str(pid) / "cgroup").write_text(f"0::/{group}\n")
-    assert not processes.adopt_elsewhere()
-    assert processes.runtime_address() == ADDRESS
+    assert function(processes) == [50, 70]
 
 
 @pytest.mark.parametrize(
-    ("variables", "found"),
-    [
-        (f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b", [12]),
-        (f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", [12]),
-        (f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", []),
-    ],
-    ids=["first", "last", "another name that ends alike"],
+    "groups", [(), ("ours", "theirs")], ids=["adopted", "another environment's, of another cgroup"]
 )
-def test_a_runtimes_address_stands_anywhere_among_its_variables(
-    tmp_path: Path, variables: str, found: list[int]
-) -> None:
-    (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
-    processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
-    processes.scan()
-    assert [process.pid for process in processes.function()] == found
-
-
-def test_the_half_dead_do_not_stop_a_scan(tmp_path: Path) -> None:
-    processes = table("half-dead", tmp_path)
+def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path, groups: tuple[str, ...]) -> None:
+    processes = table("proxy", tmp_path)
     assert processes.function() == []
-    assert processes.errors == 0
+    assert processes.runtime_address() == ADDRESS
+    for pid, group in zip((os.getpid(), 12), groups, strict=False):
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        (tmp_path / str(pid) / "cgroup").write_text(f"0::/{group}\n")
+    assert processes.adopt_elsewhere() is not bool(groups)
+    assert function(processes) == ([] if groups else [12])
+    assert processes.runtime_address() == (ADDRESS if groups else "127.0.0.1:9009")
 
 
-def test_a_new_process_is_noticed(tmp_path: Path) -> None:
+VARIABLES = {
+    "first": (f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b", [12]),
+    "last": (f"_HANDLER=a.b\0AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", [12]),
+    "another name that ends alike": (f"_HANDLER=a.b\0MY_AWS_LAMBDA_RUNTIME_API={ADDRESS}\0", []),
+}
+
+
+@pytest.mark.parametrize(("variables", "found"), VARIABLES.values(), ids=VARIABLES)
+def test_a_runtimes_address_stands_anywhere_in_its_variables(tmp_path: Path, variables: str, found: list[int]) -> None:
+    (unpack("proxy", tmp_path) / "12/environ").write_text(variables)
+    assert function(scanned(tmp_path)) == found
+
+
+def test_the_half_dead_do_not_stop_a_scan_and_a_new_process_is_noticed(tmp_path: Path) -> None:
+    processes = table("half-dead", tmp_path)
+    assert (processes.function(), processes.errors) == ([], 0)
     processes = table("lambda", tmp_path)
     assert not processes.changed()
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 32\n")
@@ -169,7 +164,7 @@ def test_a_new_process_is_found_and_its_thread_is_none() -> None:
         assert runtime.stdout is not None
         runtime.stdout.readline()
         processes.scan()
-        found = [process.pid for process in processes.function()]
+        found = function(processes)
         runtime.communicate(b"\n", timeout=30)
     assert found == [runtime.pid]  # and not its thread
     assert before < processes._last_pid
@@ -178,15 +173,8 @@ def test_a_new_process_is_found_and_its_thread_is_none() -> None:
 # Without trusting variables: the emulator's tree
 
 
-def owners(processes: ProcessTable) -> dict[int, str]:
-    """Whose each process is, ours left out."""
-    return {each.pid: each.owner for each in [*processes.function(), *processes.others()] if each.owner != "truemem"}
-
-
 def emulator(folder: Path, last_pid: int = 24, tree: str = "emulator") -> ProcessTable:
-    processes = ProcessTable(Procfs(str(unpack(tree, folder))), ADDRESS, last_pid=last_pid, own_pid=20)
-    processes.scan()
-    return processes
+    return table(tree, folder, last_pid=last_pid, own_pid=20)
 
 
 EMULATED = {
@@ -199,20 +187,28 @@ EMULATED = {
 }
 
 
-def test_extensions_and_runtime_where_every_process_has_the_task_root(tmp_path: Path) -> None:
-    processes = emulator(tmp_path)
+def of_runtimes(tree: Path) -> None:
+    """Variables by which runtimes are known."""
+    for pid in 21, 22, 23, 24:
+        environ = tree / f"{pid}/environ"
+        environ.write_text(environ.read_text() + "_HANDLER=a.b\0AWS_EXECUTION_ENV=AWS_Lambda_python3.13\0")
+
+
+def started_by_an_extension(tree: Path) -> None:
+    """We are, by a script of its folder: it is not the platform."""
+    own = tree / "20/stat"
+    own.write_text(own.read_text().replace("S 5 20", "S 22 20"))
+
+
+@pytest.mark.parametrize("changed", [lambda tree: None, of_runtimes, started_by_an_extension])
+def test_extensions_and_runtime_where_every_process_has_the_task_root(
+    tmp_path: Path, changed: Callable[[Path], None]
+) -> None:
+    """No variable makes an extension the function."""
+    changed(unpack("emulator", tmp_path))
+    processes = scanned(tmp_path, last_pid=24, own_pid=20)
     assert owners(processes) == EMULATED
     processes.adopt_elsewhere()
-    assert owners(processes) == EMULATED
-
-
-def test_no_variable_makes_an_extension_the_function(tmp_path: Path) -> None:
-    unpack("emulator", tmp_path)
-    for pid in 21, 22, 23, 24:
-        environ = tmp_path / f"{pid}/environ"
-        environ.write_text(environ.read_text() + "_HANDLER=a.b\0AWS_EXECUTION_ENV=AWS_Lambda_python3.13\0")
-    processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS, last_pid=24, own_pid=20)
-    processes.scan()
     assert owners(processes) == EMULATED
 
 
@@ -220,15 +216,11 @@ def test_the_platforms_processes_are_never_adopted_nor_touched(tmp_path: Path) -
     """Not the emulator, which is no pid 1 here, not even where there is no function at all, and where it is named."""
     unpack("emulator", tmp_path)
     for pid in 30, 31:
-        for name in "stat", "environ", "cmdline":
-            (tmp_path / f"{pid}/{name}").unlink()
-        (tmp_path / str(pid)).rmdir()
+        shutil.rmtree(tmp_path / str(pid))
     scores = [tmp_path / f"{pid}/oom_score_adj" for pid in (1, 5, 6, 21, 22, 23, 24)]
     for score in scores:
         score.write_text("0\n")
-    proc = Procfs(str(tmp_path))
-    processes = ProcessTable(proc, ADDRESS, last_pid=24, own_pid=20, oom_score=OomScore(proc, 100))
-    processes.scan()
+    processes = scanned(tmp_path, last_pid=24, own_pid=20, oom_score=OomScore(Procfs(str(tmp_path)), 100))
     assert not processes.adopt_elsewhere()
     assert not any(processes.adopt_runtime(pid) for pid in (0, 1, 5, 20, 21, 22, 23, 24, 4711))
     assert processes.function() == []
@@ -237,36 +229,26 @@ def test_the_platforms_processes_are_never_adopted_nor_touched(tmp_path: Path) -
     assert "4 of extensions, 0 with another AWS_LAMBDA_RUNTIME_API, 1 others" in processes.looked_for()
 
 
-def test_if_it_is_not_known_when_we_registered_the_wrapper_corrects_the_guess(tmp_path: Path) -> None:
-    processes = emulator(tmp_path, last_pid=0)
-    assert {pid for pid, owner in owners(processes).items() if owner == "function"} == {23, 24, 30, 31}
-    assert processes.adopt_runtime(31)
-    assert {pid for pid, owner in owners(processes).items() if owner == "function"} == {30, 31}
-    processes.scan()
-    assert {pid for pid, owner in owners(processes).items() if owner == "function"} == {30, 31}
-
-
 def test_what_the_wrapper_names_is_the_runtime_whatever_it_is(tmp_path: Path) -> None:
-    processes = emulator(tmp_path)
+    """It corrects the guess where it is not known when we registered."""
+    processes = emulator(tmp_path, last_pid=0)
+    assert sorted(function(processes)) == [23, 24, 30, 31]
+    assert processes.adopt_runtime(31)
+    assert sorted(function(processes)) == [30, 31]
+    processes.scan()
+    assert sorted(function(processes)) == [30, 31]
+    processes = emulator(tmp_path / "again")
     assert processes.adopt_runtime(6)
-    assert [process.pid for process in processes.function()] == [6]
-
-
-def test_a_runtime_without_variables_is_known_by_its_connection(tmp_path: Path) -> None:
-    processes = emulator(tmp_path, last_pid=21, tree="no-variables")
-    assert owners(processes) == {21: "extension:agent", 30: "function"}
+    assert function(processes) == [6]
 
 
 def test_a_guess_gives_way_to_a_runtime_with_variables(tmp_path: Path) -> None:
     processes = emulator(tmp_path, last_pid=21, tree="no-variables")
     assert not processes.is_settled()
-    for name, text in (
-        ("stat", (tmp_path / "30/stat").read_text().replace("30", "40")),
-        ("environ", f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b\0"),
-        ("cmdline", "node\0"),
-    ):
-        (tmp_path / "40").mkdir(exist_ok=True)
-        (tmp_path / "40" / name).write_text(text)
+    (tmp_path / "40").mkdir()
+    (tmp_path / "40/stat").write_text((tmp_path / "30/stat").read_text().replace("30", "40"))
+    (tmp_path / "40/environ").write_text(f"AWS_LAMBDA_RUNTIME_API={ADDRESS}\0_HANDLER=a.b\0")
+    (tmp_path / "40/cmdline").write_text("node\0")
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78\n")
     processes.scan()
     assert processes.is_settled()
@@ -275,24 +257,22 @@ def test_a_guess_gives_way_to_a_runtime_with_variables(tmp_path: Path) -> None:
 
 def test_a_guess_is_settled_when_an_event_has_come(tmp_path: Path) -> None:
     processes = emulator(tmp_path, last_pid=21, tree="no-variables")
+    assert owners(processes) == {21: "extension:agent", 30: "function"}  # known by its connection
     assert processes.adopt_elsewhere()
     assert processes.is_settled()
     assert not processes.adopt_elsewhere()
 
 
-def test_behind_an_extensions_proxy_and_not_behind_another_environments_api(tmp_path: Path) -> None:
-    processes = emulator(tmp_path, last_pid=21, tree="extension-proxy")
+def test_the_client_of_a_proxy_is_the_runtime_but_for_an_extension(tmp_path: Path) -> None:
+    """Behind an extension's, and behind ours; not behind another environment's API."""
+    processes = emulator(tmp_path / "theirs", last_pid=21, tree="extension-proxy")
     assert processes.adopt_elsewhere()
     assert owners(processes) == {21: "extension:proxy", 30: "function"}
     assert processes.runtime_address() == "127.0.0.1:9009"
-
-
-def test_the_client_of_our_proxy_is_the_runtime_but_for_an_extension(tmp_path: Path) -> None:
-    processes = emulator(tmp_path, last_pid=21, tree="extension-proxy")
+    processes = emulator(tmp_path / "ours", last_pid=21, tree="extension-proxy")
     assert processes.adopt_client(40000, 9009)
     assert owners(processes) == {21: "extension:proxy", 30: "function"}
     assert not processes.adopt_client(40001, 9009)
-    (tmp_path / "21/fd/9").symlink_to("socket:[503]")
     assert not emulator(tmp_path / "again", tree="no-variables").adopt_client(40000, 9001)  # the extension's
 
 
@@ -300,16 +280,7 @@ def test_our_proxys_address_is_as_good_as_ours(tmp_path: Path) -> None:
     processes = ProcessTable(Procfs(str(unpack("proxy", tmp_path))), ADDRESS)
     processes.proxy_address = "127.0.0.1:9009"
     processes.scan()
-    assert [process.pid for process in processes.function()] == [12]
-
-
-def test_a_script_of_the_extensions_folder_that_starts_us_is_not_the_platform(tmp_path: Path) -> None:
-    unpack("emulator", tmp_path)
-    own = tmp_path / "20/stat"
-    own.write_text(own.read_text().replace("S 5 20", "S 22 20"))
-    processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS, last_pid=24, own_pid=20)
-    processes.scan()
-    assert owners(processes) == EMULATED
+    assert function(processes) == [12]
 
 
 def test_a_parent_with_the_pid_of_its_child_is_no_endless_family(tmp_path: Path) -> None:
@@ -317,9 +288,7 @@ def test_a_parent_with_the_pid_of_its_child_is_no_endless_family(tmp_path: Path)
     for pid, parent in ((12, 31), (31, 12)):
         stat = tmp_path / f"{pid}/stat"
         stat.write_text(stat.read_text().replace(" 1 12 " if pid == 12 else " 12 12 ", f" {parent} 12 ", 1))
-    processes = ProcessTable(Procfs(str(tmp_path)), ADDRESS)
-    processes.scan()
-    assert processes.adopt_runtime(31)
+    assert scanned(tmp_path).adopt_runtime(31)
 
 
 # Without trusting variables: real processes
@@ -327,37 +296,29 @@ def test_a_parent_with_the_pid_of_its_child_is_no_endless_family(tmp_path: Path)
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with World(tmp_path) as made:
-        yield made
+    with ExitStack() as stack:
+        yield World(tmp_path, stack)
 
 
 class World:
     """This process stands for the platform: it starts extensions, a stand-in for the sidecar, and then a runtime."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.extensions = folder / "extensions"
         self.extensions.mkdir()
-        self.folder = folder
-        self._stack = ExitStack()
-
-    def __enter__(self) -> World:
-        self.api = self._stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self._stack = stack
+        self.api = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.address = f"127.0.0.1:{self.api.getsockname()[1]}"
         self.own = self.start("sleep", "600")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def start(self, *command: str, **variables: str) -> int:
         """A child of this process; its pid."""
         environment = {"PATH": os.environ["PATH"], "AWS_LAMBDA_RUNTIME_API": self.address} | variables
-        process = self._stack.enter_context(
-            subprocess.Popen(
-                command, env={name: value for name, value in environment.items() if value}, start_new_session=True
-            )
-        )
+        given = {name: value for name, value in environment.items() if value}
+        process = self._stack.enter_context(subprocess.Popen(command, env=given, start_new_session=True))
         self._stack.callback(os.killpg, process.pid, signal.SIGKILL)
+        while not Path(f"/proc/{process.pid}/environ").read_bytes():  # exec() lets us go on before it is there
+            time.sleep(0.001)
         return process.pid
 
     def extension(self, name: str, text: str, **variables: str) -> int:
@@ -382,9 +343,13 @@ def running(pid: int, program: str) -> None:
         time.sleep(0.005)
 
 
-def children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in text.split()]
+def children(pid: int, count: int = 0) -> list[int]:
+    """Its children: wait until it has so many."""
+    while True:
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        if len(found) >= count:
+            return [int(child) for child in found]
+        time.sleep(0.005)
 
 
 TASK_ROOT = {"LAMBDA_TASK_ROOT": "/var/task"}
@@ -397,11 +362,10 @@ def test_real_extensions_and_a_runtime_of_which_no_variable_tells(world: World) 
     processes = world.table()
     shell = world.start("/bin/sh", "-c", "sleep 600; true", **TASK_ROOT)
     running(shell, "600")
-    while not (runtime := children(shell)):
-        time.sleep(0.005)
+    runtime = children(shell, 1)
     processes.scan()
     found = owners(processes)
-    assert [process.pid for process in processes.function()] == [shell, *runtime]
+    assert function(processes) == [shell, *runtime]
     assert found[script] == "extension:sleep"  # its file's name is gone with the exec
     assert found[program] == "extension:program"
     assert {found[child] for child in children(script)} == {"extension:sleep"}
@@ -417,20 +381,20 @@ def test_a_real_runtime_without_any_variable_that_is_connected(world: World) -> 
     connection, client = world.api.accept()
     with connection:
         processes.scan()
-        assert [process.pid for process in processes.function()] == [runtime]
+        assert function(processes) == [runtime]
         assert processes.adopt_client(client[1], int(port))
         assert processes.is_settled()
 
 
+FORKS = "import os, time; [os.fork() for _ in range(3)]; time.sleep(600)"
+
+
 def test_forked_workers_are_the_functions_with_their_parent(world: World) -> None:
     processes = world.table()
-    program = "import os, time; [os.fork() for _ in range(2)]; time.sleep(600)"
-    runtime = world.start(sys.executable, "-c", program)
-    while len(children(runtime)) < 2:
-        time.sleep(0.005)
-    workers = children(runtime)
+    runtime = world.start(sys.executable, "-c", FORKS)
+    workers = children(runtime, 3)
     processes.scan()
-    assert {*workers, runtime} <= {process.pid for process in processes.function()}
+    assert {*workers, runtime} <= set(function(processes))
 
 
 def test_another_environment_that_the_same_process_has_started_is_not_ours(world: World) -> None:
@@ -442,14 +406,12 @@ def test_another_environment_that_the_same_process_has_started_is_not_ours(world
         processes.scan()
         processes.adopt_elsewhere()
         # Another program on this machine may look like a runtime: a test that runs beside this one.
-        assert not {runtime, child} & {process.pid for process in processes.function()}
+        assert not {runtime, child} & set(function(processes))
 
 
 def test_more_processes_than_lambda_allows_are_not_looked_at(world: World) -> None:
     processes = world.table(most=4)
-    runtime = world.start(sys.executable, "-c", "import os, time; [os.fork() for _ in range(3)]; time.sleep(600)")
-    while len(children(runtime)) < 3:
-        time.sleep(0.005)
+    children(world.start(sys.executable, "-c", FORKS), 3)
     processes.scan()
     assert len(processes.function()) + len(processes.others()) == 4
     assert processes.unfinished
@@ -467,4 +429,4 @@ def test_when_the_runtime_has_ended_no_other_process_takes_its_place(world: Worl
     processes.forget(known, zombie=True)
     assert not processes.adopt_elsewhere()
     processes.scan()
-    assert late not in [process.pid for process in processes.function()]
+    assert late not in function(processes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.linux.kernel import FAULT_KIB
@@ -18,6 +19,8 @@ from truemem.linux.procfs import ProcessFiles, Procfs
 from truemem.measure.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Look, keep
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import VMHWM, Window, peak
+
+from tests.unit.stand_ins import FunctionTable, files_text
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -75,36 +78,27 @@ class Files(ProcessFiles):
 
     def read(self, name: str) -> bytes:
         self.world.pass_time()
-        world = self.world
-        if name == "stat":
-            return b"1 (f) S 1 0 0 0 0 0 %d 0 0 0 0 0 0 0 0 0 1 0 1 0 %d" % (world.faults, world.rss // PAGE_KIB)
-        if name == "statm":
-            return b"0 %d 0" % (world.rss // PAGE_KIB)
-        sizes = (world.hwm // PAGE_KIB * PAGE_KIB, world.rss // PAGE_KIB * PAGE_KIB)
-        return b"x\nVmHWM: %d kB\nVmRSS: %d kB\nRssAnon: 1 kB\nRssFile: 1 kB\nRssShmem: 1 kB\nThreads: 1\n" % sizes
+        rss, hwm = (kib // PAGE_KIB * PAGE_KIB for kib in (self.world.rss, self.world.hwm))
+        return files_text(name, rss, hwm, self.world.faults)
 
     def reset_watermark(self) -> None:
         self.world.pass_time()
         self.world.hwm = self.world.rss
 
 
-class Table:
-    """One function process, and never a new one."""
-
-    last_pid = -1
-    unfinished = False
+class Table(FunctionTable):
+    """One function process."""
 
     def __init__(self, world: World) -> None:
         self.process = Process(12, 1, 1, FUNCTION, Files(world))
+        super().__init__(self.process)
 
-    def function(self) -> list[Process]:
-        return [self.process]
 
-    def changed(self) -> bool:
-        return False
-
-    def adopted_faults(self) -> int:
-        return 0
+def recorder_of(world: World) -> Recorder:
+    table: Any = Table(world)
+    recorder = Recorder(table, PROC, clock=lambda: world.now_ns)
+    recorder.close(recorder.read_and_reset(), NEVER)
+    return recorder
 
 
 def check(window: Window, truth: int, level_before: int) -> None:
@@ -121,6 +115,7 @@ def check(window: Window, truth: int, level_before: int) -> None:
 
 
 changes = st.lists(st.sampled_from([30_000, 5_000, 700, 64, -64, -700, -5_000, -30_000]), max_size=6)
+Plan = list[int]
 TOLD = ["nothing", "done", "started", "both"]
 """What the platform says of the time between the two invocations."""
 
@@ -128,16 +123,15 @@ TOLD = ["nothing", "done", "started", "both"]
 @settings(max_examples=10 * settings().max_examples)
 @given(st.data(), changes, changes, st.sampled_from(TOLD), st.booleans())
 def test_in_any_order_and_by_any_lead_the_bounds_hold(
-    data: st.DataObject, first: list[int], second: list[int], told: str, sidecar_first: bool
+    data: st.DataObject, first: Plan, second: Plan, told: str, sidecar_first: bool
 ) -> None:
     world = World(data.draw)
-    recorder = Recorder(Table(world), PROC, clock=lambda: world.now_ns)  # type: ignore[arg-type]
+    recorder = recorder_of(world)
 
     def looks() -> None:
         for _ in range(data.draw(st.integers(0, 3))):
             recorder.levels.sample(late=data.draw(st.booleans()))
 
-    recorder.close(recorder.read_and_reset(), NEVER)
     world.begin(first)
     looks()
     first_truth = world.finish()
@@ -166,13 +160,10 @@ def test_in_any_order_and_by_any_lead_the_bounds_hold(
 
 @settings(max_examples=2 * settings().max_examples)
 @given(st.data(), changes, changes)
-def test_measured_while_the_runtime_waits_every_figure_is_exact(
-    data: st.DataObject, first: list[int], second: list[int]
-) -> None:
+def test_measured_while_the_runtime_waits_all_is_exact(data: st.DataObject, first: Plan, second: Plan) -> None:
     """In exact mode: nothing runs between a request for the next event and that event."""
     world = World(data.draw)
-    recorder = Recorder(Table(world), PROC, clock=lambda: world.now_ns)  # type: ignore[arg-type]
-    recorder.close(recorder.read_and_reset(), NEVER)
+    recorder = recorder_of(world)
     for plan in first, second:
         before = world.rss
         world.begin(plan)
@@ -191,39 +182,31 @@ def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Look:
     return Look(end_ms * MS, hwm, hwm, faults, rss)
 
 
-def boundary(*looks: Look, fault_kib: int = FAULT_KIB) -> Boundary:
+def boundary(*looks: Look) -> Boundary:
     made = Boundary()
-    made.looks = [list(looks)]
-    made.fault_kib = fault_kib
+    made.looks, made.fault_kib = [list(looks)], FAULT_KIB
     return made
 
 
 def test_a_look_that_may_lie_after_the_event_counts_for_the_next_window() -> None:
+    """What is proven is never taken back."""
     made = boundary(look(5, 70_000), look(8, 90_000), look(9, 50_000))
-    made.prove(7 * MS)
-    assert made.hidden() == 90_000
-    made.prove(8 * MS)
-    assert made.hidden() == 50_000
+    for proven_ms, not_before_ms, hidden in [(7, 7, 90_000), (3, 7, 90_000), (None, 7, 90_000), (8, 8, 50_000)]:
+        made.prove(None if proven_ms is None else proven_ms * MS)
+        assert (made.not_before_ns, made.hidden()) == (not_before_ms * MS, hidden)
 
 
-def test_what_is_proven_is_never_taken_back() -> None:
-    made = boundary(look(5, 70_000))
-    for told in (7 * MS, 3 * MS, None):
-        made.prove(told)
-    assert made.not_before_ns == 7 * MS
-
-
-def test_the_level_is_settled_where_no_page_was_touched_since_a_proven_look() -> None:
-    quiet = boundary(look(5, 70_000, faults=10), look(9, START_KIB, faults=10))
-    busy = boundary(look(5, 70_000, faults=10), look(9, START_KIB, faults=15))
-    fallen = boundary(look(5, 70_000, faults=10), look(9, 70_000, faults=10))
-    for made in quiet, busy, fallen:
-        made.prove(6 * MS)
-    assert (quiet.settled(), busy.settled(), fallen.settled()) == (True, False, False)
-
-
-def test_without_a_proven_look_the_level_is_not_settled() -> None:
-    assert not boundary(look(5, START_KIB)).settled()
+@pytest.mark.parametrize(
+    ("faults", "hwm", "proven_ms", "settled"),
+    [(10, START_KIB, 6, True), (15, START_KIB, 6, False), (10, 70_000, 6, False), (10, START_KIB, None, False)],
+    ids=["quiet", "busy", "fallen", "no look is proven"],
+)
+def test_the_level_is_settled_where_no_page_was_touched_since_a_proven_look(
+    faults: int, hwm: int, proven_ms: int | None, settled: bool
+) -> None:
+    made = boundary(look(5, 70_000, faults=10), look(9, hwm, faults=faults))
+    made.prove(None if proven_ms is None else proven_ms * MS)
+    assert made.settled() is settled
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=200))

@@ -26,6 +26,7 @@ from truemem.support.minijson import dumps
 
 EVENT = b'{"eventType":"INVOKE","deadlineMs":1,"requestId":"%s"}'
 CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"})
+BEGUN_MS = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def path(tmp_path: Path) -> str:
 
 def record(number: int, mib: int = 50) -> PendingRecord:
     """One that is closed."""
-    made = PendingRecord(f"r-{number}", number, 1_700_000_000_000 + number)
+    made = PendingRecord(f"r-{number}", number, BEGUN_MS + number)
     made.window = Window(10 * 1024, 0, True)
     made.window.sampled = made.window.last = mib * 1024
     made.peak = peak(made.window)
@@ -50,6 +51,23 @@ def left(journal: Journal, *records: PendingRecord) -> list[int | None]:
 def recovered(path: str, kills: int = 0, history: EnvironmentState | None = None) -> list[dict[str, Any]]:
     """The lines that the next process prints."""
     return [json.loads(text) for _, text in lines(Journal(path), history or EnvironmentState(), CONFIG, kills)]
+
+
+def ran(path: str, *looks: tuple[int, float], number: int = 3, read: bool = True, **held: Any) -> Journal:
+    """The journal of a process that was killed while the invocation `number` ran, with its curve: (ms, MiB).
+    `read`: its levels are known."""
+    journal = Journal(path)
+    window = Window(10 * 1024 * read, 0, True)
+    for ms, mib in looks:
+        window.curve.see((BEGUN_MS + ms) * 1_000_000, round(mib * 1024))
+    level = round(looks[-1][1] * 1024)
+    if read:
+        window.sampled = window.last = level
+    largest = ("python3.13", 9, level) if held.get("largest", read) else None
+    journal.begin(number, BEGUN_MS, EVENT % b"r-%d" % number)
+    running = PendingRecord(f"r-{number}", number, BEGUN_MS)
+    journal.checkpoint(number, curve(running, window, largest, held.get("others_kib", 5 * 1024), {}))
+    return journal
 
 
 def test_closed_records_come_in_their_order_and_are_marked(path: str) -> None:
@@ -74,85 +92,45 @@ def test_what_may_have_been_printed_makes_no_metrics(path: str) -> None:
 
 
 def test_the_invocation_that_ran_has_the_end_of_its_curve(path: str) -> None:
-    window, largest = Window(10 * 1024, 0, True), ("python3.13", 9, 100 * 1024)
-
-    for ms in range(0, 100, 10):
-        window.curve.see((1_700_000_000_000 + ms) * 1_000_000, (10 + ms) * 1024)
-    window.sampled = window.last = 100 * 1024
-    running = PendingRecord("r-3", 3, 1_700_000_000_000)
-    journal = Journal(path)
-    journal.begin(3, running.time_ms, EVENT % b"r-3")
-    journal.checkpoint(3, curve(running, window, largest, 5 * 1024, {}))
-
+    ran(path, *((ms, 10 + ms) for ms in range(0, 100, 10)))
     history = EnvironmentState()
     (line,) = recovered(path, kills=1, history=history)
     assert (line["requestId"], line["invocation"], line["recovered"]) == ("r-3", 3, True)
     assert (line["peakLower"], line["method"]) == (100, "sampled")
     assert line["outOfMemory"] == {"signals": ["kernel"]}
     assert line["OutOfMemory"] == 1
-    assert line["ending"] == {
-        "level": 105,
-        "growthPerSecond": 1000,
-        "holder": {"process": "python3.13", "pid": 9, "rss": 100},
-        "lastSampleTime": 1_700_000_000_090,
-    }
+    holder = {"process": "python3.13", "pid": 9, "rss": 100}
+    ending = {"level": 105, "growthPerSecond": 1000, "holder": holder, "lastSampleTime": BEGUN_MS + 90}
+    assert line["ending"] == ending
     assert line["lastSamples"][-2:] == [[10, 90], [0, 100]]
     assert history.invocations == 3
 
 
 def test_a_burst_long_before_the_kill_is_no_growth_at_its_end(path: str) -> None:
-    window, largest = Window(10 * 1024, 0, True), None
-
-    start_ns = 1_700_000_000_000 * 1_000_000
-    for ms, mib in [(0, 10), (50, 60), (100, 110), *((1000 * second, 110) for second in range(1, 6))]:
-        window.curve.see(start_ns + ms * 1_000_000, mib * 1024)
-    window.sampled = window.last = 110 * 1024
-    journal = Journal(path)
-    journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), window, largest, 0, {}))
+    calm = [(1000 * second, 110) for second in range(1, 6)]
+    ran(path, (0, 10), (50, 60), (100, 110), *calm, largest=False, others_kib=0)
     (line,) = recovered(path)
-    assert line["ending"] == {"level": 110, "growthPerSecond": 0, "lastSampleTime": 1_700_000_005_000}
+    assert line["ending"] == {"level": 110, "growthPerSecond": 0, "lastSampleTime": BEGUN_MS + 5000}
     assert line["lastSamples"][:3] == [[5000, 10], [4950, 60], [4900, 110]]
 
 
 def test_of_one_of_which_nothing_was_read_there_are_no_zeros(path: str) -> None:
-    window, largest = Window(0, 0, True), None
-
-    window.curve.see(1_700_000_000_000 * 1_000_000, 0)
-    journal = Journal(path)
-    journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.checkpoint(3, curve(PendingRecord("r-3", 3, 1_700_000_000_000), window, largest, 5 * 1024, {}))
+    ran(path, (0, 0), read=False)
     (line,) = recovered(path)
     assert not {"PeakRSS", "CurrentRSS", "ending", "lastSamples", "baselineRSS"} & line.keys()
 
 
-def curve_at(mib: int, request: str) -> str:
-    """The curve of an invocation whose function held `mib` at its last sample."""
-
-    window, largest = Window(10 * 1024, 0, True), ("python3.13", 9, mib * 1024)
-
-    window.curve.see(1_700_000_000_000 * 1_000_000, mib * 1024)
-    window.sampled = window.last = mib * 1024
-    return curve(PendingRecord(request, 3, 1_700_000_000_000), window, largest, 5 * 1024, {})
-
-
 @pytest.mark.parametrize(("mib", "signals"), [(120, {"signals": ["exit-at-limit"]}), (100, None)])
-def test_a_sidecar_that_died_with_everybody_at_the_limit_is_a_signal(
-    path: str, mib: int, signals: dict[str, list[str]] | None
-) -> None:
-    journal = Journal(path)
-    journal.begin(3, 1_700_000_000_000, EVENT % b"r-3")
-    journal.checkpoint(3, curve_at(mib, "r-3"))
+def test_a_sidecar_that_died_with_all_at_the_limit_is_a_signal(path: str, mib: int, signals: Any) -> None:
+    ran(path, (0, mib))
     (line,) = recovered(path)
     assert line.get("outOfMemory") == signals
 
 
 def test_of_two_invocations_only_the_one_that_ran_has_died(path: str) -> None:
     """The second event had come: whatever the kernel has killed, the first was at its end."""
-    journal = Journal(path)
     for number in (3, 4):
-        journal.begin(number, 1_700_000_000_000, EVENT % b"r-%d" % number)
-        journal.checkpoint(number, curve_at(125, f"r-{number}"))
+        ran(path, (0, 125), number=number)
     first, second = recovered(path, kills=1)
     assert (first["requestId"], first["PeakRSS"]) == ("r-3", 125)
     assert not {"OutOfMemory", "outOfMemory", "ending", "lastSamples"} & first.keys()
@@ -160,37 +138,25 @@ def test_of_two_invocations_only_the_one_that_ran_has_died(path: str) -> None:
     assert second["ending"]["level"] == 130
 
 
-def test_a_retry_that_ran_is_not_taken_for_the_attempt_before_it(path: str) -> None:
-    journal = Journal(path)
-    left(journal, record(1))
-    journal.begin(2, 1_700_000_000_000, EVENT % b"r-1")
-    assert [(line["requestId"], line["invocation"]) for line in recovered(path)] == [("r-1", 1), ("r-1", 2)]
-
-
-def test_numbers_go_on_after_what_was_closed_last(path: str) -> None:
+def test_one_that_ran_is_told_once_and_a_retry_is_not_the_attempt_before_it(path: str) -> None:
+    """Killed before it cleared the running page; the numbers of the next process go on."""
     history = EnvironmentState()
-    left(Journal(path), record(7))
+    journal = Journal(path)
+    journal.begin(1, BEGUN_MS, EVENT % b"r-1")
+    (line,) = recovered(path)
+    assert (line["requestId"], line["coldStart"]) == ("r-1", True)
+    assert "PeakRSS" not in line  # nothing of it was seen
+    journal.keep(1 + 1, dumps([0, {}, {**finished(record(1), CONFIG, "").properties}]))
+    assert [line["requestId"] for line in recovered(path)] == ["r-1"]
+    journal.begin(2, BEGUN_MS, EVENT % b"r-1")
+    assert [(line["requestId"], line["invocation"]) for line in recovered(path)] == [("r-1", 1), ("r-1", 2)]
+    left(journal, record(7))
     recovered(path, history=history)
     assert history.invocations == 7
 
 
-def test_an_invocation_of_which_nothing_was_seen_is_told_all_the_same(path: str) -> None:
-    Journal(path).begin(1, 1_700_000_000_000, EVENT % b"r-1")
-    (line,) = recovered(path)
-    assert (line["requestId"], line["coldStart"]) == ("r-1", True)
-    assert "PeakRSS" not in line
-
-
-def test_one_that_was_just_being_closed_is_told_once(path: str) -> None:
-    journal = Journal(path)
-    journal.begin(1, 1_700_000_000_000, EVENT % b"r-1")
-    text = dumps([0, {}, {**finished(record(1), CONFIG, "").properties}])
-    journal.keep(1 + 1, text)  # killed before it cleared the running page
-    assert [line["requestId"] for line in recovered(path)] == ["r-1"]
-
-
 class Killed(BaseException):
-    """SIGKILL: nobody catches it."""
+    """SIGKILL: nothing catches it."""
 
 
 def live(path: str, requests: Sequence[str], writes: int, ends: bool = False) -> tuple[list[str], int]:
@@ -221,13 +187,13 @@ def live(path: str, requests: Sequence[str], writes: int, ends: bool = False) ->
         publisher.recover(0)
         for request in requests:
             before = publisher.current()
-            journal.begin(history.invocations + 1, 1_700_000_000_000, EVENT % request.encode())
+            journal.begin(history.invocations + 1, BEGUN_MS, EVENT % request.encode())
             noted.append(request)
             if before is not None:
                 before.closed = before.report_came = True
                 publisher.keep(before)
             history.invocations += 1
-            publisher.open(PendingRecord(request, history.invocations, 1_700_000_000_000))
+            publisher.open(PendingRecord(request, history.invocations, BEGUN_MS))
             publisher.print_due(0.0)
         if ends:
             publisher.flush_all()
@@ -245,9 +211,7 @@ def noting(call: Callable[..., int], results: list[int]) -> Callable[..., int]:
     return noted
 
 
-def test_killed_at_any_write_and_again_at_any_write_each_is_told_once(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_killed_at_any_write_and_again_each_is_told_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first, second, last = (["a1", "a2", "a3"], ["b1", "b2", "b3"], ["c1", "c2"])
     _, whole = live(str(tmp_path / "first"), first, -1)
     for at in range(1, whole + 1):
@@ -265,21 +229,11 @@ def test_killed_at_any_write_and_again_at_any_write_each_is_told_once(
             assert len(set(numbers.values())) == len(numbers), (at, again, numbers)
 
 
-def live_after(
-    path: Path, first: Sequence[str], writes: int, second: Sequence[str], writes_of_second: int
-) -> tuple[list[str], int]:
+def live_after(path: Path, first: list[str], writes: int, second: list[str], more_writes: int) -> tuple[list[str], int]:
     """Two processes, one after the other; what both had noted, and how often the second has written."""
     noted, _ = live(str(path), first, writes)
-    more, written = live(str(path), second, writes_of_second)
+    more, written = live(str(path), second, more_writes)
     return noted + more, written
-
-
-def test_a_recovered_line_is_not_recovered_again(path: str, capfd: pytest.CaptureFixture[str]) -> None:
-    left(Journal(path), record(1))
-    Journal(path).begin(2, 0, EVENT % b"r-2")
-    for _ in range(2):
-        Publisher(CONFIG, True, EnvironmentState(), Journal(path), lambda: 0).recover(0)
-    assert [json.loads(line)["requestId"] for line in capfd.readouterr().out.splitlines()] == ["r-1", "r-2"]
 
 
 junk = st.recursive(

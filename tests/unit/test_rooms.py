@@ -16,12 +16,8 @@ PLACES = {"truemem": ROOT / "extension", "truemem_workbench": ROOT / "workbench"
 
 def contracts(folder: Path) -> subprocess.CompletedProcess[str]:
     """Check what lies in `folder` instead of what is installed."""
-    command = [
-        str(Path(sys.executable).with_name("lint-imports")),
-        "--config",
-        str(ROOT / "pyproject.toml"),
-        "--no-cache",
-    ]
+    command: list[str | Path] = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    command += ["--config", ROOT / "pyproject.toml"]
     environment = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"}
     return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
 

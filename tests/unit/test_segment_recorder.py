@@ -15,7 +15,9 @@ from truemem.linux.procfs import Procfs
 from truemem.measure.memory_curve import DYING_NS
 from truemem.measure.recorder import Recorder
 from truemem.measure.segment_recorder import SegmentRecorder
-from truemem.measure.window import current
+from truemem.measure.window import Window, current
+
+from tests.unit.stand_ins import FunctionTable
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -23,15 +25,12 @@ PROC = Procfs()
 STEP_NS = 10_000_000
 
 
-class Function:
-    """Processes that hold some MiB each, and wait. To the recorder, the table of them."""
-
-    last_pid = -1
-    unfinished = False
+class Function(FunctionTable):
+    """Processes that hold some MiB each, and wait."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._children: dict[int, subprocess.Popen[bytes]] = {}
-        self._known: list[Process] = []
 
     def grow(self) -> int:
         """By a process; its pid."""
@@ -41,7 +40,7 @@ class Function:
         assert child.stdout is not None
         child.stdout.readline()
         self._children[child.pid] = child
-        self._known.append(Process(child.pid, 1, 1, FUNCTION, Procfs().process(child.pid)))
+        self.processes.append(Process(child.pid, 1, 1, FUNCTION, Procfs().process(child.pid)))
         return child.pid
 
     def end(self, pid: int) -> None:
@@ -51,20 +50,9 @@ class Function:
         for pid in list(self._children):
             self.end(pid)
 
-    def function(self) -> list[Process]:
-        return list(self._known)
-
     def forget(self, process: Process, zombie: bool = False) -> bool:
         process.files.close()
-        known = process in self._known
-        self._known = [each for each in self._known if each is not process]
-        return known
-
-    def changed(self) -> bool:
-        return False
-
-    def adopted_faults(self) -> int:
-        return 0
+        return super().forget(process)
 
 
 @pytest.fixture
@@ -81,20 +69,20 @@ def cutter(function: Any) -> SegmentRecorder:
     return SegmentRecorder(function, Recorder(function, PROC), lambda: next(clock))
 
 
-def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(
-    function: Function, cutter: SegmentRecorder
-) -> None:
+def window(cutter: SegmentRecorder) -> Window:
+    made = cutter.cut().window
+    assert made is not None
+    return made
+
+
+def test_where_workers_die_one_by_one_the_last_picture_is_of_all(function: Function, cutter: SegmentRecorder) -> None:
     workers = [function.grow() for _ in range(2)]
-    both = cutter.cut().window
-    assert both is not None
+    both = window(cutter)
     function.end(workers[0])
     for _ in range(2):
-        one = cutter.cut().window
-        assert one is not None
-        assert (len(one.closing), cutter.whole) == (1, both)
+        assert (len(window(cutter).closing), cutter.whole) == (1, both)
     function.end(workers[1])
-    none = cutter.cut().window
-    assert none is not None
+    none = window(cutter)
     assert (none.closing, cutter.whole, current(none)) == ([], both, current(both))
     assert cutter.holder is not None
     assert cutter.holder[1] in workers
@@ -111,9 +99,7 @@ def test_a_worker_that_lives_on_is_the_picture_again(function: Function, cutter:
     assert cutter.whole is made.window
 
 
-def test_where_processes_end_all_the_time_the_picture_is_no_older_than_that(
-    function: Function, cutter: SegmentRecorder
-) -> None:
+def test_where_processes_end_all_the_time_the_picture_is_not_old(function: Function, cutter: SegmentRecorder) -> None:
     function.grow()
     for _ in range(DYING_NS // STEP_NS):
         worker = function.grow()

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.linux.kernel import FAULT_KIB
-from truemem.linux.proc_text import PAGE_KIB, Stat, Status
+from truemem.linux.proc_text import Stat, Status
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import ProcessFiles, Procfs
 from truemem.measure.recorder import Recorder
 from truemem.measure.segment_recorder import SegmentRecorder
 from truemem.measure.segments import KEPT, RESOLUTION_NS, VMHWM_SEGMENTS, WIDTHS, Segment, Segments, Zone
 from truemem.measure.segments import zone as cut_zone
-from truemem.measure.window import SAMPLED, Window
+from truemem.measure.window import SAMPLED, Peak, Window
+
+from tests.unit.stand_ins import FunctionTable, files_text
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -81,42 +84,19 @@ class Files(ProcessFiles):
 
     def read(self, name: str) -> bytes:
         self.machine.pass_time()
-        rss, hwm, faults = (of[self.which] for of in (self.machine.rss, self.machine.hwm, self.machine.faults))
-        if name == "stat":
-            return b"1 (f) R 1 0 0 0 0 0 %d 0 0 0 0 0 0 0 0 0 1 0 1 0 %d" % (faults, rss // PAGE_KIB)
-        return b"x\nVmHWM: %d kB\nVmRSS: %d kB\nRssAnon: 1 kB\nRssFile: 1 kB\nRssShmem: 1 kB\nThreads: 1\n" % (hwm, rss)
+        machine = self.machine
+        return files_text(name, machine.rss[self.which], machine.hwm[self.which], machine.faults[self.which])
 
     def reset_watermark(self) -> None:
         self.machine.pass_time()
         self.machine.hwm[self.which] = self.machine.rss[self.which]
 
 
-class Table:
-    """The function's processes, and never a new one."""
-
-    last_pid = -1
-    unfinished = False
-
-    def __init__(self, machine: Machine, count: int) -> None:
-        self.processes = [Process(12 + which, 1, 1, FUNCTION, Files(machine, which)) for which in range(count)]
-
-    def function(self) -> list[Process]:
-        return self.processes
-
-    def changed(self) -> bool:
-        return False
-
-    def adopted_faults(self) -> int:
-        return 0
-
-
 @settings(max_examples=250, deadline=None)
 @given(st.data(), st.lists(st.tuples(actions, st.sampled_from([1, 3, 20])), min_size=2, max_size=12))
-def test_whatever_comes_between_the_bounds_hold(
-    data: st.DataObject, stretches: list[tuple[list[tuple[int, int, int]], int]]
-) -> None:
+def test_whatever_comes_between_the_bounds_hold(data: st.DataObject, stretches: list[Any]) -> None:
     machine = Machine(data.draw)
-    table: Any = Table(machine, 2)
+    table: Any = FunctionTable(*(Process(12 + which, 1, 1, FUNCTION, Files(machine, which)) for which in (0, 1)))
     cutter = SegmentRecorder(table, Recorder(table, PROC, clock=machine.time_ns), machine.time_ns)
     segments = Segments()
     segments.add(cutter.cut())
@@ -163,10 +143,15 @@ def filled(*peaks: int, length_ms: float = 20) -> Segments:
     return segments
 
 
-def bounds(segments: Segments, start_ms: float, end_ms: float) -> tuple[int, int, int]:
-    """Lower bound, estimate and upper bound of a request, MiB."""
+def found_between(segments: Segments, start_ms: float, end_ms: float) -> Peak:
     found = segments.peak_between(round(start_ms * MS), round(end_ms * MS))
     assert found is not None
+    return found
+
+
+def bounds(segments: Segments, start_ms: float, end_ms: float) -> tuple[int, int, int]:
+    """Lower bound, estimate and upper bound of a request, MiB."""
+    found = found_between(segments, start_ms, end_ms)
     return found.lower // MiB, found.estimate // MiB, found.upper // MiB
 
 
@@ -193,59 +178,42 @@ def test_what_rose_during_a_cut_took_page_faults() -> None:
     assert made.level == 600 - 2 * 64 + 200
 
 
-def test_a_request_has_the_highest_segment_that_it_overlaps() -> None:
-    segments = filled(50, 200, 60, 300, 50)
-    assert bounds(segments, 10, 15)[1:] == (50, 50)
-    assert bounds(segments, 10, 25)[1:] == (200, 200)
-    assert bounds(segments, 45, 55)[1:] == (60, 60)
-    assert bounds(segments, 10, 90)[1:] == (300, 300)
+BOUNDS = {
+    "within the first segment": (10, 15, (0, 50, 50)),
+    "within a segment: nothing is known from below": (22, 27, (0, 200, 200)),
+    "the highest that it overlaps": (10, 25, (40, 200, 200)),
+    "within another one": (45, 55, (0, 60, 60)),
+    "a cut within the request tells a level": (32, 48, (40, 200, 200)),
+    "the highest of all": (10, 90, (300, 300, 300)),
+    "a whole segment is its own": (10, 55, (200, 200, 200)),
+    "a whole one, and the next is higher": (25, 65, (60, 300, 300)),
+    "times are known to a millisecond": (40.5, 50, (0, 200, 200)),
+    "and no worse": (42, 50, (0, 60, 60)),
+}
 
 
-def test_a_segment_that_lies_within_the_request_is_its_own() -> None:
-    segments = filled(50, 200, 60, 300, 50)
-    assert bounds(segments, 10, 55) == (200, 200, 200)
-    assert bounds(segments, 25, 65) == (60, 300, 300)
+@pytest.mark.parametrize(("start_ms", "end_ms", "found"), BOUNDS.values(), ids=BOUNDS)
+def test_a_requests_bounds_are_those_of_its_segments(
+    start_ms: float, end_ms: float, found: tuple[int, int, int]
+) -> None:
+    assert RESOLUTION_NS == MS  # that of telemetry
+    assert bounds(filled(50, 200, 60, 300, 50), start_ms, end_ms) == found
 
 
-def test_of_one_within_a_segment_nothing_is_known_from_below() -> None:
-    assert bounds(filled(50, 200, 60), 22, 27) == (0, 200, 200)
-
-
-def test_a_cut_within_the_request_tells_a_level() -> None:
-    assert bounds(filled(50, 200, 60), 32, 48) == (40, 200, 200)
-
-
-def test_times_are_known_to_a_millisecond() -> None:
-    segments = filled(50, 200, 60)
-    assert bounds(segments, 40.5, 50)[1] == 200
-    assert bounds(segments, 42, 50)[1] == 60
-
-
-def test_what_nobody_has_seen_is_not_bounded() -> None:
-    segments = filled(50, 200, 60)
+def test_what_was_not_seen_is_not_bounded_and_says_so() -> None:
+    """Before the first segment, after the last, of a function that was gone at the end of one; and without resets."""
     for start_ms, end_ms in ((-10, 10), (50, 70)):
-        found = segments.peak_between(round(start_ms * MS), round(end_ms * MS))
-        assert found is not None
+        found = found_between(filled(50, 200, 60), start_ms, end_ms)
         assert (found.upper, found.method) == (0, SAMPLED)
-
-
-def test_a_function_that_was_gone_at_the_end_of_its_segment_is_not_bounded() -> None:
-    segments = filled(50)
-    gone = Window(50 * MiB, 0, resets=True)
-    segments.add(Segment(zone(20, 50 * MiB), gone, zone(40)))
-    found = segments.peak_between(10 * MS, 30 * MS)
-    assert found is not None
+    gone = filled(50)
+    gone.add(Segment(zone(20, 50 * MiB), Window(50 * MiB, 0, resets=True), zone(40)))
+    found = found_between(gone, 10, 30)
     assert (found.estimate // MiB, found.upper, found.method) == (50, 0, SAMPLED)
-
-
-def test_without_resets_it_is_sampled_and_says_so() -> None:
-    segments = Segments()
-    for number in range(3):
-        segments.add(segment(number * 20, number * 20 + 20, peak=200, level=60, resets=False))
-    found = segments.peak_between(10 * MS, 30 * MS)
-    assert found is not None
-    assert (found.lower // MiB, found.upper // MiB) == (60, 200)
-    assert found.method == SAMPLED
+    without = Segments()
+    for at_ms in (0, 20, 40):
+        without.add(segment(at_ms, at_ms + 20, peak=200, level=60, resets=False))
+    found = found_between(without, 10, 30)
+    assert (found.lower // MiB, found.upper // MiB, found.method) == (60, 200, SAMPLED)
 
 
 def test_before_there_is_anything_there_is_no_peak() -> None:
@@ -254,28 +222,17 @@ def test_before_there_is_anything_there_is_no_peak() -> None:
     assert Segments().peak_before(10 * MS) is None
 
 
-def test_the_peak_of_all_that_was_before() -> None:
-    before = filled(50, 200, 60, 300).peak_before(65 * MS)
+def test_the_peak_of_all_that_was_before_and_the_segment_in_which_a_request_ended() -> None:
+    before, held = filled(50, 200, 60, 300).peak_before(65 * MS), filled(50, 200, 60).at(33 * MS)
     assert before is not None
-    assert before.estimate == 200 * MiB
-
-
-def test_the_segment_in_which_a_request_ended() -> None:
-    held = filled(50, 200, 60).at(33 * MS)
     assert held is not None
-    assert held.estimate == 200 * MiB
+    assert before.estimate == held.estimate == 200 * MiB
     assert held.window is not None
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.integers(40, 4000), min_size=1, max_size=60),
-    st.integers(1, 3000),
-    st.data(),
-)
-def test_however_long_ago_it_is_bounded_and_never_below_the_truth(
-    peaks: list[int], count: int, data: st.DataObject
-) -> None:
+@given(st.lists(st.integers(40, 4000), min_size=1, max_size=60), st.integers(1, 3000), st.data())
+def test_however_long_ago_it_is_not_below_the_truth(peaks: list[int], count: int, data: st.DataObject) -> None:
     levels = [peaks[number * 7919 % len(peaks)] for number in range(count)]
     segments = filled(*levels)
     assert len(segments) <= KEPT * WIDTHS
@@ -299,13 +256,9 @@ def test_a_quarter_of_an_hour_keeps_its_beginning_to_a_few_per_cent() -> None:
     assert bounds(segments, (before + ran * 0.05) * 20, count * 20 - 5)[1] == 100
 
 
-def test_what_is_merged_with_something_unbounded_is_not_bounded() -> None:
-    for unbounded in (0, 1):
-        made = [segment(0, 20, peak=100), segment(20, 40, peak=100)]
-        made[unbounded].upper = 0
-        made[0].take(made[1])
-        assert made[0].upper == 0
-
-
-def test_resolution_is_that_of_telemetry() -> None:
-    assert RESOLUTION_NS == MS
+@pytest.mark.parametrize("unbounded", [0, 1])
+def test_what_is_merged_with_something_unbounded_is_not_bounded(unbounded: int) -> None:
+    made = [segment(0, 20, peak=100), segment(20, 40, peak=100)]
+    made[unbounded].upper = 0
+    made[0].take(made[1])
+    assert made[0].upper == 0

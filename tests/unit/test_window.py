@@ -13,6 +13,9 @@ from truemem.measure.window import Peak, Window, current, peak
 
 MiB = 1024
 
+Levels = list[tuple[int, int]]
+"""Watermark and RSS of each process, MiB."""
+
 
 def status(hwm: int, rss: int) -> Status:
     return Status(hwm * MiB, rss * MiB, rss * MiB, 0, 0, 1)
@@ -38,6 +41,12 @@ def known(made: Window) -> Peak:
     return result
 
 
+def mib(made: Window) -> tuple[int, int, int]:
+    """Lower bound, estimate, upper bound."""
+    result = known(made)
+    return result.lower // MiB, result.estimate // MiB, result.upper // MiB
+
+
 @pytest.mark.parametrize(
     ("closing", "settings", "sampled", "expected"),
     [
@@ -49,39 +58,31 @@ def known(made: Window) -> Peak:
     ],
     ids=["one process", "several processes", "no resets", "no resets, and a risen watermark", "the function is gone"],
 )
-def test_bounds_estimate_and_method(
-    closing: list[tuple[int, int]], settings: dict[str, Any], sampled: int, expected: tuple[int, int, int, str]
-) -> None:
+def test_bounds_and_method(closing: Levels, settings: Any, sampled: int, expected: tuple[int, int, int, str]) -> None:
     made = window([status(*levels) for levels in closing], **settings)
     made.sampled = sampled * MiB
-    result = known(made)
-    assert (result.lower // MiB, result.estimate // MiB, result.upper // MiB, result.method) == expected
-    assert not result.raced
+    assert mib(made) == expected[:3]
+    assert (known(made).method, known(made).raced) == (expected[3], False)
 
 
-def test_what_ran_before_the_reset_is_below_the_watermark_that_closed_the_window_before() -> None:
-    made = window([status(60, 55)])
-    made.opening = around(hwm=300)
-    result = known(made)
-    assert (result.lower, result.upper, result.raced) == (60 * MiB, 300 * MiB, True)
+@pytest.mark.parametrize(("hwm", "seen_mib", "upper", "raced"), [(60, 300, 300, True), (90, 90, 90, False)])
+def test_what_ran_before_the_reset_is_below_the_watermark_that_closed_the_window_before(
+    hwm: int, seen_mib: int, upper: int, raced: bool
+) -> None:
+    """Where that makes no difference it is not raced."""
+    made = window([status(hwm, 55)])
+    made.opening = around(hwm=seen_mib)
+    assert (mib(made)[0], mib(made)[2], known(made).raced) == (hwm, upper, raced)
 
 
 def test_at_an_unproven_end_the_lower_bound_is_what_proven_looks_saw() -> None:
-    made = window([status(300, 280)])
-    made.end = Boundary()
-    made.end.levels = [(5, 90 * MiB), (8, 250 * MiB)]
-    made.end.prove(7)
-    result = known(made)
-    assert (result.lower, result.upper, result.raced) == (90 * MiB, 300 * MiB, True)
-
-
-def test_without_a_proven_look_it_is_the_level_at_the_opening() -> None:
-    made = window([status(300, 280)], baseline=50)
-    made.end = Boundary()
-    assert (known(made).lower, known(made).upper) == (50 * MiB, 300 * MiB)
-
-
-def test_an_unproven_end_that_makes_no_difference_is_not_raced() -> None:
+    """Or the level at the opening; where that makes no difference it is not raced."""
+    for levels, lower in [([(5, 90 * MiB), (8, 250 * MiB)], 90), ([], 50)]:
+        made = window([status(300, 280)])
+        made.end = Boundary()
+        made.end.levels = levels
+        made.end.prove(7)
+        assert (mib(made)[0], mib(made)[2], known(made).raced) == (lower, 300, True)
     made = window([status(90, 60)])
     made.end = Boundary()
     made.end.levels = [(5, 90 * MiB - KERNEL_SLACK_KIB)]
@@ -89,39 +90,29 @@ def test_an_unproven_end_that_makes_no_difference_is_not_raced() -> None:
     assert not known(made).raced
 
 
-def test_an_unproven_beginning_that_makes_no_difference_is_not_raced() -> None:
-    made = window([status(90, 60)])
-    made.opening = around(hwm=90)
-    assert (known(made).estimate, known(made).raced) == (90 * MiB, False)
-
-
 def test_children_that_ended_widen_the_upper_bound_only() -> None:
     made = window([status(60, 55)])
     made.multi_process, made.ended, made.unseen = True, 40 * MiB, 5 * MiB
-    result = known(made)
-    assert (result.lower, result.estimate, result.upper) == (60 * MiB, 100 * MiB, 105 * MiB)
+    assert mib(made) == (60, 100, 105)
 
 
 def test_a_function_never_seen_has_no_peak() -> None:
     assert peak(Window(0, 0, resets=True)) is None
 
 
-def test_what_was_left_behind_is_read_at_the_close() -> None:
-    assert current(window([status(90, 60), status(20, 5)])) == 65 * MiB
-
-
-def test_a_function_that_is_gone_held_what_was_last_seen() -> None:
-    made = window([])
+@pytest.mark.parametrize(("closing", "held"), [([(90, 60), (20, 5)], 65), ([], 40)], ids=["read", "gone: last seen"])
+def test_what_was_left_behind_is_read_at_the_close(closing: Levels, held: int) -> None:
+    made = window([status(*levels) for levels in closing])
     made.last = 40 * MiB
-    assert current(made) == 40 * MiB
+    assert current(made) == held * MiB
 
 
 levels = st.integers(0, 10_000)
 
 
 @given(st.lists(st.tuples(levels, levels), max_size=5), levels, levels, levels, st.booleans(), st.booleans())
-def test_the_estimate_lies_between_the_bounds(
-    closing: list[tuple[int, int]], baseline: int, sampled: int, ended: int, exact: bool, resets: bool
+def test_estimates_lie_within_the_bounds(
+    closing: Levels, baseline: int, sampled: int, ended: int, exact: bool, resets: bool
 ) -> None:
     made = window([status(hwm + rss, rss) for hwm, rss in closing], baseline, baseline, resets)
     made.sampled, made.ended = sampled * MiB, ended * MiB
