@@ -36,24 +36,6 @@ NAMESPACE_LIMIT = 255
 class Config:
     """Settings of one sidecar, from the environment it was started with."""
 
-    __slots__ = (
-        "aggregate_s",
-        "cpu_budget",
-        "dimensions",
-        "enabled",
-        "function_name",
-        "function_version",
-        "initialization_type",
-        "journal",
-        "level",
-        "log_level",
-        "memory_mib",
-        "namespace",
-        "oom_score_adj",
-        "problems",
-        "properties",
-    )
-
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self.problems: list[str] = []
         """One line for each value that could not be used; also for unknown `TRUEMEM_` names: a typing error."""

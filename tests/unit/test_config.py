@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import NAMES, Config
 
-SETTINGS = [slot for slot in Config.__slots__ if slot != "problems"]
+SETTINGS = [name for name in vars(Config({})) if name != "problems"]
 
 
 def test_defaults() -> None:

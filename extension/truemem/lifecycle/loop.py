@@ -57,8 +57,6 @@ PAUSE_NS = 10 * MS
 class Event:
     """INVOKE or SHUTDOWN, as it was received."""
 
-    __slots__ = ("arrived_ns", "body", "invoke", "now_ns", "time_ms")
-
     def __init__(self, body: bytes, arrived_ns: int | None, clock: Clock) -> None:
         self.body = body
         self.invoke = b'"INVOKE"' in body

@@ -189,11 +189,6 @@ START: Mapping[str, str] = {ON_DEMAND: INITIALISING, MANAGED: WAITING}
 class Pending:
     """What could be done now. The loop and the performer of its actions fill it in before each decision."""
 
-    __slots__ = (
-        *("ask_at_ns", "asked", "asking", "bytes_first", "deliveries", "event_ready", "last_report_until_ns"),
-        *("moments", "overdue_at_ns", "printable", "report_missing", "tick_at_ns"),
-    )
-
     def __init__(self) -> None:
         self.event_ready = False
         """The answer to `next` can be read, or is overdue."""
@@ -223,8 +218,6 @@ class Pending:
 
 class Machine:
     """The state of one environment, and what follows from it. Times are monotonic ns."""
-
-    __slots__ = ("_passed_ns", "_passing_ns", "_planned_ns", "_table", "_woke_ns", "state")
 
     def __init__(self, role: str, now_ns: int) -> None:
         self.state = START[role]

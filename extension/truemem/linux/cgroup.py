@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import posix
 
+from ..support.named_tuple import NamedTuple
 from .proc_text import DIGITS, Gone, parse_meminfo
 from .procfs import Procfs
 
 
-class MemoryUsage:
+class MemoryUsage(NamedTuple):
     """Memory of the environment, in KiB."""
 
-    __slots__ = ("peak", "source", "used")
-
-    def __init__(self, source: str, used: int, peak: int | None) -> None:
-        self.source = source
-        """`cgroup2`, `cgroup1` or `meminfo`."""
-        self.used = used
-        """Now. A cgroup counts page cache, meminfo (MemTotal - MemAvailable) what cannot be reclaimed."""
-        self.peak = peak
-        """Highest since the cgroup was made, None where the kernel keeps none (meminfo; v2 before Linux 5.19)."""
+    source: str
+    """`cgroup2`, `cgroup1` or `meminfo`."""
+    used: int
+    """Now. A cgroup counts page cache, meminfo (MemTotal - MemAvailable) what cannot be reclaimed."""
+    peak: int | None
+    """Highest since the cgroup was made, None where the kernel keeps none (meminfo; v2 before Linux 5.19)."""
 
 
 def parse_membership(text: bytes) -> tuple[str | None, str | None]:

@@ -23,8 +23,6 @@ _ADDRESS = b"AWS_LAMBDA_RUNTIME_API="
 class Variables:
     """Those of a process's environment that tell a runtime."""
 
-    __slots__ = ("address", "has_handler", "is_hinted")
-
     def __init__(self, text: bytes) -> None:
         """`text` is /proc/PID/environ (proc_pid_environ(5))."""
         text = b"\0" + text

@@ -94,8 +94,9 @@ class ProcessFiles:
         thread's is read now. Raises Gone."""
         stat = parse_stat(text)
         if stat.state == ZOMBIE and stat.threads > 1:
-            stat.rss = self.rss()
-            stat.mm = parse_stat(ProcessFiles(self._folder + self._thread, keep=False).read("stat")).mm
+            rss = self.rss()
+            thread = parse_stat(ProcessFiles(self._folder + self._thread, keep=False).read("stat"))
+            return stat._replace(rss=rss, mm=thread.mm)
         return stat
 
     def rss(self) -> int:

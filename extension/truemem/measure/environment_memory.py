@@ -8,6 +8,7 @@ from ..linux.cgroup import MemorySource
 from ..linux.heap_page import HeapPages
 from ..linux.proc_text import Gone
 from ..linux.process_table import KEPT_PROCESSES, SIDECAR, ProcessTable
+from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,17 +24,14 @@ EXTENSIONS = 10
 """As many as a function may have: more than that only pretend to be some."""
 
 
-class HeldMemory:
+class HeldMemory(NamedTuple):
     """Who held what beside the function when a window closed, in KiB."""
 
-    __slots__ = ("environment", "extensions", "sidecar")
-
-    def __init__(self, environment: MemoryUsage | None, sidecar: int, extensions: dict[str, int]) -> None:
-        self.environment = environment
-        """Of all together."""
-        self.sidecar = sidecar
-        self.extensions = extensions
-        """Each extension by its name."""
+    environment: MemoryUsage | None
+    """Of all together."""
+    sidecar: int
+    extensions: dict[str, int]
+    """Each extension by its name."""
 
 
 class EnvironmentMemory:

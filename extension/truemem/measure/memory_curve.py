@@ -38,8 +38,6 @@ class WholePicture:
     a part. Some functions end processes all the time: a picture may be that of a part if the last one is too old.
     Times are epoch ns, by a clock that may be set back."""
 
-    __slots__ = ("_ended_ns", "seen_ns")
-
     def __init__(self) -> None:
         self._ended_ns = -DYING_NS
         self.seen_ns = 0
@@ -64,8 +62,6 @@ class WholePicture:
 class CurveCheckpoint:
     """When is the curve of the invocation that runs to be written down? First at its first sample."""
 
-    __slots__ = ("_at_ns", "_level", "_limit")
-
     def __init__(self, limit_kib: int) -> None:
         self._limit = limit_kib or UNLIMITED_KIB
         self._level = -1
@@ -87,8 +83,6 @@ class CurveCheckpoint:
 
 class MemoryCurve:
     """Samples of the function's level: (epoch ns, KiB), oldest first."""
-
-    __slots__ = ("samples",)
 
     def __init__(self) -> None:
         self.samples: list[tuple[int, int]] = []

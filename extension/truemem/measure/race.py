@@ -9,6 +9,8 @@ invocation before it was done (platform.runtimeDone), nor before its own has sta
 
 from __future__ import annotations
 
+from ..support.named_tuple import NamedTuple
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,21 +36,18 @@ def keep(history: list[Entry], entry: Entry, merge: Callable[[Entry, Entry], Ent
         history[:half] = [merge(history[at], history[at + 1]) for at in range(0, half, 2)]
 
 
-class Look:
+class Look(NamedTuple):
     """One reading of one process's watermark, and its reset. Sizes in KiB."""
 
-    __slots__ = ("end_ns", "faults", "highest", "hwm", "rss")
-
-    def __init__(self, end_ns: int, hwm: int, highest: int, faults: int, rss: int) -> None:
-        self.end_ns = end_ns
-        """Epoch ns, after the reset."""
-        self.hwm = hwm
-        """Highest level since the look before."""
-        self.highest = highest
-        """The same, and what may have come and gone unseen between the reading and the reset."""
-        self.faults = faults
-        """Page faults of the process so far."""
-        self.rss = rss
+    end_ns: int
+    """Epoch ns, after the reset."""
+    hwm: int
+    """Highest level since the look before."""
+    highest: int
+    """The same, and what may have come and gone unseen between the reading and the reset."""
+    faults: int
+    """Page faults of the process so far."""
+    rss: int
 
     def merged(self, later: Look) -> Look:
         """This look and the next as one."""
@@ -58,8 +57,6 @@ class Look:
 
 class Boundary:
     """What was read before and around the runtime's next event."""
-
-    __slots__ = ("fault_kib", "gaps", "levels", "looks", "lost_ns", "not_before_ns", "strangers", "unread")
 
     def __init__(self, not_before_ns: int = 0) -> None:
         """`not_before_ns`: NEVER where the event came after the last look for certain."""

@@ -30,8 +30,6 @@ class Reading:
 class Readings:
     """What was read when the watermarks were reset."""
 
-    __slots__ = ("done_ns", "ended", "last_pid", "left", "readings", "split")
-
     def __init__(self, processes: list[Process], last_pid: int) -> None:
         self.readings: list[Reading] = []
         self.ended: list[Process] = []

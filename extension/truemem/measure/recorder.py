@@ -37,8 +37,6 @@ SIGCHLD = 17
 class _Total:
     """Of all processes that were read when a window was closed. Sizes in KiB."""
 
-    __slots__ = ("earlier", "gaps", "holder", "missed", "rss", "threads", "together", "watermark")
-
     def __init__(self) -> None:
         self.rss = self.watermark = 0
         self.together = 0
@@ -144,7 +142,7 @@ class Recorder:
         if track.lost:
             boundary.lost_ns = reading.end_ns
         closed.watermarks.append(track.highest)
-        closed.closing.append(status.with_hwm(status.rss if track.stale else track.watermark))
+        closed.closing.append(status._replace(hwm=status.rss if track.stale else track.watermark))
         boundary.looks.append(track.looks)
         total.rss += status.rss
         total.together += min(status.rss, after.rss, status.rss if reading.again is None else reading.again)

@@ -45,8 +45,6 @@ class Budget:
     """CPU time that sampling may use, in ns: it accrues with wall time, and is spent by what ticks really cost. What
     sampling leaves unused is saved for looks at children."""
 
-    __slots__ = ("_allowance", "_cost", "_rate", "_saved", "_updated")
-
     def __init__(self, fraction: float, cpu_share: float, now_ns: int) -> None:
         """`fraction` of `cpu_share` vCPUs: 0.01 of the 0.58 that 1,024 MiB buy is 5.8 ms in each second."""
         self._rate = fraction * cpu_share

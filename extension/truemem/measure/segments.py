@@ -7,6 +7,7 @@ sizes KiB.
 
 from __future__ import annotations
 
+from ..support.named_tuple import NamedTuple
 from .window import SAMPLED, Peak, peak
 
 TYPE_CHECKING = False
@@ -28,20 +29,17 @@ WIDTHS = 12
 """Each twice the one before: of 20 ms, 64 of the widest are 44 minutes. In the last, what is older goes on merging."""
 
 
-class Zone:
+class Zone(NamedTuple):
     """A cut takes its time: process by process is read and reset. What is known of the function's level meanwhile."""
 
-    __slots__ = ("end_ns", "highest", "level", "start_ns")
-
-    def __init__(self, start_ns: int, end_ns: int, level: int, highest: int) -> None:
-        self.start_ns = start_ns
-        """Before the first reset,"""
-        self.end_ns = end_ns
-        """and after the last one."""
-        self.level = level
-        """At `start_ns` the function held at least this,"""
-        self.highest = highest
-        """and at no moment until `end_ns` more than this."""
+    start_ns: int
+    """Before the first reset,"""
+    end_ns: int
+    """and after the last one."""
+    level: int
+    """At `start_ns` the function held at least this,"""
+    highest: int
+    """and at no moment until `end_ns` more than this."""
 
 
 def zone(start_ns: int, end_ns: int, looks: list[tuple[Stat, Stat | None]], fault_kib: int) -> Zone:

@@ -28,8 +28,6 @@ PIPELINED = 64
 class Invocation:
     """One event on its way through the runtime."""
 
-    __slots__ = ("answer", "elsewhere", "event", "failed", "request_id", "size", "talk", "unsure")
-
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
         """The connection that it was delivered on."""
@@ -56,8 +54,6 @@ class Invocation:
 class Moment:
     """The function was read and reset here: `begun` is the invocation whose window opens, `ended` are those whose
     window closes. Where it was no event after all, this was a look at the open window, and no more."""
-
-    __slots__ = ("begun", "cut", "ended", "look")
 
     def __init__(self, cut: Any, begun: Invocation | None, ended: list[Invocation]) -> None:
         self.cut = cut

@@ -26,8 +26,6 @@ class Malformed(Exception):
 class Message:
     """One request or response."""
 
-    __slots__ = ("body", "headers", "start_line")
-
     def __init__(self, start_line: bytes, headers: dict[bytes, bytes], body: bytes = b"") -> None:
         self.start_line = start_line
         self.headers = headers
@@ -46,8 +44,6 @@ class Message:
 class Reader:
     """Takes a stream apart into messages. Whatever the pieces in which it comes, no byte is looked at more than a few
     times: a sender cannot make a message cost more by sending it slowly."""
-
-    __slots__ = ("_body", "_body_limit", "_data", "_head", "_length", "_searched")
 
     def __init__(self, body_limit: int) -> None:
         self._body_limit = body_limit

@@ -20,8 +20,6 @@ _HEX = frozenset(b"0123456789abcdefABCDEF")
 class Head:
     """The head of one message, and how much of its body has passed."""
 
-    __slots__ = ("body_bytes", "complete", "headers", "start_line")
-
     def __init__(self, start_line: bytes, headers: dict[bytes, bytes]) -> None:
         self.start_line = start_line
         self.headers = headers
@@ -39,8 +37,6 @@ class Head:
 
 class Framing:
     """One direction of one connection."""
-
-    __slots__ = ("_left", "_pending", "_requests", "_state", "head")
 
     def __init__(self, requests: bool) -> None:
         """`requests`: these are requests, whose body is empty where no length is given."""

@@ -22,8 +22,6 @@ _SO_PASSCRED = 16
 class Door:
     """The listening socket, and the datagram socket beside it."""
 
-    __slots__ = ("letters", "listening", "port")
-
     def __init__(self, api_address: str) -> None:
         """Raises OSError or ValueError where either is not to be had: then there is no exact mode."""
         parsed(api_address)

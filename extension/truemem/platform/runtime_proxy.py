@@ -46,8 +46,6 @@ _BREAK_OFF = b"\x01\0\0\0\0\0\0\0"
 class _End:
     """One of the two sockets of a connection, and what it is still to send."""
 
-    __slots__ = ("closed", "other", "pair", "socket", "unsent")
-
     def __init__(self, socket: _socket.socket) -> None:
         self.socket = socket
         self.unsent: bytes | memoryview = b""
@@ -60,8 +58,6 @@ class _End:
 
 class _Pair:
     """One connection of the runtime, and ours for it."""
-
-    __slots__ = ("api", "connecting", "runtime", "talk")
 
     def __init__(self, runtime: _End, api: _End, talk: Talk) -> None:
         self.runtime, self.api, self.talk = runtime, api, talk

@@ -6,6 +6,7 @@ Schema 2022-12-13 of the developer guide's "Telemetry API event schema reference
 from __future__ import annotations
 
 from ..support.minijson import loads
+from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,16 +30,13 @@ PARTS = 32_768
 many times their size and time to parse, are somebody else's."""
 
 
-class Event:
+class Event(NamedTuple):
     """One platform event that we use."""
 
-    __slots__ = ("kind", "record", "time_ns")
-
-    def __init__(self, kind: str, record: dict[str, Any], time_ns: int | None = None) -> None:
-        self.kind = kind
-        self.record = record
-        self.time_ns = time_ns
-        """When it happened: epoch ns, in steps of a ms; None where it does not say."""
+    kind: str
+    record: dict[str, Any]
+    time_ns: int | None = None
+    """When it happened: epoch ns, in steps of a ms; None where it does not say."""
 
     def text(self, name: str) -> str | None:
         """A member that is a string, else None; no more of it than the longest that the platform may send."""

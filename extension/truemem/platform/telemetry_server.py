@@ -36,8 +36,6 @@ _REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\
 
 
 class _Connection:
-    __slots__ = ("delivered", "proven", "reader", "socket")
-
     def __init__(self, socket: _socket.socket) -> None:
         self.socket = socket
         self.reader = http1.Reader(BODY_LIMIT)

@@ -7,6 +7,8 @@ new processes, and a new history.
 
 from __future__ import annotations
 
+from ..support.named_tuple import NamedTuple
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,37 +49,18 @@ SPIKE_KIB = 16 * 1024
 """A peak so far above what was held before and after is a spike, if it is a quarter of that as well."""
 
 
-class Shape:
+class Shape(NamedTuple):
     """What the levels say."""
 
-    __slots__ = ("high", "low", "name", "slope")
-
-    def __init__(self, name: str, slope: float, low: float, high: float) -> None:
-        self.name = name
-        self.slope = slope
-        """KiB per level, of the judged part; with its 95 % interval."""
-        self.low = low
-        self.high = high
+    name: str
+    slope: float
+    """KiB per level, of the judged part; with its 95 % interval."""
+    low: float
+    high: float
 
 
 class Drift:
     """Of the processes that run now."""
-
-    __slots__ = (
-        "_block",
-        "_first_ms",
-        "_held_kib",
-        "_last_ms",
-        "_levels",
-        "_seen",
-        "_spiky",
-        "_stride",
-        "_sum",
-        "_summed",
-        "count",
-        "growth",
-        "verdict",
-    )
 
     def __init__(self) -> None:
         self._block: list[int] = []

@@ -16,20 +16,6 @@ SNAP_START = "snap-start"
 class EnvironmentState:
     """Of one execution environment."""
 
-    __slots__ = (
-        "_drift",
-        "boot",
-        "children_kib",
-        "environment_id",
-        "from_platform",
-        "high_water_mark",
-        "invocations",
-        "kills",
-        "mark_mib",
-        "restored",
-        "resumed",
-    )
-
     def __init__(self, boot: str = "") -> None:
         self.boot = boot
         """/proc/sys/kernel/random/boot_id: what another boot has left in /tmp is another environment's."""

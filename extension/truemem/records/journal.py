@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posix
 
+from ..support.named_tuple import NamedTuple
 from ..support.private_file import PAGE, is_private
 
 SLOTS = 18
@@ -27,16 +28,13 @@ PRINTING = b"P"
 FREE = b"\n"
 
 
-class JournalEntry:
+class JournalEntry(NamedTuple):
     """What a killed process left of one invocation."""
 
-    __slots__ = ("curve", "may_repeat", "text")
-
-    def __init__(self, text: bytes, curve: bytes = b"", may_repeat: bool = False) -> None:
-        self.text = text
-        self.curve = curve
-        self.may_repeat = may_repeat
-        """It was being printed: whether that was done is not known."""
+    text: bytes
+    curve: bytes = b""
+    may_repeat: bool = False
+    """It was being printed: whether that was done is not known."""
 
 
 class Journal:

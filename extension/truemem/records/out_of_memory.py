@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..measure.environment_memory import AT_LIMIT
 from ..measure.window import current
+from ..support.named_tuple import NamedTuple
 from ..support.units import mib
 
 TYPE_CHECKING = False
@@ -135,33 +136,22 @@ def death_report(
     return DeathReport(reason, level_kib, window.curve.growth_kib_per_s(), who, extension_ended)
 
 
-class DeathReport:
+class DeathReport(NamedTuple):
     """What was known of an invocation's last moment."""
 
-    __slots__ = ("at_ms", "extension_ended", "growth_kib_per_s", "largest", "level_kib", "reason")
-
-    def __init__(
-        self,
-        reason: str,
-        level_kib: int | None,
-        growth_kib_per_s: float | None,
-        largest: dict[str, object],
-        extension_ended: bool = False,
-        at_ms: int = 0,
-    ) -> None:
-        self.reason = reason
-        """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
-        self.level_kib = level_kib
-        """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together.
-        None if none of the function was read."""
-        self.growth_kib_per_s = growth_kib_per_s
-        """Of the function, None with fewer than two samples."""
-        self.largest = largest
-        """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
-        self.extension_ended = extension_ended
-        """It was an extension, and has ended."""
-        self.at_ms = at_ms
-        """When the last sample was, epoch ms, where the end itself is not known."""
+    reason: str
+    """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
+    level_kib: int | None
+    """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together.
+    None if none of the function was read."""
+    growth_kib_per_s: float | None
+    """Of the function, None with fewer than two samples."""
+    largest: dict[str, object]
+    """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
+    extension_ended: bool = False
+    """It was an extension, and has ended."""
+    at_ms: int = 0
+    """When the last sample was, epoch ms, where the end itself is not known."""
 
     def document(self) -> dict[str, object]:
         """As it stands on the record; MiB, and MiB per second."""

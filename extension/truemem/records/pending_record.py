@@ -27,41 +27,6 @@ NEXT_REQUEST = "next-request"
 class PendingRecord:
     """What is known of one invocation so far. None: not known."""
 
-    __slots__ = (
-        "closed",
-        "closed_at_ms",
-        "closed_by",
-        "cold_start",
-        "death",
-        "done_ns",
-        "duration_ms",
-        "environment_kills",
-        "error_type",
-        "handler_failed",
-        "heap",
-        "high_water_mark",
-        "init_peak",
-        "initialization_type",
-        "invocation",
-        "kernel_kills",
-        "max_memory_used_mib",
-        "memory",
-        "opening",
-        "peak",
-        "report_came",
-        "request_bytes",
-        "request_id",
-        "response_bytes",
-        "shared_by",
-        "slot",
-        "started",
-        "status",
-        "suppressed_init",
-        "tenant_id",
-        "time_ms",
-        "window",
-    )
-
     def __init__(self, request_id: str, invocation: int, time_ms: int, opening: Boundary | None = None) -> None:
         self.request_id = request_id
         self.invocation = invocation

@@ -7,6 +7,7 @@ two decimals.
 from __future__ import annotations
 
 from ..measure.window import current
+from ..support.named_tuple import NamedTuple
 from ..support.units import mib
 from .pending_record import NEXT_REQUEST
 
@@ -21,19 +22,8 @@ if TYPE_CHECKING:
     from .pending_record import PendingRecord
 
 
-class InvocationRecord:
+class InvocationRecord(NamedTuple):
     """One invocation, as its line and the journal have it."""
-
-    __slots__ = ("metrics", "properties", "slot", "time_ms")
-
-    def __init__(
-        self, time_ms: int, metrics: Mapping[str, float], properties: Mapping[str, Any], slot: int | None = None
-    ) -> None:
-        put = object.__setattr__
-        put(self, "time_ms", time_ms)
-        put(self, "metrics", metrics)
-        put(self, "properties", properties)
-        put(self, "slot", slot)
 
     time_ms: int
     """Epoch milliseconds at which the invocation began."""
@@ -41,15 +31,12 @@ class InvocationRecord:
     """By name, in the unit of its kind."""
     properties: Mapping[str, Any]
     """The other members by name: free, and queryable in Logs Insights."""
-    slot: int | None
+    slot: int | None = None
     """Where the journal has it until it is printed."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a finished record does not change: {name}")
 
     def having(self, **properties: Any) -> InvocationRecord:
         """The same with other values of these properties."""
-        return InvocationRecord(self.time_ms, self.metrics, {**self.properties, **properties}, self.slot)
+        return self._replace(properties={**self.properties, **properties})
 
 
 def finished(

@@ -51,8 +51,7 @@ def lines(journal: Journal, history: EnvironmentState, config: Config, kills: in
         else:
             record = finished(pending, config, history.environment_id, fired)
             kept = journal.keep(pending.invocation, journal_text(record))
-            members = {**record.properties, "recovered": True}
-            left.append(InvocationRecord(record.time_ms, record.metrics, members, kept))
+            left.append(record.having(recovered=True)._replace(slot=kept))
     left.sort(key=lambda record: record.properties["invocation"])
     return [(record.slot, line(record, config)) for record in left]
 
