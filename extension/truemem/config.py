@@ -21,7 +21,6 @@ NAMES = (
 """All settings of the sidecar."""
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
-REMOVED = ("HOLD", "HOLD_BUDGET")
 
 VCPU_MIB = 1769
 """Memory size that buys one full vCPU (developer guide, "Configure Lambda function memory")."""
@@ -75,13 +74,8 @@ class Config:
             "debug, info, warn, error or off",
         )
         given = [name[len(PREFIX) :].decode("latin-1") for name in environ if name.startswith(PREFIX)]
-        if any(name in REMOVED for name in given):
-            self.problems.append(
-                "TRUEMEM_HOLD is gone: nothing is held open any more. For exact figures set "
-                "AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact"
-            )
         for name in given:
-            if name not in (*NAMES, *REMOVED, WRAPPER):
+            if name not in (*NAMES, WRAPPER):
                 self.problems.append(f"TRUEMEM_{name} is not a setting; there are TRUEMEM_" + ", ".join(NAMES))
 
         self.initialization_type: str = _text(environ, b"AWS_LAMBDA_INITIALIZATION_TYPE")

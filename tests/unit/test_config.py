@@ -38,16 +38,6 @@ def test_everything_set() -> None:
     assert (config.cpu_share, config.level) == (1.0, "WARN")
 
 
-@pytest.mark.parametrize("names", [["HOLD"], ["HOLD_BUDGET"], ["HOLD", "HOLD_BUDGET"]], ids=" and ".join)
-@pytest.mark.parametrize("value", [b"auto", b"off", b"", b"\xff"])
-def test_settings_that_are_gone_are_one_line_that_names_what_there_is_instead(names: list[str], value: bytes) -> None:
-    config = Config({f"TRUEMEM_{name}".encode(): value for name in names})
-    (problem,) = config.problems
-    assert problem.startswith("TRUEMEM_HOLD is gone")
-    assert "AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact" in problem
-    assert [getattr(config, slot) for slot in SETTINGS] == [getattr(Config({}), slot) for slot in SETTINGS]
-
-
 def test_what_the_wrapper_reads_is_no_typing_error() -> None:
     assert Config({b"TRUEMEM_EXEC_WRAPPER": b"/opt/vendor/wrapper"}).problems == []
 
