@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from truemem.platform.exact_mode import ExactMode, Talk
-from truemem.platform.runtime_proxy import SPARE
+from truemem.platform.proxy_sockets import SPARE
 from truemem_workbench.testing.proxy.running import (
     ACCEPTED,
     NEXT,
@@ -290,7 +290,7 @@ def test_an_api_that_cannot_be_reached_does_not_use_up_the_spare_ones(api: socke
     """Not even one that the kernel refuses to connect to at once."""
     with Turns(address_of(api)) as turns:
         connect_in_vain(api, turns)
-        assert len(turns.proxy._spare) == SPARE
+        assert len(turns.door._spare) == SPARE
 
 
 def ended(connection: socket.socket) -> bool:

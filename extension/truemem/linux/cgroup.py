@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posix
 
+from ..support.files import KeptFile
 from ..support.named_tuple import NamedTuple
 from .proc_text import DIGITS, Gone, parse_meminfo
 from .procfs import Procfs
@@ -54,7 +55,7 @@ class MemorySource:
         self.source = "meminfo"
         self.folder = ""
         """Of our cgroup's files; "" for meminfo."""
-        self._used = self._peak = _File("")
+        self._used = self._peak = KeptFile("")
         try:
             unified, memory = parse_membership(proc.text("self/cgroup"))
         except Gone:
@@ -70,14 +71,14 @@ class MemorySource:
             for folder in (mount + path.rstrip("/"), mount):
                 if posix.access(f"{folder}/{used}", posix.R_OK):
                     self.source, self.folder = source, folder
-                    self._used, self._peak = _File(f"{folder}/{used}"), _File(f"{folder}/{peak}")
+                    self._used, self._peak = KeptFile(f"{folder}/{used}"), KeptFile(f"{folder}/{peak}")
                     return
 
     def read(self) -> MemoryUsage | None:
         """The level now, or None when not even meminfo can be read."""
         try:
             if self.source != "meminfo":
-                return MemoryUsage(self.source, parse_bytes(self._used.read()), self._read_peak())
+                return MemoryUsage(self.source, parse_bytes(self._used.read(64)), self._read_peak())
             total, available = parse_meminfo(self._proc.text("meminfo", 4096))
         except (Gone, OSError):
             return None
@@ -85,20 +86,6 @@ class MemorySource:
 
     def _read_peak(self) -> int | None:
         try:
-            return parse_bytes(self._peak.read())
+            return parse_bytes(self._peak.read(64))
         except (Gone, OSError):  # not kept here
             return None
-
-
-class _File:
-    """Read at every window's end: the descriptor is kept."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._descriptor = -1
-
-    def read(self) -> bytes:
-        """Raises OSError."""
-        if self._descriptor < 0:
-            self._descriptor = posix.open(self._path, posix.O_RDONLY | posix.O_CLOEXEC)
-        return posix.pread(self._descriptor, 64, 0)

@@ -6,7 +6,7 @@ which on Lambda is the environment's own. All since Linux 4.13 or before (cgroup
 
 from __future__ import annotations
 
-import posix
+from ..support.files import KeptFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ class OomKills:
     so the descriptor is kept."""
 
     def __init__(self, level: MemorySource, vmstat: str = "/proc/vmstat", piece: int = PIECE) -> None:
-        self._path = f"{level.folder}/{_FILES[level.source]}" if level.source in _FILES else vmstat
+        self._file = KeptFile(f"{level.folder}/{_FILES[level.source]}" if level.source in _FILES else vmstat)
         self._piece = piece
-        self._descriptor = -1
         self.seen = self._count()
         """As last read; None where nothing counts."""
 
@@ -57,13 +56,8 @@ class OomKills:
     def _count(self) -> int | None:
         text = b""
         try:
-            if self._descriptor < 0:
-                self._descriptor = posix.open(self._path, posix.O_RDONLY | posix.O_CLOEXEC)
-            while not _has_it(text):
-                piece = posix.pread(self._descriptor, self._piece, len(text))  # /proc gives a page at a time
-                if not piece:
-                    break
-                text += piece
+            while not _has_it(text) and (piece := self._file.read(self._piece, len(text))):
+                text += piece  # /proc gives a page at a time
         except OSError:
             return None
         return parse(text)
