@@ -81,7 +81,7 @@ def test_a_child_whose_main_thread_has_ended_is_read_through_another(function: F
     function.step(runtime, "fork")
     child = function.members[1]
     function.step(child, "leave_main")
-    function.recorder.reader.find()
+    function.table.scan()
     function.step(child, "alloc", "100")
     _, found, truth = function.close()
     assert found is not None
@@ -131,7 +131,7 @@ def test_processes_that_no_look_had_time_for_leave_no_upper_bound(function: Func
     (runtime,) = function.members
     for _ in range(3):
         function.step(runtime, "fork")
-    function.recorder.reader.find()
+    function.table.scan()
     function.close()
     function.step(function.members[3], "alloc", "30")
     cut = function.recorder.read_and_reset(most=1)
@@ -154,7 +154,7 @@ def known_child(function: Function) -> tuple[Member, Member]:
     function.step(runtime, "fork")
     child = function.members[1]
     function.step(child, "alloc", "60")
-    function.recorder.reader.find()
+    function.table.scan()
     function.close()
     return runtime, child
 

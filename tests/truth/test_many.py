@@ -33,6 +33,8 @@ class Files(ProcessFiles):
     def read(self, name: str) -> bytes:
         self.scene.now_ns += READING_NS
         self.scene.read.append(self.pid)
+        if self.pid in self.scene.ended:
+            raise Gone(f"{name} is empty")
         if name == "stat":
             return b"%d (f) S 1 0 0 0 0 0 500 0 0 0 0 0 0 0 0 0 1 0 1 0 256" % self.pid
         if name == "statm":
@@ -41,14 +43,6 @@ class Files(ProcessFiles):
 
     def reset_watermark(self) -> None:
         self.scene.now_ns += READING_NS
-
-
-class Ended(Files):
-    """One that has ended, and was not waited for."""
-
-    def read(self, name: str) -> bytes:
-        super().read(name)
-        raise Gone(f"{name} is empty")
 
 
 class Scene:
@@ -61,6 +55,8 @@ class Scene:
         self.now_ns = 1_000_000_000
         self.read: list[int] = []
         """Pids, in the order of the readings."""
+        self.ended: set[int] = set()
+        """Pids of those that have ended, and were not waited for."""
         self.processes = [Process(pid, 1, 1, FUNCTION, Files(self, pid)) for pid in range(1, count + 1)]
         table: Any = self
         self.recorder = Recorder(table, PROC, clock=lambda: self.now_ns)
@@ -100,8 +96,7 @@ def test_one_tick_holds_the_runtimes_bytes_up_for_no_longer_than_it_may(count: i
 
 def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
     scene = Scene(1000)
-    for process in scene.processes[1:]:
-        process.files = Ended(scene, process.pid)
+    scene.ended = {process.pid for process in scene.processes[1:]}
     began = scene.now_ns
     cut = scene.recorder.read_and_reset()
     assert scene.now_ns - began <= MOST_NS
@@ -148,7 +143,7 @@ def test_where_two_windows_end_before_there_is_time_the_others_are_read_once_for
 def test_a_process_that_has_ended_when_it_was_to_be_read_later_has_ended_for_both() -> None:
     scene = Scene(20)
     closing, opening = scene.recorder.read_and_reset(), scene.recorder.read_and_reset()
-    scene.processes[19].files = Ended(scene, 20)
+    scene.ended = {20}
     scene.recorder.read_rest(opening, NEVER)
     closing.read_later(opening)
     assert [process.pid for process in closing.ended] == [20]

@@ -33,9 +33,6 @@ class Table(Family):
 
     def scan(self, most_ns: int = 0) -> None: ...
 
-    def runtime_address(self) -> str:
-        return self.api_address
-
     def oom_score_refused(self) -> str:
         return ""
 

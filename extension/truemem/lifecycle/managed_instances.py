@@ -79,7 +79,7 @@ class ManagedInstances:
                 f"telemetry={self._parts.unsubscribed}: on Managed Instances only telemetry tells of requests, "
                 "so there are no records",
             )
-        self._recorder.reader.find()
+        self._table.scan()
         self._loop.run()
 
     def look(self, pending: Pending) -> None:

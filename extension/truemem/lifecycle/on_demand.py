@@ -6,7 +6,6 @@ from ..measure.race import NEVER
 from ..platform import telemetry_events
 from ..records.pending_record import PendingRecord
 from ..records.publisher import Publisher
-from ..support.log import log
 from . import machine
 from .capability_notice import notice
 from .exact_windows import ExactWindows
@@ -86,7 +85,7 @@ class OnDemand:
     def run(self, kills: int = 0) -> None:
         """Serve until SHUTDOWN. `kills`: OOM kills since an earlier process of this environment looked."""
         self._publisher.recover(kills)
-        self._recorder.reader.find()  # a process that is here before the runtime is not the function
+        self._table.scan()  # a process that is here before the runtime is not the function
         self._loop.run()
 
     def look(self, pending: Pending) -> None:
@@ -191,8 +190,6 @@ class OnDemand:
         state, kind = self._environment_state, self._config.initialization_type
         record.follows_init(state.invocations == 1, state.resumed, "" if kind == "on-demand" else kind)
         exact = self._windows.engaged
-        if not exact and self._table.runtime_address() != self._table.api_address:
-            log("info", "the runtime talks to another address than AWS_LAMBDA_RUNTIME_API: a proxy")
         about = self._config, self._table, self._recorder, self._parts.environment_memory
         telemetry = self._parts.unsubscribed or "on"
         notice(*about, method="vmhwm", exact=exact, telemetry=telemetry, problems=self._journal.problem)

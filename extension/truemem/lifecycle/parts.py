@@ -42,6 +42,6 @@ class Parts(NamedTuple):
         """Only at the first events: which process is the runtime?"""
         if self.table.is_settled():
             return
-        self.recorder.reader.find()
+        self.table.scan()
         if self.proxy is None or not self.proxy.show_runtime(self.table):
             self.table.adopt_elsewhere()

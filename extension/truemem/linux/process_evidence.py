@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from .proc_text import Stat
+
 HANDLER = b"\0_HANDLER="
 """Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API"),"""
 RUNTIME = b"\0AWS_EXECUTION_ENV="
@@ -39,6 +41,10 @@ class ProcessEvidence:
     def __init__(self, proc: Procfs, extensions_folder: str) -> None:
         self._proc = proc
         self._extensions = extensions_folder.rstrip("/")
+
+    def stat(self, pid: int) -> Stat:
+        """Raises Gone."""
+        return self._proc.process(pid, keep=False).stat()
 
     def variables(self, pid: int) -> Variables:
         """Raises Gone."""
@@ -104,7 +110,7 @@ class ProcessEvidence:
     def _parent(self, pid: int) -> int:
         """0 if it cannot be told."""
         try:
-            return self._proc.process(pid, keep=False).stat().parent
+            return self.stat(pid).parent
         except Gone:
             return 0
 

@@ -61,7 +61,7 @@ class LevelSampler:
         `reset` where the window's end will be exact.
         """
         if self._table.changed():
-            self._reader.find(TICK_NS)
+            self._table.scan(TICK_NS)
         processes = self._table.function()
         several = len(processes) > 1
         self._open.window.multi_process |= several
@@ -110,7 +110,7 @@ class LevelSampler:
         A child takes its watermark with it when it ends, so that is read again and again, and never reset.
         """
         if self._table.changed():
-            self._reader.find(TICK_NS)
+            self._table.scan(TICK_NS)
         processes = self._table.function()
         if len(processes) < 2:
             return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from ..linux.kernel import probe
+from ..linux.new_pids import NO_LIMIT_NS
 from ..linux.proc_text import Gone, has_fallen
-from ..linux.process_table import NO_LIMIT_NS
 from ..linux.procfs import ESRCH, Procfs
 from .readings import Reading, Readings
 
@@ -56,13 +56,6 @@ class ProcessReader:
         if cut.left:
             cut.left.sort(key=lambda process: process.pid not in first)
             self._read(cut, len(cut.left), most_ns, at_rest=False)
-
-    def find(self, most_ns: int = NO_LIMIT_NS) -> None:
-        """Look for the function's processes now, for so long at most."""
-        try:
-            self._table.scan(most_ns)
-        except OSError:
-            self.lost += 1
 
     def reset(self, files: ProcessFiles) -> None:
         """Reset the watermark, or note why it cannot be. Raises Gone."""

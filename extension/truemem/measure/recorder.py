@@ -186,7 +186,7 @@ class Recorder:
         known = set(self._open.tracks)
         family = self._closed_family
         if self._table.changed():
-            self.reader.find(SETTLE_NS)
+            self._table.scan(SETTLE_NS)
         if self._table.last_pid >= closed.first_pid >= 0:
             closed.born = self._table.last_pid - closed.first_pid
         for process in self._table.function():

@@ -52,7 +52,7 @@ class SegmentRecorder:
     def cut(self) -> Segment:
         """The segment that ends here. The next begins."""
         if self._table.changed():
-            self._recorder.reader.find()
+            self._table.scan()
         before = self._look()
         start_ns = self._clock()
         cut = self._recorder.read_and_reset(most=MOST)
