@@ -154,6 +154,12 @@ class Loop:
             self._lose()
         return members or {}
 
+    def shutdown(self, event: Event) -> tuple[str, float]:
+        """The reason of a SHUTDOWN, and half the time that is left until its deadline, in ns."""
+        members = self.members(event)
+        remaining_ms = telemetry_events.remaining_ms(members, self._clock.epoch_ns() // MS)
+        return str(members.get("shutdownReason", "")).lower(), max(0.0, remaining_ms) / 2 * MS
+
     def _ask_next(self) -> None:
         """Ask for the next event. If that fails, it is due again: at once, then ever more slowly."""
         now_ns = self._clock.monotonic_ns()

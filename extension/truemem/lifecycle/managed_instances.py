@@ -7,7 +7,7 @@ each request overlapped (segments, request_overlap). Performs the actions of the
 from __future__ import annotations
 
 from ..platform.extensions_api import MANAGED_TIMEOUT_MS
-from ..platform.telemetry_events import REPORT, START, remaining_ms
+from ..platform.telemetry_events import REPORT, START
 from ..records.environment_state import EnvironmentState
 from ..records.journal import Journal
 from ..records.out_of_memory import DEATHS, death_report
@@ -49,11 +49,12 @@ class ManagedInstances:
         # An environment that fails is not reset but ended: a journal would have no reader.
         self._environment_state = EnvironmentState()
         reports = parts.telemetry_server is not None
-        self._publisher = Publisher(parts.config, reports, self._environment_state, Journal(""), self._lost)
+        requests = self._requests = Requests()
+        about = parts.config, reports, self._environment_state, Journal("")
+        self._publisher = Publisher(*about, lambda: parts.lost() + requests.lost)
         self._loop = Loop(machine.MANAGED, self, parts, self._publisher.lose)
-        self._requests = Requests()
         self._segments = SegmentLoop(parts, self._environment_state, self._requests)
-        self._exact = parts.proxy.exact if parts.proxy is not None else None
+        self._exact = parts.exact
         if self._exact is not None:
             self._exact.cut = self._passes
         self._reason = ""
@@ -121,12 +122,10 @@ class ManagedInstances:
     def _read_reason(self) -> None:
         assert self._shutdown is not None
         self._segments.is_last = True
-        event = self._loop.members(self._shutdown)
-        self._reason = str(event.get("shutdownReason", "")).lower()
-        half_ms = max(0.0, remaining_ms(event, self._clock.epoch_ns() // MS)) / 2
+        self._reason, half_ns = self._loop.shutdown(self._shutdown)
         now_ns = self._clock.monotonic_ns()
-        self._until_ns = now_ns + round(min(SHUTDOWN_MS, half_ms) * MS)
-        self._last_until_ns = now_ns + round(min(LAST_REPORT_MS, half_ms) * MS)
+        self._until_ns = now_ns + round(min(SHUTDOWN_MS * MS, half_ns))
+        self._last_until_ns = now_ns + round(min(LAST_REPORT_MS * MS, half_ns))
 
     def _end_requests(self) -> None:
         """Print those that still run, and those that are not printed yet."""
@@ -206,13 +205,3 @@ class ManagedInstances:
             held_kib, extensions = self._environment_memory.held_kib, self._environment_memory.extensions
             report = death_report("failure", whole, held_kib, self._segments.recorder.holder, extensions)
             record.died(report, request.end_ns)
-
-    def _lost(self) -> int:
-        failures = self._exact.failures if self._exact is not None else 0
-        return (
-            failures
-            + self._loop.inbox.refused()
-            + self._table.errors
-            + self._recorder.reader.lost
-            + self._requests.lost
-        )

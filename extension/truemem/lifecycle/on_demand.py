@@ -43,11 +43,11 @@ class OnDemand:
         self._clock = parts.clock
         self._environment_state = environment_state
         self._journal = journal
-        self._exact = parts.proxy.exact if parts.proxy is not None else None
+        self._exact = parts.exact
         if self._exact is not None:
             self._exact.cut = self._read_as_runtime_waits
         reports = parts.telemetry_server is not None
-        self._publisher = Publisher(parts.config, reports, environment_state, journal, self._lost)
+        self._publisher = Publisher(parts.config, reports, environment_state, journal, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
         self._closer = WindowCloser(parts, self._publisher, self._loop.running_clock, environment_state)
         self._sampler = SamplerLoop(parts, self._publisher)
@@ -196,11 +196,8 @@ class OnDemand:
 
     def _read_reason(self) -> None:
         assert self._event is not None
-        event = self._loop.members(self._event)
-        self._reason = str(event.get("shutdownReason", "")).lower()
-        remaining_ms = telemetry_events.remaining_ms(event, self._clock.epoch_ns() // MS)
-        wait_ms = max(0.0, min(LAST_REPORT_MS, remaining_ms / 2))
-        self._last_report_until_ns = self._clock.monotonic_ns() + round(wait_ms * MS)
+        self._reason, half_ns = self._loop.shutdown(self._event)
+        self._last_report_until_ns = self._clock.monotonic_ns() + round(min(LAST_REPORT_MS * MS, half_ns))
 
     def _died(self) -> str:
         if self._reason in ENDINGS:
@@ -255,7 +252,3 @@ class OnDemand:
 
     def _print_line(self) -> None:
         self._maybe_printable = self._publisher.print_due(self._loop.running_clock.running_ms)
-
-    def _lost(self) -> int:
-        failures = self._exact.failures if self._exact is not None else 0
-        return failures + self._loop.inbox.refused() + self._table.errors + self._recorder.reader.lost

@@ -81,16 +81,10 @@ class ProcessTrack:
         before, self.look = self.look, after
         other_mm = before is not None and bool(before.mm and after.mm) and before.mm != after.mm
         fallen = status.hwm + slack < self.known
-        if self.found_ns and (other_mm or fallen):
+        if self.found_ns and (other_mm or fallen or not (self.looks or self.has_mm_of(parent, after))):
             self.faults = after.faults
         elif other_mm or fallen:
             self.lost = True
-        elif (
-            self.found_ns
-            and not self.looks
-            and not (after.mm and parent and parent.look and parent.look.mm == after.mm)
-        ):
-            self.faults = after.faults
         self.known = after.rss if reset else status.hwm
         self.rss = after.rss
         if rising and self.looks:

@@ -290,11 +290,8 @@ class Talk:
 def _kind(start_line: bytes) -> tuple[int, str, bool]:
     """What a request is; of an answer also the request id, and whether it is an error."""
     method, _, rest = start_line.partition(b" ")
-    path = rest.partition(b" ")[0]
-    found = path.find(_INVOCATION)
-    if found < 0:
-        return _OTHER, "", False
-    first, _, second = path[found + len(_INVOCATION) :].partition(b"/")
+    path = rest.partition(b" ")[0].partition(_INVOCATION)[2]
+    first, _, second = path.partition(b"/")
     if method == b"GET" and first == b"next" and not second:
         return _NEXT, "", False
     if method == b"POST" and second in (b"response", b"error"):
