@@ -103,16 +103,18 @@ class Line:
     @property
     def begun(self) -> dict[str, int]:
         """By request id: when. None has begun twice."""
-        known = [moment for moment in self.exact.moments if moment.begun is not None and not moment.look]
+        known = [moment for moment in self.exact.moments if moment.begun is not None and not moment.is_sample]
         moments = [moment for moment in known if moment.begun is not None and moment.begun.request_id]
-        begun = {moment.begun.request_id: moment.cut for moment in moments if moment.begun is not None}
+        begun = {moment.begun.request_id: moment.measured for moment in moments if moment.begun is not None}
         assert len(begun) == len(moments)
         return begun
 
     @property
     def ended(self) -> dict[str, int]:
         """By request id: when. None has ended twice."""
-        ended = [(invocation.request_id, moment.cut) for moment in self.exact.moments for invocation in moment.ended]
+        ended = [
+            (invocation.request_id, moment.measured) for moment in self.exact.moments for invocation in moment.ended
+        ]
         assert len(dict(ended)) == len(ended)
         return dict(ended)
 
@@ -156,7 +158,7 @@ def test_the_first_request_ends_what_was_before_the_first_event() -> None:
     line = Line()
     line.asks()
     (moment,) = line.exact.moments
-    assert (moment.cut, moment.begun, moment.ended) == (0, None, [])
+    assert (moment.measured, moment.begun, moment.ended) == (0, None, [])
     assert line.exact.engaged
 
 
@@ -348,7 +350,7 @@ def test_an_event_that_a_second_worker_gets_as_well_is_a_look() -> None:
     """The Runtime API gives the running event to a worker that asks meanwhile. The first worker's window goes on."""
     line = Line()
     line.plays("0? 0=x 1? 1=x")
-    assert [moment.look for moment in line.exact.moments] == [False, False, True]
+    assert [moment.is_sample for moment in line.exact.moments] == [False, False, True]
     assert line.running == ["x"]
 
 
@@ -434,25 +436,25 @@ def test_a_measurement_that_fails_is_counted_and_the_next_one_made() -> None:
             raise RuntimeError("a bug")
         return next(readings)
 
-    line.exact.cut = cut
+    line.exact.measure = cut
     line.plays("0? 0=a")
     line.passes(0, RUNTIME, answer("a") + next_())
     assert line.exact.failures == 1
-    assert [moment.cut for moment in line.exact.moments] == [1, 2]
+    assert [moment.measured for moment in line.exact.moments] == [1, 2]
     assert line.ended == {"a": 2}
 
 
 @pytest.mark.parametrize("rubbish", [None, b"", object(), [None], float("nan")])
 def test_what_a_measurement_says_is_handed_through(rubbish: Any) -> None:
     line = Line()
-    line.exact.cut = lambda: rubbish
+    line.exact.measure = lambda: rubbish
     line.asks()
-    assert [moment.cut for moment in line.exact.moments] == [rubbish]
+    assert [moment.measured for moment in line.exact.moments] == [rubbish]
 
 
 def test_where_nothing_is_measured_the_bytes_are_understood_all_the_same() -> None:
     line = Line()
-    line.exact.cut = None
+    line.exact.measure = None
     line.plays("0? 0=a")
     assert line.running == ["a"]
     assert line.exact.moments == []
@@ -734,7 +736,7 @@ class Windows:
 
     def work_out(self) -> None:
         while (moment := self.exact.take(AHEAD)) is not None:
-            if moment.look:
+            if moment.is_sample:
                 continue
             for invocation in moment.ended:
                 assert invocation.request_id not in self.ended
@@ -800,7 +802,7 @@ def test_a_window_never_opens_before_the_right_event(data: st.DataObject) -> Non
             first, last = told[request_id]
             assert opened.begun is not None
             assert opened.begun.request_id == request_id
-            assert first <= opened.cut <= last < closed.cut
+            assert first <= opened.measured <= last < closed.measured
     assert set(windows.ended) == set(told)
 
 

@@ -31,7 +31,7 @@ def after(*deliveries: list[Event]) -> Requests:
 
 
 def shared(requests: Requests) -> dict[str, int]:
-    return {request.record.request_id: request.record.shared_by for request in requests.rest(LATER)}
+    return {request.record.request_id: request.record.shared_by for request in requests.take_all(LATER)}
 
 
 def test_one_by_one_each_is_alone() -> None:
@@ -81,7 +81,7 @@ def test_what_the_platform_tells_is_on_the_record() -> None:
 
 def test_they_are_numbered_in_the_order_of_their_start() -> None:
     requests = after([started("a", 0), started("b", 1), reported("b", 5), reported("a", 9), started("c", 10)])
-    numbers = {request.record.request_id: request.record for request in requests.rest(NOW)}
+    numbers = {request.record.request_id: request.record for request in requests.take_all(NOW)}
     assert [numbers[name].invocation for name in "abc"] == [1, 2, 3]
     assert [numbers[name].cold_start for name in "abc"] == [True, False, False]
 
@@ -107,7 +107,7 @@ def test_but_not_forever_the_clock_may_have_been_set_back() -> None:
 
 def test_at_the_end_those_that_run_go_out_without_a_report() -> None:
     requests = after([started("a", 0)])
-    (request,) = requests.rest(NOW + 700 * MS)
+    (request,) = requests.take_all(NOW + 700 * MS)
     assert not request.record.report_came
     assert request.end_ns == NOW + 700 * MS
     assert not requests.any()
@@ -131,7 +131,7 @@ def test_what_is_not_known_is_counted() -> None:
     requests = after([*events, reported("never-started", 5), reported("never-started", 6)])
     assert requests.lost == 4
     assert requests.running() == 1
-    requests.rest(LATER)
+    requests.take_all(LATER)
     assert requests.lost == 5  # its start might have come until now
 
 
@@ -155,7 +155,7 @@ def test_a_process_that_the_kernel_killed_may_be_that_of_any_request_that_ran() 
     requests = after([started("a", 0), started("b", 1), reported("a", 5, "timeout")])
     requests.killed(1)
     requests.hear([started("c", 10)], NOW)
-    assert {request.record.request_id: request.kills for request in requests.rest(NOW)} == {"a": 1, "b": 1, "c": 0}
+    assert {request.record.request_id: request.kills for request in requests.take_all(NOW)} == {"a": 1, "b": 1, "c": 0}
 
 
 def test_how_many_may_run_is_bounded() -> None:

@@ -15,7 +15,7 @@ from truemem.linux.kernel import FAULT_KIB
 from truemem.linux.proc_text import FALLEN_KIB, PAGE_KIB
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import ProcessFiles, Procfs
-from truemem.measure.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Look, keep
+from truemem.measure.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Sample, keep
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import VMHWM, Window, peak
 
@@ -187,13 +187,13 @@ def test_measured_while_the_runtime_waits_every_figure_is_exact(
         recorder.close(recorder.read_and_reset(), NEVER)  # the next event passes
 
 
-def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Look:
-    return Look(end_ms * MS, hwm, hwm, faults, rss)
+def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Sample:
+    return Sample(end_ms * MS, hwm, hwm, faults, rss)
 
 
-def boundary(*looks: Look, fault_kib: int = FAULT_KIB) -> Boundary:
+def boundary(*looks: Sample, fault_kib: int = FAULT_KIB) -> Boundary:
     made = Boundary()
-    made.looks = [list(looks)]
+    made.samples = [list(looks)]
     made.fault_kib = fault_kib
     return made
 
@@ -228,9 +228,9 @@ def test_without_a_proven_look_the_level_is_not_settled() -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=200))
 def test_of_many_looks_the_older_are_merged_and_none_is_lost(levels: list[int]) -> None:
-    history: list[Look] = []
+    history: list[Sample] = []
     for number, level in enumerate(levels):
-        keep(history, look(number, level), Look.merged)
+        keep(history, look(number, level), Sample.merged)
     assert len(history) <= KEPT
     assert max(each.hwm for each in history) == max(levels)
     assert [each.end_ns for each in history] == sorted(each.end_ns for each in history)

@@ -85,15 +85,15 @@ def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(
     function: Function, cutter: SegmentRecorder
 ) -> None:
     workers = [function.grow() for _ in range(2)]
-    both = cutter.cut().window
+    both = cutter.end_segment().window
     assert both is not None
     function.end(workers[0])
     for _ in range(2):
-        one = cutter.cut().window
+        one = cutter.end_segment().window
         assert one is not None
         assert (len(one.closing), cutter.whole) == (1, both)
     function.end(workers[1])
-    none = cutter.cut().window
+    none = cutter.end_segment().window
     assert none is not None
     assert (none.closing, cutter.whole, current(none)) == ([], both, current(both))
     assert cutter.holder is not None
@@ -102,11 +102,11 @@ def test_where_workers_die_one_by_one_the_last_picture_is_that_of_all(
 
 def test_a_worker_that_lives_on_is_the_picture_again(function: Function, cutter: SegmentRecorder) -> None:
     worker, _ = function.grow(), function.grow()
-    both = cutter.cut().window
+    both = cutter.end_segment().window
     function.end(worker)
-    ended = cutter.cut()
+    ended = cutter.end_segment()
     assert cutter.whole is both
-    while (made := cutter.cut()).end_ns - ended.end_ns < DYING_NS:
+    while (made := cutter.end_segment()).end_ns - ended.end_ns < DYING_NS:
         pass
     assert cutter.whole is made.window
 
@@ -117,6 +117,6 @@ def test_where_processes_end_all_the_time_the_picture_is_no_older_than_that(
     function.grow()
     for _ in range(DYING_NS // STEP_NS):
         worker = function.grow()
-        cutter.cut()
+        cutter.end_segment()
         function.end(worker)
-        assert cutter.cut().end_ns - cutter.whole_ns < DYING_NS
+        assert cutter.end_segment().end_ns - cutter.whole_ns < DYING_NS

@@ -79,19 +79,19 @@ class ExactWindows:
             return False
         # Processes that no answer has waited for are read once, now: for all readings that left them out.
         if not self.measured_next:  # else they may have been read for the next one, and reset
-            self._drain(moments[-1].cut)
+            self._drain(moments[-1].measured)
         for before, after in zip(moments[-2::-1], moments[:0:-1], strict=True):
-            before.cut.read_later(after.cut)
+            before.measured.read_later(after.measured)
         closed = False
         for moment in moments:
             closed |= self._close_one(moment)
         return closed
 
     def _close_one(self, moment: Moment) -> bool:
-        if moment.look:
-            self._recorder.add_readings(moment.cut)
+        if moment.is_sample:
+            self._recorder.add_readings(moment.measured)
             return False
-        window = self._recorder.close(moment.cut, NEVER)
+        window = self._recorder.close(moment.measured, NEVER)
         self._recorder.adopt_new_processes(window)
         if self._init is None and not self._began:
             self._init = window

@@ -105,15 +105,15 @@ ASK_NEXT = "ask next"
 RECEIVE = "receive"
 TAKE_DELIVERIES = "take deliveries"
 READ_AND_RESET = "read and reset"
-ADD_READINGS = "add readings"  # no event came: they are a look at the open window
+ADD_READINGS = "add readings"  # no event came: they are a sample of the open window
 READ_REASON = "read reason"  # of SHUTDOWN, and how much time is left
 CLOSE_MOMENTS = "close moments"
 CLOSE_WINDOW = "close window"
 CLOSE_RECORD = "close record"  # of the invocation before, if it is open
 OPEN_RECORD = "open record"
 PLAN_TICK = "plan tick"
-LOOK_IN_INIT = "look in init"
-LOOK = "look"
+SAMPLE_IN_INIT = "sample in init"
+SAMPLE = "sample"
 JOIN_TELEMETRY = "join telemetry"
 PRINT_LINE = "print line"
 END_INIT = "end init"
@@ -147,8 +147,8 @@ def _serving(state: str, tick: str, end: str) -> _Table:
 
 
 _ON_DEMAND: _Table = {
-    **_serving(INITIALISING, LOOK_IN_INIT, END_INIT),
-    **_serving(WAITING, LOOK, CLOSE_RECORD),
+    **_serving(INITIALISING, SAMPLE_IN_INIT, END_INIT),
+    **_serving(WAITING, SAMPLE, CLOSE_RECORD),
     # Exact mode: the record of an INVOKE is still to be opened
     (HANDLING, EVENT_READY): ((*_OPEN, READ_AND_RESET, RECEIVE), WAITING),
     (HANDLING, HOLD): ((), HANDLING),

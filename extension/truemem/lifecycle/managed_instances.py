@@ -56,7 +56,7 @@ class ManagedInstances:
         self._segments = SegmentLoop(parts, self._environment_state, self._requests)
         self._exact = parts.exact
         if self._exact is not None:
-            self._exact.cut = self._passes
+            self._exact.measure = self._passes
         self._reason = ""
         """Of SHUTDOWN."""
         self._shutdown: Event | None = None
@@ -109,10 +109,10 @@ class ManagedInstances:
 
     def _note_moments(self) -> None:
         while self._exact is not None and (moment := self._exact.take(RUNNING)) is not None:
-            if moment.begun is not None and not moment.look:
-                self._requests.began(moment.begun, moment.cut)
+            if moment.begun is not None and not moment.is_sample:
+                self._requests.began(moment.begun, moment.measured)
             for invocation in moment.ended:
-                self._requests.ended_at(invocation, moment.cut)
+                self._requests.ended_at(invocation, moment.measured)
 
     def _end_segment(self) -> None:
         self._segments.end(self._loop.cpu_at_wake)
@@ -129,11 +129,11 @@ class ManagedInstances:
 
     def _end_requests(self) -> None:
         """Print those that still run, and those that are not printed yet."""
-        rest = self._requests.rest(self._clock.epoch_ns())
+        remaining = self._requests.take_all(self._clock.epoch_ns())
         if self._reason == "failure":
-            for request in rest:
+            for request in remaining:
                 self._loop.did(lambda request=request: self._died(request))  # type: ignore[misc]
-        self._print(rest)
+        self._print(remaining)
 
     def _join_telemetry(self) -> None:
         events = self._loop.inbox.read()

@@ -45,7 +45,7 @@ class OnDemand:
         self._journal = journal
         self._exact = parts.exact
         if self._exact is not None:
-            self._exact.cut = self._read_as_runtime_waits
+            self._exact.measure = self._read_as_runtime_waits
         reports = parts.telemetry_server is not None
         self._publisher = Publisher(parts.config, reports, environment_state, journal, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
@@ -71,8 +71,8 @@ class OnDemand:
             machine.CLOSE_WINDOW: self._close_window,
             machine.OPEN_RECORD: self._open_record,
             machine.PLAN_TICK: self._plan_tick,
-            machine.LOOK_IN_INIT: self._look_in_init,
-            machine.LOOK: self._look,
+            machine.SAMPLE_IN_INIT: self._sample_in_init,
+            machine.SAMPLE: self._sample_running,
             machine.JOIN_TELEMETRY: self._join_telemetry,
             machine.PRINT_LINE: self._print_line,
             machine.READ_REASON: self._read_reason,
@@ -115,7 +115,7 @@ class OnDemand:
             self._readings = self._recorder.read_and_reset()
 
     def _add_readings(self) -> None:
-        """No event came: what was read is a look at the open window."""
+        """No event came: what was read is a sample of the open window."""
         readings, self._readings = self._readings, None
         if readings is not None:
             self._recorder.add_readings(readings)
@@ -220,7 +220,7 @@ class OnDemand:
     def _join_telemetry(self) -> None:
         for event in self._loop.inbox.read():
             if event.kind == telemetry_events.RUNTIME_DONE and event.request_id == self._running_id():
-                # Another extension keeps the environment running: a look at rest, which telemetry may prove to be one.
+                # Another extension keeps the environment running: this sample may prove to be from before the event.
                 self._recorder.levels.sample(late=True)
             self._publisher.join(event)
         self._maybe_printable = True
@@ -235,12 +235,12 @@ class OnDemand:
         self._sampler.begin(self._event.now_ns, exact=self._closed is None)
         self._event = self._closed = None
 
-    def _look(self) -> None:
+    def _sample_running(self) -> None:
         done_ns = self._sample()
         cpu_ns = self._loop.cpu_after_tick = self._clock.cpu_ns()
         self._sampler.plan(done_ns, cpu_ns - self._loop.cpu_at_wake, exact=self._windows.engaged)
 
-    def _look_in_init(self) -> None:
+    def _sample_in_init(self) -> None:
         done_ns = self._sample()
         self._sampler.plan_init(done_ns, bool(self._table.function()))
 

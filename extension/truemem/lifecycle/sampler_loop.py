@@ -1,5 +1,5 @@
-"""The sampler at work: looks at the function, writes down its curve where it may soon be needed, and says when to look
-next."""
+"""The sampler at work: samples the function, writes down its curve where it may soon be needed, and plans the next
+tick."""
 
 from __future__ import annotations
 

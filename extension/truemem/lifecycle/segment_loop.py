@@ -93,7 +93,7 @@ class SegmentLoop:
         self._affordable_at_ns = now_ns + self._budget.wait_ns(now_ns)
 
     def _read(self) -> None:
-        made = self.recorder.cut()
+        made = self.recorder.end_segment()
         self.segments.add(made)
         self.seen_ns = made.end_ns - RESOLUTION_NS
         if made.window is not None:

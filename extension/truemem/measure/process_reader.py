@@ -35,27 +35,28 @@ class ProcessReader:
         """Readings that failed although the process lives."""
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
-        """Read and reset, now: the runtime waits for this, or may run already. `at_rest`: it waits, so that there is
-        nothing to compare with where nothing is reset. `most` processes, the others by `read_rest`."""
-        cut = Readings(self._table.function(), self._proc.last_pid())
-        self._read(cut, most, NO_LIMIT_NS, at_rest)
-        if len(cut.readings) > 1:
-            for reading in cut.readings:
+        """Read all processes and reset their watermarks, now: the runtime waits for this, or may run already.
+        `at_rest`: it waits, so that there is nothing to compare with where nothing is reset. At most `most` processes:
+        `read_rest` reads the others."""
+        taken = Readings(self._table.function(), self._proc.last_pid())
+        self._read(taken, most, NO_LIMIT_NS, at_rest)
+        if len(taken.readings) > 1:
+            for reading in taken.readings:
                 try:
                     reading.again = reading.process.files.rss()
                 except Gone:
                     reading.again = 0
-        cut.done_ns = self._clock()
-        for reading in cut.readings:
-            reading.end_ns = cut.done_ns
-        cut.split = bool(cut.left)
-        return cut
+        taken.done_ns = self._clock()
+        for reading in taken.readings:
+            reading.end_ns = taken.done_ns
+        taken.split = bool(taken.left)
+        return taken
 
-    def read_rest(self, cut: Readings, first: set[int], most_ns: int) -> None:
-        """Read the other processes, for so long at most. Those of `first` (pids) come first."""
-        if cut.left:
-            cut.left.sort(key=lambda process: process.pid not in first)
-            self._read(cut, len(cut.left), most_ns, at_rest=False)
+    def read_rest(self, readings: Readings, first: set[int], most_ns: int) -> None:
+        """Read the processes that were left out, for so long at most. Those of `first` (pids) come first."""
+        if readings.left:
+            readings.left.sort(key=lambda process: process.pid not in first)
+            self._read(readings, len(readings.left), most_ns, at_rest=False)
 
     def reset(self, files: ProcessFiles) -> None:
         """Reset the watermark, or note why it cannot be. Raises Gone."""
@@ -72,9 +73,9 @@ class ProcessReader:
         """Count it where the process lives."""
         self.lost += gone.errno != 0
 
-    def _read(self, cut: Readings, most: int, most_ns: int, at_rest: bool) -> None:
+    def _read(self, taken: Readings, most: int, most_ns: int, at_rest: bool) -> None:
         until_ns = self._clock() + most_ns
-        waiting, cut.left = cut.left[:most], cut.left[most:]
+        waiting, taken.left = taken.left[:most], taken.left[most:]
         for at, process in enumerate(waiting, 1):
             files = process.files
             try:
@@ -84,13 +85,13 @@ class ProcessReader:
                 if reset:
                     self.reset(files)
                 after = before if at_rest and not reset else files.read("stat")
-                cut.readings.append(Reading(process, before, status, after, reset and not self.refused))
+                taken.readings.append(Reading(process, before, status, after, reset and not self.refused))
             except Gone as gone:
-                self.lost += gone.errno != 0
-                cut.ended.append(process)
+                self.failed(gone)
+                taken.ended.append(process)
             now_ns = self._clock()
-            if cut.readings:
-                cut.readings[-1].end_ns = cut.readings[-1].end_ns or now_ns
+            if taken.readings:
+                taken.readings[-1].end_ns = taken.readings[-1].end_ns or now_ns
             if now_ns > until_ns:
-                cut.left = waiting[at:] + cut.left
+                taken.left = waiting[at:] + taken.left
                 return

@@ -34,7 +34,7 @@ class Window:
         self.reset_delay_us: int | None = None
         """From the event's arrival at the sidecar to the reset that opened the window; None if there was none."""
         self.watermarks: list[int] = []
-        """Each live process's highest level in the window, with what looks may have missed at their resets."""
+        """Each live process's highest level in the window, with what samples may have missed at their resets."""
         self.sampled = 0
         """Highest level that the sampler saw: a simultaneous sum, or one process's watermark. 0 without a sample."""
         self.last = 0
@@ -91,7 +91,7 @@ class Peak(NamedTuple):
     method: str
     raced: bool
     """The peak is an interval, not a figure: the function ran before a window could be opened, or allocated
-    between a look's reading and its reset; and that may have made a difference."""
+    between a sample's reading and its reset; and that may have made a difference."""
 
 
 def current(window: Window) -> int:
