@@ -13,8 +13,7 @@ import pytest
 from truemem.platform.extensions_api import ExtensionsApi
 from truemem.platform.poller import FAILURES, Poller
 from truemem.platform.runtime_proxy import RuntimeProxy
-from truemem.support.clock import Clock
-from truemem.support.running_clock import RunningClock
+from truemem.support.clock import Clock, RunningClock
 
 MS = 1_000_000
 

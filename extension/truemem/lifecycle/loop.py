@@ -6,8 +6,8 @@ from ..platform import telemetry_events
 from ..platform.extensions_api import ApiError
 from ..platform.poller import Poller
 from ..platform.telemetry_inbox import TelemetryInbox
+from ..support.clock import RunningClock
 from ..support.log import log
-from ..support.running_clock import RunningClock
 from .machine import (
     ASK_NEXT,
     INVOKE,

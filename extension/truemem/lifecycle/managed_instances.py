@@ -55,8 +55,7 @@ class ManagedInstances:
         self._loop = Loop(machine.MANAGED, self, parts, self._publisher.lose)
         self._segments = SegmentLoop(parts, self._environment_state, self._requests)
         self._exact = parts.exact
-        if self._exact is not None:
-            self._exact.measure = self._passes
+        self._exact.measure = self._passes
         self._reason = ""
         """Of SHUTDOWN."""
         self._shutdown: Event | None = None
@@ -108,7 +107,7 @@ class ManagedInstances:
         return self._clock.epoch_ns()
 
     def _note_moments(self) -> None:
-        while self._exact is not None and (moment := self._exact.take(RUNNING)) is not None:
+        while (moment := self._exact.take(RUNNING)) is not None:
             if moment.begun is not None and not moment.is_sample:
                 self._requests.began(moment.begun, moment.measured)
             for invocation in moment.ended:
@@ -187,8 +186,7 @@ class ManagedInstances:
         record.follows_init(cold_start=True, suppressed=False, initialization_type=INITIALIZATION_TYPE)
         record.init_measured(self._segments.segments.peak_before(start_ns))
         about = self._parts.config, self._table, self._recorder, self._environment_memory
-        exact = self._exact is not None and self._exact.engaged
-        notice(*about, method="vmhwm-segments", exact=exact, telemetry="on")
+        notice(*about, method="vmhwm-segments", exact=self._exact.engaged, telemetry="on")
 
     def _died(self, request: Request) -> None:
         """If it ended with its processes: what was known of the last moment."""

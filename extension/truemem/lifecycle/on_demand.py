@@ -44,8 +44,7 @@ class OnDemand:
         self._environment_state = environment_state
         self._journal = journal
         self._exact = parts.exact
-        if self._exact is not None:
-            self._exact.measure = self._read_as_runtime_waits
+        self._exact.measure = self._read_as_runtime_waits
         reports = parts.telemetry_server is not None
         self._publisher = Publisher(parts.config, reports, environment_state, journal, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
@@ -90,11 +89,9 @@ class OnDemand:
 
     def look(self, pending: Pending) -> None:
         """Say what could be done now."""
-        exact = self._exact
-        if exact is not None:
-            pending.moments = self._windows.due
-            pending.bytes_first = not exact.answered
-            pending.asking = exact.asking > 0
+        pending.moments = self._windows.due
+        pending.bytes_first = not self._exact.answered
+        pending.asking = self._exact.asking > 0
         pending.tick_at_ns = self._sampler.next_ns
         pending.printable = self._maybe_printable
         if self._last_report_until_ns is not None:
@@ -189,7 +186,7 @@ class OnDemand:
         """The cold start, or the first after a reset: one line of what this environment allows."""
         state, kind = self._environment_state, self._config.initialization_type
         record.follows_init(state.invocations == 1, state.resumed, "" if kind == "on-demand" else kind)
-        exact = self._windows.engaged
+        exact = self._exact.engaged
         about = self._config, self._table, self._recorder, self._parts.environment_memory
         telemetry = self._parts.unsubscribed or "on"
         notice(*about, method="vmhwm", exact=exact, telemetry=telemetry, problems=self._journal.problem)
@@ -228,7 +225,7 @@ class OnDemand:
     def _running_id(self) -> str | None:
         """The invocation whose window is open and will be closed by an event."""
         record = self._publisher.current()
-        return record.request_id if record is not None and not self._windows.engaged else None
+        return record.request_id if record is not None and not self._exact.engaged else None
 
     def _plan_tick(self) -> None:
         assert self._event is not None
@@ -238,7 +235,7 @@ class OnDemand:
     def _sample_running(self) -> None:
         done_ns = self._sample()
         cpu_ns = self._loop.cpu_after_tick = self._clock.cpu_ns()
-        self._sampler.plan(done_ns, cpu_ns - self._loop.cpu_at_wake, exact=self._windows.engaged)
+        self._sampler.plan(done_ns, cpu_ns - self._loop.cpu_at_wake, exact=self._exact.engaged)
 
     def _sample_in_init(self) -> None:
         done_ns = self._sample()
@@ -246,7 +243,7 @@ class OnDemand:
 
     def _sample(self) -> int:
         if not self._windows.measured_next:  # else what it saw could be the next invocation's
-            self._sampler.look(self._loop.now_ns, exact=self._windows.engaged)
+            self._sampler.look(self._loop.now_ns, exact=self._exact.engaged)
         self._publisher.flush(self._clock.epoch_ns() // MS)
         return self._clock.monotonic_ns()
 

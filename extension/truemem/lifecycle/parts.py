@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..platform.exact_mode import ExactMode
 from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from ..linux.process_table import ProcessTable
     from ..measure.environment_memory import EnvironmentMemory
     from ..measure.recorder import Recorder
-    from ..platform.exact_mode import ExactMode
     from ..platform.extensions_api import ExtensionsApi
     from ..platform.runtime_proxy import RuntimeProxy
     from ..platform.telemetry_server import TelemetryServer
@@ -40,15 +40,14 @@ class Parts(NamedTuple):
     """What waits for sockets: None for the system's."""
 
     @property
-    def exact(self) -> ExactMode | None:
-        """What passes between the runtime and its API; None where it does not talk through the sidecar."""
-        return self.proxy.exact if self.proxy is not None else None
+    def exact(self) -> ExactMode:
+        """What passes between the runtime and its API: never anything without a proxy."""
+        return self.proxy.exact if self.proxy is not None else ExactMode()
 
     def lost(self) -> int:
         """What could not be read, by any of them."""
         refused = self.telemetry_server.refused if self.telemetry_server is not None else 0
-        failures = self.exact.failures if self.exact is not None else 0
-        return failures + refused + self.table.errors + self.recorder.reader.lost
+        return self.exact.failures + refused + self.table.errors + self.recorder.reader.lost
 
     def know_runtime(self) -> None:
         """Only at the first events: which process is the runtime?"""
