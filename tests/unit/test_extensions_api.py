@@ -276,7 +276,7 @@ def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one() -> None
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(None, "no end of the head"), (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "no event")],
+    [(None, "closed in the middle"), (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "no event")],
     ids=["a lost connection", "another document"],
 )
 def test_what_is_no_event_is_an_error_and_the_next_one_is_asked_for_anew(answer: bytes | None, said: str) -> None:

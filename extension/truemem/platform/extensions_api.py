@@ -258,16 +258,11 @@ class ExtensionsApi:
 
     def _checked(self, answer: http1.Message, status: int, what: str) -> http1.Message:
         """Raises ApiError."""
-        try:
-            answered = answer.status
-        except http1.Malformed as error:
-            self.close()
-            raise ApiError(f"{what}: {error}") from None
         connection = answer.headers.get(b"connection", b"").lower()
         if connection == b"close" or (answer.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive"):
             self.close()
-        if answered != status:
-            raise ApiError(f"{what}: status {answered}, {answer.body[:200]!r}", answered, answer.body)
+        if answer.status != status:
+            raise ApiError(f"{what}: status {answer.status}, {answer.body[:200]!r}", answer.status, answer.body)
         return answer
 
 

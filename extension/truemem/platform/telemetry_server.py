@@ -38,7 +38,7 @@ _REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\
 class _Connection:
     def __init__(self, socket: _socket.socket) -> None:
         self.socket = socket
-        self.reader = http1.Reader(BODY_LIMIT)
+        self.reader = http1.Reader(BODY_LIMIT, requests=True)
         self.delivered = False
         """Something whole has come."""
         self.proven = False
