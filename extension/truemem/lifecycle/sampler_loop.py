@@ -17,7 +17,7 @@ LATE_NS = 5 * sampling_schedule.MS
 
 
 class SamplerLoop:
-    """Of one environment. Times are monotonic ns."""
+    """The sampler of one environment. Times are monotonic ns."""
 
     def __init__(self, parts: Parts, publisher: Publisher) -> None:
         config, self._clock = parts.config, parts.clock

@@ -55,7 +55,7 @@ class SegmentLoop:
         self._affordable_at_ns = now_ns
 
     def heard(self) -> None:
-        """Telemetry tells of a request."""
+        """Telemetry has told of a request: segments are short for a while."""
         self._heard_at_ns = self._clock.monotonic_ns()
 
     def due_ns(self) -> int:

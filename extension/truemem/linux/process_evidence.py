@@ -23,7 +23,7 @@ _ADDRESS = b"AWS_LAMBDA_RUNTIME_API="
 
 
 class Variables:
-    """Those of a process's environment that tell a runtime."""
+    """The environment variables by which a runtime is known."""
 
     def __init__(self, text: bytes) -> None:
         """`text` is /proc/PID/environ (proc_pid_environ(5))."""
@@ -36,7 +36,7 @@ class Variables:
 
 
 class ProcessEvidence:
-    """Reads it anew each time."""
+    """Reads what shows whose a process is, anew each time."""
 
     def __init__(self, proc: Procfs, extensions_folder: str) -> None:
         self._proc = proc
@@ -116,6 +116,6 @@ class ProcessEvidence:
 
 
 def port_of(address: str) -> int:
-    """Of `host:port`; -1 without one."""
+    """The port of `host:port`; -1 without one."""
     port = address.rpartition(":")[2]
     return int(port) if port.isdecimal() and len(port) <= 5 else -1

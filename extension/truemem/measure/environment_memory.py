@@ -35,7 +35,7 @@ class HeldMemory(NamedTuple):
 
 
 class EnvironmentMemory:
-    """Reads what a record says about everybody else."""
+    """Reads what sidecar, extensions and the whole environment hold."""
 
     def __init__(
         self, table: ProcessTable, level: MemorySource, environ: Mapping[bytes, bytes] = posix.environ
@@ -59,7 +59,7 @@ class EnvironmentMemory:
         return HeldMemory(environment, sidecar, dict(self.extensions))
 
     def look(self) -> None:
-        """Read `held_kib` and `extensions` anew. One that has ended stays as it was: it may be why all are about to."""
+        """Read `held_kib` and `extensions` anew. One that has ended keeps its last level: it may be why all end."""
         held, _, levels = self._others(forget=False)
         alive = {name: rss for name, rss in levels.items() if rss}
         ended = {name: rss for name, rss in self.extensions.items() if name not in alive}

@@ -88,7 +88,7 @@ class MemoryCurve:
         self.samples: list[tuple[int, int]] = []
 
     def see(self, at_ns: int, level_kib: int) -> None:
-        """One sample more. A level of 0 was not read."""
+        """Add a sample, unless its level is 0: that was not read."""
         if level_kib <= 0:
             return
         self.samples.append((at_ns, level_kib))

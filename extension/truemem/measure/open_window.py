@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OpenWindow:
-    """One after the other: `begin` opens the next."""
+    """The window that is open now; `begin` replaces it by the next."""
 
     def __init__(
         self, table: ProcessTable, reader: ProcessReader, first_pid: int, clock: Callable[[], int] = time.time_ns
@@ -43,7 +43,7 @@ class OpenWindow:
         self.picture = WholePicture()
 
     def begin(self, window: Window, tracks: dict[int, ProcessTrack]) -> None:
-        """The next window is open."""
+        """Open the next window."""
         self.window, self.tracks, self.is_first = window, tracks, False
         self.family, self.boundary = ProcessFamily(), Boundary()
 
@@ -60,7 +60,7 @@ class OpenWindow:
         return process.pid > self.window.first_pid
 
     def read_watermark(self, process: Process, track: ProcessTrack, reset: bool) -> None:
-        """Watermark and faults: 20 µs more. Raises Gone."""
+        """Sample the watermark and the page faults of a process: 20 µs. Raises Gone."""
         files = process.files
         before = files.stat()
         text = files.read("status")
@@ -75,7 +75,7 @@ class OpenWindow:
     def keep(
         self, track: ProcessTrack, status: Status, before: Stat, after: Stat, reset: bool, rising: bool = False
     ) -> None:
-        """A watermark that was read, and perhaps reset, while the window is open."""
+        """Add a sample that was taken while the window is open."""
         now_ns = self._clock()
         self.see(track, now_ns, status, before, after, reset, rising)
         if track.lost:
@@ -100,7 +100,7 @@ class OpenWindow:
         return gap
 
     def end(self, process: Process) -> None:
-        """The process has ended, or is a zombie."""
+        """A process has ended, or is a zombie: what it held last counts for the open window."""
         final = final_faults(process)
         if not self._table.forget(process, zombie=final is not None):
             return  # it was seen in two readings
@@ -122,7 +122,7 @@ class OpenWindow:
             self.family.before_exec.append((track.faults, track.highest))
 
     def note(self) -> int:
-        """Until now the window has reached so much; epoch ns."""
+        """Note the level that the window has reached by now. Returns the time, epoch ns."""
         now_ns = self._clock()
         keep(self.boundary.levels, (now_ns, self.window.sampled), max)
         return now_ns

@@ -22,7 +22,7 @@ AT_ONCE = 12
 
 
 class ProcessReader:
-    """Nothing is parsed here: the runtime waits."""
+    """Reads the texts of the function's processes. Parses nothing: the runtime waits."""
 
     def __init__(self, table: ProcessTable, proc: Procfs, clock: Callable[[], int] = time.time_ns) -> None:
         """`clock` gives epoch ns."""
@@ -70,7 +70,7 @@ class ProcessReader:
             self.refused = f"clear_refs: {error.strerror}"
 
     def failed(self, gone: Gone) -> None:
-        """Count it where the process lives."""
+        """Count a reading that failed, unless the process has ended."""
         self.lost += gone.errno != 0
 
     def _read(self, taken: Readings, most: int, most_ns: int, at_rest: bool) -> None:

@@ -35,7 +35,7 @@ SIGCHLD = 17
 
 
 class _Total:
-    """Of all processes that were read when a window was closed. Sizes in KiB."""
+    """Sums over the processes that were read when a window was closed. Sizes in KiB."""
 
     def __init__(self) -> None:
         self.rss = self.watermark = 0
@@ -79,7 +79,7 @@ class Recorder:
 
     @property
     def window(self) -> Window:
-        """The one that is open."""
+        """The window that is open."""
         return self._open.window
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
@@ -87,7 +87,7 @@ class Recorder:
         return self.reader.read_and_reset(at_rest, most)
 
     def read_rest(self, readings: Readings, most_ns: int) -> None:
-        """Read the other processes, for so long at most. Those that could not be read last time come first."""
+        """Read the processes that were left out, for so long at most. Those left out the last time come first."""
         self.reader.read_rest(readings, {pid for pid, track in self._open.tracks.items() if track.stale}, most_ns)
 
     def close(self, readings: Readings, not_before_ns: int = 0, arrived_ns: int | None = None) -> Window:

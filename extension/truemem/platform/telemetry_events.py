@@ -55,7 +55,7 @@ class Event(NamedTuple):
 
 
 def members(body: bytes) -> dict[str, Any] | None:
-    """Of an event of the Extensions API, which is a JSON object; None where it is none."""
+    """The members of an event of the Extensions API; None where it is no JSON object."""
     try:
         event = loads(body)
     except ValueError:
@@ -64,7 +64,7 @@ def members(body: bytes) -> dict[str, Any] | None:
 
 
 def remaining_ms(event: dict[str, Any], now_ms: int) -> float:
-    """Until its deadline; infinite where it names none."""
+    """Time until the event's deadline; infinite where it names none."""
     deadline_ms = number(event.get("deadlineMs"))
     return deadline_ms - now_ms if deadline_ms is not None else float("inf")
 

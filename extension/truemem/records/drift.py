@@ -141,7 +141,7 @@ def is_spike(peak_kib: float, held_kib: float) -> bool:
 
 
 def median(values: Sequence[float]) -> float:
-    """Of at least one value."""
+    """The median of at least one value."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -14,7 +14,7 @@ SNAP_START = "snap-start"
 
 
 class EnvironmentState:
-    """Of one execution environment."""
+    """What goes on from one invocation to the next in one execution environment."""
 
     def __init__(self, boot: str = "") -> None:
         self.boot = boot

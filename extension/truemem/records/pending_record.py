@@ -199,21 +199,8 @@ class PendingRecord:
 
     def kills(self) -> tuple[int, int]:
         """OOM kills in it: of the function's processes, and of others of the environment."""
-        return out_of_memory.split_kills(self.kernel_kills, self.environment_kills, self.error_type, self.death)
+        return out_of_memory.split_kills(self)
 
     def signals(self, limit_mib: int, mark_before_mib: float) -> list[str]:
         """That it ran out of memory: see out_of_memory.signals."""
-        unseen_ns = None
-        if self.window is not None and self.done_ns is not None:
-            unseen_ns = max(0, self.done_ns - self.window.curve.last_ns())
-        return out_of_memory.signals(
-            limit_mib,
-            mark_before_mib,
-            self.max_memory_used_mib,
-            status=self.status,
-            error_type=self.error_type,
-            kills=self.kernel_kills,
-            other_kills=self.environment_kills,
-            death=self.death,
-            unseen_ns=unseen_ns,
-        )
+        return out_of_memory.signals(self, limit_mib, mark_before_mib)

@@ -204,7 +204,7 @@ class Publisher:
         return text
 
     def _print_together(self) -> None:
-        """Those that wait for their common line."""
+        """Print the invocations that wait for their common line."""
         if self._aggregate:
             count, slots = len(self._aggregate), self._aggregate.slots
             self._output.put(self._aggregate.take(self._config), slots, count - 1)
