@@ -215,17 +215,14 @@ class OnDemand:
     # Telemetry, ticks and lines
 
     def _join_telemetry(self) -> None:
+        record = self._publisher.current() if not self._exact.engaged else None
         for event in self._loop.inbox.read():
-            if event.kind == telemetry_events.RUNTIME_DONE and event.request_id == self._running_id():
+            is_done = event.kind == telemetry_events.RUNTIME_DONE
+            if is_done and record is not None and event.request_id == record.request_id:
                 # Another extension keeps the environment running: this sample may prove to be from before the event.
                 self._recorder.levels.sample(late=True)
             self._publisher.join(event)
         self._maybe_printable = True
-
-    def _running_id(self) -> str | None:
-        """The invocation whose window is open and will be closed by an event."""
-        record = self._publisher.current()
-        return record.request_id if record is not None and not self._exact.engaged else None
 
     def _plan_tick(self) -> None:
         assert self._event is not None

@@ -60,15 +60,12 @@ class MemorySource:
             unified, memory = parse_membership(proc.text("self/cgroup"))
         except Gone:
             return
-        candidates = []
-        if unified is not None:
-            candidates.append(("cgroup2", root, unified, "memory.current", "memory.peak"))
-        if memory is not None:
-            v1 = ("memory.usage_in_bytes", "memory.max_usage_in_bytes")
-            candidates.append(("cgroup1", root + "/memory", memory, *v1))
-        for source, mount, path, used, peak in candidates:
+        for source, mount, path, used, peak in (
+            ("cgroup2", root, unified, "memory.current", "memory.peak"),
+            ("cgroup1", root + "/memory", memory, "memory.usage_in_bytes", "memory.max_usage_in_bytes"),
+        ):
             # Inside a cgroup namespace the path may not exist below the mount: then the mount is ours.
-            for folder in (mount + path.rstrip("/"), mount):
+            for folder in () if path is None else (mount + path.rstrip("/"), mount):
                 if posix.access(f"{folder}/{used}", posix.R_OK):
                     self.source, self.folder = source, folder
                     self._used, self._peak = KeptFile(f"{folder}/{used}"), KeptFile(f"{folder}/{peak}")

@@ -165,7 +165,7 @@ class Recorder:
             track = tracks[process.pid] = self._open.track(process)
             track.stale = True
             if track.last_stat is not None:
-                closed.closing.append(_level(track.rss))
+                closed.closing.append(Status(0, track.rss, 0, 0, 0, threads=1))  # all that is known of it
                 rss += track.rss
         return rss
 
@@ -241,11 +241,6 @@ def ignores_children(process: Process) -> bool:
         return bool(int(mask, 16) >> (SIGCHLD - 1) & 1)
     except (Gone, ValueError, IndexError):
         return False
-
-
-def _level(kib: int) -> Status:
-    """All that is known of a process that was not read: its level, as last seen."""
-    return Status(0, kib, 0, 0, 0, 1)
 
 
 def _parse(reading: Reading) -> tuple[Status, Stat, Stat]:

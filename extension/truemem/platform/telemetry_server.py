@@ -95,12 +95,9 @@ class TelemetryServer:
             return
         self._deaf_until = 0.0
         if len(self._connections) >= CONNECTIONS:
-            self._leave(min(self._connections, key=self._worth))  # of equals the oldest
+            worth = {number: (made.proven, made.delivered) for number, made in self._connections.items()}
+            self._leave(min(worth, key=worth.__getitem__))  # of equals the oldest
         self._connections[peer.fileno()] = _Connection(peer)
-
-    def _worth(self, descriptor: int) -> tuple[bool, bool]:
-        connection = self._connections[descriptor]
-        return connection.proven, connection.delivered
 
     def _receive(self, descriptor: int, connection: _Connection) -> list[bytes]:
         bodies: list[bytes] = []
