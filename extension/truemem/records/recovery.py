@@ -91,9 +91,9 @@ def _running(entry: JournalEntry, history: EnvironmentState) -> tuple[PendingRec
     return record, death
 
 
-def _seen(drawn: Any) -> tuple[Window, DeathReport | None]:
+def _seen(curve: Any) -> tuple[Window, DeathReport | None]:
     """What a curve tells. Raises ValueError or TypeError for what is none."""
-    baseline, sampled, last, level, largest, samples = drawn
+    baseline, sampled, last, level, largest, samples = curve
     pairs = [(at_ms, kib) for at_ms, kib in samples]
     numbers = [baseline, sampled, last, level or 0, *(number for pair in pairs for number in pair)]
     if not all(map(_is_number, numbers)) or not isinstance(largest, dict) or len(pairs) > SHOWN:
