@@ -8,7 +8,7 @@ import pytest
 from truemem.config import Config
 from truemem.linux.proc_text import Status
 from truemem.measure.environment_memory import HeldMemory
-from truemem.measure.race import Boundary, Look
+from truemem.measure.race import Boundary, Sample
 from truemem.measure.window import Window, peak
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
@@ -30,7 +30,7 @@ def record(number: int, held_mib: float, peak_mib: float = 0.0, *, raced: bool =
     held = round(held_mib * MIB)
     opening = Boundary()
     if raced:  # the last look at the invocation before may lie in this one
-        opening.looks = [[Look(1, 2 * held, 2 * held, 0, 0)]]
+        opening.samples = [[Sample(1, 2 * held, 2 * held, 0, 0)]]
     made.window = window = Window(held, 0, True, opening)
     window.closing = [Status(max(held, round(peak_mib * MIB)), held, held, 0, 0, 1)]
     made.closed, made.closed_by, made.peak = True, "next-invoke", peak(window)

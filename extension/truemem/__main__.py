@@ -14,7 +14,7 @@ import time
 
 from .platform.extensions_api import ApiError, ExtensionsApi
 from .platform.proxy_sockets import Door, open_door
-from .support import switch
+from .support import files, switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,11 +76,7 @@ def _say(text: str) -> None:
 def _loadavg() -> bytes:
     """Its last word is the pid given out last. Before we register there is no runtime: its pid comes after this one."""
     try:
-        descriptor = posix.open("/proc/loadavg", posix.O_RDONLY | posix.O_CLOEXEC)
-        try:
-            return posix.read(descriptor, 128)
-        finally:
-            posix.close(descriptor)
+        return files.read("/proc/loadavg", 128)
     except OSError:
         return b""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .line_schema import MEMBERS
 from .support import switch
+from .support.log import LEVELS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     Value = TypeVar("Value")
+    Number = TypeVar("Number", int, float)
 
 PREFIX = b"TRUEMEM_"
 
@@ -21,7 +23,6 @@ NAMES = (
 """All settings of the sidecar."""
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
-REMOVED = ("HOLD", "HOLD_BUDGET")
 
 VCPU_MIB = 1769
 """Memory size that buys one full vCPU (developer guide, "Configure Lambda function memory")."""
@@ -35,24 +36,6 @@ NAMESPACE_LIMIT = 255
 
 class Config:
     """Settings of one sidecar, from the environment it was started with."""
-
-    __slots__ = (
-        "aggregate_s",
-        "cpu_budget",
-        "dimensions",
-        "enabled",
-        "function_name",
-        "function_version",
-        "initialization_type",
-        "journal",
-        "level",
-        "log_level",
-        "memory_mib",
-        "namespace",
-        "oom_score_adj",
-        "problems",
-        "properties",
-    )
 
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self.problems: list[str] = []
@@ -86,20 +69,10 @@ class Config:
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
         """For so long ordinary invocations wait for others, to share a line of up to 100; 0: each has its own."""
-        self.log_level: str = setting(
-            "LOG_LEVEL",
-            lambda text: _choice(text, ("debug", "info", "warn", "error", "off")),
-            "info",
-            "debug, info, warn, error or off",
-        )
+        self.log_level: str = setting("LOG_LEVEL", _log_level, "info", "debug, info, warn, error or off")
         given = [name[len(PREFIX) :].decode("latin-1") for name in environ if name.startswith(PREFIX)]
-        if any(name in REMOVED for name in given):
-            self.problems.append(
-                "TRUEMEM_HOLD is gone: nothing is held open any more. For exact figures set "
-                "AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact"
-            )
         for name in given:
-            if name not in (*NAMES, *REMOVED, WRAPPER):
+            if name not in (*NAMES, WRAPPER):
                 self.problems.append(f"TRUEMEM_{name} is not a setting; there are TRUEMEM_" + ", ".join(NAMES))
 
         self.initialization_type: str = _text(environ, b"AWS_LAMBDA_INITIALIZATION_TYPE")
@@ -123,31 +96,28 @@ def _text(environ: Mapping[bytes, bytes], name: bytes) -> str:
     return environ.get(name, b"").decode("utf-8", "replace")
 
 
-def _choice(text: str, allowed: tuple[str, ...]) -> str:
-    if text.lower() not in allowed:
+def _log_level(text: str) -> str:
+    if text.lower() not in LEVELS:
         raise ValueError
     return text.lower()
 
 
-def _percent(text: str) -> float:
-    percent = float(text.rstrip("% "))
-    if not 0.01 <= percent <= 50:
+def _within(number: Number, lowest: float, highest: float) -> Number:
+    if not lowest <= number <= highest:
         raise ValueError
-    return percent / 100
+    return number
+
+
+def _percent(text: str) -> float:
+    return _within(float(text.rstrip("% ")), 0.01, 50) / 100
 
 
 def _score(text: str) -> int:
-    score = int(text)
-    if not 0 <= score <= 1000:
-        raise ValueError
-    return score
+    return _within(int(text), 0, 1000)
 
 
 def _seconds(text: str) -> int:
-    seconds = 0 if text.lower() == "off" else int(text)
-    if not 0 <= seconds <= 300:
-        raise ValueError
-    return seconds
+    return 0 if text.lower() == "off" else _within(int(text), 0, 300)
 
 
 def _namespace(text: str) -> str:

@@ -28,8 +28,8 @@ PLATFORM = [f"AWS_LAMBDA_{name}".encode() for name in OF_PLATFORM]
 
 def http(data: bytes) -> None:
     """In pieces as the first byte says, and the rest at the end."""
-    reader = http1.Reader(LIMIT)
     step = data[0] + 1 if data else 1
+    reader = http1.Reader(LIMIT, requests=step % 2 == 0)
     with suppress(http1.Malformed):
         for start in range(1, len(data), step):
             reader.feed(data[start : start + step])

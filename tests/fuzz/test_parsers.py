@@ -70,10 +70,9 @@ def test_a_proc_that_says_anything_is_read_to_its_end(tree: str, data: st.DataOb
         proc = Procfs(str(root))
         table = ProcessTable(proc, "127.0.0.1:9001", oom_score=OomScore(proc, 100))
         recorder = Recorder(table, proc, 512 * 1024)
-        recorder.reader.find()
+        table.scan()
         recorder.adopt_new_processes(recorder.close(recorder.read_and_reset()))
         recorder.levels.sample(late=True)
         table.adopt_elsewhere()
-        table.runtime_address()
         EnvironmentMemory(table, MemorySource(proc, str(root / "sys/fs/cgroup"))).read()
         close_below(folder)  # the sidecar keeps them for as long as it lives

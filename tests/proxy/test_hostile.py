@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from truemem.platform.exact_mode import ExactMode, Talk
-from truemem.platform.runtime_proxy import SPARE
+from truemem.platform.proxy_sockets import SPARE
 from truemem_workbench.testing.proxy.running import (
     ACCEPTED,
     NEXT,

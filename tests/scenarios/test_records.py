@@ -83,7 +83,6 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
         "TRUEMEM_DIMENSIONS": "Stage=test",
         "TRUEMEM_PROPERTIES": "modelVersion=7",
         "TRUEMEM_CPU_BUDGET": "much",
-        "TRUEMEM_HOLD": "auto",
     }
     with Environment(environment=settings) as environment:
         environment.invoke()
@@ -94,7 +93,6 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
     assert (directive["Namespace"], directive["Dimensions"]) == ("Team/Memory", [["FunctionName", "Stage"]])
     assert (record.Stage, record.modelVersion) == ("test", "7")
     assert "TRUEMEM_CPU_BUDGET='much' is not a percentage" in log
-    assert "TRUEMEM_HOLD is gone" in log
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])

@@ -51,7 +51,7 @@ class Function:
         variables = {**os.environ, "AWS_LAMBDA_RUNTIME_API": address, "_HANDLER": "app.handler"}
         self._runtime = subprocess.Popen([sys.executable, "-ISE", AGENT, str(folder), "p0"], env=variables)
         self._join(None)
-        self.recorder.reader.find()
+        self.table.scan()
         found = [process.pid for process in self.table.function()]
         assert found == [self._runtime.pid], (found, self._runtime.pid, self.table.looked_for())
         self.close()

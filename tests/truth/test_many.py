@@ -98,8 +98,7 @@ def test_one_tick_holds_the_runtimes_bytes_up_for_no_longer_than_it_may(count: i
 
 def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
     scene = Scene(1000)
-    for process in scene.processes[1:]:
-        process.files = Ended(scene, process.pid)
+    scene.ended = {process.pid for process in scene.processes[1:]}
     began = scene.now_ns
     cut = scene.recorder.read_and_reset()
     assert scene.now_ns - began <= MOST_NS
@@ -152,7 +151,7 @@ def test_where_two_windows_end_before_there_is_time_the_others_are_read_once_for
 def test_a_process_that_has_ended_when_it_was_to_be_read_later_has_ended_for_both() -> None:
     scene = Scene(20)
     closing, opening = scene.recorder.read_and_reset(), scene.recorder.read_and_reset()
-    scene.processes[19].files = Ended(scene, 20)
+    scene.ended = {20}
     scene.recorder.read_rest(opening, NEVER)
     closing.read_later(opening)
     assert ([process.pid for process in closing.ended], closing.left) == ([20], [])

@@ -26,9 +26,8 @@ from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
 from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
-from truemem.support.clock import Clock
+from truemem.support.clock import Clock, RunningClock
 from truemem.support.log import set_level
-from truemem.support.running_clock import RunningClock
 
 from tests.unit.test_race import START_KIB, Table, World
 

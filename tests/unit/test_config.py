@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from truemem.config import Config
 
-SETTINGS = [slot for slot in Config.__slots__ if slot != "problems"]
+SETTINGS = [name for name in vars(Config({})) if name != "problems"]
 
 
 def test_defaults() -> None:

@@ -9,7 +9,7 @@ from truemem.line_schema import MEMBERS
 from truemem.linux.cgroup import MemoryUsage
 from truemem.linux.proc_text import Status
 from truemem.measure.environment_memory import HeldMemory
-from truemem.measure.race import Boundary, Look
+from truemem.measure.race import Boundary, Sample
 from truemem.measure.window import Window, peak
 from truemem.records.emf import line, rfc3339
 from truemem.records.pending_record import PendingRecord
@@ -26,7 +26,7 @@ ENVIRON = {
 def full() -> PendingRecord:
     record = PendingRecord("8476a536-e9f4-11e8-9739-2dfe598c3fcd", 123456, 1_700_000_000_123)
     opening = Boundary()
-    opening.looks = [[Look(1, 9_900_000, 9_900_000, 0, 5_000_000)]]
+    opening.samples = [[Sample(1, 9_900_000, 9_900_000, 0, 5_000_000)]]
     window = Window(baseline=5_000_000, before=9_000_000, resets=True, opening=opening)
     window.closing = [Status(9_100_000, 5_100_000, 5_000_000, 99_000, 1_000, 64)]
     record.window, record.peak = window, peak(window)

@@ -127,7 +127,9 @@ class Line:
     @property
     def ended(self) -> dict[str, int]:
         """By request id: when. None has ended twice."""
-        ended = [(invocation.request_id, moment.cut) for moment in self.exact.moments for invocation in moment.ended]
+        ended = [
+            (invocation.request_id, moment.measured) for moment in self.exact.moments for invocation in moment.ended
+        ]
         assert len(dict(ended)) == len(ended)
         return dict(ended)
 
@@ -173,7 +175,7 @@ def test_the_first_request_ends_what_was_before_the_first_event() -> None:
     line = Line()
     line.asks()
     (moment,) = line.exact.moments
-    assert (moment.cut, moment.begun, moment.ended) == (0, None, [])
+    assert (moment.measured, moment.begun, moment.ended) == (0, None, [])
     assert line.exact.engaged
 
 
@@ -349,11 +351,11 @@ def test_a_measurement_that_fails_is_counted_and_the_next_one_made() -> None:
             raise RuntimeError("a bug")
         return next(readings)
 
-    line.exact.cut = cut
+    line.exact.measure = cut
     line.plays("0? 0=a")
     line.passes(0, RUNTIME, answer("a") + next_())
     assert line.exact.failures == 1
-    assert [moment.cut for moment in line.exact.moments] == [1, 2]
+    assert [moment.measured for moment in line.exact.moments] == [1, 2]
     assert line.ended == {"a": 2}
 
 
@@ -619,7 +621,7 @@ class Windows:
 
     def work_out(self) -> None:
         while (moment := self.exact.take(AHEAD)) is not None:
-            if moment.look:
+            if moment.is_sample:
                 continue
             for invocation in moment.ended:
                 assert invocation.request_id not in self.ended
@@ -681,7 +683,7 @@ def test_a_window_never_opens_before_the_right_event(data: st.DataObject) -> Non
             first, last = told[request_id]
             assert opened.begun is not None
             assert opened.begun.request_id == request_id
-            assert first <= opened.cut <= last < closed.cut
+            assert first <= opened.measured <= last < closed.measured
     assert set(windows.ended) == set(told)
 
 

@@ -222,6 +222,8 @@ NOT_REQUESTS = {
     "a chunk a byte longer than its size": HEAD + b"\r\n1\r\nab\r\n",
     "a chunk without its line end": HEAD + b"\r\n1\r\nxyz0\r\n\r\n",
     "a trailer without end": HEAD + b"\r\n0\r\n" + b"x" * (HEAD_LIMIT + 1),
+    "a trailer of too many lines": HEAD + b"\r\n0\r\n" + b"X: y\r\n" * (HEAD_LIMIT // 6 + 1),
+    "a trailer without a colon": HEAD + b"\r\n0\r\nno header\r\n\r\n",
 }
 NOT_RESPONSES = {
     "not HTTP": b"SSH-2.0-OpenSSH\r\n\r\n",

@@ -304,11 +304,11 @@ def test_a_kill_is_the_functions_if_one_of_its_processes_ends_soon(name: str) ->
 def test_a_function_that_has_ended_leaves_its_last_level_until_shutdown_comes() -> None:
     running = Running(None)
     cutter, table = running.sidecar._segments.recorder, running.table
-    alive = cutter.cut().window
+    alive = cutter.end_segment().window
     assert alive is not None
     table.processes.clear()
     for _ in range(3):
-        window = cutter.cut().window
+        window = cutter.end_segment().window
         assert window is not None
         assert not window.closing
         assert current(window) == current(alive) > 0

@@ -77,7 +77,7 @@ def test_the_verdict(record: PendingRecord, mark_before: float, fired: list[str]
 def growing(record: PendingRecord, mib_per_s: float, unseen_ms: int) -> PendingRecord:
     """The same, and its end, told by the platform, came so long after its last sample."""
     assert record.death is not None
-    record.death.growth_kib_per_s = mib_per_s * 1024
+    record.death = record.death._replace(growth_kib_per_s=mib_per_s * 1024)
     record.window = Window(0, 0, True)
     record.window.curve.see(1_000_000_000, 50 * 1024)
     record.done_ns = 1_000_000_000 + unseen_ms * 1_000_000
@@ -126,7 +126,7 @@ def test_an_extension_that_the_kernel_killed_is_the_environments(
 ) -> None:
     record = ended(status="failure", error_type="Extension.Crash", level_mib=510, mark=512, kills=kills)
     assert record.death is not None
-    record.death.largest, record.environment_kills = holder, of_others
+    record.death, record.environment_kills = record.death._replace(largest=holder), of_others
     assert record.signals(LIMIT, 100) == fired
     assert finished(record, CONFIG, "").properties.get("environmentKills") == told
 

@@ -85,7 +85,7 @@ def test_what_the_platform_tells_is_on_the_record() -> None:
 
 def test_they_are_numbered_in_the_order_of_their_start() -> None:
     requests = after([started("a", 0), started("b", 1), reported("b", 5), reported("a", 9), started("c", 10)])
-    numbers = {request.record.request_id: request.record for request in requests.rest(NOW)}
+    numbers = {request.record.request_id: request.record for request in requests.take_all(NOW)}
     assert [numbers[name].invocation for name in "abc"] == [1, 2, 3]
     assert [numbers[name].cold_start for name in "abc"] == [True, False, False]
 
@@ -127,7 +127,7 @@ def test_what_is_not_known_is_counted() -> None:
     requests = after([*events, reported("never-started", 5), reported("never-started", 6)])
     assert requests.lost == 4
     assert requests.running() == 1
-    requests.rest(LATER)
+    requests.take_all(LATER)
     assert requests.lost == 5  # its start might have come until now
 
 
@@ -146,7 +146,7 @@ def test_a_process_that_the_kernel_killed_may_be_that_of_any_request_that_ran() 
     requests = after([started("a", 0), started("b", 1), reported("a", 5, "timeout")])
     requests.killed(1)
     requests.hear([started("c", 10)], NOW)
-    assert {request.record.request_id: request.kills for request in requests.rest(NOW)} == {"a": 1, "b": 1, "c": 0}
+    assert {request.record.request_id: request.kills for request in requests.take_all(NOW)} == {"a": 1, "b": 1, "c": 0}
 
 
 def test_how_many_may_run_have_ended_or_wait_for_their_start_is_bounded() -> None:

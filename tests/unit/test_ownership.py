@@ -14,7 +14,7 @@ from truemem.records.record import InvocationRecord
 
 ROOT = Path(truemem.__file__).parent
 MODULES = sorted([*ROOT.glob("records/*.py"), *ROOT.glob("lifecycle/*.py")])
-MEMBERS = {*PendingRecord.__slots__, *InvocationRecord.__slots__, *DeathReport.__slots__}
+MEMBERS = {*vars(PendingRecord("", 1, 0)), *InvocationRecord._fields, *DeathReport._fields}
 OTHERS = {"window", "request", "self._history", "history"}
 """What is no record, and has members of the same names."""
 
@@ -40,7 +40,7 @@ def test_such_a_write_is_found(line: str) -> None:
 
 def test_a_finished_record_does_not_change() -> None:
     record = InvocationRecord(1, {"PeakRSS": 1.0}, {"method": "vmhwm", "mode": "exact"})
-    with pytest.raises(AttributeError, match="time_ms"):
-        record.time_ms = 2
+    with pytest.raises(AttributeError):
+        record.time_ms = 2  # type: ignore[misc]
     assert record.having(method="sampled").properties == {"method": "sampled", "mode": "exact"}
     assert record.properties["method"] == "vmhwm"

@@ -157,7 +157,7 @@ def test_a_new_process_is_found_and_its_thread_is_none() -> None:
     processes.scan()
     variables = {"_HANDLER": "app.handler", "AWS_LAMBDA_RUNTIME_API": ADDRESS}
     program = "import threading; threading.Thread(target=input).start(); print(flush=True)"
-    before = processes._last_pid
+    before = processes.last_pid
     with subprocess.Popen(
         [sys.executable, "-c", program], env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as runtime:
@@ -167,7 +167,7 @@ def test_a_new_process_is_found_and_its_thread_is_none() -> None:
         found = function(processes)
         runtime.communicate(b"\n", timeout=30)
     assert found == [runtime.pid]  # and not its thread
-    assert before < processes._last_pid
+    assert before < processes.last_pid
 
 
 # Without trusting variables: the emulator's tree

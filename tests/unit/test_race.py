@@ -16,7 +16,7 @@ from truemem.linux.kernel import FAULT_KIB
 from truemem.linux.proc_text import FALLEN_KIB, PAGE_KIB
 from truemem.linux.process_table import FUNCTION, Process
 from truemem.linux.procfs import ProcessFiles, Procfs
-from truemem.measure.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Look, keep
+from truemem.measure.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Sample, keep
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import VMHWM, Window, peak
 
@@ -178,8 +178,8 @@ def test_measured_while_the_runtime_waits_all_is_exact(data: st.DataObject, firs
         recorder.close(recorder.read_and_reset(), NEVER)  # the next event passes
 
 
-def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Look:
-    return Look(end_ms * MS, hwm, hwm, faults, rss)
+def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Sample:
+    return Sample(end_ms * MS, hwm, hwm, faults, rss)
 
 
 def boundary(*looks: Look) -> Boundary:
@@ -211,9 +211,9 @@ def test_the_level_is_settled_where_no_page_was_touched_since_a_proven_look(
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=200))
 def test_of_many_looks_the_older_are_merged_and_none_is_lost(levels: list[int]) -> None:
-    history: list[Look] = []
+    history: list[Sample] = []
     for number, level in enumerate(levels):
-        keep(history, look(number, level), Look.merged)
+        keep(history, look(number, level), Sample.merged)
     assert len(history) <= KEPT
     assert max(each.hwm for each in history) == max(levels)
     assert [each.end_ns for each in history] == sorted(each.end_ns for each in history)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from truemem.support.running_clock import RunningClock
+from truemem.support.clock import RunningClock
 
 
 @pytest.mark.parametrize("jump_ms", [0, 3_600_000, -3_600_000], ids=["no freeze", "an hour", "back by an hour"])

@@ -90,11 +90,11 @@ def test_where_workers_die_one_by_one_the_last_picture_is_of_all(function: Funct
 
 def test_a_worker_that_lives_on_is_the_picture_again(function: Function, cutter: SegmentRecorder) -> None:
     worker, _ = function.grow(), function.grow()
-    both = cutter.cut().window
+    both = cutter.end_segment().window
     function.end(worker)
-    ended = cutter.cut()
+    ended = cutter.end_segment()
     assert cutter.whole is both
-    while (made := cutter.cut()).end_ns - ended.end_ns < DYING_NS:
+    while (made := cutter.end_segment()).end_ns - ended.end_ns < DYING_NS:
         pass
     assert cutter.whole is made.window
 
@@ -103,6 +103,6 @@ def test_where_processes_end_all_the_time_the_picture_is_not_old(function: Funct
     function.grow()
     for _ in range(DYING_NS // STEP_NS):
         worker = function.grow()
-        cutter.cut()
+        cutter.end_segment()
         function.end(worker)
-        assert cutter.cut().end_ns - cutter.whole_ns < DYING_NS
+        assert cutter.end_segment().end_ns - cutter.whole_ns < DYING_NS

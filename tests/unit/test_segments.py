@@ -99,7 +99,7 @@ def test_whatever_comes_between_the_bounds_hold(data: st.DataObject, stretches: 
     table: Any = FunctionTable(*(Process(12 + which, 1, 1, FUNCTION, Files(machine, which)) for which in (0, 1)))
     cutter = SegmentRecorder(table, Recorder(table, PROC, clock=machine.time_ns), machine.time_ns)
     segments = Segments()
-    segments.add(cutter.cut())
+    segments.add(cutter.end_segment())
     machine.now_ns += 3 * MS
     began = machine.now_ns
     for doing, ms in stretches:
@@ -107,10 +107,10 @@ def test_whatever_comes_between_the_bounds_hold(data: st.DataObject, stretches: 
             machine.now_ns += later_us * US
             machine.act(which, change)
         machine.now_ns += ms * MS
-        segments.add(cutter.cut())
+        segments.add(cutter.end_segment())
     last = machine.now_ns
     machine.now_ns += 3 * MS
-    segments.add(cutter.cut())
+    segments.add(cutter.end_segment())
 
     interesting = [since for since, _ in machine.truth if began <= since <= last]
     moments = st.sampled_from([began, last, *interesting]) | st.integers(began, last)

@@ -34,7 +34,6 @@ def test_deliveries_are_read_in_their_order_and_what_is_none_is_counted() -> Non
         read.append([event.request_id for event in made.read()])
     assert read == [["a"], [], []]
     assert lost == [1, 1, 0]
-    assert made.refused() == 3
 
 
 def test_what_there_is_no_room_for_stays_where_it_is() -> None:
@@ -51,4 +50,3 @@ def test_without_a_listener_nothing_comes() -> None:
     made = inbox(None, [])
     made.take([7])
     assert not made
-    assert made.refused() == 0

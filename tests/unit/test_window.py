@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.linux.proc_text import Status
-from truemem.measure.race import KERNEL_SLACK_KIB, Boundary, Look
+from truemem.measure.race import KERNEL_SLACK_KIB, Boundary, Sample
 from truemem.measure.window import Peak, Window, current, peak
 
 MiB = 1024
@@ -31,7 +31,7 @@ def window(closing: list[Status], baseline: int = 50, before: int = 50, resets: 
 def around(hwm: int, kib: int = 0) -> Boundary:
     """An event whose time is not known, with one look that may lie after it: `hwm` in MiB, or `kib`."""
     made = Boundary()
-    made.looks = [[Look(1, hwm * MiB + kib, hwm * MiB + kib, 0, 0)]]
+    made.samples = [[Sample(1, hwm * MiB + kib, hwm * MiB + kib, 0, 0)]]
     return made
 
 

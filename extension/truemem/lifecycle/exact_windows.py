@@ -23,11 +23,11 @@ UNKNOWN = 16
 
 
 class ExactWindows:
-    """Windows of one environment. `exact` is None where the runtime does not talk through the sidecar."""
+    """The windows of one environment that are measured while the runtime's bytes pass."""
 
     def __init__(
         self,
-        exact: ExactMode | None,
+        exact: ExactMode,
         recorder: Recorder,
         publisher: Publisher,
         closer: WindowCloser,
@@ -47,24 +47,19 @@ class ExactWindows:
         """Invocations whose end has passed here before their INVOKE, by request id."""
 
     @property
-    def engaged(self) -> bool:
-        """Does the runtime talk through us?"""
-        return self._exact is not None and self._exact.engaged
-
-    @property
     def due(self) -> bool:
         """Is there a window to close?"""
-        return self._exact is not None and self._exact.due(AHEAD)
+        return self._exact.due(AHEAD)
 
     @property
     def measured_next(self) -> bool:
         """Has the next invocation begun, perhaps? What is read now may be of its window."""
-        return self._exact is not None and bool(self._exact.moments)
+        return bool(self._exact.moments)
 
     @property
     def covers_event(self) -> bool:
         """Has the window of the last invocation been closed where its bytes pass, and will the next one be?"""
-        if self._exact is None or not self._exact.engaged:
+        if not self._exact.engaged:
             return False
         record = self._publisher.current()
         ended = [invocation.request_id for moment in self._exact.moments for invocation in moment.ended]
@@ -73,25 +68,25 @@ class ExactWindows:
     def close(self) -> bool:
         """Close the windows that are due; True if a record was closed with one."""
         moments: list[Moment] = []
-        while self._exact is not None and (moment := self._exact.take(AHEAD)) is not None:
+        while (moment := self._exact.take(AHEAD)) is not None:
             moments.append(moment)
         if not moments:
             return False
         # Processes that no answer has waited for are read once, now: for all readings that left them out.
         if not self.measured_next:  # else they may have been read for the next one, and reset
-            self._drain(moments[-1].cut)
+            self._drain(moments[-1].measured)
         for before, after in zip(moments[-2::-1], moments[:0:-1], strict=True):
-            before.cut.read_later(after.cut)
+            before.measured.read_later(after.measured)
         closed = False
         for moment in moments:
             closed |= self._close_one(moment)
         return closed
 
     def _close_one(self, moment: Moment) -> bool:
-        if moment.look:
-            self._recorder.add_readings(moment.cut)
+        if moment.is_sample:
+            self._recorder.add_readings(moment.measured)
             return False
-        window = self._recorder.close(moment.cut, NEVER)
+        window = self._recorder.close(moment.measured, NEVER)
         self._recorder.adopt_new_processes(window)
         if self._init is None and not self._began:
             self._init = window

@@ -6,8 +6,8 @@ from ..platform import telemetry_events
 from ..platform.extensions_api import ApiError
 from ..platform.poller import Poller
 from ..platform.telemetry_inbox import TelemetryInbox
+from ..support.clock import RunningClock
 from ..support.log import log
-from ..support.running_clock import RunningClock
 from .machine import (
     ASK_NEXT,
     INVOKE,
@@ -56,8 +56,6 @@ PAUSE_NS = 10 * MS
 
 class Event:
     """INVOKE or SHUTDOWN, as it was received."""
-
-    __slots__ = ("arrived_ns", "body", "invoke", "now_ns", "time_ms")
 
     def __init__(self, body: bytes, arrived_ns: int | None, clock: Clock) -> None:
         self.body = body
@@ -155,6 +153,12 @@ class Loop:
         if members is None:
             self._lose()
         return members or {}
+
+    def shutdown(self, event: Event) -> tuple[str, float]:
+        """The reason of a SHUTDOWN, and half the time that is left until its deadline, in ns."""
+        members = self.members(event)
+        remaining_ms = telemetry_events.remaining_ms(members, self._clock.epoch_ns() // MS)
+        return str(members.get("shutdownReason", "")).lower(), max(0.0, remaining_ms) / 2 * MS
 
     def _ask_next(self) -> None:
         """Ask for the next event. If that fails, it is due again: at once, then ever more slowly."""

@@ -105,15 +105,15 @@ ASK_NEXT = "ask next"
 RECEIVE = "receive"
 TAKE_DELIVERIES = "take deliveries"
 READ_AND_RESET = "read and reset"
-ADD_READINGS = "add readings"  # no event came: they are a look at the open window
+ADD_READINGS = "add readings"  # no event came: they are a sample of the open window
 READ_REASON = "read reason"  # of SHUTDOWN, and how much time is left
 CLOSE_MOMENTS = "close moments"
 CLOSE_WINDOW = "close window"
 CLOSE_RECORD = "close record"  # of the invocation before, if it is open
 OPEN_RECORD = "open record"
 PLAN_TICK = "plan tick"
-LOOK_IN_INIT = "look in init"
-LOOK = "look"
+SAMPLE_IN_INIT = "sample in init"
+SAMPLE = "sample"
 JOIN_TELEMETRY = "join telemetry"
 PRINT_LINE = "print line"
 END_INIT = "end init"
@@ -125,32 +125,30 @@ LEAVE_JOURNAL = "leave journal"
 
 _OPEN = CLOSE_MOMENTS, CLOSE_WINDOW, CLOSE_RECORD, OPEN_RECORD, PLAN_TICK
 
-_ON_DEMAND: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
-    (INITIALISING, EVENT_READY): ((READ_AND_RESET, RECEIVE), INITIALISING),
-    (INITIALISING, NO_EVENT): ((ADD_READINGS,), INITIALISING),
-    (INITIALISING, INVOKE): ((ASK_NEXT, *_OPEN), WAITING),
-    (INITIALISING, INVOKE_LATER): ((ASK_NEXT,), HANDLING),
-    (INITIALISING, SHUTDOWN): ((READ_REASON, CLOSE_MOMENTS, CLOSE_WINDOW, END_INIT), SHUTTING_DOWN),
-    (INITIALISING, HOLD): ((), INITIALISING),
-    (INITIALISING, NEXT_DUE): ((ASK_NEXT,), INITIALISING),
-    (INITIALISING, MOMENT): ((CLOSE_MOMENTS,), INITIALISING),
-    (INITIALISING, TICK): ((LOOK_IN_INIT,), INITIALISING),
-    (INITIALISING, DELIVERY): ((JOIN_TELEMETRY,), INITIALISING),
-    (INITIALISING, LINE): ((PRINT_LINE,), INITIALISING),
-    (INITIALISING, IDLE): ((TAKE_DELIVERIES,), INITIALISING),
-    # One invocation after the other
-    (WAITING, EVENT_READY): ((READ_AND_RESET, RECEIVE), WAITING),
-    (WAITING, NO_EVENT): ((ADD_READINGS,), WAITING),
-    (WAITING, INVOKE): ((ASK_NEXT, *_OPEN), WAITING),
-    (WAITING, INVOKE_LATER): ((ASK_NEXT,), HANDLING),
-    (WAITING, SHUTDOWN): ((READ_REASON, CLOSE_MOMENTS, CLOSE_WINDOW, CLOSE_RECORD), SHUTTING_DOWN),
-    (WAITING, HOLD): ((), WAITING),
-    (WAITING, NEXT_DUE): ((ASK_NEXT,), WAITING),
-    (WAITING, MOMENT): ((CLOSE_MOMENTS,), WAITING),
-    (WAITING, TICK): ((LOOK,), WAITING),
-    (WAITING, DELIVERY): ((JOIN_TELEMETRY,), WAITING),
-    (WAITING, LINE): ((PRINT_LINE,), WAITING),
-    (WAITING, IDLE): ((TAKE_DELIVERIES,), WAITING),
+_Table = dict[tuple[str, str], tuple[tuple[str, ...], str]]
+
+
+def _serving(state: str, tick: str, end: str) -> _Table:
+    """Before the first INVOKE, and then from one to the next: `tick` and `end` (of what is open at SHUTDOWN) differ."""
+    return {
+        (state, EVENT_READY): ((READ_AND_RESET, RECEIVE), state),
+        (state, NO_EVENT): ((ADD_READINGS,), state),
+        (state, INVOKE): ((ASK_NEXT, *_OPEN), WAITING),
+        (state, INVOKE_LATER): ((ASK_NEXT,), HANDLING),
+        (state, SHUTDOWN): ((READ_REASON, CLOSE_MOMENTS, CLOSE_WINDOW, end), SHUTTING_DOWN),
+        (state, HOLD): ((), state),
+        (state, NEXT_DUE): ((ASK_NEXT,), state),
+        (state, MOMENT): ((CLOSE_MOMENTS,), state),
+        (state, TICK): ((tick,), state),
+        (state, DELIVERY): ((JOIN_TELEMETRY,), state),
+        (state, LINE): ((PRINT_LINE,), state),
+        (state, IDLE): ((TAKE_DELIVERIES,), state),
+    }
+
+
+_ON_DEMAND: _Table = {
+    **_serving(INITIALISING, SAMPLE_IN_INIT, END_INIT),
+    **_serving(WAITING, SAMPLE, CLOSE_RECORD),
     # Exact mode: the record of an INVOKE is still to be opened
     (HANDLING, EVENT_READY): ((*_OPEN, READ_AND_RESET, RECEIVE), WAITING),
     (HANDLING, HOLD): ((), HANDLING),
@@ -162,7 +160,7 @@ _ON_DEMAND: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
     (SHUTTING_DOWN, TIME_OVER): ((FLUSH_ALL, LEAVE_JOURNAL), OVER),
 }
 
-_MANAGED: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
+_MANAGED: _Table = {
     (WAITING, EVENT_READY): ((RECEIVE,), WAITING),
     (WAITING, NO_EVENT): ((), WAITING),
     (WAITING, INVOKE): ((ASK_NEXT,), WAITING),  # not registered for
@@ -188,11 +186,6 @@ START: Mapping[str, str] = {ON_DEMAND: INITIALISING, MANAGED: WAITING}
 
 class Pending:
     """What could be done now. The loop and the performer of its actions fill it in before each decision."""
-
-    __slots__ = (
-        *("ask_at_ns", "asked", "asking", "bytes_first", "deliveries", "event_ready", "last_report_until_ns"),
-        *("moments", "overdue_at_ns", "printable", "report_missing", "tick_at_ns"),
-    )
 
     def __init__(self) -> None:
         self.event_ready = False
@@ -223,8 +216,6 @@ class Pending:
 
 class Machine:
     """The state of one environment, and what follows from it. Times are monotonic ns."""
-
-    __slots__ = ("_passed_ns", "_passing_ns", "_planned_ns", "_table", "_woke_ns", "state")
 
     def __init__(self, role: str, now_ns: int) -> None:
         self.state = START[role]

@@ -7,7 +7,7 @@ each request overlapped (segments, request_overlap). Performs the actions of the
 from __future__ import annotations
 
 from ..platform.extensions_api import MANAGED_TIMEOUT_MS
-from ..platform.telemetry_events import REPORT, START, remaining_ms
+from ..platform.telemetry_events import REPORT, START
 from ..records.environment_state import EnvironmentState
 from ..records.journal import Journal
 from ..records.out_of_memory import DEATHS, death_report
@@ -49,13 +49,13 @@ class ManagedInstances:
         # An environment that fails is not reset but ended: a journal would have no reader.
         self._environment_state = EnvironmentState()
         reports = parts.telemetry_server is not None
-        self._publisher = Publisher(parts.config, reports, self._environment_state, Journal(""), self._lost)
+        requests = self._requests = Requests()
+        about = parts.config, reports, self._environment_state, Journal("")
+        self._publisher = Publisher(*about, lambda: parts.lost() + requests.lost)
         self._loop = Loop(machine.MANAGED, self, parts, self._publisher.lose)
-        self._requests = Requests()
         self._segments = SegmentLoop(parts, self._environment_state, self._requests)
-        self._exact = parts.proxy.exact if parts.proxy is not None else None
-        if self._exact is not None:
-            self._exact.cut = self._passes
+        self._exact = parts.exact
+        self._exact.measure = self._passes
         self._reason = ""
         """Of SHUTDOWN."""
         self._shutdown: Event | None = None
@@ -79,7 +79,7 @@ class ManagedInstances:
                 f"telemetry={self._parts.unsubscribed}: on Managed Instances only telemetry tells of requests, "
                 "so there are no records",
             )
-        self._recorder.reader.find()
+        self._table.scan()
         self._loop.run()
 
     def look(self, pending: Pending) -> None:
@@ -107,11 +107,11 @@ class ManagedInstances:
         return self._clock.epoch_ns()
 
     def _note_moments(self) -> None:
-        while self._exact is not None and (moment := self._exact.take(RUNNING)) is not None:
-            if moment.begun is not None and not moment.look:
-                self._requests.began(moment.begun, moment.cut)
+        while (moment := self._exact.take(RUNNING)) is not None:
+            if moment.begun is not None and not moment.is_sample:
+                self._requests.began(moment.begun, moment.measured)
             for invocation in moment.ended:
-                self._requests.ended_at(invocation, moment.cut)
+                self._requests.ended_at(invocation, moment.measured)
 
     def _end_segment(self) -> None:
         self._segments.end(self._loop.cpu_at_wake)
@@ -121,20 +121,18 @@ class ManagedInstances:
     def _read_reason(self) -> None:
         assert self._shutdown is not None
         self._segments.is_last = True
-        event = self._loop.members(self._shutdown)
-        self._reason = str(event.get("shutdownReason", "")).lower()
-        half_ms = max(0.0, remaining_ms(event, self._clock.epoch_ns() // MS)) / 2
+        self._reason, half_ns = self._loop.shutdown(self._shutdown)
         now_ns = self._clock.monotonic_ns()
-        self._until_ns = now_ns + round(min(SHUTDOWN_MS, half_ms) * MS)
-        self._last_until_ns = now_ns + round(min(LAST_REPORT_MS, half_ms) * MS)
+        self._until_ns = now_ns + round(min(SHUTDOWN_MS * MS, half_ns))
+        self._last_until_ns = now_ns + round(min(LAST_REPORT_MS * MS, half_ns))
 
     def _end_requests(self) -> None:
         """Print those that still run, and those that are not printed yet."""
-        rest = self._requests.rest(self._clock.epoch_ns())
+        remaining = self._requests.take_all(self._clock.epoch_ns())
         if self._reason == "failure":
-            for request in rest:
+            for request in remaining:
                 self._loop.did(lambda request=request: self._died(request))  # type: ignore[misc]
-        self._print(rest)
+        self._print(remaining)
 
     def _join_telemetry(self) -> None:
         events = self._loop.inbox.read()
@@ -188,8 +186,7 @@ class ManagedInstances:
         record.follows_init(cold_start=True, suppressed=False, initialization_type=INITIALIZATION_TYPE)
         record.init_measured(self._segments.segments.peak_before(start_ns))
         about = self._parts.config, self._table, self._recorder, self._environment_memory
-        exact = self._exact is not None and self._exact.engaged
-        notice(*about, method="vmhwm-segments", exact=exact, telemetry="on")
+        notice(*about, method="vmhwm-segments", exact=self._exact.engaged, telemetry="on")
 
     def _died(self, request: Request) -> None:
         """If it ended with its processes: what was known of the last moment."""
@@ -206,13 +203,3 @@ class ManagedInstances:
             held_kib, extensions = self._environment_memory.held_kib, self._environment_memory.extensions
             report = death_report("failure", whole, held_kib, self._segments.recorder.holder, extensions)
             record.died(report, request.end_ns)
-
-    def _lost(self) -> int:
-        failures = self._exact.failures if self._exact is not None else 0
-        return (
-            failures
-            + self._loop.inbox.refused()
-            + self._table.errors
-            + self._recorder.reader.lost
-            + self._requests.lost
-        )

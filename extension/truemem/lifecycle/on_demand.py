@@ -6,7 +6,6 @@ from ..measure.race import NEVER
 from ..platform import telemetry_events
 from ..records.pending_record import PendingRecord
 from ..records.publisher import Publisher
-from ..support.log import log
 from . import machine
 from .capability_notice import notice
 from .exact_windows import ExactWindows
@@ -44,11 +43,10 @@ class OnDemand:
         self._clock = parts.clock
         self._environment_state = environment_state
         self._journal = journal
-        self._exact = parts.proxy.exact if parts.proxy is not None else None
-        if self._exact is not None:
-            self._exact.cut = self._read_as_runtime_waits
+        self._exact = parts.exact
+        self._exact.measure = self._read_as_runtime_waits
         reports = parts.telemetry_server is not None
-        self._publisher = Publisher(parts.config, reports, environment_state, journal, self._lost)
+        self._publisher = Publisher(parts.config, reports, environment_state, journal, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
         self._closer = WindowCloser(parts, self._publisher, self._loop.running_clock, environment_state)
         self._sampler = SamplerLoop(parts, self._publisher)
@@ -72,8 +70,8 @@ class OnDemand:
             machine.CLOSE_WINDOW: self._close_window,
             machine.OPEN_RECORD: self._open_record,
             machine.PLAN_TICK: self._plan_tick,
-            machine.LOOK_IN_INIT: self._look_in_init,
-            machine.LOOK: self._look,
+            machine.SAMPLE_IN_INIT: self._sample_in_init,
+            machine.SAMPLE: self._sample_running,
             machine.JOIN_TELEMETRY: self._join_telemetry,
             machine.PRINT_LINE: self._print_line,
             machine.READ_REASON: self._read_reason,
@@ -86,16 +84,14 @@ class OnDemand:
     def run(self, kills: int = 0) -> None:
         """Serve until SHUTDOWN. `kills`: OOM kills since an earlier process of this environment looked."""
         self._publisher.recover(kills)
-        self._recorder.reader.find()  # a process that is here before the runtime is not the function
+        self._table.scan()  # a process that is here before the runtime is not the function
         self._loop.run()
 
     def look(self, pending: Pending) -> None:
         """Say what could be done now."""
-        exact = self._exact
-        if exact is not None:
-            pending.moments = self._windows.due
-            pending.bytes_first = not exact.answered
-            pending.asking = exact.asking > 0
+        pending.moments = self._windows.due
+        pending.bytes_first = not self._exact.answered
+        pending.asking = self._exact.asking > 0
         pending.tick_at_ns = self._sampler.next_ns
         pending.printable = self._maybe_printable
         if self._last_report_until_ns is not None:
@@ -116,7 +112,7 @@ class OnDemand:
             self._readings = self._recorder.read_and_reset()
 
     def _add_readings(self) -> None:
-        """No event came: what was read is a look at the open window."""
+        """No event came: what was read is a sample of the open window."""
         readings, self._readings = self._readings, None
         if readings is not None:
             self._recorder.add_readings(readings)
@@ -190,20 +186,15 @@ class OnDemand:
         """The cold start, or the first after a reset: one line of what this environment allows."""
         state, kind = self._environment_state, self._config.initialization_type
         record.follows_init(state.invocations == 1, state.resumed, "" if kind == "on-demand" else kind)
-        exact = self._windows.engaged
-        if not exact and self._table.runtime_address() != self._table.api_address:
-            log("info", "the runtime talks to another address than AWS_LAMBDA_RUNTIME_API: a proxy")
+        exact = self._exact.engaged
         about = self._config, self._table, self._recorder, self._parts.environment_memory
         telemetry = self._parts.unsubscribed or "on"
         notice(*about, method="vmhwm", exact=exact, telemetry=telemetry, problems=self._journal.problem)
 
     def _read_reason(self) -> None:
         assert self._event is not None
-        event = self._loop.members(self._event)
-        self._reason = str(event.get("shutdownReason", "")).lower()
-        remaining_ms = telemetry_events.remaining_ms(event, self._clock.epoch_ns() // MS)
-        wait_ms = max(0.0, min(LAST_REPORT_MS, remaining_ms / 2))
-        self._last_report_until_ns = self._clock.monotonic_ns() + round(wait_ms * MS)
+        self._reason, half_ns = self._loop.shutdown(self._event)
+        self._last_report_until_ns = self._clock.monotonic_ns() + round(min(LAST_REPORT_MS * MS, half_ns))
 
     def _died(self) -> str:
         if self._reason in ENDINGS:
@@ -224,41 +215,34 @@ class OnDemand:
     # Telemetry, ticks and lines
 
     def _join_telemetry(self) -> None:
+        record = self._publisher.current() if not self._exact.engaged else None
         for event in self._loop.inbox.read():
-            if event.kind == telemetry_events.RUNTIME_DONE and event.request_id == self._running_id():
-                # Another extension keeps the environment running: a look at rest, which telemetry may prove to be one.
+            is_done = event.kind == telemetry_events.RUNTIME_DONE
+            if is_done and record is not None and event.request_id == record.request_id:
+                # Another extension keeps the environment running: this sample may prove to be from before the event.
                 self._recorder.levels.sample(late=True)
             self._publisher.join(event)
         self._maybe_printable = True
-
-    def _running_id(self) -> str | None:
-        """The invocation whose window is open and will be closed by an event."""
-        record = self._publisher.current()
-        return record.request_id if record is not None and not self._windows.engaged else None
 
     def _plan_tick(self) -> None:
         assert self._event is not None
         self._sampler.begin(self._event.now_ns, exact=self._closed is None)
         self._event = self._closed = None
 
-    def _look(self) -> None:
+    def _sample_running(self) -> None:
         done_ns = self._sample()
         cpu_ns = self._loop.cpu_after_tick = self._clock.cpu_ns()
-        self._sampler.plan(done_ns, cpu_ns - self._loop.cpu_at_wake, exact=self._windows.engaged)
+        self._sampler.plan(done_ns, cpu_ns - self._loop.cpu_at_wake, exact=self._exact.engaged)
 
-    def _look_in_init(self) -> None:
+    def _sample_in_init(self) -> None:
         done_ns = self._sample()
         self._sampler.plan_init(done_ns, bool(self._table.function()))
 
     def _sample(self) -> int:
         if not self._windows.measured_next:  # else what it saw could be the next invocation's
-            self._sampler.look(self._loop.now_ns, exact=self._windows.engaged)
+            self._sampler.look(self._loop.now_ns, exact=self._exact.engaged)
         self._publisher.flush(self._clock.epoch_ns() // MS)
         return self._clock.monotonic_ns()
 
     def _print_line(self) -> None:
         self._maybe_printable = self._publisher.print_due(self._loop.running_clock.running_ms)
-
-    def _lost(self) -> int:
-        failures = self._exact.failures if self._exact is not None else 0
-        return failures + self._loop.inbox.refused() + self._table.errors + self._recorder.reader.lost

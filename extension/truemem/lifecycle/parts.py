@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ..platform.exact_mode import ExactMode
+from ..support.named_tuple import NamedTuple
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import select
@@ -17,48 +20,39 @@ if TYPE_CHECKING:
     from ..support.clock import Clock
 
 
-class Parts:
+class Parts(NamedTuple):
     """The sidecar's own parts, by name. Both lifecycles work with them."""
 
-    __slots__ = (
-        *("api", "clock", "config", "environment_memory", "kills", "poll", "proxy", "recorder", "table"),
-        *("telemetry_server", "unsubscribed"),
-    )
+    api: ExtensionsApi
+    telemetry_server: TelemetryServer | None
+    """None where telemetry is not subscribed to,"""
+    unsubscribed: str
+    """and why."""
+    config: Config
+    table: ProcessTable
+    recorder: Recorder
+    environment_memory: EnvironmentMemory
+    kills: OomKills
+    proxy: RuntimeProxy | None
+    """Serves the runtime in exact mode; None where it cannot."""
+    clock: Clock
+    poll: select.poll | None = None
+    """What waits for sockets: None for the system's."""
 
-    def __init__(
-        self,
-        api: ExtensionsApi,
-        telemetry_server: TelemetryServer | None,
-        unsubscribed: str,
-        config: Config,
-        table: ProcessTable,
-        recorder: Recorder,
-        environment_memory: EnvironmentMemory,
-        kills: OomKills,
-        proxy: RuntimeProxy | None,
-        clock: Clock,
-        poll: select.poll | None = None,
-    ) -> None:
-        self.api = api
-        self.telemetry_server = telemetry_server
-        """None where telemetry is not subscribed to,"""
-        self.unsubscribed = unsubscribed
-        """and why."""
-        self.config = config
-        self.table = table
-        self.recorder = recorder
-        self.environment_memory = environment_memory
-        self.kills = kills
-        self.proxy = proxy
-        """Serves the runtime in exact mode; None where it cannot."""
-        self.clock = clock
-        self.poll = poll
-        """What waits for sockets: None for the system's."""
+    @property
+    def exact(self) -> ExactMode:
+        """What passes between the runtime and its API: never anything without a proxy."""
+        return self.proxy.exact if self.proxy is not None else ExactMode()
+
+    def lost(self) -> int:
+        """What could not be read, by any of them."""
+        refused = self.telemetry_server.refused if self.telemetry_server is not None else 0
+        return self.exact.failures + refused + self.table.errors + self.recorder.reader.lost
 
     def know_runtime(self) -> None:
         """Only at the first events: which process is the runtime?"""
         if self.table.is_settled():
             return
-        self.recorder.reader.find()
+        self.table.scan()
         if self.proxy is None or not self.proxy.show_runtime(self.table):
             self.table.adopt_elsewhere()

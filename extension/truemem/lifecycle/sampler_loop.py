@@ -1,5 +1,5 @@
-"""The sampler at work: looks at the function, writes down its curve where it may soon be needed, and says when to look
-next."""
+"""The sampler at work: samples the function, writes down its curve where it may soon be needed, and plans the next
+tick."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATE_NS = 5 * sampling_schedule.MS
 
 
 class SamplerLoop:
-    """Of one environment. Times are monotonic ns."""
+    """The sampler of one environment. Times are monotonic ns."""
 
     def __init__(self, parts: Parts, publisher: Publisher) -> None:
         config, self._clock = parts.config, parts.clock
@@ -27,7 +27,7 @@ class SamplerLoop:
         self._limit_kib = config.memory_mib * 1024
         now_ns = self._clock.monotonic_ns()
         self._budget = sampling_schedule.Budget(config.cpu_budget, config.cpu_share, now_ns)
-        self._drawn = CurveCheckpoint(self._limit_kib)
+        self._checkpoint = CurveCheckpoint(self._limit_kib)
         self._began = now_ns
         self._moved_kib = 0
         self._urgent = False
@@ -42,7 +42,7 @@ class SamplerLoop:
     def begin(self, now_ns: int, exact: bool) -> None:
         """An invocation begins."""
         self._began = now_ns
-        self._drawn.begin()
+        self._checkpoint.begin()
         self.next_ns = self._sample_ns = now_ns + (sampling_schedule.EXACT_NS if exact else sampling_schedule.DENSE_NS)
 
     def drain(self, readings: Readings) -> None:
@@ -71,7 +71,7 @@ class SamplerLoop:
             recorder.window.together = self._environment_memory.together_kib(
                 pid, recorder.levels.last_sample, self._limit_kib
             )
-        if self._drawn.due(recorder.levels.last_sample + self._environment_memory.held_kib, self._urgent, now_ns):
+        if self._checkpoint.due(recorder.levels.last_sample + self._environment_memory.held_kib, self._urgent, now_ns):
             self._publisher.checkpoint(recorder, self._environment_memory)
 
     def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:

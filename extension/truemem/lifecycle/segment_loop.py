@@ -55,7 +55,7 @@ class SegmentLoop:
         self._affordable_at_ns = now_ns
 
     def heard(self) -> None:
-        """Telemetry tells of a request."""
+        """Telemetry has told of a request: segments are short for a while."""
         self._heard_at_ns = self._clock.monotonic_ns()
 
     def due_ns(self) -> int:
@@ -93,7 +93,7 @@ class SegmentLoop:
         self._affordable_at_ns = now_ns + self._budget.wait_ns(now_ns)
 
     def _read(self) -> None:
-        made = self.recorder.cut()
+        made = self.recorder.end_segment()
         self.segments.add(made)
         self.seen_ns = made.end_ns - RESOLUTION_NS
         if made.window is not None:

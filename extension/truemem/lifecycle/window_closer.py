@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..records.environment_state import EnvironmentState
     from ..records.out_of_memory import DeathReport
     from ..records.publisher import Publisher
-    from ..support.running_clock import RunningClock
+    from ..support.clock import RunningClock
     from .parts import Parts
 
 

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import posix
 
+from ..support.files import KeptFile
+from ..support.named_tuple import NamedTuple
 from .proc_text import DIGITS, Gone, parse_meminfo
 from .procfs import Procfs
 
 
-class MemoryUsage:
+class MemoryUsage(NamedTuple):
     """Memory of the environment, in KiB."""
 
-    __slots__ = ("peak", "source", "used")
-
-    def __init__(self, source: str, used: int, peak: int | None) -> None:
-        self.source = source
-        """`cgroup2`, `cgroup1` or `meminfo`."""
-        self.used = used
-        """Now. A cgroup counts page cache, meminfo (MemTotal - MemAvailable) what cannot be reclaimed."""
-        self.peak = peak
-        """Highest since the cgroup was made, None where the kernel keeps none (meminfo; v2 before Linux 5.19)."""
+    source: str
+    """`cgroup2`, `cgroup1` or `meminfo`."""
+    used: int
+    """Now. A cgroup counts page cache, meminfo (MemTotal - MemAvailable) what cannot be reclaimed."""
+    peak: int | None
+    """Highest since the cgroup was made, None where the kernel keeps none (meminfo; v2 before Linux 5.19)."""
 
 
 def parse_membership(text: bytes) -> tuple[str | None, str | None]:
@@ -56,30 +55,27 @@ class MemorySource:
         self.source = "meminfo"
         self.folder = ""
         """Of our cgroup's files; "" for meminfo."""
-        self._used = self._peak = _File("")
+        self._used = self._peak = KeptFile("")
         try:
             unified, memory = parse_membership(proc.text("self/cgroup"))
         except Gone:
             return
-        candidates = []
-        if unified is not None:
-            candidates.append(("cgroup2", root, unified, "memory.current", "memory.peak"))
-        if memory is not None:
-            v1 = ("memory.usage_in_bytes", "memory.max_usage_in_bytes")
-            candidates.append(("cgroup1", root + "/memory", memory, *v1))
-        for source, mount, path, used, peak in candidates:
+        for source, mount, path, used, peak in (
+            ("cgroup2", root, unified, "memory.current", "memory.peak"),
+            ("cgroup1", root + "/memory", memory, "memory.usage_in_bytes", "memory.max_usage_in_bytes"),
+        ):
             # Inside a cgroup namespace the path may not exist below the mount: then the mount is ours.
-            for folder in (mount + path.rstrip("/"), mount):
+            for folder in () if path is None else (mount + path.rstrip("/"), mount):
                 if posix.access(f"{folder}/{used}", posix.R_OK):
                     self.source, self.folder = source, folder
-                    self._used, self._peak = _File(f"{folder}/{used}"), _File(f"{folder}/{peak}")
+                    self._used, self._peak = KeptFile(f"{folder}/{used}"), KeptFile(f"{folder}/{peak}")
                     return
 
     def read(self) -> MemoryUsage | None:
         """The level now, or None when not even meminfo can be read."""
         try:
             if self.source != "meminfo":
-                return MemoryUsage(self.source, parse_bytes(self._used.read()), self._read_peak())
+                return MemoryUsage(self.source, parse_bytes(self._used.read(64)), self._read_peak())
             total, available = parse_meminfo(self._proc.text("meminfo", 4096))
         except (Gone, OSError):
             return None
@@ -87,20 +83,6 @@ class MemorySource:
 
     def _read_peak(self) -> int | None:
         try:
-            return parse_bytes(self._peak.read())
+            return parse_bytes(self._peak.read(64))
         except (Gone, OSError):  # not kept here
             return None
-
-
-class _File:
-    """Read at every window's end: the descriptor is kept."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._descriptor = -1
-
-    def read(self) -> bytes:
-        """Raises OSError."""
-        if self._descriptor < 0:
-            self._descriptor = posix.open(self._path, posix.O_RDONLY | posix.O_CLOEXEC)
-        return posix.pread(self._descriptor, 64, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posix
 
+from ..support.named_tuple import NamedTuple
 from ..support.private_file import PAGE, is_private, path_in
 from ..support.units import mib
 
@@ -27,40 +28,28 @@ EARLY_MS = 1000
 """A function may be done before we have looked at the clock. Lambda's own retry of a request comes much later."""
 
 
-class Heap:
+class Heap(NamedTuple):
     """malloc's figures of one process when its handler had returned (mallinfo(3)), in KiB, and Python's own."""
 
-    __slots__ = ("children_kib", "gc", "held", "in_use", "mapped", "source", "threads")
+    in_use: int
+    """`uordblks`: allocated, in the heaps of all arenas."""
+    held: int
+    """`fordblks`: freed, and kept by the allocator."""
+    mapped: int
+    """`hblkhd`: allocated, each block with a mapping of its own."""
+    gc: list[int]
+    """gc.get_count(): objects since the last collection of each generation."""
+    threads: int
+    """Those that Python knows of."""
+    source: str
+    """`mallinfo2`, or `mallinfo`: 32 bits, so that a figure of 4 GiB begins at 0 again. `none`: not read."""
+    children_kib: int = 0
+    """RUSAGE_CHILDREN's ru_maxrss (getrusage(2)), KiB: highest RSS of any descendant that ended and was waited for,
+    since the process began; it never falls. None of them was larger.
 
-    def __init__(
-        self,
-        in_use: int,
-        held: int,
-        mapped: int,
-        gc: list[int],
-        threads: int,
-        source: str,
-        children_kib: int = 0,
-    ) -> None:
-        self.in_use = in_use
-        """`uordblks`: allocated, in the heaps of all arenas."""
-        self.held = held
-        """`fordblks`: freed, and kept by the allocator."""
-        self.mapped = mapped
-        """`hblkhd`: allocated, each block with a mapping of its own."""
-        self.gc = gc
-        """gc.get_count(): objects since the last collection of each generation."""
-        self.threads = threads
-        """Those that Python knows of."""
-        self.source = source
-        """`mallinfo2`, or `mallinfo`: 32 bits, so that a figure of 4 GiB begins at 0 again. `none`: not read."""
-        self.children_kib = children_kib
-        """RUSAGE_CHILDREN's ru_maxrss (getrusage(2)), KiB: highest RSS of any descendant that ended and was waited for,
-        since the process began; it never falls. None of them was larger.
-
-        It is the peak of one of them only where it is above the process's own peak at that time: the kernel counts
-        for a child the memory that it had before exec() as well, which is its parent's.
-        """
+    It is the peak of one of them only where it is above the process's own peak at that time: the kernel counts
+    for a child the memory that it had before exec() as well, which is its parent's.
+    """
 
     def document(self) -> dict[str, object]:
         """The record's member, in MiB."""

@@ -6,7 +6,7 @@ which on Lambda is the environment's own. All since Linux 4.13 or before (cgroup
 
 from __future__ import annotations
 
-import posix
+from ..support.files import KeptFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,19 +26,13 @@ def parse(text: bytes) -> int | None:
     return None
 
 
-def _has_it(text: bytes) -> bool:
-    """Is the line there, to its end?"""
-    return b"\n" in text[text.find(LABEL) :] if LABEL in text else False
-
-
 class OomKills:
     """Counts on from where it was made. Read when a window closes: 1 µs of a cgroup, 20 µs of /proc/vmstat (measured),
     so the descriptor is kept."""
 
     def __init__(self, level: MemorySource, vmstat: str = "/proc/vmstat", piece: int = PIECE) -> None:
-        self._path = f"{level.folder}/{_FILES[level.source]}" if level.source in _FILES else vmstat
+        self._file = KeptFile(f"{level.folder}/{_FILES[level.source]}" if level.source in _FILES else vmstat)
         self._piece = piece
-        self._descriptor = -1
         self.seen = self._count()
         """As last read; None where nothing counts."""
 
@@ -57,13 +51,8 @@ class OomKills:
     def _count(self) -> int | None:
         text = b""
         try:
-            if self._descriptor < 0:
-                self._descriptor = posix.open(self._path, posix.O_RDONLY | posix.O_CLOEXEC)
-            while not _has_it(text):
-                piece = posix.pread(self._descriptor, self._piece, len(text))  # /proc gives a page at a time
-                if not piece:
-                    break
-                text += piece
+            while b"\n" not in text.partition(LABEL)[2] and (piece := self._file.read(self._piece, len(text))):
+                text += piece  # /proc gives a page at a time
         except OSError:
             return None
         return parse(text)

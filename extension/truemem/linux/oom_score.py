@@ -27,7 +27,7 @@ class OomScore:
         """Why it cannot be raised here, or ""."""
 
     def raise_for(self, pid: int) -> None:
-        """Of one process. Raises no exception."""
+        """Raise the adjustment of one process. Raises no exception."""
         if not self._adjustment or self.refused:
             return
         name = f"{pid}/oom_score_adj"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import posix
 
+from ..support.named_tuple import NamedTuple
+
 PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
 FALLEN_KIB = 64
 """Less is the kernel's own bookkeeping."""
@@ -29,64 +31,43 @@ class Gone(Exception):
         self.errno = errno
 
 
-class Status:
+class Status(NamedTuple):
     """Memory of one process, from /proc/PID/status. Sizes in KiB, as the kernel prints them."""
 
-    __slots__ = ("anon", "file", "hwm", "rss", "shmem", "threads")
-
-    def __init__(self, hwm: int, rss: int, anon: int, file: int, shmem: int, threads: int) -> None:
-        self.hwm = hwm
-        """VmHWM: peak resident set since exec, or since the last watermark reset."""
-        self.rss = rss
-        """VmRSS. With VmHWM, up to 63 pages per thread behind the truth before Linux 6.2; since then up to
-        a per-CPU batch of some dozen pages."""
-        self.anon = anon
-        """RssAnon: heap, stacks, private writable memory."""
-        self.file = file
-        """RssFile: code and mapped files."""
-        self.shmem = shmem
-        """RssShmem: shared memory and tmpfs."""
-        self.threads = threads
-
-    def with_hwm(self, hwm: int) -> Status:
-        """The same, with another watermark: one that was partly read, and reset, before."""
-        return Status(hwm, self.rss, self.anon, self.file, self.shmem, self.threads)
+    hwm: int
+    """VmHWM: peak resident set since exec, or since the last watermark reset."""
+    rss: int
+    """VmRSS. With VmHWM, up to 63 pages per thread behind the truth before Linux 6.2; since then up to
+    a per-CPU batch of some dozen pages."""
+    anon: int
+    """RssAnon: heap, stacks, private writable memory."""
+    file: int
+    """RssFile: code and mapped files."""
+    shmem: int
+    """RssShmem: shared memory and tmpfs."""
+    threads: int
 
 
-class Stat:
+class Stat(NamedTuple):
     """What /proc/PID/stat says beside memory."""
 
-    __slots__ = ("child_faults", "faults", "mm", "name", "parent", "rss", "start_time", "state", "threads")
-
-    def __init__(
-        self,
-        state: bytes,
-        parent: int,
-        faults: int,
-        child_faults: int,
-        threads: int,
-        start_time: int,
-        rss: int,
-        name: str = "",
-        mm: bytes = b"",
-    ) -> None:
-        self.mm = mm
-        """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
-        does not say (no permission, or no memory any more). A child of fork() has its parent's."""
-        self.name = name
-        """Of the program, up to 15 characters: a process may give itself another."""
-        self.state = state
-        """One letter: R, S, D, Z (zombie), X (dead), T ..."""
-        self.parent = parent
-        self.faults = faults
-        """Page faults of the process, minor and major. Resident memory does not grow without one."""
-        self.child_faults = child_faults
-        """Page faults of its children that have ended and been waited for."""
-        self.threads = threads
-        self.start_time = start_time
-        """Clock ticks after boot. With the pid, the identity of a process."""
-        self.rss = rss
-        """Resident set, KiB."""
+    state: bytes
+    """One letter: R, S, D, Z (zombie), X (dead), T ..."""
+    parent: int
+    faults: int
+    """Page faults of the process, minor and major. Resident memory does not grow without one."""
+    child_faults: int
+    """Page faults of its children that have ended and been waited for."""
+    threads: int
+    start_time: int
+    """Clock ticks after boot. With the pid, the identity of a process."""
+    rss: int
+    """Resident set, KiB."""
+    name: str = ""
+    """Of the program, up to 15 characters: a process may give itself another."""
+    mm: bytes = b""
+    """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
+    does not say (no permission, or no memory any more). A child of fork() has its parent's."""
 
 
 def _field(text: bytes, label: bytes) -> int:
@@ -104,14 +85,8 @@ def _field(text: bytes, label: bytes) -> int:
 
 def parse_status(text: bytes) -> Status:
     """Parse the fields we use. Raises Gone if the process has no memory any more (a zombie prints no Vm lines)."""
-    return Status(
-        hwm=_field(text, b"\nVmHWM:"),
-        rss=_field(text, b"\nVmRSS:"),
-        anon=_field(text, b"\nRssAnon:"),
-        file=_field(text, b"\nRssFile:"),
-        shmem=_field(text, b"\nRssShmem:"),
-        threads=_field(text, b"\nThreads:"),
-    )
+    labels = b"\nVmHWM:", b"\nVmRSS:", b"\nRssAnon:", b"\nRssFile:", b"\nRssShmem:", b"\nThreads:"
+    return Status(*[_field(text, label) for label in labels])
 
 
 def has_fallen(text: bytes) -> bool:

@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from .proc_text import Stat
+
 HANDLER = b"\0_HANDLER="
 """Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API"),"""
 RUNTIME = b"\0AWS_EXECUTION_ENV="
@@ -21,9 +23,7 @@ _ADDRESS = b"AWS_LAMBDA_RUNTIME_API="
 
 
 class Variables:
-    """Those of a process's environment that tell a runtime."""
-
-    __slots__ = ("address", "has_handler", "is_hinted")
+    """The environment variables by which a runtime is known."""
 
     def __init__(self, text: bytes) -> None:
         """`text` is /proc/PID/environ (proc_pid_environ(5))."""
@@ -36,11 +36,15 @@ class Variables:
 
 
 class ProcessEvidence:
-    """Reads it anew each time."""
+    """Reads what shows whose a process is, anew each time."""
 
     def __init__(self, proc: Procfs, extensions_folder: str) -> None:
         self._proc = proc
         self._extensions = extensions_folder.rstrip("/")
+
+    def stat(self, pid: int) -> Stat:
+        """Raises Gone."""
+        return self._proc.process(pid, keep=False).stat()
 
     def variables(self, pid: int) -> Variables:
         """Raises Gone."""
@@ -106,12 +110,12 @@ class ProcessEvidence:
     def _parent(self, pid: int) -> int:
         """0 if it cannot be told."""
         try:
-            return self._proc.process(pid, keep=False).stat().parent
+            return self.stat(pid).parent
         except Gone:
             return 0
 
 
 def port_of(address: str) -> int:
-    """Of `host:port`; -1 without one."""
+    """The port of `host:port`; -1 without one."""
     port = address.rpartition(":")[2]
     return int(port) if port.isdecimal() and len(port) <= 5 else -1

@@ -18,6 +18,8 @@ from __future__ import annotations
 import posix
 import time
 
+from ..support.named_tuple import NamedTuple
+from .new_pids import NO_LIMIT_NS, NewPids
 from .proc_text import ZOMBIE, Gone, Stat
 from .process_evidence import ProcessEvidence, port_of
 from .procfs import ProcessFiles, Procfs
@@ -37,37 +39,24 @@ KEPT_PROCESSES = 64
 """Processes whose descriptors stay open: 4 each, of the 1,024 that an environment has."""
 
 MOST = 1024
-"""Processes and threads that Lambda allows in one environment (developer guide, "Lambda quotas"). More are
-not looked at: no upper bound."""
+"""What Lambda allows in one environment (developer guide, "Lambda quotas"): more are not looked at."""
 
 YOUNG_SECONDS = 2
-"""A process may exec: one that is unrelated is looked at again while it is younger than this,"""
-AGAIN_SECONDS = 0.01
-"""but not more often than this. (The function's own children are known by descent, at once.)"""
-
-NO_LIMIT_NS = 1 << 62
-
-FEW = 64
-"""So many new pids are looked at one by one, without listing /proc: a function starts a process, a machine is busy."""
+"""A process may exec: one that is unrelated is looked at again while it is younger than this."""
 
 _CLOCK_BOOTTIME = 7
 _TICKS = posix.sysconf("SC_CLK_TCK")
 
 
-class Process:
+class Process(NamedTuple):
     """One process of the environment; (pid, start time) is its identity."""
 
-    __slots__ = ("files", "guessed", "owner", "parent", "pid", "start_time")
-
-    def __init__(self, pid: int, start_time: int, parent: int, owner: str, files: ProcessFiles) -> None:
-        self.pid = pid
-        self.start_time = start_time
-        self.parent = parent
-        self.owner = owner
-        """FUNCTION, SIDECAR, or EXTENSION and the base name of the extension's file."""
-        self.guessed = False
-        """It is the function's only as long as no better one is found."""
-        self.files = files
+    pid: int
+    start_time: int
+    parent: int
+    owner: str
+    """FUNCTION, SIDECAR, or EXTENSION and the base name of the extension's file."""
+    files: ProcessFiles
 
 
 class ProcessTable:
@@ -83,9 +72,8 @@ class ProcessTable:
         own_pid: int = 0,
         most: int = MOST,
     ) -> None:
-        """`api_address` is our AWS_LAMBDA_RUNTIME_API: the function's processes have the same. `oom_score` is
-        raised for each of those that is found. `last_pid` is the pid given out last before we asked to be registered
-        (Procfs.last_pid): the runtime's comes after it. 0: not known. `own_pid`: ours, unless a test says another."""
+        """`api_address` is our AWS_LAMBDA_RUNTIME_API: the function's processes have the same. `last_pid` is the pid
+        given out last before we asked to be registered: the runtime's comes after it. 0: not known."""
         self._proc = proc
         self._oom_score = oom_score
         self.api_address = api_address
@@ -94,24 +82,18 @@ class ProcessTable:
         self._evidence = ProcessEvidence(proc, extensions_folder)
         self._self = own_pid or posix.getpid()
         self._before = last_pid
-        self._most = most
         self._known: dict[int, Process] = {}
-        self._unrelated: set[int] = set()
-        """A developer's other programs."""
-        self._young: set[int] = set()
-        """Unrelated as of now, but young enough to exec into one of ours."""
+        self._guesses: set[int] = set()
+        """Pids of those that are the function's only as long as no better one is found."""
+        self._new = NewPids(proc, lambda: len(self._known) >= most)
         self._other_api: dict[int, tuple[Stat, str, bool]] = {}
-        """What may be runtimes that talk to another address, behind an extension's proxy, or in another environment
-        on the same machine: its stat, the address, and whether it has a runtime's variables."""
-        self._last_pid = -2
-        self._waiting: set[int] = set()
-        """New processes that the last scan had no time to look at."""
-        self._scanned_at = 0.0
+        """Runtimes, perhaps, that talk to another address, behind a proxy or in another environment of this machine:
+        stat, address, and whether it has a runtime's variables."""
         self._orphans = 0
         """Page faults of orphans that had ended when they were found, and were not waited for yet."""
         self._settled = False
         self.errors = 0
-        """Processes whose files could not be read although they live."""
+        """Times that /proc, or the files of a process that lives, could not be read."""
         self._starter, self._platform = self._evidence.above(self._self)
 
     def function(self) -> list[Process]:
@@ -129,7 +111,7 @@ class ProcessTable:
     @property
     def last_pid(self) -> int:
         """The pid given out last, as of the last scan; below 0 where that is not known."""
-        return self._last_pid
+        return self._new.last
 
     def looked_for(self) -> str:
         """What a process of the function is known by, and what there is instead: for the log, which gets no address."""
@@ -138,24 +120,20 @@ class ProcessTable:
         return (
             "it is what the wrapper /opt/truemem/exact names, or has our AWS_LAMBDA_RUNTIME_API with _HANDLER or "
             f"AWS_EXECUTION_ENV{started}; seen instead: {extensions} of extensions, {len(self._other_api)} with "
-            f"another AWS_LAMBDA_RUNTIME_API, {len(self._unrelated | self._young)} others, {self.errors} unreadable"
+            f"another AWS_LAMBDA_RUNTIME_API, {len(self._new.unrelated | self._new.young)} others, "
+            f"{self.errors} unreadable"
         )
 
     @property
     def unfinished(self) -> bool:
         """Has the last scan left out some new processes?"""
-        return bool(self._waiting)
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._known) >= self._most
+        return bool(self._new.waiting)
 
     def adopted_faults(self) -> int | None:
         """Page faults of all children that the processes above the function have waited for, orphans among them
         (credentials(7), "init"); None where one of them cannot be read."""
         try:
-            waited_for = sum(self._proc.process(pid, keep=False).stat().child_faults for pid in self._platform)
-            return waited_for + self._orphans
+            return self._orphans + sum(self._evidence.stat(pid).child_faults for pid in self._platform)
         except Gone:
             return None
 
@@ -163,68 +141,43 @@ class ProcessTable:
         """The process has ended; False where that was known. `zombie`: nothing has waited for it yet, so that it is
         still there, and not to be found anew."""
         process.files.close()
+        self._guesses.discard(process.pid)
         if zombie:
-            self._unrelated.add(process.pid)
+            self._new.unrelated.add(process.pid)
         return self._known.pop(process.pid, None) is not None
 
     def changed(self) -> bool:
         """Is there anything new since the last scan? One read of /proc/loadavg."""
-        last = self._proc.last_pid()
-        if last < 0 or last != self._last_pid or (self._waiting and not self._is_full):
-            return True
-        return bool(self._young) and time.monotonic() - self._scanned_at > AGAIN_SECONDS
+        return self._new.changed()
 
     def scan(self, most_ns: int = NO_LIMIT_NS) -> None:
         """Find new processes and say whose they are. In so much CPU time at most, and one process more: the others are
-        left for the next scan. Raises OSError if /proc cannot be listed."""
-        before, self._last_pid = self._last_pid, self._proc.last_pid()
-        self._scanned_at = time.monotonic()
-        young, self._young = self._young, set()
-        if before > 0 and 0 < self._last_pid - before <= FEW:
-            # Pids are given out in order: these are all that can be new, and threads.
-            made = range(before + 1, self._last_pid + 1)
-            self._unrelated.difference_update(made)  # each has been another process's pid before
-            present = {pid for pid in made if self._proc.leads(pid)} | self._waiting
-        else:
-            present = set(self._proc.pids())
-            # A pid that is gone from one scan to the next may come back as another process's.
-            self._unrelated &= present
-            self._other_api = {pid: facts for pid, facts in self._other_api.items() if pid in present}
-        known = self._platform | self._unrelated | self._known.keys() | self._other_api.keys()
-        until_ns = time.process_time_ns() + most_ns
-        self._waiting = present - young - known
-        self._young = young - known
-        for pid in [*sorted(self._waiting), *sorted(self._young)]:
-            if self._is_full:
-                self._young.clear()
-                return
-            self._waiting.discard(pid)
-            self._young.discard(pid)
+        left for the next scan."""
+        try:
+            found, is_all = self._new.find()
+        except OSError:  # /proc cannot be listed
+            self.errors += 1
+            return
+        if is_all:
+            self._other_api = {pid: facts for pid, facts in self._other_api.items() if pid in found}
+        for pid in self._new.unknown(found, self._platform | self._known.keys() | self._other_api.keys(), most_ns):
             try:
                 self._classify(pid)
             except Gone as gone:
                 self.errors += gone.errno != 0
-            if time.process_time_ns() > until_ns:
-                return
 
     def adopt_runtime(self, pid: int) -> bool:
         """The wrapper has named its process, or that process is connected to our proxy: it is the runtime. False where
         it cannot be: an extension, the platform's, or gone by now."""
-        try:
-            self.scan()  # the shell of an entrypoint, above it
-        except OSError:
-            pass
+        self.scan()  # the shell of an entrypoint, above it
         process = self._known.get(pid)
         if process is None:
             if pid in self._platform or pid <= 0:
                 return False
             try:
-                stat = self._proc.process(pid, keep=False).stat()
+                stat = self._evidence.stat(pid)
             except Gone:
                 return False
-            self._unrelated.discard(pid)
-            self._young.discard(pid)
-            self._other_api.pop(pid, None)
             process = self._add(pid, stat, FUNCTION)
         if process.owner != FUNCTION:
             return False
@@ -232,10 +185,9 @@ class ProcessTable:
         return True
 
     def adopt_client(self, client_port: int, server_port: int) -> bool:
-        """A connection of this machine from `client_port` to our proxy at `server_port`: the process that has opened
-        it is the runtime (see adopt_runtime). An extension that is a proxy itself is not. Milliseconds."""
-        holder = self._evidence.holder_of(client_port, server_port, self._known)
-        return self.adopt_runtime(holder)
+        """The process that has opened this connection to our proxy is the runtime (see adopt_runtime), unless it is an
+        extension's proxy. Takes milliseconds."""
+        return self.adopt_runtime(self._evidence.holder_of(client_port, server_port, self._known))
 
     def is_settled(self) -> bool:
         """Is it known who is the function? Then it stays so: when its processes have ended, no other one takes their
@@ -248,56 +200,41 @@ class ProcessTable:
         (those of another cgroup are another environment's); else the guess. True if that is any."""
         if self.is_settled():
             return False
-        self._unrelated.clear()
-        self._last_pid = -2
-        try:
-            self.scan()
-        except OSError:
-            return False
+        self._new.restart()
+        self.scan()
         group = self._evidence.cgroups(self._self)
         for pid, (stat, address, is_hinted) in sorted(self._other_api.items(), key=lambda item: not item[1][2]):
             wanted = is_hinted or not self.function()
             if wanted and self._evidence.cgroups(pid) == group and self._is_proxy(address, is_hinted):
-                del self._other_api[pid]
                 self._confirm(self._add(pid, stat, FUNCTION))
         for process in self.function():
             self._accept(process)
         return bool(self.function())
 
-    def runtime_address(self) -> str:
-        """The runtime's own AWS_LAMBDA_RUNTIME_API, as of now: another one than ours where a proxy is in between. (A
-        wrapper may set it after the process was found, and then exec the runtime.)"""
-        for process in self.function()[:1]:
-            try:
-                return self._evidence.variables(process.pid).address or self.api_address
-            except Gone:
-                continue
-        return self.api_address
-
     def _classify(self, pid: int) -> None:
-        stat = self._proc.process(pid, keep=False).stat()
+        stat = self._evidence.stat(pid)
         if stat.state == ZOMBIE and stat.threads <= 1 and stat.parent in self._platform:
             self._orphans += stat.faults
-            self._unrelated.add(pid)
+            self._new.unrelated.add(pid)
             return
         owner = self._owner(pid, stat)
         if owner == GUESS and not self._settled:
-            self._add(pid, stat, FUNCTION).guessed = True
+            self._guesses.add(self._add(pid, stat, FUNCTION).pid)
         elif owner not in (OTHER, GUESS, OTHER_API):
             process = self._add(pid, stat, owner)
             if owner == FUNCTION:
                 self._confirm(process)
         elif owner != OTHER_API and time.clock_gettime(_CLOCK_BOOTTIME) - stat.start_time / _TICKS > YOUNG_SECONDS:
-            self._unrelated.add(pid)
+            self._new.unrelated.add(pid)
         elif owner != OTHER_API:
-            self._young.add(pid)
+            self._new.young.add(pid)
 
     def _owner(self, pid: int, stat: Stat) -> str:
         if pid == self._self:
             return SIDECAR
         by_descent = self._known.get(stat.parent)
         if by_descent is not None and by_descent.owner != SIDECAR:
-            return GUESS if by_descent.guessed else by_descent.owner
+            return GUESS if by_descent.pid in self._guesses else by_descent.owner
         # Where its main thread has ended another one still has its memory, and so its variables.
         thread = self._proc.thread(pid) if stat.state == ZOMBIE else pid
         name = self._evidence.extension(thread)
@@ -335,20 +272,19 @@ class ProcessTable:
 
     def _confirm(self, process: Process) -> None:
         """It is the function's for certain, and all of its tree: other guesses were wrong."""
-        guesses = [guess for guess in self.function() if guess.guessed]
-        roots = [self._root(guess) for guess in guesses]
         root = self._root(process)
-        for guess, its_root in zip(guesses, roots, strict=True):
+        guesses = [(guess, self._root(guess)) for guess in self.function() if guess.pid in self._guesses]
+        for guess, its_root in guesses:
             if its_root is root:
                 self._accept(guess)
             else:
                 self.forget(guess)
-                self._unrelated.add(guess.pid)
+                self._new.unrelated.add(guess.pid)
         self._accept(process)
 
     def _accept(self, process: Process) -> None:
         """It is the function's: if memory runs out, it is to end before an extension."""
-        process.guessed = False
+        self._guesses.discard(process.pid)
         self._settled = True
         parent = self._known.get(process.parent)
         # What is a child of one of them has inherited it.
@@ -358,4 +294,6 @@ class ProcessTable:
     def _add(self, pid: int, stat: Stat, owner: str) -> Process:
         files = self._proc.process(pid, keep=len(self._known) < KEPT_PROCESSES)
         self._known[pid] = process = Process(pid, stat.start_time, stat.parent, owner, files)
+        self._new.forget(pid)
+        self._other_api.pop(pid, None)
         return process

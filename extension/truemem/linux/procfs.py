@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posix
 
+from ..support.files import FLAGS, KeptFile, read
 from .proc_text import ZOMBIE, Gone, Stat, Status, parse_last_pid, parse_stat, parse_statm, parse_status, parse_tcp
 
 TYPE_CHECKING = False
@@ -68,7 +69,7 @@ class ProcessFiles:
 
     def _read(self, name: str) -> bytes:
         try:
-            descriptor = self._open(name, posix.O_RDONLY | posix.O_CLOEXEC)
+            descriptor = self._open(name, FLAGS)
             try:
                 # One page is more than any of these files has.
                 text = posix.pread(descriptor, 4096, 0)
@@ -94,8 +95,9 @@ class ProcessFiles:
         thread's is read now. Raises Gone."""
         stat = parse_stat(text)
         if stat.state == ZOMBIE and stat.threads > 1:
-            stat.rss = self.rss()
-            stat.mm = parse_stat(ProcessFiles(self._folder + self._thread, keep=False).read("stat")).mm
+            rss = self.rss()
+            thread = parse_stat(ProcessFiles(self._folder + self._thread, keep=False).read("stat"))
+            return stat._replace(rss=rss, mm=thread.mm)
         return stat
 
     def rss(self) -> int:
@@ -146,7 +148,7 @@ class Procfs:
 
     def __init__(self, root: str = "/proc") -> None:
         self.root = root
-        self._loadavg = -1
+        self._loadavg = KeptFile(f"{root}/loadavg")
 
     def pids(self) -> list[int]:
         """Every process there is. Raises OSError if the root cannot be listed."""
@@ -163,11 +165,7 @@ class Procfs:
     def text(self, name: str, limit: int = 65536) -> bytes:
         """A file below the root, up to `limit` bytes: files of /proc have no size. Raises Gone."""
         try:
-            descriptor = posix.open(f"{self.root}/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
-            try:
-                return posix.read(descriptor, limit)
-            finally:
-                posix.close(descriptor)
+            return read(f"{self.root}/{name}", limit)
         except OSError as error:
             _gone(name, error)
 
@@ -175,18 +173,16 @@ class Procfs:
         """Every TCP socket of this network namespace, as parse_tcp has it. The kernel gives a page at a time."""
         rows: list[tuple[int, int, int]] = []
         for name in "net/tcp", "net/tcp6":
-            try:
-                descriptor = posix.open(f"{self.root}/{name}", posix.O_RDONLY | posix.O_CLOEXEC)
-            except OSError:
-                continue
             text = b""
             try:
-                while piece := posix.read(descriptor, 65536):
-                    text += piece
+                descriptor = posix.open(f"{self.root}/{name}", FLAGS)
+                try:
+                    while piece := posix.read(descriptor, 65536):
+                        text += piece
+                finally:
+                    posix.close(descriptor)
             except OSError:
-                pass  # what was read until then
-            finally:
-                posix.close(descriptor)
+                pass  # parse what was read until then
             rows += parse_tcp(text)
         return rows
 
@@ -230,8 +226,6 @@ class Procfs:
     def last_pid(self) -> int:
         """See parse_last_pid. The descriptor is kept: this is read at every tick."""
         try:
-            if self._loadavg < 0:
-                self._loadavg = posix.open(f"{self.root}/loadavg", posix.O_RDONLY | posix.O_CLOEXEC)
-            return parse_last_pid(posix.pread(self._loadavg, 128, 0))
+            return parse_last_pid(self._loadavg.read(128))
         except OSError:
             return -1

@@ -8,6 +8,7 @@ from ..linux.cgroup import MemorySource
 from ..linux.heap_page import HeapPages
 from ..linux.proc_text import Gone
 from ..linux.process_table import KEPT_PROCESSES, SIDECAR, ProcessTable
+from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,21 +24,18 @@ EXTENSIONS = 10
 """As many as a function may have: more than that only pretend to be some."""
 
 
-class HeldMemory:
+class HeldMemory(NamedTuple):
     """Who held what beside the function when a window closed, in KiB."""
 
-    __slots__ = ("environment", "extensions", "sidecar")
-
-    def __init__(self, environment: MemoryUsage | None, sidecar: int, extensions: dict[str, int]) -> None:
-        self.environment = environment
-        """Of all together."""
-        self.sidecar = sidecar
-        self.extensions = extensions
-        """Each extension by its name."""
+    environment: MemoryUsage | None
+    """Of all together."""
+    sidecar: int
+    extensions: dict[str, int]
+    """Each extension by its name."""
 
 
 class EnvironmentMemory:
-    """Reads what a record says about everybody else."""
+    """Reads what sidecar, extensions and the whole environment hold."""
 
     def __init__(
         self, table: ProcessTable, level: MemorySource, environ: Mapping[bytes, bytes] = posix.environ
@@ -61,7 +59,7 @@ class EnvironmentMemory:
         return HeldMemory(environment, sidecar, dict(self.extensions))
 
     def look(self) -> None:
-        """Read `held_kib` and `extensions` anew. One that has ended stays as it was: it may be why all are about to."""
+        """Read `held_kib` and `extensions` anew. One that has ended keeps its last level: it may be why all end."""
         held, _, levels = self._others(forget=False)
         alive = {name: rss for name, rss in levels.items() if rss}
         ended = {name: rss for name, rss in self.extensions.items() if name not in alive}

@@ -24,7 +24,7 @@ TICK_NS = 1_000_000
 
 
 class LevelSampler:
-    """Looks at the processes of the open window."""
+    """Samples the processes of the open window."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class LevelSampler:
         """One tick: how much the function's level has moved since the last, in KiB.
 
         While memory grows only its level is read. Else, or `late` (much more time has passed than was asked for: a
-        freeze, perhaps), it may well be the last look before the next event, or before the process is killed: then the
-        watermark is read too, and reset, so that what cannot be told apart later is only what comes after. Without
+        freeze, perhaps), this may well be the last sample before the next event, or before the process is killed: then
+        the watermark is read too, and reset, so that what cannot be told apart later is only what comes after. No
         `reset` where the window's end will be exact.
         """
         if self._table.changed():
-            self._reader.find(TICK_NS)
+            self._table.scan(TICK_NS)
         processes = self._table.function()
         several = len(processes) > 1
         self._open.window.multi_process |= several
@@ -82,7 +82,7 @@ class LevelSampler:
                     continue  # a child of vfork() that has not called exec: its memory is its parent's
                 levels[process.pid] = track.rss
                 if several or (reset and (late or track.rss <= previous)):
-                    self._open.look_closely(process, track, reset)
+                    self._open.read_watermark(process, track, reset)
             except Gone as gone:
                 self._reader.failed(gone)
                 self._open.end(process)
@@ -104,13 +104,13 @@ class LevelSampler:
         return moved
 
     def watch(self, sparing: int = 1) -> int | None:
-        """Look at the function's children alone, each when its look is due: ns until the next one; None without any.
+        """Sample the function's children alone, each when it is due: ns until the next one; None without any.
         `sparing` times as seldom.
 
         A child takes its watermark with it when it ends, so that is read again and again, and never reset.
         """
         if self._table.changed():
-            self._reader.find(TICK_NS)
+            self._table.scan(TICK_NS)
         processes = self._table.function()
         if len(processes) < 2:
             return None
@@ -123,7 +123,7 @@ class LevelSampler:
             track = self._open.track(process)
             if now_ns >= track.due_ns:
                 try:
-                    self._open.look_closely(process, track, reset=False)
+                    self._open.read_watermark(process, track, reset=False)
                 except Gone as gone:
                     self._reader.failed(gone)
                     self._open.end(process)
@@ -141,10 +141,10 @@ class LevelSampler:
             if level:
                 try:
                     held += min(level, process.files.rss())
-                except Gone:  # the next look will see it, too
+                except Gone:  # the next tick will see it, too
                     continue
         return held
 
     def _name(self, pid: int) -> str:
         track = self._open.tracks.get(pid)
-        return track.look.name if track is not None and track.look is not None else ""
+        return track.last_stat.name if track is not None and track.last_stat is not None else ""

@@ -23,22 +23,20 @@ LAST = 8
 RATE_NS = (100_000_000, 1_000_000_000)
 """The growth rate is the higher one of these times: of a burst, or of memory that is taken piece by piece."""
 
-DRAWN = 1 / 16
-"""The journal's curve is drawn anew when the level has moved by this share of the limit,"""
-DRAWN_URGENT = 1 / 64
-"""or by this where the limit is near."""
+CHECKPOINT = 1 / 16
+"""The curve is written to the journal again when the level has moved by this share of the limit,"""
+CHECKPOINT_URGENT = 1 / 64
+"""or by this share where the limit is near,"""
+CHECKPOINT_NS = 1_000_000_000
+"""and after this time in any case: a level that has not moved since is news as well."""
 UNLIMITED_KIB = 256 * 1024
 """In place of a limit that is not known."""
-DRAWN_NS = 1_000_000_000
-"""It is drawn anew after this time in any case: that it has not moved since is worth knowing as well."""
 
 
 class WholePicture:
     """When was all of the function seen? Its processes end one after the other when it dies: what is seen then is only
     a part. Some functions end processes all the time: a picture may be that of a part if the last one is too old.
     Times are epoch ns, by a clock that may be set back."""
-
-    __slots__ = ("_ended_ns", "seen_ns")
 
     def __init__(self) -> None:
         self._ended_ns = -DYING_NS
@@ -62,9 +60,8 @@ class WholePicture:
 
 
 class CurveCheckpoint:
-    """When is the curve of the invocation that runs to be written down? First at its first sample."""
-
-    __slots__ = ("_at_ns", "_level", "_limit")
+    """Decides when the curve of the invocation that runs is written to the journal: at its first sample, and later as
+    its level moves."""
 
     def __init__(self, limit_kib: int) -> None:
         self._limit = limit_kib or UNLIMITED_KIB
@@ -76,10 +73,10 @@ class CurveCheckpoint:
         self._level = -1
 
     def due(self, level_kib: int, urgent: bool, at_ns: int = 0) -> bool:
-        """`urgent`: may the invocation be about to die? `at_ns`: now, monotonic."""
+        """Is it to be written at this level? `urgent`: the invocation may be about to die. `at_ns`: now, monotonic."""
         moved = abs(level_kib - self._level)
-        is_old = at_ns - self._at_ns >= DRAWN_NS
-        if self._level >= 0 and not is_old and moved < self._limit * (DRAWN_URGENT if urgent else DRAWN):
+        is_old = at_ns - self._at_ns >= CHECKPOINT_NS
+        if self._level >= 0 and not is_old and moved < self._limit * (CHECKPOINT_URGENT if urgent else CHECKPOINT):
             return False
         self._level, self._at_ns = level_kib, at_ns
         return True
@@ -88,13 +85,11 @@ class CurveCheckpoint:
 class MemoryCurve:
     """Samples of the function's level: (epoch ns, KiB), oldest first."""
 
-    __slots__ = ("samples",)
-
     def __init__(self) -> None:
         self.samples: list[tuple[int, int]] = []
 
     def see(self, at_ns: int, level_kib: int) -> None:
-        """One sample more. A level of 0 was not read."""
+        """Add a sample, unless its level is 0: that was not read."""
         if level_kib <= 0:
             return
         self.samples.append((at_ns, level_kib))

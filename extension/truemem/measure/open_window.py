@@ -9,7 +9,7 @@ from ..linux.proc_text import ZOMBIE, Gone, Stat, Status, has_fallen, parse_stat
 from .memory_curve import WholePicture
 from .process_family import ProcessFamily
 from .process_track import ProcessTrack
-from .race import Boundary, Look, keep
+from .race import Boundary, Sample, keep
 from .window import Window
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OpenWindow:
-    """One after the other: `begin` opens the next."""
+    """The window that is open now; `begin` replaces it by the next."""
 
     def __init__(
         self, table: ProcessTable, reader: ProcessReader, first_pid: int, clock: Callable[[], int] = time.time_ns
@@ -35,7 +35,7 @@ class OpenWindow:
         self.tracks: dict[int, ProcessTrack] = {}
         self.family = ProcessFamily()
         self.boundary = Boundary()
-        """Where it will end: its looks so far."""
+        """Where it will end: its samples so far."""
         self.is_first = True
         """The init phase: a runtime is started by exec(), and its memory counts from there."""
         self.window = Window(baseline=0, before=0, resets=True)  # the init phase: since exec, as after a reset
@@ -43,7 +43,7 @@ class OpenWindow:
         self.picture = WholePicture()
 
     def begin(self, window: Window, tracks: dict[int, ProcessTrack]) -> None:
-        """The next window is open."""
+        """Open the next window."""
         self.window, self.tracks, self.is_first = window, tracks, False
         self.family, self.boundary = ProcessFamily(), Boundary()
 
@@ -59,8 +59,8 @@ class OpenWindow:
         """Was it born within the open window?"""
         return process.pid > self.window.first_pid
 
-    def look_closely(self, process: Process, track: ProcessTrack, reset: bool) -> None:
-        """Watermark and faults: 20 µs more. Raises Gone."""
+    def read_watermark(self, process: Process, track: ProcessTrack, reset: bool) -> None:
+        """Sample the watermark and the page faults of a process: 20 µs. Raises Gone."""
         files = process.files
         before = files.stat()
         text = files.read("status")
@@ -75,7 +75,7 @@ class OpenWindow:
     def keep(
         self, track: ProcessTrack, status: Status, before: Stat, after: Stat, reset: bool, rising: bool = False
     ) -> None:
-        """A watermark that was read, and perhaps reset, while the window is open."""
+        """Add a sample that was taken while the window is open."""
         now_ns = self._clock()
         self.see(track, now_ns, status, before, after, reset, rising)
         if track.lost:
@@ -93,17 +93,17 @@ class OpenWindow:
         reset: bool,
         rising: bool = False,
     ) -> int:
-        """One more look; what may have come and gone between its reading and its reset, KiB."""
+        """Add a sample; what may have come and gone between its reading and its reset, KiB."""
         gap = max(0, after.faults - before.faults) * self.fault_kib
-        look = Look(now_ns, status.hwm, max(status.hwm, gap and status.rss + gap), after.faults, after.rss)
-        track.see(look, status, after, self._slack_kib, reset, rising, self.tracks.get(track.parent))
+        sample = Sample(now_ns, status.hwm, max(status.hwm, gap and status.rss + gap), after.faults, after.rss)
+        track.see(sample, status, after, self._slack_kib, reset, rising, self.tracks.get(track.parent))
         return gap
 
     def end(self, process: Process) -> None:
-        """The process has ended, or is a zombie."""
+        """A process has ended, or is a zombie: what it held last counts for the open window."""
         final = final_faults(process)
         if not self._table.forget(process, zombie=final is not None):
-            return  # two cuts have seen it
+            return  # it was seen in two readings
         track = self.track(process)
         self.picture.process_ended(self._clock())
         self.window.process_exited = True
@@ -111,9 +111,9 @@ class OpenWindow:
         self.boundary.unread.append((self._clock(), max(track.highest, track.known)))
         del self.tracks[process.pid]
         self.leave(track)
-        if track.found_ns and not track.looks:
+        if track.found_ns and not track.samples:
             self.family.found -= self.is_new(process)
-        faults = track.look.faults if track.look is not None else 0
+        faults = track.last_stat.faults if track.last_stat is not None else 0
         self.family.ended(faults, final, track.parent in self.tracks)
 
     def leave(self, track: ProcessTrack) -> None:
@@ -122,7 +122,7 @@ class OpenWindow:
             self.family.before_exec.append((track.faults, track.highest))
 
     def note(self) -> int:
-        """Until now the window has reached so much; epoch ns."""
+        """Note the level that the window has reached by now. Returns the time, epoch ns."""
         now_ns = self._clock()
         keep(self.boundary.levels, (now_ns, self.window.sampled), max)
         return now_ns

@@ -21,8 +21,6 @@ UNKNOWN = 1 << 40
 class ProcessFamily:
     """The function's processes that were born or have ended in one window."""
 
-    __slots__ = ("before_exec", "credited", "found", "growth", "orphaned", "reaped", "threads")
-
     def __init__(self) -> None:
         self.found = 0
         """Processes that were found, of those that were born."""

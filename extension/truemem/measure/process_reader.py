@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from ..linux.kernel import probe
+from ..linux.new_pids import NO_LIMIT_NS
 from ..linux.proc_text import Gone, has_fallen
-from ..linux.process_table import NO_LIMIT_NS
 from ..linux.procfs import ESRCH, Procfs
 from .readings import Reading, Readings
 
@@ -22,7 +22,7 @@ AT_ONCE = 12
 
 
 class ProcessReader:
-    """Nothing is parsed here: the runtime waits."""
+    """Reads the texts of the function's processes. Parses nothing: the runtime waits."""
 
     def __init__(self, table: ProcessTable, proc: Procfs, clock: Callable[[], int] = time.time_ns) -> None:
         """`clock` gives epoch ns."""
@@ -35,34 +35,28 @@ class ProcessReader:
         """Readings that failed although the process lives."""
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
-        """Read and reset, now: the runtime waits for this, or may run already. `at_rest`: it waits, so that there is
-        nothing to compare with where nothing is reset. `most` processes, the others by `read_rest`."""
-        cut = Readings(self._table.function(), self._proc.last_pid())
-        self._read(cut, most, NO_LIMIT_NS, at_rest)
-        if len(cut.readings) > 1:
-            for reading in cut.readings:
+        """Read all processes and reset their watermarks, now: the runtime waits for this, or may run already.
+        `at_rest`: it waits, so that there is nothing to compare with where nothing is reset. At most `most` processes:
+        `read_rest` reads the others."""
+        taken = Readings(self._table.function(), self._proc.last_pid())
+        self._read(taken, most, NO_LIMIT_NS, at_rest)
+        if len(taken.readings) > 1:
+            for reading in taken.readings:
                 try:
                     reading.again = reading.process.files.rss()
                 except Gone:
                     reading.again = 0
-        cut.done_ns = self._clock()
-        for reading in cut.readings:
-            reading.end_ns = cut.done_ns
-        cut.split = bool(cut.left)
-        return cut
+        taken.done_ns = self._clock()
+        for reading in taken.readings:
+            reading.end_ns = taken.done_ns
+        taken.split = bool(taken.left)
+        return taken
 
-    def read_rest(self, cut: Readings, first: set[int], most_ns: int) -> None:
-        """Read the other processes, for so long at most. Those of `first` (pids) come first."""
-        if cut.left:
-            cut.left.sort(key=lambda process: process.pid not in first)
-            self._read(cut, len(cut.left), most_ns, at_rest=False)
-
-    def find(self, most_ns: int = NO_LIMIT_NS) -> None:
-        """Look for the function's processes now, for so long at most."""
-        try:
-            self._table.scan(most_ns)
-        except OSError:
-            self.lost += 1
+    def read_rest(self, readings: Readings, first: set[int], most_ns: int) -> None:
+        """Read the processes that were left out, for so long at most. Those of `first` (pids) come first."""
+        if readings.left:
+            readings.left.sort(key=lambda process: process.pid not in first)
+            self._read(readings, len(readings.left), most_ns, at_rest=False)
 
     def reset(self, files: ProcessFiles) -> None:
         """Reset the watermark, or note why it cannot be. Raises Gone."""
@@ -76,12 +70,12 @@ class ProcessReader:
             self.refused = f"clear_refs: {error.strerror}"
 
     def failed(self, gone: Gone) -> None:
-        """Count it where the process lives."""
+        """Count a reading that failed, unless the process has ended."""
         self.lost += gone.errno != 0
 
-    def _read(self, cut: Readings, most: int, most_ns: int, at_rest: bool) -> None:
+    def _read(self, taken: Readings, most: int, most_ns: int, at_rest: bool) -> None:
         until_ns = self._clock() + most_ns
-        waiting, cut.left = cut.left[:most], cut.left[most:]
+        waiting, taken.left = taken.left[:most], taken.left[most:]
         for at, process in enumerate(waiting, 1):
             files = process.files
             try:
@@ -91,13 +85,13 @@ class ProcessReader:
                 if reset:
                     self.reset(files)
                 after = before if at_rest and not reset else files.read("stat")
-                cut.readings.append(Reading(process, before, status, after, reset and not self.refused))
+                taken.readings.append(Reading(process, before, status, after, reset and not self.refused))
             except Gone as gone:
-                self.lost += gone.errno != 0
-                cut.ended.append(process)
+                self.failed(gone)
+                taken.ended.append(process)
             now_ns = self._clock()
-            if cut.readings:
-                cut.readings[-1].end_ns = cut.readings[-1].end_ns or now_ns
+            if taken.readings:
+                taken.readings[-1].end_ns = taken.readings[-1].end_ns or now_ns
             if now_ns > until_ns:
-                cut.left = waiting[at:] + cut.left
+                taken.left = waiting[at:] + taken.left
                 return

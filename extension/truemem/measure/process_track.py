@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .race import Look, keep
+from .race import Sample, keep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ class ProcessTrack:
         "faults",
         "found_ns",
         "known",
-        "look",
-        "looks",
+        "last_stat",
         "lost",
         "parent",
         "rss",
+        "samples",
         "stale",
     )
 
@@ -36,10 +36,10 @@ class ProcessTrack:
         """When to look at it next, if it is a child: epoch ns."""
         self.child_faults = opening.child_faults if opening is not None else 0
         """Faults of its ended children, when the window opened."""
-        self.look = opening
+        self.last_stat = opening
         """What was read last: at the process's end the part of its faults whose effect is known."""
-        self.looks: list[Look] = []
-        """What the looks have seen, each resetting the watermark."""
+        self.samples: list[Sample] = []
+        """Its readings in the window; after each the watermark may have been reset."""
         self.rss = opening.rss if opening is not None else 0
         """RSS as last read."""
         self.known = known
@@ -54,21 +54,21 @@ class ProcessTrack:
 
     @property
     def watermark(self) -> int:
-        """Highest VmHWM that looks have read."""
-        return max((look.hwm for look in self.looks), default=0)
+        """Highest VmHWM that samples have read."""
+        return max((sample.hwm for sample in self.samples), default=0)
 
     @property
     def highest(self) -> int:
         """The same, and what they may have missed between a reading and its reset."""
-        return max((look.highest for look in self.looks), default=0)
+        return max((sample.highest for sample in self.samples), default=0)
 
     def has_mm_of(self, parent: ProcessTrack | None, stat: Stat) -> bool:
         """Is it a child that has not called exec()? Then its watermark knows what it has inherited, too."""
-        return parent is not None and parent.look is not None and stat.mm == parent.look.mm and bool(stat.mm)
+        return parent is not None and parent.last_stat is not None and stat.mm == parent.last_stat.mm and bool(stat.mm)
 
     def see(
         self,
-        look: Look,
+        sample: Sample,
         status: Status,
         after: Stat,
         slack: int,
@@ -76,24 +76,18 @@ class ProcessTrack:
         rising: bool,
         parent: ProcessTrack | None,
     ) -> None:
-        """One more look; `after` is the stat after it, and after the `reset` of the watermark, if there was one.
-        `rising`: the watermark is never reset, so that the last look says all."""
-        before, self.look = self.look, after
+        """One more sample; `after` is the stat after it, and after the `reset` of the watermark, if there was one.
+        `rising`: the watermark is never reset, so that the last sample says all."""
+        before, self.last_stat = self.last_stat, after
         other_mm = before is not None and bool(before.mm and after.mm) and before.mm != after.mm
         fallen = status.hwm + slack < self.known
-        if self.found_ns and (other_mm or fallen):
+        if self.found_ns and (other_mm or fallen or not (self.samples or self.has_mm_of(parent, after))):
             self.faults = after.faults
         elif other_mm or fallen:
             self.lost = True
-        elif (
-            self.found_ns
-            and not self.looks
-            and not (after.mm and parent and parent.look and parent.look.mm == after.mm)
-        ):
-            self.faults = after.faults
         self.known = after.rss if reset else status.hwm
         self.rss = after.rss
-        if rising and self.looks:
-            self.looks[-1] = self.looks[-1].merged(look)
+        if rising and self.samples:
+            self.samples[-1] = self.samples[-1].merged(sample)
         else:
-            keep(self.looks, look, Look.merged)
+            keep(self.samples, sample, Sample.merged)

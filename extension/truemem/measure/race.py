@@ -1,13 +1,15 @@
-"""Where one window ends and the next begins, when it is not known at which moment the runtime got its event. Pure.
+"""Bounds for the level at the moment when the runtime got its event, which the sidecar is not told. Pure.
 
-AWS's code releases the runtime and the extensions one after the other, in either order and by any time: in AWS's own
-emulator the runtime is first in 95 % (docs/how-it-measures.md). So when the sidecar has its INVOKE the function may
-have run already. A look at the function then proves something of the invocation that ended only if it is known to lie
-before the runtime's event. What the platform says later tells which looks do: an event cannot come before the
-invocation before it was done (platform.runtimeDone), nor before its own has started (platform.start).
+In the default mode AWS's code releases the runtime and the extensions one after the other, in either order and by any
+time: in AWS's own emulator the runtime is first in 95 % (docs/how-it-measures.md). So the function may have run already
+when the sidecar reads it at INVOKE. A sample of the function is evidence of the invocation that has ended only if it is
+known to be from before the runtime's next event. Telemetry tells later which samples are: an event does not come before
+the invocation before it was done (platform.runtimeDone), nor before its own was started (platform.start).
 """
 
 from __future__ import annotations
+
+from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,61 +22,58 @@ KERNEL_SLACK_KIB = 256
 """Two readings of one level may differ by this much: the kernel keeps RSS in per-thread or per-CPU batches."""
 
 KEPT = 16
-"""Looks that are kept of one window. Beyond that the older half is merged in pairs: coarser, never wrong."""
+"""Samples that are kept of one process in one window. Beyond that the older half is merged in pairs: coarser, never
+wrong."""
 
 NEVER = 1 << 62
-"""Epoch ns after all looks."""
+"""Epoch ns: later than all samples."""
 
 
 def keep(history: list[Entry], entry: Entry, merge: Callable[[Entry, Entry], Entry]) -> None:
-    """Append an entry; of too many, merge neighbours among the older ones."""
+    """Append an entry to a history; if that has more than KEPT, merge its older entries in pairs."""
     history.append(entry)
     if len(history) > KEPT:
         half = KEPT // 2
         history[:half] = [merge(history[at], history[at + 1]) for at in range(0, half, 2)]
 
 
-class Look:
-    """One reading of one process's watermark, and its reset. Sizes in KiB."""
+class Sample(NamedTuple):
+    """One reading of one process's watermark and level, while a window is open or when it is closed. Sizes in KiB."""
 
-    __slots__ = ("end_ns", "faults", "highest", "hwm", "rss")
+    end_ns: int
+    """Epoch ns after the reading, and after the reset of the watermark if there was one."""
+    hwm: int
+    """Highest level since the sample before."""
+    highest: int
+    """The same, with what may have come and gone between the reading and the reset."""
+    faults: int
+    """Page faults of the process so far."""
+    rss: int
 
-    def __init__(self, end_ns: int, hwm: int, highest: int, faults: int, rss: int) -> None:
-        self.end_ns = end_ns
-        """Epoch ns, after the reset."""
-        self.hwm = hwm
-        """Highest level since the look before."""
-        self.highest = highest
-        """The same, and what may have come and gone unseen between the reading and the reset."""
-        self.faults = faults
-        """Page faults of the process so far."""
-        self.rss = rss
-
-    def merged(self, later: Look) -> Look:
-        """This look and the next as one."""
+    def merged(self, later: Sample) -> Sample:
+        """This sample and the next as one."""
         hwm, highest = max(self.hwm, later.hwm), max(self.highest, later.highest)
-        return Look(later.end_ns, hwm, highest, later.faults, later.rss)
+        return Sample(later.end_ns, hwm, highest, later.faults, later.rss)
 
 
 class Boundary:
-    """What was read before and around the runtime's next event."""
-
-    __slots__ = ("fault_kib", "gaps", "levels", "looks", "lost_ns", "not_before_ns", "strangers", "unread")
+    """What is known of the time around the runtime's event, where one window ends and the next begins. The readings
+    that close the window come before that event or after it. So this bounds what each of the two windows has held."""
 
     def __init__(self, not_before_ns: int = 0) -> None:
-        """`not_before_ns`: NEVER where the event came after the last look for certain."""
+        """`not_before_ns`: NEVER where the event came after the last sample for certain."""
         self.not_before_ns = not_before_ns
         """The runtime's event did not come before this time (epoch ns), as far as is known by now."""
         self.levels: list[tuple[int, int]] = []
-        """(epoch ns, KiB): by then the function had held so much. Both only rise."""
-        self.looks: list[list[Look]] = []
-        """Of each process in the window that ends, oldest first. The last one is the cut's own."""
-        self.gaps = 0
-        """KiB that the processes can have held between the cut's readings and its resets, where they touched memory."""
+        """(epoch ns, KiB): by then the function had held so much in the window that ends. Both only rise."""
+        self.samples: list[list[Sample]] = []
+        """Of each process in the window that ends, oldest first. The last one is the reading that closed the window."""
+        self.unobserved_kib = 0
+        """What the processes can have held between their last readings and their resets, if they touched memory."""
         self.unread: list[tuple[int, int]] = []
         """(epoch ns, KiB): processes that had ended by then may have held so much."""
-        self.strangers = 0
-        """KiB of processes that were found after the cut: they may have been there before it."""
+        self.found_late_kib = 0
+        """Held by processes that were found after the window was closed: they may have been there before."""
         self.fault_kib = 0
         """What one page fault can make resident."""
         self.lost_ns = 0
@@ -82,7 +81,7 @@ class Boundary:
 
     @property
     def exact(self) -> bool:
-        """The event came after the last look: there is nothing to prove."""
+        """Did the event come after the last sample for certain? Then nothing is left open."""
         return self.not_before_ns == NEVER
 
     @property
@@ -96,33 +95,35 @@ class Boundary:
             self.not_before_ns = not_before_ns
 
     def reached(self) -> int:
-        """KiB that the window before the event has reached for certain; 0 where no look is proven."""
+        """KiB that the window before the event has reached for certain; 0 where no sample is proven to be of it."""
         return max((level for end_ns, level in self.levels if end_ns <= self.not_before_ns), default=0)
 
     def hidden(self) -> int:
-        """KiB that the window after the event can have held before the cut, at most; 0 where that is nothing."""
+        """KiB that the function can have held, at most, after the event and before its watermark was reset: the next
+        window's peak, perhaps, and not in its watermark. 0 where that is nothing."""
         unread = sum(kib for ns, kib in self.unread if ns > self.not_before_ns)
-        late = [self._late(looks) for looks in self.looks]
-        if not (self.gaps or self.strangers or unread or any(late)):
+        late = [self._late(samples) for samples in self.samples]
+        if not (self.unobserved_kib or self.found_late_kib or unread or any(late)):
             return 0
-        held = sum(late_kib or looks[-1].rss for late_kib, looks in zip(late, self.looks, strict=True))
-        return max(held, self.gaps) + unread + self.strangers
+        held = sum(late_kib or samples[-1].rss for late_kib, samples in zip(late, self.samples, strict=True))
+        return max(held, self.unobserved_kib) + unread + self.found_late_kib
 
     def settled(self) -> bool:
-        """Is the level at the cut that at the event, but for the kernel's slack?"""
-        if self.strangers or any(ns > self.not_before_ns for ns, _ in self.unread):
+        """Is the level at the event known, but for the kernel's slack? It is where no memory was touched between the
+        last sample that is proven to be from before the event and the reading that closed the window."""
+        if self.found_late_kib or any(ns > self.not_before_ns for ns, _ in self.unread):
             return False
         uncertain = 0
-        for looks in self.looks:
-            late_kib = self._late(looks)
+        for samples in self.samples:
+            late_kib = self._late(samples)
             if late_kib:
-                proven = [look for look in looks if look.end_ns <= self.not_before_ns]
+                proven = [sample for sample in samples if sample.end_ns <= self.not_before_ns]
                 if not proven:
                     return False
-                risen = (looks[-1].faults - proven[-1].faults) * self.fault_kib
-                uncertain += risen + max(0, late_kib - looks[-1].rss)
+                risen = (samples[-1].faults - proven[-1].faults) * self.fault_kib
+                uncertain += risen + max(0, late_kib - samples[-1].rss)
         return uncertain <= KERNEL_SLACK_KIB
 
-    def _late(self, looks: list[Look]) -> int:
-        """The highest of the looks that are not proven to lie before the event; 0 if all are."""
-        return max((look.highest for look in looks if look.end_ns > self.not_before_ns), default=0)
+    def _late(self, samples: list[Sample]) -> int:
+        """The highest of the samples that are not proven to be from before the event; 0 if all are."""
+        return max((sample.highest for sample in samples if sample.end_ns > self.not_before_ns), default=0)

@@ -1,4 +1,4 @@
-"""What was read of the function's processes at a cut: between two windows, or as a look at the open one."""
+"""What was read of the function's processes: to close one window and open the next, or as a sample of the open one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Reading:
-    """One process at a cut: the texts of its files, in the order in which they were read."""
+    """The texts of one process's files, in the order in which they were read: they are parsed later."""
 
     __slots__ = ("after", "again", "before", "end_ns", "process", "reset", "status")
 
@@ -28,9 +28,7 @@ class Reading:
 
 
 class Readings:
-    """What was read when the watermarks were reset."""
-
-    __slots__ = ("done_ns", "ended", "last_pid", "left", "readings", "split")
+    """One reading of all processes of the function, and the reset of their watermarks."""
 
     def __init__(self, processes: list[Process], last_pid: int) -> None:
         self.readings: list[Reading] = []

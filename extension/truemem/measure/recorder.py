@@ -35,9 +35,7 @@ SIGCHLD = 17
 
 
 class _Total:
-    """Of all processes that were read when a window was closed. Sizes in KiB."""
-
-    __slots__ = ("earlier", "gaps", "holder", "missed", "rss", "threads", "together", "watermark")
+    """Sums over the processes that were read when a window was closed. Sizes in KiB."""
 
     def __init__(self) -> None:
         self.rss = self.watermark = 0
@@ -81,53 +79,53 @@ class Recorder:
 
     @property
     def window(self) -> Window:
-        """The one that is open."""
+        """The window that is open."""
         return self._open.window
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
         """See ProcessReader.read_and_reset."""
         return self.reader.read_and_reset(at_rest, most)
 
-    def read_rest(self, cut: Readings, most_ns: int) -> None:
-        """Read the other processes, for so long at most. Those that could not be read last time come first."""
-        self.reader.read_rest(cut, {pid for pid, track in self._open.tracks.items() if track.stale}, most_ns)
+    def read_rest(self, readings: Readings, most_ns: int) -> None:
+        """Read the processes that were left out, for so long at most. Those left out the last time come first."""
+        self.reader.read_rest(readings, {pid for pid, track in self._open.tracks.items() if track.stale}, most_ns)
 
-    def close(self, cut: Readings, not_before_ns: int = 0, arrived_ns: int | None = None) -> Window:
-        """Close the open window with a cut, and open the next; the one that was closed.
+    def close(self, readings: Readings, not_before_ns: int = 0, arrived_ns: int | None = None) -> Window:
+        """Close the open window with these readings, and open the next. Returns the one that was closed.
 
-        The runtime's event did not come before `not_before_ns` (epoch ns): NEVER where it comes after the cut for
-        certain, 0 where nothing is known. `arrived_ns` is when the sidecar's own event arrived, None without one.
+        The runtime's event did not come before `not_before_ns` (epoch ns): NEVER where it comes after the readings
+        for certain, 0 where nothing is known. `arrived_ns` is when the sidecar's own event arrived, None without one.
         """
         closed, family, boundary = self.window, self._open.family, self._open.boundary
-        for process in cut.ended:
+        for process in readings.ended:
             self._open.end(process)
         closed.dying = self._open.picture.is_dying(self._clock())
-        boundary.prove(min(not_before_ns, cut.done_ns) if cut.split else not_before_ns)
+        boundary.prove(min(not_before_ns, readings.done_ns) if readings.split else not_before_ns)
         boundary.fault_kib = self._open.fault_kib
         tracks: dict[int, ProcessTrack] = {}
         total = _Total()
-        for reading in cut.readings:
+        for reading in readings.readings:
             try:
                 self._close_one(reading, tracks, total)
             except Gone:  # a zombie: its status has no memory
                 self._open.end(reading.process)
-        total.rss += self._pass_over(cut, closed, boundary, tracks)
+        total.rss += self._pass_over(readings, closed, boundary, tracks)
         for track in self._open.tracks.values():
             self._open.leave(track)
         family.threads = max(0, total.threads - self._threads - total.earlier)
-        self._threads = UNKNOWN if cut.left else total.threads
+        self._threads = UNKNOWN if readings.left else total.threads
         closed.multi_process |= len(closed.closing) > 1 or family.reaped > 0
         closed.process_exited |= family.reaped > 0
         closed.resets = not self.reader.refused
         closed.lost |= boundary.lost_ns > 0
         closed.dip = total.rss - total.together if len(closed.closing) > 1 else 0
-        boundary.gaps = total.gaps if total.missed else 0
+        boundary.unobserved_kib = total.gaps if total.missed else 0
         closed.end = boundary
         window = Window(total.rss - closed.dip, total.watermark, closed.resets, boundary)
-        window.first_pid = cut.last_pid
-        window.curve.see(cut.done_ns, total.rss)
+        window.first_pid = readings.last_pid
+        window.curve.see(readings.done_ns, total.rss)
         if arrived_ns is not None:
-            window.reset_delay_us = max(0, cut.done_ns - arrived_ns) // 1000
+            window.reset_delay_us = max(0, readings.done_ns - arrived_ns) // 1000
         self._closed_family = family
         self._open.begin(window, tracks)
         self.levels.begin(total.rss, None if closed.dying else total.holder)
@@ -144,8 +142,8 @@ class Recorder:
         if track.lost:
             boundary.lost_ns = reading.end_ns
         closed.watermarks.append(track.highest)
-        closed.closing.append(status.with_hwm(status.rss if track.stale else track.watermark))
-        boundary.looks.append(track.looks)
+        closed.closing.append(status._replace(hwm=status.rss if track.stale else track.watermark))
+        boundary.samples.append(track.samples)
         total.rss += status.rss
         total.together += min(status.rss, after.rss, status.rss if reading.again is None else reading.again)
         total.watermark += status.hwm
@@ -156,24 +154,26 @@ class Recorder:
         self._open.family.reaped += before.child_faults - track.child_faults
         tracks[process.pid] = ProcessTrack(process.parent, after, after.rss if reading.reset else status.hwm)
 
-    def _pass_over(self, cut: Readings, closed: Window, boundary: Boundary, tracks: dict[int, ProcessTrack]) -> int:
-        """Processes that were not read: their watermarks go on, and say nothing of where one window ends. KiB, as read
-        last."""
+    def _pass_over(
+        self, readings: Readings, closed: Window, boundary: Boundary, tracks: dict[int, ProcessTrack]
+    ) -> int:
+        """Keep the tracks of processes that were not read: their watermarks go on, and belong to both windows. Returns
+        what they held when they were read last, KiB."""
         rss = 0
-        for process in cut.left:
+        for process in readings.left:
             boundary.lost_ns = NEVER
             track = tracks[process.pid] = self._open.track(process)
             track.stale = True
-            if track.look is not None:
-                closed.closing.append(_level(track.rss))
+            if track.last_stat is not None:
+                closed.closing.append(Status(0, track.rss, 0, 0, 0, threads=1))  # all that is known of it
                 rss += track.rss
         return rss
 
-    def add_readings(self, cut: Readings) -> None:
-        """The window stays open: the cut was a look at it, and no more."""
-        for process in cut.ended:
+    def add_readings(self, readings: Readings) -> None:
+        """The window stays open: these readings are a sample of it."""
+        for process in readings.ended:
             self._open.end(process)
-        for reading in cut.readings:
+        for reading in readings.readings:
             try:
                 status, before, after = _parse(reading)
             except Gone:
@@ -184,11 +184,11 @@ class Recorder:
         self._open.note()
 
     def adopt_new_processes(self, closed: Window) -> None:
-        """After the function has its event: look for processes that the cut could not know."""
+        """Look for processes that were not known when the window was closed: now the function has its event."""
         known = set(self._open.tracks)
         family = self._closed_family
         if self._table.changed():
-            self.reader.find(SETTLE_NS)
+            self._table.scan(SETTLE_NS)
         if self._table.last_pid >= closed.first_pid >= 0:
             closed.born = self._table.last_pid - closed.first_pid
         for process in self._table.function():
@@ -204,10 +204,10 @@ class Recorder:
                     its.ended(0, final, has_parent=False)
                 self._table.forget(process, zombie=final is not None)
                 continue
-            # Born before or after the cut: an upper bound for both windows.
+            # Born before or after the readings: an upper bound for both windows.
             closed.unseen += status.hwm
             closed.multi_process = True
-            closed.end.strangers += status.hwm
+            closed.end.found_late_kib += status.hwm
             family.found += process.pid > closed.first_pid
             self._threads += status.threads - 1
             parent = self._open.tracks.get(process.parent)
@@ -241,11 +241,6 @@ def ignores_children(process: Process) -> bool:
         return bool(int(mask, 16) >> (SIGCHLD - 1) & 1)
     except (Gone, ValueError, IndexError):
         return False
-
-
-def _level(kib: int) -> Status:
-    """All that is known of a process that was not read: its level, as last seen."""
-    return Status(0, kib, 0, 0, 0, 1)
 
 
 def _parse(reading: Reading) -> tuple[Status, Stat, Stat]:

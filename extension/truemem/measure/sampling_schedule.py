@@ -1,4 +1,4 @@
-"""When to look next: dense at first and while memory moves, sparse later, never beyond the CPU budget.
+"""When to sample next: dense at first and while memory moves, sparse later, never beyond the CPU budget.
 
 Pure: time and measured cost come in, an interval goes out.
 """
@@ -15,26 +15,26 @@ EXACT_NS = 10 * MS
 WATCH_NS = 10 * MS
 """Interval at which new processes are looked for: a child of 50 ms is to be found early."""
 CHILD_NS = 2 * MS
-"""Shortest interval of looks at a child,"""
+"""Shortest interval between samples of a child,"""
 CHILD_FRACTION = 6
-"""and later after 1/6 of the time it has lived: its last look is late in its life, whenever that ends."""
+"""and later after 1/6 of the time it has lived: its last sample is late in its life, whenever that ends."""
 SPARSE_NS = 250 * MS
 """Longest interval, however long the invocation."""
 AGE_FRACTION = 20
-"""Otherwise look again after 1/20 of the time already run: a long invocation is not watched more often."""
+"""Otherwise sample again after 1/20 of the time already run: a long invocation is not watched more often."""
 MOVING_KIB = 1024
-"""A change between two samples that asks for a closer look."""
+"""A change between two samples after which the next one comes soon."""
 URGENT_NS = 250 * MS
-"""If the limit would be reached within this time, as fast as memory grows, or before the look after next, the
+"""If the limit would be reached within this time, as fast as memory grows, or before the sample after next, the
 invocation may be about to die:"""
 URGENT_FRACTION = 4
-"""then look again after a quarter of that time, and so ever more often as the limit nears."""
+"""then sample again after a quarter of that time, and so ever more often as the limit nears."""
 OVERDRAFT_NS = 5 * MS
 """CPU time that may be spent on that before it is earned."""
 BURST_NS = 2 * MS
 """CPU time that may be saved up while nothing is sampled, and then spent in dense ticks."""
 SAVED_NS = 20 * MS
-"""The same for looks at children: they are worth more, as nothing else tells their peak."""
+"""The same for samples of children: they are worth more, as nothing else tells their peak."""
 REST_NS = 1 * MS
 """CPU time of reading the other ones of many processes, after the answer,"""
 MOST_REST_NS = 2 * MS
@@ -43,9 +43,7 @@ MOST_REST_NS = 2 * MS
 
 class Budget:
     """CPU time that sampling may use, in ns: it accrues with wall time, and is spent by what ticks really cost. What
-    sampling leaves unused is saved for looks at children."""
-
-    __slots__ = ("_allowance", "_cost", "_rate", "_saved", "_updated")
+    sampling leaves unused is saved for samples of children."""
 
     def __init__(self, fraction: float, cpu_share: float, now_ns: int) -> None:
         """`fraction` of `cpu_share` vCPUs: 0.01 of the 0.58 that 1,024 MiB buy is 5.8 ms in each second."""
@@ -56,7 +54,7 @@ class Budget:
         self._updated = now_ns
 
     def spend(self, cost_ns: int, now_ns: int, saved: bool = False) -> None:
-        """A tick used `cost_ns` of CPU time, waking up included: of what is `saved`, for a look at children."""
+        """A tick used `cost_ns` of CPU time, waking up included: of what is `saved`, for a sample of children."""
         self._accrue(now_ns)
         if saved:
             self._saved -= cost_ns
@@ -117,5 +115,5 @@ def interval_ns(age_ns: int, moved_kib: int, affordable_ns: int, exact: bool = F
 
 
 def child_interval_ns(age_ns: int) -> int:
-    """Time until the next look at a child that was found `age_ns` ago."""
+    """Time until the next sample of a child that was found `age_ns` ago."""
     return max(age_ns // CHILD_FRACTION, CHILD_NS)

@@ -1,4 +1,4 @@
-"""Cuts time into segments: every process of the function is read and its watermark reset, again and again."""
+"""Divides time into segments: at the end of each every process of the function is read and its watermark reset."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from .window import Window
 
 MOST = 1 << 16
-"""All processes, however many: nothing waits for a cut but the next one."""
+"""All processes, however many: nothing waits for the readings but the next ones."""
 
 
 class SegmentRecorder:
-    """Of one environment, whose function goes on running meanwhile."""
+    """Makes the segments of one environment. The function goes on running meanwhile."""
 
     def __init__(self, table: ProcessTable, recorder: Recorder, clock: Callable[[], int] = time.time_ns) -> None:
         """`clock` gives epoch ns."""
@@ -36,8 +36,8 @@ class SegmentRecorder:
         now = clock()
         self._opening = Zone(now, now, 0, 0)
         self.whole: Window | None = None
-        """The last window that was closed with nobody of the function having ended just before; no older than DYING_NS
-        when the function was last seen."""
+        """The last window before whose close no process of the function had just ended; no older than DYING_NS when the
+        function was last seen."""
         self._picture = WholePicture()
         self.holder: tuple[str, int, int] | None = None
         """Who held most then, as in Recorder."""
@@ -49,23 +49,23 @@ class SegmentRecorder:
         """When `whole` was closed: epoch ns."""
         return self._picture.seen_ns
 
-    def cut(self) -> Segment:
-        """The segment that ends here. The next begins."""
+    def end_segment(self) -> Segment:
+        """End the open segment, and begin the next. Returns the one that has ended."""
         if self._table.changed():
-            self._recorder.reader.find()
-        before = self._look()
+            self._table.scan()
+        before = self._stats()
         start_ns = self._clock()
-        cut = self._recorder.read_and_reset(most=MOST)
+        readings = self._recorder.read_and_reset(most=MOST)
         end_ns = self._clock()
-        after = self._look()
-        window = self._recorder.close(cut, NEVER)
+        after = self._stats()
+        window = self._recorder.close(readings, NEVER)
         self._recorder.adopt_new_processes(window)
         self._keep(window, end_ns)
         if not window.closing and self.whole is not None:
             window.last = current(self.whole)  # a function that has ended leaves its last level
         self.gone = not window.closing and (self.gone or window.process_exited)
-        looks = [(stat, after.get(pid)) for pid, stat in before.items()]
-        opening, self._opening = self._opening, zone(start_ns, end_ns, looks, self._fault_kib)
+        around = [(stat, after.get(pid)) for pid, stat in before.items()]
+        opening, self._opening = self._opening, zone(start_ns, end_ns, around, self._fault_kib)
         return Segment(opening, window, self._opening)
 
     def _keep(self, window: Window, now_ns: int) -> None:
@@ -74,12 +74,12 @@ class SegmentRecorder:
         if window.closing and self._picture.take(now_ns):
             self.whole, self.holder = window, self._recorder.levels.largest_process
 
-    def _look(self) -> dict[int, Stat]:
+    def _stats(self) -> dict[int, Stat]:
         """Level and page faults of each process."""
-        looks = {}
+        stats = {}
         for process in self._table.function():
             try:
-                looks[process.pid] = process.files.stat()
+                stats[process.pid] = process.files.stat()
             except Gone:
-                continue  # the cut will see it, too
-        return looks
+                continue  # the readings will show it, too
+        return stats

@@ -1,12 +1,13 @@
 """Memory of requests that overlap (Lambda Managed Instances). Pure.
 
-Nothing marks one request's memory among that of others. So time is cut into segments, each with the exact watermark
+Nothing marks one request's memory among that of others. So time is divided into segments, each with the exact watermark
 of all that ran in it, and a request's peak is at most the highest segment that it overlaps. Times are epoch ns,
 sizes KiB.
 """
 
 from __future__ import annotations
 
+from ..support.named_tuple import NamedTuple
 from .window import SAMPLED, Peak, peak
 
 TYPE_CHECKING = False
@@ -28,27 +29,24 @@ WIDTHS = 12
 """Each twice the one before: of 20 ms, 64 of the widest are 44 minutes. In the last, what is older goes on merging."""
 
 
-class Zone:
-    """A cut takes its time: process by process is read and reset. What is known of the function's level meanwhile."""
+class Zone(NamedTuple):
+    """What is known of the function's level while its processes are read and reset, one after the other. KiB."""
 
-    __slots__ = ("end_ns", "highest", "level", "start_ns")
-
-    def __init__(self, start_ns: int, end_ns: int, level: int, highest: int) -> None:
-        self.start_ns = start_ns
-        """Before the first reset,"""
-        self.end_ns = end_ns
-        """and after the last one."""
-        self.level = level
-        """At `start_ns` the function held at least this,"""
-        self.highest = highest
-        """and at no moment until `end_ns` more than this."""
+    start_ns: int
+    """Before the first reset,"""
+    end_ns: int
+    """and after the last one."""
+    level: int
+    """At `start_ns` the function held at least this,"""
+    highest: int
+    """and at no moment until `end_ns` more than this."""
 
 
-def zone(start_ns: int, end_ns: int, looks: list[tuple[Stat, Stat | None]], fault_kib: int) -> Zone:
-    """`looks` has each process as read before `start_ns` and after `end_ns`, None if it has ended. Resident memory does
-    not grow by more than `fault_kib` with each page fault."""
+def zone(start_ns: int, end_ns: int, stats: list[tuple[Stat, Stat | None]], fault_kib: int) -> Zone:
+    """`stats` has those of each process before `start_ns` and after `end_ns`, None if it has ended. Resident memory
+    does not grow by more than `fault_kib` with each page fault."""
     level = highest = 0
-    for before, after in looks:
+    for before, after in stats:
         if after is None:
             highest += before.rss  # its faults are told by its parent, once that has waited for it
             continue
@@ -59,20 +57,20 @@ def zone(start_ns: int, end_ns: int, looks: list[tuple[Stat, Stat | None]], faul
 
 
 class Segment:
-    """The time from one cut to the next, both included."""
+    """The time from one zone to the next, both included."""
 
-    __slots__ = ("cut_ns", "end_ns", "estimate", "level", "lower", "resets", "start_ns", "upper", "window")
+    __slots__ = ("closing_ns", "end_ns", "estimate", "level", "lower", "resets", "start_ns", "upper", "window")
 
     def __init__(self, opening: Zone, window: Window, closing: Zone) -> None:
-        """Of a window that two cuts have made."""
+        """Of a window, and the zones at its two ends."""
         self.start_ns = min(opening.start_ns, closing.start_ns)  # the clock may have been set back
-        self.cut_ns = closing.start_ns
+        self.closing_ns = closing.start_ns
         self.end_ns = closing.end_ns
         self.resets = window.resets
         self.window: Window | None = window
         """What was read at its end. Kept of young segments only."""
         self.level = closing.level
-        """What the function held at `cut_ns`, at least."""
+        """What the function held at `closing_ns`, when the readings at its end began, at least."""
         found = peak(window)
         self.upper = found.upper if found is not None else 0
         """At least its peak; 0: not bounded."""
@@ -89,8 +87,8 @@ class Segment:
         """Its peak, by its watermarks."""
 
     def take(self, later: Segment) -> None:
-        """Become this one and the next: wider, never wrong."""
-        self.cut_ns, self.end_ns, self.level = later.cut_ns, later.end_ns, later.level
+        """Merge the next segment into this one: coarser, never wrong."""
+        self.closing_ns, self.end_ns, self.level = later.closing_ns, later.end_ns, later.level
         self.resets &= later.resets
         self.window = None
         self.upper = max(self.upper, later.upper) if self.upper and later.upper else 0
@@ -98,10 +96,10 @@ class Segment:
         self.estimate = max(self.estimate, later.estimate)
 
     def reached(self, start_ns: int, end_ns: int) -> int:
-        """A level that was reached in it between those times, 0 if that is not known."""
+        """A level that it reached between those times, 0 if that is not known."""
         if self.start_ns >= start_ns and self.end_ns <= end_ns:
             return self.lower
-        return self.level if start_ns <= self.cut_ns <= end_ns else 0
+        return self.level if start_ns <= self.closing_ns <= end_ns else 0
 
 
 class Segments:
@@ -114,9 +112,9 @@ class Segments:
     def __len__(self) -> int:
         return sum(len(width) for width in self._widths)
 
-    def add(self, made: Segment) -> None:
-        """The next segment: it begins where the last one ended."""
-        self._widths[0].append(made)
+    def add(self, segment: Segment) -> None:
+        """Add the next segment: it begins where the last one ended."""
+        self._widths[0].append(segment)
         for index, width in enumerate(self._widths):
             if len(width) <= KEPT:
                 return
@@ -128,42 +126,43 @@ class Segments:
                 width.insert(0, oldest)
 
     def at(self, time_ns: int) -> Segment | None:
-        """The one that holds this moment, or the last; None before there is any."""
+        """The segment of this time, or the last; None before there is any."""
         held = self._widths[0][-1] if self._widths[0] else None
-        for made in self._back_to(time_ns):
-            held = made
+        for segment in self._back_to(time_ns):
+            held = segment
         return held
 
     def peak_between(self, start_ns: int, end_ns: int, resolution_ns: int = RESOLUTION_NS) -> Peak | None:
         """The peak of a request that ran from `start_ns` to `end_ns`, each known to `resolution_ns`, and of all that
         shared that time with it. None if the function was never seen in it."""
         from_ns, to_ns = start_ns - resolution_ns, end_ns + resolution_ns
-        overlapped = [made for made in self._back_to(from_ns) if made.start_ns <= to_ns]
-        estimate = max((made.estimate for made in overlapped), default=0)
+        overlapped = [segment for segment in self._back_to(from_ns) if segment.start_ns <= to_ns]
+        estimate = max((segment.estimate for segment in overlapped), default=0)
         if not estimate:
             return None
-        lower = max(made.reached(start_ns + resolution_ns, end_ns - resolution_ns) for made in overlapped)
+        lower = max(segment.reached(start_ns + resolution_ns, end_ns - resolution_ns) for segment in overlapped)
         whole = overlapped[-1].start_ns <= from_ns and overlapped[0].end_ns >= to_ns
-        bounded = whole and all(made.upper for made in overlapped)
-        upper = max(estimate, *(made.upper for made in overlapped)) if bounded else 0
-        method = VMHWM_SEGMENTS if bounded and all(made.resets for made in overlapped) else SAMPLED
+        bounded = whole and all(segment.upper for segment in overlapped)
+        upper = max(estimate, *(segment.upper for segment in overlapped)) if bounded else 0
+        method = VMHWM_SEGMENTS if bounded and all(segment.resets for segment in overlapped) else SAMPLED
         return Peak(estimate, lower, upper, method, raced=False)
 
     def peak_before(self, time_ns: int) -> Peak | None:
         """The peak of all that had ended by then, None if the function was not seen before."""
-        ended = [made for width in self._widths for made in width if made.end_ns <= time_ns]
-        estimate = max((made.estimate for made in ended), default=0)
-        lower = max((made.lower for made in ended), default=0)
+        ended = [segment for width in self._widths for segment in width if segment.end_ns <= time_ns]
+        estimate = max((segment.estimate for segment in ended), default=0)
+        lower = max((segment.lower for segment in ended), default=0)
         return Peak(estimate, lower, 0, SAMPLED, raced=False) if estimate else None
 
     def curve(self, until_ns: int) -> list[tuple[int, int]]:
-        """(epoch ns, KiB) of the youngest up to then, oldest first."""
-        return [(made.cut_ns, made.level) for made in self._widths[0] if made.level and made.cut_ns <= until_ns]
+        """The function's level at the ends of the youngest segments: (epoch ns, KiB), oldest first."""
+        ends = [(segment.closing_ns, segment.level) for segment in self._widths[0]]
+        return [(at_ns, level) for at_ns, level in ends if level and at_ns <= until_ns]
 
     def _back_to(self, time_ns: int) -> Iterator[Segment]:
-        """The youngest first, back to the one that holds `time_ns`."""
+        """Segments, the youngest first, back to the one of `time_ns`."""
         for width in self._widths:
-            for made in reversed(width):
-                if made.end_ns < time_ns:
+            for segment in reversed(width):
+                if segment.end_ns < time_ns:
                     return
-                yield made
+                yield segment

@@ -6,6 +6,7 @@ Pure: sizes in KiB in, a `Peak` out. The truth lies between the peak's two bound
 from __future__ import annotations
 
 from ..linux.proc_text import Status
+from ..support.named_tuple import NamedTuple
 from .memory_curve import MemoryCurve
 from .race import KERNEL_SLACK_KIB, NEVER, Boundary
 
@@ -16,37 +17,6 @@ SAMPLED = "sampled"
 
 class Window:
     """What is known of the time between two watermark resets. Sizes in KiB, summed over the function's processes."""
-
-    __slots__ = (
-        "baseline",
-        "before",
-        "births",
-        "born",
-        "child_most",
-        "child_peak",
-        "closing",
-        "curve",
-        "dip",
-        "dying",
-        "end",
-        "ended",
-        "first_pid",
-        "last",
-        "lost",
-        "multi_process",
-        "opening",
-        "orphans",
-        "process_exited",
-        "reset_delay_us",
-        "resets",
-        "risen",
-        "sampled",
-        "together",
-        "unread",
-        "unread_estimate",
-        "unseen",
-        "watermarks",
-    )
 
     def __init__(  # noqa: PLR0915  # its members, and nothing else
         self, baseline: int, before: int, resets: bool, opening: Boundary | None = None
@@ -64,7 +34,7 @@ class Window:
         self.reset_delay_us: int | None = None
         """From the event's arrival at the sidecar to the reset that opened the window; None if there was none."""
         self.watermarks: list[int] = []
-        """Each live process's highest level in the window, with what looks may have missed at their resets."""
+        """Each live process's highest level in the window, with what samples may have missed at their resets."""
         self.sampled = 0
         """Highest level that the sampler saw: a simultaneous sum, or one process's watermark. 0 without a sample."""
         self.last = 0
@@ -111,20 +81,17 @@ class Window:
         """Each live process as read when the window closed, before the reset."""
 
 
-class Peak:
+class Peak(NamedTuple):
     """A window's peak RSS in KiB, and how it is known."""
 
-    __slots__ = ("estimate", "lower", "method", "raced", "upper")
-
-    def __init__(self, estimate: int, lower: int, upper: int, method: str, raced: bool) -> None:
-        self.estimate = estimate
-        self.lower = lower
-        self.upper = upper
-        """At least `lower`; 0 stands for "not bounded" (nothing of the function was left to read)."""
-        self.method = method
-        self.raced = raced
-        """The peak is an interval, not a figure: the function ran before a window could be opened, or allocated
-        between a look's reading and its reset; and that may have made a difference."""
+    estimate: int
+    lower: int
+    upper: int
+    """At least `lower`; 0 stands for "not bounded" (nothing of the function was left to read)."""
+    method: str
+    raced: bool
+    """The peak is an interval, not a figure: the function ran before a window could be opened, or allocated
+    between a sample's reading and its reset; and that may have made a difference."""
 
 
 def current(window: Window) -> int:

@@ -28,8 +28,6 @@ PIPELINED = 64
 class Invocation:
     """One event on its way through the runtime."""
 
-    __slots__ = ("answer", "elsewhere", "event", "failed", "request_id", "size", "talk", "unsure")
-
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
         """The connection that it was delivered on."""
@@ -55,22 +53,20 @@ class Invocation:
 
 class Moment:
     """The function was read and reset here: `begun` is the invocation whose window opens, `ended` are those whose
-    window closes. Where it was no event after all, this was a look at the open window, and no more."""
+    window closes. Where it was no event after all, it was a sample of the open window, and no more."""
 
-    __slots__ = ("begun", "cut", "ended", "look")
-
-    def __init__(self, cut: Any, begun: Invocation | None, ended: list[Invocation]) -> None:
-        self.cut = cut
+    def __init__(self, measured: Any, begun: Invocation | None, ended: list[Invocation]) -> None:
+        self.measured = measured
         self.begun = begun
         self.ended = ended
-        self.look = False
+        self.is_sample = False
 
 
 class ExactMode:
     """What passes between one environment's runtime and the Runtime API."""
 
-    def __init__(self, cut: Callable[[], Any] | None = None) -> None:
-        self.cut = cut
+    def __init__(self, measure: Callable[[], Any] | None = None) -> None:
+        self.measure = measure
         """Reads and resets the function's watermarks, and says what it has read; None where nothing is measured."""
         self.moments: list[Moment] = []
         """What was measured, in its order, for the loop to work out when there is time."""
@@ -104,7 +100,7 @@ class ExactMode:
         ended = ended or [each for each in self.running if each.elsewhere and each.answer and each.answer.complete]
         if ended or not self._asked:
             self.running = [invocation for invocation in self.running if invocation not in ended]
-            self._measure(None, ended)
+            self._add_moment(None, ended)
         self._asked = True
 
     def begins(self, talk: Talk) -> Invocation:
@@ -112,7 +108,7 @@ class ExactMode:
         self.asking -= 1
         invocation = Invocation(talk)
         self.running = [*self.running[1 - MOST :], invocation]
-        invocation.unsure = not self._measure(invocation, [])
+        invocation.unsure = not self._add_moment(invocation, [])
         return invocation
 
     def delivers(self, invocation: Invocation, head: Head) -> None:
@@ -146,7 +142,7 @@ class ExactMode:
         """It was no event after all, or one that another worker has got already."""
         self.running = [each for each in self.running if each is not invocation]
         for moment in self.moments:
-            moment.look |= moment.begun is invocation
+            moment.is_sample |= moment.begun is invocation
 
     def left(self, talk: Talk, lost: bool) -> None:
         """A connection is gone: the runtime may answer on another one. Or it is `lost`, not understood any more: then
@@ -190,12 +186,12 @@ class ExactMode:
             if invocation.talk is talk and invocation.answer is None and (even_whole or not invocation.whole):
                 self.forget(invocation)
 
-    def _measure(self, begun: Invocation | None, ended: list[Invocation]) -> bool:
-        """False where that fails."""
-        if self.cut is None:
+    def _add_moment(self, begun: Invocation | None, ended: list[Invocation]) -> bool:
+        """Measure; False where that fails."""
+        if self.measure is None:
             return True
         try:
-            self.moments.append(Moment(self.cut(), begun, ended))
+            self.moments.append(Moment(self.measure(), begun, ended))
         except Exception:  # whatever fails in measuring, the bytes pass
             self.failures += 1
             return False
@@ -294,11 +290,8 @@ class Talk:
 def _kind(start_line: bytes) -> tuple[int, str, bool]:
     """What a request is; of an answer also the request id, and whether it is an error."""
     method, _, rest = start_line.partition(b" ")
-    path = rest.partition(b" ")[0]
-    found = path.find(_INVOCATION)
-    if found < 0:
-        return _OTHER, "", False
-    first, _, second = path[found + len(_INVOCATION) :].partition(b"/")
+    path = rest.partition(b" ")[0].partition(_INVOCATION)[2]
+    first, _, second = path.partition(b"/")
     if method == b"GET" and first == b"next" and not second:
         return _NEXT, "", False
     if method == b"POST" and second in (b"response", b"error"):

@@ -8,6 +8,7 @@ start (it brings `selectors`, `enum` and `re`).
 from __future__ import annotations
 
 import _socket
+import select
 import sys
 import time
 
@@ -168,7 +169,7 @@ class ExtensionsApi:
         self._failures += 1
         self.close()
 
-    def _receive_now(self, note: Callable[[bytes], None] | None) -> http1.Message | None:
+    def _receive_now(self, note: Callable[[bytes], None] | None = None) -> http1.Message | None:
         """Raises OSError, Malformed."""
         connection = self._socket
         if connection is None:
@@ -179,7 +180,7 @@ class ExtensionsApi:
             piece, control, _, _ = connection.recvmsg(PIECE, 64, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
         except BlockingIOError:
             if time.monotonic() >= self.overdue_at:
-                raise OSError("the rest of the answer does not come") from None
+                raise OSError("the answer does not come") from None
             return None
         if self.arrived_ns is None:
             self.arrived_ns = _timestamp(control)
@@ -191,8 +192,8 @@ class ExtensionsApi:
         if message is None:
             if self._reader.begun:  # not by an interim answer
                 self._until = self._until or time.monotonic() + self._rest_s
-            if time.monotonic() >= self._until:  # byte by byte
-                raise OSError("the rest of the answer does not come")
+            if time.monotonic() >= self.overdue_at:  # byte by byte
+                raise OSError("the answer does not come")
         elif not piece:
             self.close()
         return message
@@ -242,48 +243,27 @@ class ExtensionsApi:
 
     def _expect(self, status: int, what: str, at_once: bool = False) -> http1.Message:
         """Wait for an answer. Raises ApiError."""
+        self._until = time.monotonic() + self._rest_s if at_once else 0.0
         try:
-            answer = self._receive(what, at_once)
+            while (answer := self._receive_now()) is None:
+                readable = select.poll()
+                readable.register(self.fileno(), select.POLLIN)
+                readable.poll(max(1.0, (self._until - time.monotonic()) * 1000) if self._until else None)
         except (OSError, http1.Malformed) as error:
             self.close()
             raise ApiError(f"{what}: {error}") from None
+        finally:
+            self._until = 0.0
         return self._checked(answer, status, what)
 
     def _checked(self, answer: http1.Message, status: int, what: str) -> http1.Message:
         """Raises ApiError."""
-        try:
-            answered = answer.status
-        except http1.Malformed as error:
-            self.close()
-            raise ApiError(f"{what}: {error}") from None
         connection = answer.headers.get(b"connection", b"").lower()
         if connection == b"close" or (answer.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive"):
             self.close()
-        if answered != status:
-            raise ApiError(f"{what}: status {answered}, {answer.body[:200]!r}", answered, answer.body)
+        if answer.status != status:
+            raise ApiError(f"{what}: status {answer.status}, {answer.body[:200]!r}", answer.status, answer.body)
         return answer
-
-    def _receive(self, what: str, at_once: bool) -> http1.Message:
-        """Raises ApiError, OSError, Malformed."""
-        connection = self._socket
-        if connection is None:
-            raise ApiError(f"{what}: not connected")
-        reader = self._reader
-        until = time.monotonic() + self._rest_s if at_once else 0.0
-        while True:
-            if until:
-                connection.settimeout(max(0.001, until - time.monotonic()))
-            piece = connection.recv(PIECE)
-            reader.feed(piece)
-            message = reader.take(not piece)
-            if message is not None:
-                if not piece:
-                    self.close()
-                elif until:
-                    connection.settimeout(None)
-                return message
-            if reader.begun:
-                until = until or time.monotonic() + self._rest_s
 
 
 def _timestamp(control: list[tuple[int, int, bytes]]) -> int | None:

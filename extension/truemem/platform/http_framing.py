@@ -1,6 +1,7 @@
-"""Where HTTP/1.1 messages begin and end in a stream that is passed on. Pure: bytes in, heads out, no body is kept.
+"""Where HTTP/1.1 messages begin and end in a stream. Pure: bytes in, heads out, no body is kept.
 
-It only reads along. Whatever it does not understand ends the reading, not the stream (RFC 9112, sections 6 and 7).
+The proxy reads along with it: whatever it does not understand ends the reading, not the stream (RFC 9112, sections 6
+and 7). `http1` takes whole messages with it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ _HEX = frozenset(b"0123456789abcdefABCDEF")
 class Head:
     """The head of one message, and how much of its body has passed."""
 
-    __slots__ = ("body_bytes", "complete", "headers", "start_line")
-
     def __init__(self, start_line: bytes, headers: dict[bytes, bytes]) -> None:
         self.start_line = start_line
         self.headers = headers
@@ -33,21 +32,21 @@ class Head:
     @property
     def status(self) -> int:
         """Status code of a response; 0 where there is none."""
-        words = self.start_line.split(None, 2)
-        return int(words[1]) if len(words) > 1 and words[1].isdigit() and len(words[1]) == 3 else 0
+        version, _, rest = self.start_line.partition(b" ")
+        code = rest.lstrip()[:4].rstrip()
+        return int(code) if version.startswith(b"HTTP/1.") and code.isdigit() and len(code) == 3 else 0
 
 
 class Framing:
     """One direction of one connection."""
 
-    __slots__ = ("_left", "_pending", "_requests", "_state", "head")
-
-    def __init__(self, requests: bool) -> None:
+    def __init__(self, requests: bool, head_limit: int = HEAD_LIMIT) -> None:
         """`requests`: these are requests, whose body is empty where no length is given."""
         self._requests = requests
+        self._head_limit = head_limit
         self._state = _HEAD
-        self._left = 0
-        """Bytes of the body, or of the chunk and its line end, that are still to come."""
+        self.left = 0
+        """Bytes that are still to come of the body, or of the chunk; or that may still come of the trailer."""
         self._pending = bytearray()
         """The beginning of a head, or of a line between chunks."""
         self.head: Head | None = None
@@ -57,6 +56,16 @@ class Framing:
     def lost(self) -> bool:
         """Was something not understood? Then nothing is read any more."""
         return self._state == _LOST
+
+    @property
+    def in_body(self) -> bool:
+        """Are the next bytes a body's?"""
+        return self._state in (_BODY, _CHUNK, _UNTIL_CLOSE)
+
+    @property
+    def pending(self) -> int:
+        """Bytes kept of a head, or of a line between chunks."""
+        return len(self._pending)
 
     @property
     def beginning(self) -> bool:
@@ -69,7 +78,9 @@ class Framing:
         at = 0
         try:
             while at < len(piece) and self._state != _LOST:
-                at = self._step(piece, at, heads)
+                before, at = self.head, self.step(piece, at)
+                if self.head is not None and self.head is not before:
+                    heads.append(self.head)
         except ValueError:
             self.give_up()
         return heads
@@ -84,15 +95,15 @@ class Framing:
         self._state = _LOST
         self._pending.clear()
 
-    def _step(self, piece: memoryview, at: int, heads: list[Head]) -> int:
+    def step(self, piece: memoryview, at: int) -> int:
         """Read on from `at`; how far. Raises ValueError."""
         state = self._state
         if state in (_BODY, _CHUNK):
-            passed = min(self._left, len(piece) - at)
-            self._left -= passed
+            passed = min(self.left, len(piece) - at)
+            self.left -= passed
             if self.head is not None:
                 self.head.body_bytes += passed
-            if not self._left:
+            if not self.left:
                 self._state = _CHUNK_END
                 if state == _BODY:
                     self._end()
@@ -102,12 +113,12 @@ class Framing:
                 self.head.body_bytes += len(piece) - at
             return len(piece)
         if state == _HEAD:
-            end = self._take(piece, at, b"\r\n\r\n", HEAD_LIMIT)
+            end = self._take(piece, at, b"\r\n\r\n", self._head_limit)
             if self._complete(b"\r\n\r\n"):
-                heads.append(self._begin(bytes(self._pending)))
+                self._begin(bytes(self._pending))
                 self._pending.clear()
             return end
-        limit = HEAD_LIMIT if state == _TRAILER else LINE_LIMIT if state == _CHUNK_SIZE else 2
+        limit = self.left if state == _TRAILER else LINE_LIMIT if state == _CHUNK_SIZE else 2
         end = self._take(piece, at, b"\r\n", limit)
         if self._complete(b"\r\n"):
             line = bytes(self._pending[:-2])
@@ -129,7 +140,7 @@ class Framing:
     def _complete(self, mark: bytes) -> bool:
         return self._pending.endswith(mark)
 
-    def _begin(self, text: bytes) -> Head:
+    def _begin(self, text: bytes) -> None:
         start_line, *lines = text[:-4].split(b"\r\n")
         headers: dict[bytes, bytes] = {}
         for line in lines:
@@ -141,10 +152,9 @@ class Framing:
                 raise ValueError("two lengths")
             headers[name] = value
         head = self.head = Head(start_line, headers)
-        self._state, self._left = self._body_of(head)
+        self._state, self.left = self._body_of(head)
         if self._state == _HEAD:
             self._end()
-        return head
 
     def _end(self) -> None:
         self._state = _HEAD
@@ -176,8 +186,11 @@ class Framing:
     def _line(self, line: bytes) -> None:
         """The size before a chunk, the line end after it, or a line of the trailer."""
         if self._state == _TRAILER:
+            self.left -= len(line) + 2
             if not line:
                 self._end()
+            elif b":" not in line:
+                raise ValueError("not a trailer")
             return
         if self._state == _CHUNK_END:
             if line:
@@ -188,4 +201,4 @@ class Framing:
         if not 0 < len(digits) <= 12 or not _HEX.issuperset(digits):
             raise ValueError("no chunk size")
         size = int(digits, 16)
-        self._state, self._left = (_CHUNK, size) if size else (_TRAILER, 0)
+        self._state, self.left = (_CHUNK, size) if size else (_TRAILER, self._head_limit)

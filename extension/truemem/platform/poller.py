@@ -6,7 +6,7 @@ import select
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..support.running_clock import RunningClock
+    from ..support.clock import RunningClock
     from .extensions_api import ExtensionsApi
     from .runtime_proxy import RuntimeProxy
     from .telemetry_server import TelemetryServer

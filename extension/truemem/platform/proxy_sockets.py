@@ -7,7 +7,17 @@ that the runtime would have talked to (layer/exact.c).
 from __future__ import annotations
 
 import _socket
+import posix
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    Made = TypeVar("Made")
+
+SPARE = 8
+"""Descriptors kept for the runtime's connections, should there be no other any more."""
 BACKLOG = 128
 """Connections that wait to be accepted: a runtime has one for each of its threads, at most."""
 
@@ -22,8 +32,6 @@ _SO_PASSCRED = 16
 class Door:
     """The listening socket, and the datagram socket beside it."""
 
-    __slots__ = ("letters", "listening", "port")
-
     def __init__(self, api_address: str) -> None:
         """Raises OSError or ValueError where either is not to be had: then there is no exact mode."""
         parsed(api_address)
@@ -36,6 +44,38 @@ class Door:
         self.letters.setsockopt(_socket.SOL_SOCKET, _SO_PASSCRED, 1)
         self.letters.bind(f"{NAME}{api_address}/{self.port}".encode("latin-1"))
         self.letters.setblocking(False)
+        self._spare: list[int] = []
+
+    def accept(self) -> _socket.socket:
+        """The runtime's next connection. Raises OSError."""
+        descriptor, _ = self.listening._accept()  # type: ignore[attr-defined]  # the C half of accept()
+        return _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, 0, descriptor)
+
+    def with_spare(self, make: Callable[[], Made]) -> Made:
+        """Make a socket, if need be of the spare descriptors. Raises OSError."""
+        try:
+            return make()
+        except (BlockingIOError, ConnectionAbortedError):
+            raise
+        except OSError:
+            if not self._spare:
+                raise
+            self.use_spare()
+            return make()
+
+    def keep_spare(self) -> None:
+        """Take new spare descriptors, at once where one is closed: any other part may take it."""
+        try:
+            while len(self._spare) < SPARE:
+                self._spare.append(posix.dup(self.listening.fileno()))
+        except OSError:
+            pass
+
+    def use_spare(self) -> None:
+        """Close the spare descriptors, so that as many can be opened."""
+        for descriptor in self._spare:
+            posix.close(descriptor)
+        self._spare.clear()
 
 
 def open_door(api_address: str) -> Door | None:

@@ -8,7 +8,6 @@ off the other side sees. Nothing here waits: what the one side does not take is 
 from __future__ import annotations
 
 import _socket
-import posix
 import select
 import sys
 import time
@@ -28,8 +27,6 @@ PIECE = 131_072
 """Bytes that are received at once, and kept at most in each direction of a connection."""
 AT_ONCE = 64
 """Pieces that are passed on before anything else is looked at: a whole event of 6 MB."""
-SPARE = 8
-"""Descriptors kept for the runtime's connections, should there be no other any more."""
 DEAF_SECONDS = 0.01
 """No connection is accepted for so long where the system has no descriptor or no memory left."""
 LETTER = 256
@@ -46,8 +43,6 @@ _BREAK_OFF = b"\x01\0\0\0\0\0\0\0"
 class _End:
     """One of the two sockets of a connection, and what it is still to send."""
 
-    __slots__ = ("closed", "other", "pair", "socket", "unsent")
-
     def __init__(self, socket: _socket.socket) -> None:
         self.socket = socket
         self.unsent: bytes | memoryview = b""
@@ -60,8 +55,6 @@ class _End:
 
 class _Pair:
     """One connection of the runtime, and ours for it."""
-
-    __slots__ = ("api", "connecting", "runtime", "talk")
 
     def __init__(self, runtime: _End, api: _End, talk: Talk) -> None:
         self.runtime, self.api, self.talk = runtime, api, talk
@@ -82,8 +75,7 @@ class RuntimeProxy:
         self._ends: dict[int, _End] = {}
         """By descriptor."""
         self._buffer = memoryview(bytearray(PIECE))
-        self._spare: list[int] = []
-        self._keep_spare()
+        self._door.keep_spare()
         self._deaf_until = 0.0
         self.runtime_pid = 0
         """The process that the wrapper has become: the runtime. 0 until it is known."""
@@ -136,7 +128,7 @@ class RuntimeProxy:
                 self._complain(f"the runtime's connection: {error!r}")
             if end is not None:
                 self._pass_rest(end.pair)
-                self._drop(end.pair)
+                self._close(end.pair, _break_off)  # the other side is to see that this one has broken off
         return True
 
     def serve_until(self, descriptor: int, seconds: float) -> None:
@@ -181,16 +173,14 @@ class RuntimeProxy:
                 break
             self._hand_on(end, self._buffer[:size])
         if pair.runtime.closed and pair.api.closed and not pair.runtime.unsent and not pair.api.unsent:
-            self._close(pair)
+            self._close(pair, _socket.socket.close)
 
     def _hand_on(self, end: _End, piece: memoryview) -> None:
-        self._read_along(end.pair, end, piece)
+        talk = end.pair.talk
+        if not self._did(talk.sent if end is end.pair.runtime else talk.received, piece):
+            self._did(talk.lose)
         end.other.unsent = piece
         self._send(end.other)
-
-    def _read_along(self, pair: _Pair, end: _End, piece: memoryview) -> None:
-        if not self._did(pair.talk.sent if end is pair.runtime else pair.talk.received, piece):
-            self._did(pair.talk.lose)
 
     def _did(self, read: Callable[..., None], *what: object) -> bool:
         """Only reading along: a bug of ours is counted, and the bytes pass all the same."""
@@ -217,37 +207,21 @@ class RuntimeProxy:
             end.socket.shutdown(_socket.SHUT_WR)
 
     def _accept(self) -> None:
-        try:
-            self._accept_one()
-        finally:
-            self._keep_spare()
-
-    def _accept_one(self) -> None:
         self._deaf_until = 0.0
         try:
-            descriptor, _ = self._door.listening._accept()  # type: ignore[attr-defined]  # the C half of accept()
+            runtime = self._door.with_spare(self._door.accept)
         except (BlockingIOError, ConnectionAbortedError):
-            return
+            pass
         except OSError as error:
-            if self._spare:
-                self._use_spare()
-                self._accept_one()
-            else:
-                self._complain(f"the runtime's connection cannot be accepted: {error.strerror}")
-                self._deaf_until = time.monotonic() + DEAF_SECONDS
-            return
-        runtime = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM, 0, descriptor)
-        try:
-            self._connect(runtime)
-        except OSError:
-            if self._spare:
-                self._use_spare()
-                try:
-                    self._connect(runtime)
-                    return
-                except OSError as error:
-                    self._complain(f"no connection to the Runtime API: {error.strerror}")
-            _break_off(runtime)
+            self._complain(f"the runtime's connection cannot be accepted: {error.strerror}")
+            self._deaf_until = time.monotonic() + DEAF_SECONDS
+        else:
+            try:
+                self._door.with_spare(lambda: self._connect(runtime))
+            except OSError as error:
+                self._complain(f"no connection to the Runtime API: {error.strerror}")
+                _break_off(runtime)
+        self._door.keep_spare()
 
     def _connect(self, runtime: _socket.socket) -> None:
         """Raises OSError."""
@@ -275,20 +249,6 @@ class RuntimeProxy:
             log("warn", problem)
         self.problem = problem
 
-    def _keep_spare(self) -> None:
-        """Whatever uses up all descriptors: the runtime's next connections shall still be served. At once where one is
-        closed: any other part may take it."""
-        try:
-            while len(self._spare) < SPARE:
-                self._spare.append(posix.dup(self._door.listening.fileno()))
-        except OSError:
-            pass
-
-    def _use_spare(self) -> None:
-        for descriptor in self._spare:
-            posix.close(descriptor)
-        self._spare.clear()
-
     def _pass_rest(self, pair: _Pair) -> None:
         """What a side has sent before it broke off is still the other one's: a refusal, before all was read."""
         for end in pair.runtime, pair.api:
@@ -301,19 +261,11 @@ class RuntimeProxy:
             except OSError:
                 continue
 
-    def _drop(self, pair: _Pair) -> None:
-        """One side has broken off, so the other one is to see that."""
+    def _close(self, pair: _Pair, close: Callable[[_socket.socket], None]) -> None:
         for end in pair.runtime, pair.api:
             self._ends.pop(end.socket.fileno(), None)
-            _break_off(end.socket)
-        self._keep_spare()
-        self._did(pair.talk.closed)
-
-    def _close(self, pair: _Pair) -> None:
-        for end in pair.runtime, pair.api:
-            self._ends.pop(end.socket.fileno(), None)
-            end.socket.close()
-        self._keep_spare()
+            close(end.socket)
+        self._door.keep_spare()
         self._did(pair.talk.closed)
 
     def _read_letter(self) -> None:

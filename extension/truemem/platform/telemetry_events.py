@@ -6,6 +6,7 @@ Schema 2022-12-13 of the developer guide's "Telemetry API event schema reference
 from __future__ import annotations
 
 from ..support.minijson import loads
+from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,16 +30,13 @@ PARTS = 32_768
 many times their size and time to parse, are somebody else's."""
 
 
-class Event:
+class Event(NamedTuple):
     """One platform event that we use."""
 
-    __slots__ = ("kind", "record", "time_ns")
-
-    def __init__(self, kind: str, record: dict[str, Any], time_ns: int | None = None) -> None:
-        self.kind = kind
-        self.record = record
-        self.time_ns = time_ns
-        """When it happened: epoch ns, in steps of a ms; None where it does not say."""
+    kind: str
+    record: dict[str, Any]
+    time_ns: int | None = None
+    """When it happened: epoch ns, in steps of a ms; None where it does not say."""
 
     def text(self, name: str) -> str | None:
         """A member that is a string, else None; no more of it than the longest that the platform may send."""
@@ -57,7 +55,7 @@ class Event:
 
 
 def members(body: bytes) -> dict[str, Any] | None:
-    """Of an event of the Extensions API, which is a JSON object; None where it is none."""
+    """The members of an event of the Extensions API; None where it is no JSON object."""
     try:
         event = loads(body)
     except ValueError:
@@ -66,7 +64,7 @@ def members(body: bytes) -> dict[str, Any] | None:
 
 
 def remaining_ms(event: dict[str, Any], now_ms: int) -> float:
-    """Until its deadline; infinite where it names none."""
+    """Time until the event's deadline; infinite where it names none."""
     deadline_ms = number(event.get("deadlineMs"))
     return deadline_ms - now_ms if deadline_ms is not None else float("inf")
 

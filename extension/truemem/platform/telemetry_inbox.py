@@ -40,7 +40,3 @@ class TelemetryInbox:
             events, bad = [], 1
         self._lose(bad)
         return events
-
-    def refused(self) -> int:
-        """Deliveries that were none, so far."""
-        return self._listener.refused if self._listener is not None else 0

@@ -36,11 +36,9 @@ _REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\
 
 
 class _Connection:
-    __slots__ = ("delivered", "proven", "reader", "socket")
-
     def __init__(self, socket: _socket.socket) -> None:
         self.socket = socket
-        self.reader = http1.Reader(BODY_LIMIT)
+        self.reader = http1.Reader(BODY_LIMIT, requests=True)
         self.delivered = False
         """Something whole has come."""
         self.proven = False
@@ -97,12 +95,9 @@ class TelemetryServer:
             return
         self._deaf_until = 0.0
         if len(self._connections) >= CONNECTIONS:
-            self._leave(min(self._connections, key=self._worth))  # of equals the oldest
+            worth = {number: (made.proven, made.delivered) for number, made in self._connections.items()}
+            self._leave(min(worth, key=worth.__getitem__))  # of equals the oldest
         self._connections[peer.fileno()] = _Connection(peer)
-
-    def _worth(self, descriptor: int) -> tuple[bool, bool]:
-        connection = self._connections[descriptor]
-        return connection.proven, connection.delivered
 
     def _receive(self, descriptor: int, connection: _Connection) -> list[bytes]:
         bodies: list[bytes] = []

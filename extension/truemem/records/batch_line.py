@@ -23,7 +23,7 @@ EXTRAORDINARY = {
 
 
 class BatchLine:
-    """Those that wait for their common line."""
+    """Invocations that wait for their common line."""
 
     def __init__(self, seconds: int) -> None:
         """`seconds`: how long the first of them waits at most."""

@@ -1,11 +1,13 @@
-"""Leak or not: the shape of what an environment has held, in a few hundred bytes of state.
+"""Leak or not: a verdict on the growth of CurrentRSS over the life of the function's processes. Pure.
 
-Pure: KiB in, a verdict out. One level is the median of a few invocations. Levels are evenly spaced; when there are too
-many of them each two become one, so that they always span the whole life of the function's processes. A reset starts
-new processes, and a new history.
+A level is the median of CurrentRSS, in KiB, over a few invocations. Levels are evenly spaced over all invocations: when
+there are LEVELS of them, each two are replaced by their mean. So a few hundred bytes of state are enough. A reset
+starts new processes, and a new history.
 """
 
 from __future__ import annotations
+
+from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +21,9 @@ SPIKY = "spiky"
 INSUFFICIENT = "insufficient"
 
 BLOCK = 4
-"""Invocations whose median is the first kind of level."""
+"""Invocations in a level at first; it doubles when levels are replaced by their means."""
 LEVELS = 48
-"""At most."""
+"""Levels kept, at most."""
 FIRST = 8
 """Levels that a verdict needs."""
 MINIMUM = BLOCK * FIRST
@@ -29,61 +31,43 @@ MINIMUM = BLOCK * FIRST
 GROWING_FROM = 128
 """Invocations before growth may be called a leak: until then most caches grow as well."""
 STEP = 4
-"""Levels from one verdict to the next: it takes 0.2 ms."""
+"""Levels from one verdict to the next. A verdict takes 0.2 ms of CPU time."""
 EVERY = 16
 """A verdict is printed with each invocation whose number is a multiple of this, and with the last."""
 
 FLOOR_KIB = 512
-"""Less than this is not growth: twice what the kernel keeps back in per-thread and per-CPU batches (window)."""
+"""Less than this is not growth: it is twice KERNEL_SLACK_KIB (measure/race)."""
 NOISE = 3
-"""Nor is what is less than this multiple of one level's noise."""
+"""Growth below this multiple of one level's noise is not growth either."""
 SMALL_KIB = 128
-"""So little is nothing to speak of even where it is even and beyond noise; early on, 1 KiB per invocation is."""
+"""Growth below this is not reported, though it may be even and above noise; early, below 1 KiB per invocation."""
 DECELERATED = 0.7
-"""What grows less than so much of its earlier growth, by more than noise, is about to stop."""
+"""Growth slows down if the second half grows by less than this part of the first half's growth, beyond noise."""
 UNEVEN = 0.6
-"""Growth of more than this variation, noise left out, or half of it in two of eleven parts, comes in a few steps."""
+"""Growth comes in a few steps if its parts vary by more than this (standard deviation by mean, without noise), or if
+two of eleven parts have half of it."""
 SPIKE_KIB = 16 * 1024
-"""A peak so far above what was held before and after is a spike, if it is a quarter of that as well."""
+"""A peak this far above CurrentRSS before and after it is a spike, if that is a quarter of CurrentRSS as well."""
 
 
-class Shape:
-    """What the levels say."""
+class Shape(NamedTuple):
+    """The verdict on some levels, and their slope."""
 
-    __slots__ = ("high", "low", "name", "slope")
-
-    def __init__(self, name: str, slope: float, low: float, high: float) -> None:
-        self.name = name
-        self.slope = slope
-        """KiB per level, of the judged part; with its 95 % interval."""
-        self.low = low
-        self.high = high
+    name: str
+    slope: float
+    """KiB per level, of the judged part; with its 95 % interval."""
+    low: float
+    high: float
 
 
 class Drift:
-    """Of the processes that run now."""
-
-    __slots__ = (
-        "_block",
-        "_first_ms",
-        "_held_kib",
-        "_last_ms",
-        "_levels",
-        "_seen",
-        "_spiky",
-        "_stride",
-        "_sum",
-        "_summed",
-        "count",
-        "growth",
-        "verdict",
-    )
+    """The drift of the processes that run now."""
 
     def __init__(self) -> None:
         self._block: list[int] = []
-        """What was held after each invocation since the last median."""
+        """CurrentRSS of the invocations since the last median."""
         self._sum = 0.0
-        """Of the medians that are to become one level, and how many they are."""
+        """Sum of the medians that are to become one level, and their number."""
         self._summed = 0
         self._levels: list[float] = []
         self._stride = BLOCK
@@ -92,7 +76,7 @@ class Drift:
         self._held_kib = 0
         self._spiky = False
         self._seen = 0
-        """Invocations so far, and those of them that count."""
+        """Invocations so far, and those of them whose CurrentRSS counts."""
         self.count = 0
         self.verdict = ""
         """The last one; empty while there is too little to judge."""
@@ -100,13 +84,13 @@ class Drift:
         """KiB per invocation, and its 95 % interval: that of the last verdict."""
 
     def see(self, held_kib: int, peak_kib: int) -> None:
-        """What one more invocation left behind, as far as is known, and its peak."""
+        """Count an invocation: its CurrentRSS, as far as it is known, and its peak."""
         self._seen += 1
         self._spiky = self._spiky or is_spike(peak_kib, max(self._held_kib, held_kib))
         self._held_kib = held_kib
 
     def add(self, held_kib: int, time_ms: int) -> None:
-        """What one more invocation, that began at `time_ms`, left behind, for certain."""
+        """Add the CurrentRSS of an invocation that began at `time_ms`, where it is known for certain."""
         self._first_ms = self._first_ms or time_ms
         self._last_ms = time_ms
         self.count += 1
@@ -120,7 +104,7 @@ class Drift:
                 self._sum, self._summed = 0.0, 0
 
     def due(self) -> bool:
-        """Is there a verdict to be told with this invocation?"""
+        """Is a verdict to be printed with this invocation?"""
         return bool(self.verdict) and self.count % EVERY == 0
 
     def document(self, room_kib: int) -> dict[str, object]:
@@ -152,12 +136,12 @@ class Drift:
 
 
 def is_spike(peak_kib: float, held_kib: float) -> bool:
-    """Is a peak far above what was held before and after it?"""
+    """Is a peak far above the CurrentRSS before and after it?"""
     return peak_kib - held_kib > max(SPIKE_KIB, held_kib / 4)
 
 
 def median(values: Sequence[float]) -> float:
-    """Of at least one value."""
+    """The median of at least one value."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
@@ -187,13 +171,13 @@ def shape(levels: Sequence[float], invocations: int, spiky: bool = False) -> Sha
 
 
 def judged_part(levels: Sequence[float]) -> tuple[int, list[float]]:
-    """Where it begins, and its levels, without what was loaded once."""
+    """The index of the first level to be judged, and the levels from there on, without one-time steps."""
     first = max(2, len(levels) // 6)
     return first, without_steps(levels[first:])
 
 
 def without_steps(levels: Sequence[float]) -> list[float]:
-    """Without the one or two steps up that stand out from all others, and stay: something was loaded, once."""
+    """The levels without the one or two steps up that stand out from all others and stay: something was loaded once."""
     made = list(levels)
     rises = _rises(made)
     usual = median(rises)
@@ -225,12 +209,12 @@ def theil_sen(levels: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _floor(levels: Sequence[float]) -> list[float]:
-    """The lowest of each four levels: what a garbage collector leaves."""
+    """The lowest of each four levels: what a garbage collection leaves."""
     return [min(levels[at : at + 4]) for at in range(len(levels) % 4, len(levels), 4)]
 
 
 def _grows(levels: Sequence[float], slope: float, low: float) -> bool:
-    """Up, by more than noise, in each third, in the last one to its end, and never given back."""
+    """Do the levels grow by more than noise, from third to third, to the end, without giving it back?"""
     growth = slope * (len(levels) - 1)
     if len(levels) < 6 or low <= 0 or growth < max(FLOOR_KIB, NOISE * noise_of(levels)):
         return False
@@ -241,7 +225,7 @@ def _grows(levels: Sequence[float], slope: float, low: float) -> bool:
 
 
 def evenly(levels: Sequence[float]) -> bool:
-    """Does it grow in more than a few steps?"""
+    """Does the growth come evenly, and not in a few steps?"""
     parts = [median(part) for part in _parts(levels, min(12, len(levels)))]
     rises = _rises(parts)
     growth = parts[-1] - parts[0]
@@ -268,7 +252,7 @@ def _kept(levels: Sequence[float]) -> float:
 
 
 def _settled(levels: Sequence[float], judged: Sequence[float], low: float, floor: float) -> str:
-    """No growth goes on that is large: has there been any, and is there a small one that is beyond doubt?"""
+    """The verdict where no large growth goes on: PLATEAU if there was some, WARMING if a small one is beyond doubt."""
     noise = noise_of(judged)
     start = levels[max(1, len(levels) // 24)]
     last = levels[-(len(levels) // 3) :]

@@ -14,21 +14,7 @@ SNAP_START = "snap-start"
 
 
 class EnvironmentState:
-    """Of one execution environment."""
-
-    __slots__ = (
-        "_drift",
-        "boot",
-        "children_kib",
-        "environment_id",
-        "from_platform",
-        "high_water_mark",
-        "invocations",
-        "kills",
-        "mark_mib",
-        "restored",
-        "resumed",
-    )
+    """What goes on from one invocation to the next in one execution environment."""
 
     def __init__(self, boot: str = "") -> None:
         self.boot = boot

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posix
 
+from ..support.named_tuple import NamedTuple
 from ..support.private_file import PAGE, is_private
 
 SLOTS = 18
@@ -27,16 +28,13 @@ PRINTING = b"P"
 FREE = b"\n"
 
 
-class JournalEntry:
+class JournalEntry(NamedTuple):
     """What a killed process left of one invocation."""
 
-    __slots__ = ("curve", "may_repeat", "text")
-
-    def __init__(self, text: bytes, curve: bytes = b"", may_repeat: bool = False) -> None:
-        self.text = text
-        self.curve = curve
-        self.may_repeat = may_repeat
-        """It was being printed: whether that was done is not known."""
+    text: bytes
+    curve: bytes = b""
+    may_repeat: bool = False
+    """It was being printed: whether that was done is not known."""
 
 
 class Journal:
@@ -67,7 +65,7 @@ class Journal:
         return not (self.history or self.running or self.records)
 
     def remember(self, history: str) -> None:
-        """What goes on over a reset."""
+        """Keep the history, which goes on over a reset."""
         self._put(0, history.encode())
 
     def begin(self, number: int, time_ms: int, event: bytes) -> None:
@@ -78,7 +76,7 @@ class Journal:
         self._put(_of(number), text + b"\n" + b"\0" * (CURVE - len(text) - 1))
 
     def checkpoint(self, number: int, curve: str) -> None:
-        """What is known of its memory so far."""
+        """Keep what is known of the memory of the invocation that runs."""
         self._put(_of(number) + CURVE, curve.encode(), PAGE - CURVE)
 
     def keep(self, number: int, text: str) -> int | None:
@@ -93,7 +91,7 @@ class Journal:
         return slot
 
     def end(self, number: int) -> None:
-        """It does not run any more."""
+        """The invocation does not run any more."""
         self._put(_of(number), b"")
 
     def printing(self, slot: int) -> None:
@@ -106,7 +104,7 @@ class Journal:
         self._free.append(slot)
 
     def forget(self) -> None:
-        """What is in it is another environment's."""
+        """Drop all that is in it: it is another environment's."""
         self.history, self.running, self.records = b"", [], []
         self._free = list(range(self._slots))
         for page in range(FIRST + self._slots):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..measure.environment_memory import AT_LIMIT
 from ..measure.window import current
+from ..support.named_tuple import NamedTuple
 from ..support.units import mib
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ..measure.window import Window
+    from .pending_record import PendingRecord
 
 TIMED_OUT = "timeout"
 """Status of an invocation, and reason of a SHUTDOWN."""
@@ -30,32 +32,20 @@ TIMEOUT = "timeout-at-limit"
 MARK = "mark-at-limit"
 
 
-def signals(
-    limit_mib: int,
-    mark_before_mib: float,
-    mark_mib: float | None,
-    *,
-    status: str | None,
-    error_type: str | None,
-    kills: int | None,
-    other_kills: int,
-    death: DeathReport | None,
-    unseen_ns: int | None,
-) -> list[str]:
-    """The signals that fired, none where it did not run out of memory.
-
-    `mark_mib` is Max Memory Used of this invocation, `mark_before_mib` that of the one before: a mark that was at the
-    limit already says nothing. `kills` and `other_kills` as in split_kills. `unseen_ns`: from the last sample to the
-    end.
-    """
+def signals(record: PendingRecord, limit_mib: int, mark_before_mib: float) -> list[str]:
+    """The signals that fired, none where the invocation did not run out of memory. `mark_before_mib` is Max Memory Used
+    of the invocation before: a mark that was at the limit already says nothing."""
+    death, mark_mib = record.death, record.max_memory_used_mib
     fired = []
-    if error_type == PLATFORM:
+    if record.error_type == PLATFORM:
         fired.append(PLATFORM)
-    of_function, of_others = split_kills(kills, other_kills, error_type, death)
+    of_function, of_others = split_kills(record)
     if of_function:
         fired.append(KERNEL)
-    timeout = status == TIMED_OUT or (death is not None and death.reason == TIMED_OUT)
-    if not limit_mib or not (timeout or _died(death, error_type)):
+    timeout = record.status == TIMED_OUT or (death is not None and death.reason == TIMED_OUT)
+    # Did its processes end with it? What a runtime reports of itself and lives on is no death.
+    died = death is not None and record.error_type in (None, *DEATHS)
+    if not limit_mib or not (timeout or died):
         return fired
     if of_others and death is not None and "extension" in death.largest:
         return fired  # it was the extension that ran out of memory
@@ -68,39 +58,32 @@ def signals(
         fired.append(TIMEOUT if timeout else EXIT)
     # Page cache fills a mark as well: memory that cannot be reclaimed must have been able to. Without a kill by the
     # kernel, where kills are counted, an exit came before that.
-    can_have_grown = (kills != 0 or timeout) and _can_have_reached(death, unseen_ns, limit_kib)
+    can_have_grown = (record.kernel_kills != 0 or timeout) and _can_have_reached(record, limit_kib)
     if reached and (fired or can_have_grown):
         fired.append(MARK)
     return fired
 
 
-def split_kills(
-    kills: int | None, other_kills: int, error_type: str | None, death: DeathReport | None
-) -> tuple[int, int]:
+def split_kills(record: PendingRecord) -> tuple[int, int]:
     """OOM kills by the kernel in the invocation: of the function's processes, and of others of the environment.
 
-    `kills` are those that seem to be the function's, None where nothing counts. One was an extension's where the
-    platform says that an extension ended first; or, where it says nothing, where the largest process was an extension's
-    and has ended."""
-    known = kills or 0
-    extension_ended = error_type == EXTENSION_CRASH or (
-        error_type is None and death is not None and death.extension_ended
+    One of those that seem to be the function's was an extension's where the platform says that an extension ended
+    first; or, where it says nothing, where the largest process was an extension's and has ended."""
+    known, death = record.kernel_kills or 0, record.death
+    extension_ended = record.error_type == EXTENSION_CRASH or (
+        record.error_type is None and death is not None and death.extension_ended
     )
     of_extension = 1 if known and extension_ended else 0
-    return known - of_extension, other_kills + of_extension
+    return known - of_extension, record.environment_kills + of_extension
 
 
-def _died(death: DeathReport | None, error_type: str | None) -> bool:
-    """Did its processes end with it? The platform's word for an exit is Runtime.ExitError. (What a runtime reports
-    of itself and lives on is no death.)"""
-    return death is not None and error_type in (None, *DEATHS)
-
-
-def _can_have_reached(death: DeathReport | None, unseen_ns: int | None, limit_kib: float) -> bool:
-    """Growing on as it did, since its last sample?"""
-    if death is None or death.growth_kib_per_s is None or death.growth_kib_per_s <= 0 or unseen_ns is None:
+def _can_have_reached(record: PendingRecord, limit_kib: float) -> bool:
+    """Growing on as it did, from its last sample to its end?"""
+    death, window = record.death, record.window
+    if death is None or window is None or record.done_ns is None:
         return False
-    return (death.level_kib or 0) + death.growth_kib_per_s * unseen_ns / 1e9 >= limit_kib
+    growth, unseen_ns = death.growth_kib_per_s or 0, max(0, record.done_ns - window.curve.last_ns())
+    return growth > 0 and (death.level_kib or 0) + growth * unseen_ns / 1e9 >= limit_kib
 
 
 def death_report(
@@ -135,33 +118,22 @@ def death_report(
     return DeathReport(reason, level_kib, window.curve.growth_kib_per_s(), who, extension_ended)
 
 
-class DeathReport:
+class DeathReport(NamedTuple):
     """What was known of an invocation's last moment."""
 
-    __slots__ = ("at_ms", "extension_ended", "growth_kib_per_s", "largest", "level_kib", "reason")
-
-    def __init__(
-        self,
-        reason: str,
-        level_kib: int | None,
-        growth_kib_per_s: float | None,
-        largest: dict[str, object],
-        extension_ended: bool = False,
-        at_ms: int = 0,
-    ) -> None:
-        self.reason = reason
-        """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
-        self.level_kib = level_kib
-        """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together.
-        None if none of the function was read."""
-        self.growth_kib_per_s = growth_kib_per_s
-        """Of the function, None with fewer than two samples."""
-        self.largest = largest
-        """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
-        self.extension_ended = extension_ended
-        """It was an extension, and has ended."""
-        self.at_ms = at_ms
-        """When the last sample was, epoch ms, where the end itself is not known."""
+    reason: str
+    """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
+    level_kib: int | None
+    """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together.
+    None if none of the function was read."""
+    growth_kib_per_s: float | None
+    """Of the function, None with fewer than two samples."""
+    largest: dict[str, object]
+    """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
+    extension_ended: bool = False
+    """It was an extension, and has ended."""
+    at_ms: int = 0
+    """When the last sample was, epoch ms, where the end itself is not known."""
 
     def document(self) -> dict[str, object]:
         """As it stands on the record; MiB, and MiB per second."""

@@ -27,41 +27,6 @@ NEXT_REQUEST = "next-request"
 class PendingRecord:
     """What is known of one invocation so far. None: not known."""
 
-    __slots__ = (
-        "closed",
-        "closed_at_ms",
-        "closed_by",
-        "cold_start",
-        "death",
-        "done_ns",
-        "duration_ms",
-        "environment_kills",
-        "error_type",
-        "handler_failed",
-        "heap",
-        "high_water_mark",
-        "init_peak",
-        "initialization_type",
-        "invocation",
-        "kernel_kills",
-        "max_memory_used_mib",
-        "memory",
-        "opening",
-        "peak",
-        "report_came",
-        "request_bytes",
-        "request_id",
-        "response_bytes",
-        "shared_by",
-        "slot",
-        "started",
-        "status",
-        "suppressed_init",
-        "tenant_id",
-        "time_ms",
-        "window",
-    )
-
     def __init__(self, request_id: str, invocation: int, time_ms: int, opening: Boundary | None = None) -> None:
         self.request_id = request_id
         self.invocation = invocation
@@ -234,21 +199,8 @@ class PendingRecord:
 
     def kills(self) -> tuple[int, int]:
         """OOM kills in it: of the function's processes, and of others of the environment."""
-        return out_of_memory.split_kills(self.kernel_kills, self.environment_kills, self.error_type, self.death)
+        return out_of_memory.split_kills(self)
 
     def signals(self, limit_mib: int, mark_before_mib: float) -> list[str]:
         """That it ran out of memory: see out_of_memory.signals."""
-        unseen_ns = None
-        if self.window is not None and self.done_ns is not None:
-            unseen_ns = max(0, self.done_ns - self.window.curve.last_ns())
-        return out_of_memory.signals(
-            limit_mib,
-            mark_before_mib,
-            self.max_memory_used_mib,
-            status=self.status,
-            error_type=self.error_type,
-            kills=self.kernel_kills,
-            other_kills=self.environment_kills,
-            death=self.death,
-            unseen_ns=unseen_ns,
-        )
+        return out_of_memory.signals(self, limit_mib, mark_before_mib)

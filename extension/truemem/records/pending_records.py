@@ -85,7 +85,7 @@ class PendingRecords:
         waited_ms = running_ms - first.closed_at_ms
         if not first.report_came:
             return len(closed) > 1 and waited_ms >= CHANCE_MS
-        # When the next one started tells which looks at this one were in time.
+        # The start of the next one tells which samples were taken before it.
         after = self._waiting[self._waiting.index(first) + 1 :]
         if waited_ms >= START_MS or (after and after[0].started):
             return True

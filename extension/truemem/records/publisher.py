@@ -49,7 +49,11 @@ class Publisher:
         self._lost_elsewhere = lost_elsewhere
         self._pending = PendingRecords(reports)
         self._output = StdoutWriter(journal=journal)
-        self._aggregate = _aggregate(config.aggregate_s)
+        self._aggregate: BatchLine | None = None
+        if config.aggregate_s:
+            from .batch_line import BatchLine  # read only where it is wanted
+
+            self._aggregate = BatchLine(config.aggregate_s)
         self._lost = 0
         self._lost_printed = 0
         """What was lost up to the last record that was printed,"""
@@ -204,7 +208,7 @@ class Publisher:
         return text
 
     def _print_together(self) -> None:
-        """Those that wait for their common line."""
+        """Print the invocations that wait for their common line."""
         if self._aggregate:
             count, slots = len(self._aggregate), self._aggregate.slots
             self._output.put(self._aggregate.take(self._config), slots, count - 1)
@@ -225,14 +229,6 @@ class Publisher:
         memory = record.memory
         others_kib = memory.sidecar + sum(memory.extensions.values()) if memory is not None else 0
         return drift.document(self._config.memory_mib * 1024 - record.peak.estimate - others_kib)
-
-
-def _aggregate(seconds: int) -> BatchLine | None:
-    if not seconds:
-        return None
-    from .batch_line import BatchLine  # read only where it is wanted
-
-    return BatchLine(seconds)
 
 
 def _slots(slot: int | None) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ two decimals.
 from __future__ import annotations
 
 from ..measure.window import current
+from ..support.named_tuple import NamedTuple
 from ..support.units import mib
 from .pending_record import NEXT_REQUEST
 
@@ -17,23 +18,12 @@ if TYPE_CHECKING:
 
     from ..config import Config
     from ..measure.environment_memory import HeldMemory
-    from ..measure.window import Window
+    from ..measure.window import Peak, Window
     from .pending_record import PendingRecord
 
 
-class InvocationRecord:
+class InvocationRecord(NamedTuple):
     """One invocation, as its line and the journal have it."""
-
-    __slots__ = ("metrics", "properties", "slot", "time_ms")
-
-    def __init__(
-        self, time_ms: int, metrics: Mapping[str, float], properties: Mapping[str, Any], slot: int | None = None
-    ) -> None:
-        put = object.__setattr__
-        put(self, "time_ms", time_ms)
-        put(self, "metrics", metrics)
-        put(self, "properties", properties)
-        put(self, "slot", slot)
 
     time_ms: int
     """Epoch milliseconds at which the invocation began."""
@@ -41,15 +31,12 @@ class InvocationRecord:
     """By name, in the unit of its kind."""
     properties: Mapping[str, Any]
     """The other members by name: free, and queryable in Logs Insights."""
-    slot: int | None
+    slot: int | None = None
     """Where the journal has it until it is printed."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a finished record does not change: {name}")
 
     def having(self, **properties: Any) -> InvocationRecord:
         """The same with other values of these properties."""
-        return InvocationRecord(self.time_ms, self.metrics, {**self.properties, **properties}, self.slot)
+        return self._replace(properties={**self.properties, **properties})
 
 
 def finished(
@@ -62,21 +49,18 @@ def finished(
 ) -> InvocationRecord:
     """The record, of what is known by now. `signals`: that it ran out of memory; `drift`: the verdict on the
     environment's memory, where one is due; `dropped`: what was lost since the line before."""
-    properties = _properties(pending, config, environment_id)
-
-    def put(name: str, value: object) -> None:
-        if value:
-            properties[name] = value
-
-    put("drift", drift)
-    if signals:
-        properties["outOfMemory"] = {"signals": [*signals]}
-    put("environmentKills", pending.kills()[1])
-    if pending.death is not None:
-        put("ending", pending.death.document())
-        put("lastSamples", pending.last_samples())
-    put("reportMissing", pending.closed and not pending.report_came)
-    put("dropped", dropped)
+    death = pending.death
+    members: dict[str, object] = {
+        **_properties(pending, config, environment_id),
+        "drift": drift or None,
+        "outOfMemory": {"signals": [*signals]} if signals else None,
+        "environmentKills": pending.kills()[1] or None,
+        "ending": (death.document() or None) if death is not None else None,
+        "lastSamples": (pending.last_samples() or None) if death is not None else None,
+        "reportMissing": (pending.closed and not pending.report_came) or None,
+        "dropped": dropped or None,
+    }
+    properties = {name: value for name, value in members.items() if value is not None}
     return InvocationRecord(pending.time_ms, _metrics(pending, signals, drift), properties, pending.slot)
 
 
@@ -98,71 +82,55 @@ def _metrics(pending: PendingRecord, signals: Sequence[str], drift: Mapping[str,
 
 
 def _properties(pending: PendingRecord, config: Config, environment_id: str) -> dict[str, object]:
-    """All but what was concluded, in the line's order."""
-    members: dict[str, object] = {
+    """All but what was concluded, in the line's order; None for what the line leaves out."""
+    window, peak = pending.window, pending.peak
+    is_exact = window is not None and window.opening.exact and pending.closed_by == NEXT_REQUEST
+    return {
         "requestId": pending.request_id,
         "environmentId": environment_id,
         "invocation": pending.invocation,
+        "coldStart": pending.cold_start or None,
+        "suppressedInit": pending.suppressed_init or None,
+        "initializationType": pending.initialization_type or None,
+        "functionVersion": config.function_version or None,
+        "tenantId": pending.tenant_id,
+        "status": pending.status,
+        "errorType": pending.error_type,
+        "durationMs": pending.duration_ms or None,
+        **(_bounds(peak) if peak is not None else {}),
+        "sharedBy": pending.shared_by or None,
+        "closedBy": pending.closed_by or None,
+        "mode": "exact" if is_exact else None,
+        "requestBytes": pending.request_bytes,
+        "responseBytes": pending.response_bytes,
+        "handlerError": pending.handler_failed or None,
+        "resetDelayUs": (window.reset_delay_us or None) if window is not None else None,
+        "initPeakRSS": mib(pending.init_peak.estimate) if pending.init_peak is not None else None,
+        "highWaterMark": mib(pending.high_water_mark) or None,
+        "memoryLimit": config.memory_mib or None,
+        **(_at_close(window, pending) if window is not None and peak is not None else {}),
+        "environment": _environment(pending.memory),
+        "heap": pending.heap.document() if pending.heap is not None else None,
     }
 
-    def put(name: str, value: object) -> None:
-        if value:
-            members[name] = value
 
-    put("coldStart", pending.cold_start)
-    put("suppressedInit", pending.suppressed_init)
-    put("initializationType", pending.initialization_type)
-    put("functionVersion", config.function_version)
-    put("tenantId", pending.tenant_id)
-    put("status", pending.status)
-    put("errorType", pending.error_type)
-    put("durationMs", pending.duration_ms)
-    if pending.peak is not None:
-        members["method"] = pending.peak.method
-        put("peakLower", mib(pending.peak.lower))
-        put("peakUpper", mib(pending.peak.upper))
-        put("raced", pending.peak.raced)
-    put("sharedBy", pending.shared_by)
-    put("closedBy", pending.closed_by)
-    if pending.window is not None and pending.window.opening.exact and pending.closed_by == NEXT_REQUEST:
-        members["mode"] = "exact"
-    if pending.request_bytes is not None:
-        members["requestBytes"] = pending.request_bytes
-    if pending.response_bytes is not None:
-        members["responseBytes"] = pending.response_bytes
-    put("handlerError", pending.handler_failed)
-    put("resetDelayUs", pending.window.reset_delay_us if pending.window is not None else None)
-    if pending.init_peak is not None:
-        members["initPeakRSS"] = mib(pending.init_peak.estimate)
-    put("highWaterMark", mib(pending.high_water_mark))
-    put("memoryLimit", config.memory_mib)
-    if pending.window is not None and pending.peak is not None:
-        if pending.window.opening.settled() and not pending.shared_by:
-            members["baselineRSS"] = mib(pending.window.baseline)
-        members.update(_at_close(pending.window, pending.memory))
-    if pending.memory is not None and pending.memory.environment is not None:
-        environment = pending.memory.environment
-        level: dict[str, object] = {"source": environment.source, "used": mib(environment.used)}
-        if environment.peak is not None:
-            level["peak"] = mib(environment.peak)
-        members["environment"] = level
-    if pending.heap is not None:
-        members["heap"] = pending.heap.document()
-    return members
+def _bounds(peak: Peak) -> dict[str, object]:
+    lower, upper = mib(peak.lower) or None, mib(peak.upper) or None
+    return {"method": peak.method, "peakLower": lower, "peakUpper": upper, "raced": peak.raced or None}
 
 
-def _at_close(window: Window, memory: HeldMemory | None) -> dict[str, object]:
+def _at_close(window: Window, pending: PendingRecord) -> dict[str, object]:
     """What the environment held when the window closed."""
-    holders: dict[str, object] = {}
-    held = current(window)
-    if held:
-        holders["function"] = mib(held)
-    if memory is not None and memory.sidecar:
+    memory, closing = pending.memory, window.closing
+    is_known = window.opening.settled() and not pending.shared_by
+    holders: dict[str, object] = {"function": mib(current(window))}
+    if memory is not None:
         holders["truemem"] = mib(memory.sidecar)
-    if memory is not None and memory.extensions:
         holders["extensions"] = {name: mib(rss) for name, rss in memory.extensions.items()}
-    members: dict[str, object] = {"holders": holders}
-    closing = window.closing
+    members: dict[str, object] = {
+        "baselineRSS": mib(window.baseline) if is_known else None,
+        "holders": {name: held for name, held in holders.items() if held},
+    }
     if closing:
         members["rss"] = {
             "anon": mib(sum(status.anon for status in closing)),
@@ -172,3 +140,12 @@ def _at_close(window: Window, memory: HeldMemory | None) -> dict[str, object]:
         members["processes"] = len(closing)
         members["threads"] = sum(status.threads for status in closing)
     return members
+
+
+def _environment(memory: HeldMemory | None) -> dict[str, object] | None:
+    """What all of it holds."""
+    if memory is None or memory.environment is None:
+        return None
+    usage = memory.environment
+    level: dict[str, object] = {"source": usage.source, "used": mib(usage.used)}
+    return level if usage.peak is None else {**level, "peak": mib(usage.peak)}

@@ -51,8 +51,7 @@ def lines(journal: Journal, history: EnvironmentState, config: Config, kills: in
         else:
             record = finished(pending, config, history.environment_id, fired)
             kept = journal.keep(pending.invocation, journal_text(record))
-            members = {**record.properties, "recovered": True}
-            left.append(InvocationRecord(record.time_ms, record.metrics, members, kept))
+            left.append(record.having(recovered=True)._replace(slot=kept))
     left.sort(key=lambda record: record.properties["invocation"])
     return [(record.slot, line(record, config)) for record in left]
 
@@ -92,9 +91,9 @@ def _running(entry: JournalEntry, history: EnvironmentState) -> tuple[PendingRec
     return record, death
 
 
-def _seen(drawn: Any) -> tuple[Window, DeathReport | None]:
+def _seen(curve: Any) -> tuple[Window, DeathReport | None]:
     """What a curve tells. Raises ValueError or TypeError for what is none."""
-    baseline, sampled, last, level, largest, samples = drawn
+    baseline, sampled, last, level, largest, samples = curve
     pairs = [(at_ms, kib) for at_ms, kib in samples]
     numbers = [baseline, sampled, last, level or 0, *(number for pair in pairs for number in pair)]
     if not all(map(_is_number, numbers)) or not isinstance(largest, dict) or len(pairs) > SHOWN:

@@ -1,4 +1,4 @@
-"""Which requests run, and how many at once, as telemetry tells it (Lambda Managed Instances). Pure."""
+"""Requests that run at the same time on Lambda Managed Instances: telemetry tells when each began and ended. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 MS = 1_000_000
 
 RUNNING = 4096
-"""Requests that may run, or have ended and wait for a cut, as far as we know them. Those beyond are counted, and get no
-record."""
+"""Requests that are kept while they run, and until the segment of their end is closed. Those beyond are counted as
+lost, and get no record."""
 
 EARLY = 64
-"""Reports that came before their start, in an earlier delivery: at most this number is kept."""
+"""Reports kept at most that came in an earlier delivery than the start of their request."""
 
 LONGEST_NS = 1_000_000 * MS
 """A request takes 900 s at most (developer guide, "Lambda quotas"): the report of an older one is lost."""
 
 
 class Request:
-    """One request's record, and what is kept of it until it is printed. Times are epoch ns, as telemetry gives them."""
+    """One request until its line is printed. Times are epoch ns, as telemetry gives them."""
 
     __slots__ = ("end_ns", "environment_kills", "kills", "passage", "record", "resolution_ns", "start_ns", "waited")
 
@@ -34,18 +34,19 @@ class Request:
         self.start_ns = start_ns
         self.end_ns = start_ns
         self.resolution_ns = RESOLUTION_NS
-        """How well the two times are known."""
+        """Each of the two times may be wrong by this much."""
         self.passage: Passage | None = None
-        """What has passed through the sidecar, in exact mode."""
+        """In exact mode: when it passed through the sidecar."""
         self.kills = 0
         """OOM kills of the function's processes while it ran,"""
         self.environment_kills = 0
         """and of all others."""
         self.waited = False
-        """Its end was not yet seen when its report had come."""
+        """Its report was here before, and the segment of its end was not closed by then."""
 
     def take_exact_times(self) -> bool:
-        """Take the times at which its event and the request after it have passed, if both have; False if not."""
+        """Replace the two times by those at which its event, and its worker's request for the next one, passed through
+        the sidecar. False where one of them did not."""
         passage = self.passage
         if passage is None or not passage.end_ns or passage.invocation.unsure:
             return False
@@ -66,29 +67,29 @@ class Passage:
 
 
 class Requests:
-    """Of one environment."""
+    """The requests of one environment that run, or have ended and are not printed."""
 
     def __init__(self) -> None:
         self._running: dict[str, Request] = {}
         self._ended: list[Request] = []
         self._early: dict[str, Event] = {}
-        """Reports whose start has not come, oldest first."""
+        """Reports of requests whose start has not come, oldest first."""
         self._passages: dict[str, Passage] = {}
-        """By request id: those whose request is not printed."""
+        """In exact mode, by request id, until the request is printed."""
         self._count = 0
         self.lost = 0
         """Events about requests that are not known here, and requests beyond RUNNING."""
 
     def any(self) -> bool:
-        """Is there any whose record is not yet taken?"""
+        """Is there a request that is not printed?"""
         return bool(self._running or self._ended)
 
     def running(self) -> int:
-        """Requests whose report has not come."""
+        """How many requests wait for their report."""
         return len(self._running)
 
     def hear(self, events: list[Event], now_ns: int) -> None:
-        """What the platform says. Within a delivery the order is not certain (Telemetry API, developer guide)."""
+        """Join a delivery of telemetry. Its events are in no certain order (Telemetry API, developer guide)."""
         unknown = {START: 0}
         for event in sorted(events, key=lambda event: event.time_ns or unknown.get(event.kind, now_ns)):
             if event.kind == START:
@@ -97,19 +98,19 @@ class Requests:
                 self._report(event, now_ns)
 
     def began(self, invocation: Invocation, now_ns: int) -> None:
-        """Its event has been handed on to the runtime."""
+        """In exact mode: the request's event has been handed on to the runtime."""
         self._passages[invocation.request_id] = Passage(invocation, now_ns)
         if len(self._passages) > RUNNING:
             del self._passages[next(iter(self._passages))]
 
     def ended_at(self, invocation: Invocation, now_ns: int) -> None:
-        """Its worker has asked for another event."""
+        """In exact mode: the request's worker has asked for its next event."""
         passage = self._passages.get(invocation.request_id)
         if passage is not None:
             passage.end_ns = now_ns
 
     def ended(self, until_ns: int) -> list[Request]:
-        """Take those whose report has come and that ended up to this time, or have been here before: the clock may have
+        """Take the requests that ended up to this time, and those that were not taken the last time: the clock may have
         been set back."""
         due = [request for request in self._ended if request.end_ns <= until_ns or request.waited]
         self._ended = [request for request in self._ended if request.end_ns > until_ns and not request.waited]
@@ -120,7 +121,7 @@ class Requests:
         return due
 
     def overdue(self, now_ns: int) -> list[Request]:
-        """Take those whose report will not come any more."""
+        """Take the requests that are so old that their report was lost."""
         overdue = [request for request in self._running.values() if request.start_ns < now_ns - LONGEST_NS]
         for request in overdue:
             request.end_ns = request.start_ns + LONGEST_NS
@@ -128,24 +129,24 @@ class Requests:
         return overdue
 
     def killed(self, count: int, of_function: bool = True) -> None:
-        """The kernel has killed `count` processes. Where they were the function's, whose request it was shows in how
-        that ends."""
+        """The kernel has killed `count` processes: count them for all requests that run. Of the function's it shows
+        later which request they were of: it does not end with success."""
         for request in [*self._running.values(), *self._ended]:
             if of_function:
                 request.kills += count
             else:
                 request.environment_kills += count
 
-    def rest(self, now_ns: int) -> list[Request]:
-        """Take everything: the environment ends."""
+    def take_all(self, now_ns: int) -> list[Request]:
+        """Take every request: the environment ends."""
         self.lost += len(self._early)
         self._early.clear()
         for request in self._running.values():
             request.end_ns = max(now_ns, request.start_ns)
-        rest = self._ended + list(self._running.values())
+        remaining = [*self._ended, *self._running.values()]
         self._ended = []
         self._running.clear()
-        return rest
+        return remaining
 
     def _start(self, event: Event, now_ns: int) -> None:
         request_id = event.request_id
@@ -153,7 +154,7 @@ class Requests:
             self.lost += 1
             return
         self._count += 1
-        # Of one that does not say when, the peak is not bounded: it may have begun at any time.
+        # Without a time it may have begun at any time: then its peak has no upper bound.
         start_ns = event.time_ns if event.time_ns is not None else 0
         record = PendingRecord(request_id, self._count, (start_ns or now_ns) // MS)
         record.follows_init(cold_start=self._count == 1, suppressed=False)
@@ -178,7 +179,7 @@ class Requests:
         self._ended.append(request)
 
     def _keep(self, request_id: str | None, event: Event) -> None:
-        """Its start may be in the next delivery."""
+        """Keep a report: the start of its request may be in the next delivery."""
         if request_id is None or request_id in self._early:
             self.lost += 1
             return

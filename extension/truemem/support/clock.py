@@ -1,4 +1,4 @@
-"""The clocks of this machine, as one object that is passed in: a test passes one whose time it sets."""
+"""The clocks of this machine, passed in as one object: a test passes another. And the time without the freezes."""
 
 from __future__ import annotations
 
@@ -14,3 +14,27 @@ class Clock:
     """As the platform's events tell it. It may be set back."""
     cpu_ns = staticmethod(time.process_time_ns)
     """CPU time of this process."""
+
+
+class RunningClock:
+    """Time that the environment has run without its freezes: a wait that takes longer than its timeout shows one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._now_ns = clock.monotonic_ns
+        self.running_ms = 0.0
+        """Time that has passed for us."""
+        self._timeout_ms = 0
+        self._asked = self._woke = self._now_ns()
+
+    def before_wait(self, timeout_ms: int) -> None:
+        """Call just before waiting for at most `timeout_ms`."""
+        self._timeout_ms = timeout_ms
+        self._asked = self._now_ns()
+
+    def after_wait(self) -> None:
+        """Call just after waiting."""
+        busy_ms = (self._asked - self._woke) / 1e6
+        self._woke = self._now_ns()
+        waited_ms = min((self._woke - self._asked) / 1e6, self._timeout_ms + 1)
+        # After a restore from a snapshot, even this clock may have gone back (clock_gettime(2) does not know of those).
+        self.running_ms += max(0.0, busy_ms) + max(0.0, waited_ms)

@@ -142,7 +142,7 @@ def close(proxy: RuntimeProxy, door: Door) -> None:
     """Close everything, as the kernel does at the end of a process."""
     for end in list(proxy._ends.values()):
         end.socket.close()
-    proxy._use_spare()
+    door.use_spare()
     door.listening.close()
     door.letters.close()
 
