@@ -83,7 +83,7 @@ def test_a_measurement_may_be_anything(api: socket.socket, rubbish: object) -> N
     with Proxy(address_of(api), cut=lambda: rubbish) as proxy:
         talk_over(proxy.port, api)
         assert proxy.exact.failures == 0
-        assert {id(moment.cut) for moment in proxy.exact.moments} == {id(rubbish)}
+        assert {id(moment.measured) for moment in proxy.exact.moments} == {id(rubbish)}
 
 
 def test_a_measurement_that_raises_is_counted_and_the_bytes_pass(api: socket.socket) -> None:
@@ -289,7 +289,7 @@ def test_an_api_that_cannot_be_reached_uses_up_no_spare_descriptor_and_is_logged
         for _ in range(3):
             with connect(turns.port) as runtime:
                 turns.turn_until(partial(ended, runtime))
-        assert len(turns.proxy._spare) == SPARE
+        assert len(turns.door._spare) == SPARE
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("truemem WARN no connection to the Runtime API: ")
 

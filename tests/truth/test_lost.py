@@ -26,7 +26,7 @@ def plays(function: Function, script: str) -> None:
     invocation ends, and the next one begins."""
     for step in script.split(", "):
         if step == "find":
-            function.recorder.reader.find()
+            function.table.scan()
         elif step == "close":
             function.close()
         else:

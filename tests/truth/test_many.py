@@ -35,18 +35,12 @@ class Files(ProcessFiles):
     def read(self, name: str) -> bytes:
         self.scene.now_ns += READING_NS
         self.scene.read.append(self.pid)
+        if self.pid in self.scene.ended:
+            raise Gone(f"{name} is empty")
         return files_text(name, rss=1024, hwm=2048)
 
     def reset_watermark(self) -> None:
         self.scene.now_ns += READING_NS
-
-
-class Ended(Files):
-    """One that has ended, and was not waited for."""
-
-    def read(self, name: str) -> bytes:
-        super().read(name)
-        raise Gone(f"{name} is empty")
 
 
 class Ending(Files):
@@ -65,6 +59,8 @@ class Scene(FunctionTable):
         self.now_ns = 1_000_000_000
         self.read: list[int] = []
         """Pids, in the order of the readings."""
+        self.ended: set[int] = set()
+        """Pids of those that have ended, and were not waited for."""
         super().__init__(*(Process(pid, 1, 1, FUNCTION, Files(self, pid)) for pid in range(1, count + 1)))
         table: Any = self
         self.recorder = Recorder(table, PROC, clock=lambda: self.now_ns)
@@ -108,7 +104,7 @@ def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
 
 def test_a_process_that_ends_while_others_are_read_has_no_second_level() -> None:
     scene = Scene(2)
-    scene.processes[1].files = Ending(scene, 2)
+    scene.processes[1] = scene.processes[1]._replace(files=Ending(scene, 2))
     assert [reading.again for reading in scene.recorder.read_and_reset().readings] == [1024, 0]
 
 

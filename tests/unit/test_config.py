@@ -29,16 +29,6 @@ def test_everything_set() -> None:
     assert (config.cpu_share, config.level, config.log_level) == (1.0, "WARN", "debug")
 
 
-@pytest.mark.parametrize("names", [["HOLD"], ["HOLD_BUDGET"], ["HOLD", "HOLD_BUDGET"]], ids=" and ".join)
-@pytest.mark.parametrize("value", [b"auto", b"off", b"", b"\xff"])
-def test_settings_that_are_gone_are_one_line_that_names_what_there_is_instead(names: list[str], value: bytes) -> None:
-    config = Config({f"TRUEMEM_{name}".encode(): value for name in names})
-    (problem,) = config.problems
-    assert problem.startswith("TRUEMEM_HOLD is gone")
-    assert "AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact" in problem
-    assert is_default(config)
-
-
 INVALID = {
     "ENABLED": ["maybe"],
     "NAMESPACE": ["AWS/Lambda", "ü", "x" * 256],

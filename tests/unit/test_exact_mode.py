@@ -119,7 +119,7 @@ class Line:
     @property
     def begun(self) -> dict[str, int]:
         """By request id: when. None has begun twice."""
-        begun = [(moment.begun, moment.cut) for moment in self.exact.moments if not moment.look]
+        begun = [(moment.begun, moment.measured) for moment in self.exact.moments if not moment.is_sample]
         known = [(invocation.request_id, cut) for invocation, cut in begun if invocation and invocation.request_id]
         assert len(dict(known)) == len(known)
         return dict(known)
@@ -212,7 +212,7 @@ def test_an_event_that_a_second_worker_gets_as_well_is_a_look() -> None:
     """The Runtime API gives the running event to a worker that asks meanwhile. The first worker's window goes on."""
     line = Line()
     line.plays("0? 0=x 1? 1=x")
-    assert [moment.look for moment in line.exact.moments] == [False, False, True]
+    assert [moment.is_sample for moment in line.exact.moments] == [False, False, True]
 
 
 NOT_AN_EVENT = {
@@ -361,7 +361,7 @@ def test_a_measurement_that_fails_is_counted_and_the_next_one_made() -> None:
 
 def test_where_nothing_is_measured_the_bytes_are_understood_all_the_same() -> None:
     line = Line()
-    line.exact.cut = None
+    line.exact.measure = None
     line.asks()
     line.gets("a")
     assert line.running == ["a"]

@@ -194,8 +194,8 @@ def test_a_subscription_asks_for_buffering_and_an_error_has_status_and_body() ->
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        *((sent, "the rest of the answer does not come") for sent in (INVOKE[:20], INVOKE[:-5], Slow(INVOKE))),
-        (None, "no end of the head"),
+        *((sent, "the answer does not come") for sent in (INVOKE[:20], INVOKE[:-5], Slow(INVOKE))),
+        (None, "closed in the middle"),
         (NO_EVENT, "no event"),
     ],
     ids=["a head", "not all of the body", "byte by byte", "a lost connection", "another document"],

@@ -101,9 +101,9 @@ def test_the_first_line_is_known_before_the_body_has_come() -> None:
             for chunk in (b"+1\r\nx\r\n", b"0_1\r\nx\r\n", b"zz\r\n", b"-4\r\n", b"ffff\r\n", b"1\r\nabc\r\n")
         ),
         IN_CHUNKS + b"64\r\n%s\r\n" % (b"x" * 100) * (LIMIT // 100 + 1),
-        IN_CHUNKS + b"1" * 100,
+        IN_CHUNKS + b"1" * 300,
         IN_CHUNKS.replace(b"chunked", b"gzip, chunked"),
-        *(IN_CHUNKS + b"0\r\n" + trailer for trailer in (b"no header\r\n\r\n", b"a: b" + b"x" * 2000)),
+        *(IN_CHUNKS + b"0\r\n" + trailer for trailer in (b"no header\r\n\r\n", b"a: b" + b"x" * HEAD_LIMIT)),
         b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (LIMIT + 1),
     ],
 )

@@ -32,7 +32,7 @@ def after(*deliveries: list[Event]) -> Requests:
 
 
 def shared(requests: Requests) -> dict[str, int]:
-    return dict(sorted((request.record.request_id, request.record.shared_by) for request in requests.rest(LATER)))
+    return dict(sorted((request.record.request_id, request.record.shared_by) for request in requests.take_all(LATER)))
 
 
 def ids(requests: list[Request]) -> list[str]:
@@ -110,7 +110,7 @@ def test_at_the_end_those_that_run_go_out_without_a_report_and_after_too_long() 
     assert requests.overdue(NOW + LONGEST_NS) == []
     assert ids(requests.overdue(NOW + LONGEST_NS + 1)) == ["a"]
     assert requests.running() == 1
-    (request,) = requests.rest(NOW + 5700 * MS)
+    (request,) = requests.take_all(NOW + 5700 * MS)
     assert (request.record.request_id, request.record.report_came) == ("b", False)
     assert request.end_ns == NOW + 5700 * MS
     assert not requests.any()

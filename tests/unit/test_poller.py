@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from truemem.platform.poller import FAILURES, Poller
-from truemem.support.clock import Clock
-from truemem.support.running_clock import RunningClock
+from truemem.support.clock import Clock, RunningClock
 
 MS = 1_000_000
 

@@ -121,13 +121,11 @@ def test_a_pid_that_has_been_another_processs_before_is_looked_at_anew(tmp_path:
 def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path, groups: tuple[str, ...]) -> None:
     processes = table("proxy", tmp_path)
     assert processes.function() == []
-    assert processes.runtime_address() == ADDRESS
     for pid, group in zip((os.getpid(), 12), groups, strict=False):
         (tmp_path / str(pid)).mkdir(exist_ok=True)
         (tmp_path / str(pid) / "cgroup").write_text(f"0::/{group}\n")
     assert processes.adopt_elsewhere() is not bool(groups)
     assert function(processes) == ([] if groups else [12])
-    assert processes.runtime_address() == (ADDRESS if groups else "127.0.0.1:9009")
 
 
 VARIABLES = {
@@ -268,7 +266,6 @@ def test_the_client_of_a_proxy_is_the_runtime_but_for_an_extension(tmp_path: Pat
     processes = emulator(tmp_path / "theirs", last_pid=21, tree="extension-proxy")
     assert processes.adopt_elsewhere()
     assert owners(processes) == {21: "extension:proxy", 30: "function"}
-    assert processes.runtime_address() == "127.0.0.1:9009"
     processes = emulator(tmp_path / "ours", last_pid=21, tree="extension-proxy")
     assert processes.adopt_client(40000, 9009)
     assert owners(processes) == {21: "extension:proxy", 30: "function"}

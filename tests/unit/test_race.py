@@ -182,9 +182,9 @@ def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Sample
     return Sample(end_ms * MS, hwm, hwm, faults, rss)
 
 
-def boundary(*looks: Look) -> Boundary:
+def boundary(*looks: Sample) -> Boundary:
     made = Boundary()
-    made.looks, made.fault_kib = [list(looks)], FAULT_KIB
+    made.samples, made.fault_kib = [list(looks)], FAULT_KIB
     return made
 
 

@@ -70,7 +70,7 @@ def cutter(function: Any) -> SegmentRecorder:
 
 
 def window(cutter: SegmentRecorder) -> Window:
-    made = cutter.cut().window
+    made = cutter.end_segment().window
     assert made is not None
     return made
 
