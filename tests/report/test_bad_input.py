@@ -124,7 +124,7 @@ def test_what_is_no_number_is_refused(option: str, truemem: Command, files: dict
     ("variables", "told"),
     [
         ({"AWS_ENDPOINT_URL": "notaurl"}, "Invalid endpoint: notaurl. Check AWS_ENDPOINT_URL"),
-        ({"AWS_PROFILE": "nobody's"}, "could not be found. Try aws sso login"),
+        ({"AWS_PROFILE": "unknown"}, "could not be found. Try aws sso login"),
         ({"AWS_REGION": "eu west"}, "Try AWS_REGION=eu-west-1"),
     ],
 )
