@@ -159,20 +159,21 @@ def at(port: str) -> str:
     return f"\0truemem/exact/{API}/{port}"
 
 
-MEETINGS: dict[str, tuple[Sequence[Any], dict[str, str], str, str, list[tuple[str, str]]]] = {
+Meeting = tuple[Sequence[Any], dict[str, str], str, str, list[tuple[str, str]]]
+"""Sidecars' sockets, the runtime's variables; the address that the runtime then has, what is said, who is told what."""
+
+
+def behind_one_that_sets(address: str) -> Meeting:
+    return [OURS], {"AWS_LAMBDA_RUNTIME_API": address, **BEHIND}, THROUGH, "", [(OURS, address)]
+
+
+MEETINGS: dict[str, Meeting] = {
     "another environment's sidecar, ours": ([OTHER, OURS], {}, THROUGH, "", [(OURS, API)]),
     "ours, another environment's": ([OURS, OTHER], {}, THROUGH, "", [(OURS, API)]),
     "only another's": ([OTHER], {}, API, ELSEWHERE, []),
     "two of others": ([OTHER, "\0truemem/exact/127.0.0.1:9998/4444"], {}, API, ELSEWHERE, []),
     "behind a wrapper, two of others": ([OTHER, "\0truemem/exact/127.0.0.1:9998/4444"], BEHIND, API, ELSEWHERE, []),
-    **{
-        f"behind a wrapper that has set {address[:20]}": (
-            [OURS],
-            {"AWS_LAMBDA_RUNTIME_API": address, **BEHIND},
-            *(THROUGH, "", [(OURS, address)]),
-        )
-        for address in ADDRESSES
-    },
+    **{f"behind a wrapper that has set {address[:20]}": behind_one_that_sets(address) for address in ADDRESSES},
     "its queue is full": ([(OURS, "full")], {}, API, REFUSED, []),
     "it takes connections": ([(OURS, "stream")], {}, API, REFUSED, []),
     "behind a wrapper, its queue is full": ([(OTHER, "full")], BEHIND, API, REFUSED, []),
