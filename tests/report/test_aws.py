@@ -88,7 +88,7 @@ def test_a_page_for_people_is_no_answer_of_aws(
     assert "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL" in refusal
 
 
-def test_nobody_is_asked_often_who_does_not_answer(aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_service_is_not_asked_often(aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     times: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")

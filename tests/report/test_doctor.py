@@ -90,7 +90,7 @@ def test_a_log_is_judged(case: str, truemem: Command, tmp_path: Path) -> None:
     assert ran.code == code
 
 
-def test_a_healthy_log_has_nothing_to_mend(truemem: Command, tmp_path: Path) -> None:
+def test_a_healthy_log_has_nothing_to_fix(truemem: Command, tmp_path: Path) -> None:
     findings = map(json.loads, truemem("doctor", log(tmp_path, HEALTHY), "--json").out.splitlines())
 
     assert all(each["grade"] == "ok" and not each["fix"] for each in findings)

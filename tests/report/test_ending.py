@@ -43,7 +43,7 @@ def test_a_full_disk_is_told(options: Sequence[str], unbuffered: str, tmp_path: 
     assert done.returncode == 2
 
 
-def test_nobody_reads_on(tmp_path: Path) -> None:
+def test_a_reader_that_has_gone_ends_it_in_silence(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = ran("report", log(tmp_path, [line()]), "--json", stdout=writer)

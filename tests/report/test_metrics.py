@@ -66,11 +66,11 @@ def test_a_function_may_be_named_by_its_arn(truemem: Command, stored: None) -> N
 
 
 def test_a_function_without_metrics_is_sent_to_the_doctor(truemem: Command, stored: None) -> None:
-    ran = truemem("metrics", "nobody")
+    ran = truemem("metrics", "unknown")
 
     assert (ran.code, ran.out) == (2, "")
     assert (
-        "no metric of nobody in the namespace truemem since then. Try --since 7d, or truemem doctor nobody" in ran.err
+        "no metric of unknown in the namespace truemem since then. Try --since 7d, or truemem doctor unknown" in ran.err
     )
 
 

@@ -26,10 +26,10 @@ EVENTS = [{"model": model} for model in (3, 11, 3, 25, 39, 0, 11)]
 
 def test_a_model_answers_the_same_every_time_and_however_it_was_loaded(sample: Sample) -> None:
     incident = sample(*EVENTS)
-    mended = sample(*EVENTS, LOAD_FROM="path", CACHE_SIZE="2", POP_BEFORE_LOAD="true", MMAP_THRESHOLD="32768")
+    repaired = sample(*EVENTS, LOAD_FROM="path", CACHE_SIZE="2", POP_BEFORE_LOAD="true", MMAP_THRESHOLD="32768")
 
     outputs = [answer["output"] for answer in incident.answers]
-    assert outputs == [answer["output"] for answer in mended.answers]
+    assert outputs == [answer["output"] for answer in repaired.answers]
     assert outputs[0] == outputs[2]
     assert outputs[1] == outputs[6]
     assert len(set(outputs)) == 5
@@ -123,7 +123,7 @@ def test_an_event_that_names_no_model_is_one_clear_error(sample: Sample, event: 
     assert re.search(r'^events.BadEvent: event .* must be a whole number from .*"model": 3', run.stderr, re.MULTILINE)
 
 
-def test_a_bad_variable_ends_the_start_with_its_mend(sample: Sample) -> None:
+def test_a_bad_variable_ends_the_start_and_says_what_to_do(sample: Sample) -> None:
     run = sample({"model": 1}, CACHE_SIZE="lots")
     assert run.answers == []
     assert run.stderr.splitlines()[-1] == "settings.BadSetting: CACHE_SIZE='lots' is not a number from 0 to 40"

@@ -49,7 +49,7 @@ def most_alive(settings: Settings, calls: list[int]) -> int:
 def test_pop_before_load_never_holds_more_sessions_than_the_cache(model_dir: Path, cache_size: int) -> None:
     settings = Settings(cache_size=cache_size, pop_before_load=True, model_dir=model_dir)
     assert most_alive(settings, CALLS) == cache_size
-    # and what it mends: lru_cache makes room only after the next one is there
+    # without it: lru_cache makes room only after the next one is there
     assert most_alive(dataclasses.replace(settings, pop_before_load=False), CALLS) == cache_size + 1
 
 

@@ -39,7 +39,7 @@ def test_an_empty_variable_means_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "mend"),
+    ("name", "value", "fix"),
     [
         ("LOAD_FROM", "s3", "set it to bytes or path"),
         ("CACHE_SIZE", "sixteen", "0 to 40"),
@@ -66,13 +66,13 @@ def test_an_empty_variable_means_the_default() -> None:
         ("TRACER_ENABLED", "on", "true or false"),
     ],
 )
-def test_a_bad_value_names_variable_value_and_mend(name: str, value: str, mend: str) -> None:
+def test_a_bad_value_names_variable_value_and_what_to_do(name: str, value: str, fix: str) -> None:
     with pytest.raises(BadSetting) as caught:
         read_settings({name: value})
 
     message = str(caught.value)
     assert message.startswith(f"{name}={value!r} is not ")
-    assert mend in message
+    assert fix in message
     assert "\n" not in message
 
 

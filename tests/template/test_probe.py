@@ -107,7 +107,7 @@ def test_a_refusal_shows_its_errno(asked: Asked) -> None:
     assert "| all in one environment | no: ask again |" in table
 
 
-def test_until_somebody_ran_it_the_page_says_so() -> None:
+def test_until_it_has_run_the_page_says_so() -> None:
     text = PAGE.read_text()
     if not PAGE.with_suffix(".json").exists():
         assert NOT_YET in text.lower()
