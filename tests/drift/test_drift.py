@@ -116,7 +116,7 @@ def test_early_growth_is_called_warming_until_there_is_enough_of_it() -> None:
 @pytest.mark.parametrize("name", PATTERNS)
 def test_each_verdict_has_a_sentence_and_a_pattern(name: str) -> None:
     verdict = Verdict(name, 8.0, 7.0, 9.0, None, None, PATTERNS[name])  # type: ignore[arg-type, index]
-    assert verdict.sentence().lower().startswith(name[:5] if name != "insufficient" else "too little")
+    assert verdict.sentence().lower().startswith(name[:5] if name != "insufficient" else "too few")
     assert verdict.pattern in anchors(DOCS / "patterns.md")
 
 
