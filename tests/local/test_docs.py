@@ -47,15 +47,9 @@ def test_every_option_on_the_page_is_one() -> None:
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= {*options, "--help"}
 
 
-(WITHOUT_COMMAND_LINE,) = (
-    each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "LocalLambda(" in each
-)
-
-
-@pytest.mark.parametrize("example", [WITHOUT_COMMAND_LINE, block("api.md", "api")], ids=["local-lambda.md", "api.md"])
-def test_an_example_runs_beside_an_app(example: str, tmp_path: Path) -> None:
+def test_the_example_of_the_api_runs_beside_an_app(tmp_path: Path) -> None:
     shutil.copy(APP, tmp_path)
-    command = [sys.executable, "-c", example]
+    command = [sys.executable, "-c", block("api.md", "api")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", done.stdout)
