@@ -155,7 +155,7 @@ select.poll = Poll  # type: ignore[misc, assignment]
 
 WHOSE = {"extensions_api": "api", "telemetry_server": "listener", "proxy_sockets": "door", "runtime_proxy": "upstream"}
 """What a socket is for, by the module that makes it,"""
-ACCEPTED = {"telemetry_server": "delivery", "runtime_proxy": "runtime"}
+ACCEPTED = {"telemetry_server": "delivery", "proxy_sockets": "runtime"}
 """or where it was accepted before. The runtime's connection has `upstream` as its other half."""
 
 
