@@ -28,7 +28,7 @@ static void must(PyStatus status)
 
 /* A closed descriptor 0, 1 or 2 would be given to the first socket that is opened, and what is said on stderr sent to
  * the Extensions API. Nor does CPython start with a directory as its standard input. */
-static void mend_descriptors(void)
+static void fill_descriptors(void)
 {
     struct stat about;
     if (fstat(0, &about) == 0 && S_ISDIR(about.st_mode))
@@ -100,12 +100,12 @@ int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* EPIPE is an answer like others */
     signal(SIGXFSZ, SIG_IGN); /* and so is EFBIG */
-    mend_descriptors();
+    fill_descriptors();
     tell_of_limit(RLIMIT_AS, "RLIMIT_AS", 16);
     tell_of_limit(RLIMIT_DATA, "RLIMIT_DATA", 12);
     enough_stack();
     start(argc, argv);
-    PyGC_Disable(); /* until all is imported: what there is then stays */
+    PyGC_Disable(); /* until all is imported: those objects stay */
     if (install_quick_import() < 0)
         PyErr_Clear(); /* slower, and no more */
     int check = argc > 1 && strcmp(argv[1], "--check") == 0;

@@ -160,7 +160,7 @@ def test_it_outlives_any_sequence_of_them(faults: list[Answer]) -> None:
     serve(faults)
 
 
-def test_it_registers_as_soon_as_somebody_answers() -> None:
+def test_it_registers_as_soon_as_the_api_answers() -> None:
     registers = [
         Answer(b"", "reset"),
         Answer(response(500, b'{"errorType":"InternalServerError"}')),
@@ -170,7 +170,7 @@ def test_it_registers_as_soon_as_somebody_answers() -> None:
         assert platform.serves(2) == ["first"]
 
 
-def test_a_log_that_nobody_reads_does_not_end_it() -> None:
+def test_a_log_without_a_reader_does_not_end_it() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     registers = [Answer(response(500, b"{}"))]

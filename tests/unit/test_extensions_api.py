@@ -242,7 +242,7 @@ def test_who_notes_an_event_does_so_once_and_before_it_is_taken_out_of_the_socke
     assert INVOKE.endswith(in_the_socket)
 
 
-def test_a_subscription_that_nobody_answers_is_given_up() -> None:
+def test_a_subscription_without_an_answer_is_given_up() -> None:
     with server(REGISTERED, b"", INVOKE) as script:
         api = registered(script, rest_s=0.05)
         with pytest.raises(ApiError, match="the answer does not come"):
@@ -259,7 +259,7 @@ def test_who_invokes_the_function_does_not_end_the_environment() -> None:
     assert json.loads(body)["requestId"] == "one"
 
 
-def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one() -> None:
+def test_an_answer_without_a_request_is_not_taken_for_the_next_one() -> None:
     stale = INVOKE.replace(b"INVOKE", b"DECOY!")
     with server(REGISTERED, INVOKE + stale, None, INVOKE) as script:
         api = registered(script)

@@ -28,7 +28,7 @@ def hear(history: EnvironmentState, *events: Event) -> Publisher:
     return publisher
 
 
-def test_copies_of_a_snapshot_that_nobody_names_name_themselves() -> None:
+def test_copies_of_a_snapshot_without_a_name_name_themselves() -> None:
     """Without telemetry."""
     shared = "of the snapshot"
     made = []

@@ -59,4 +59,4 @@ def test_a_fault_that_repeats_itself_does_not_fill_the_log() -> None:
 
 
 def test_a_stderr_that_is_gone_is_no_error() -> None:
-    run('import os; os.close(2); log("error", "nobody hears this")')
+    run('import os; os.close(2); log("error", "no reader")')

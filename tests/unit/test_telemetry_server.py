@@ -1,4 +1,4 @@
-"""Telemetry delivered over real sockets: by the platform, and by whoever finds the port."""
+"""Telemetry delivered over real sockets: by the platform, and by others that find the port."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_flood_is_bounded_and_the_newest_is_served(listener: TelemetryServer, 
 
 
 def test_an_ordinary_client_is_understood(listener: TelemetryServer) -> None:
-    with pytest.raises(requests.exceptions.ReadTimeout):  # nobody pumps while requests waits
+    with pytest.raises(requests.exceptions.ReadTimeout):  # no loop reads while requests waits
         requests.post(f"http://127.0.0.1:{listener.port}/any/path", json=[1], timeout=0.2)
     assert pump(listener) == [b"[1]"]
 

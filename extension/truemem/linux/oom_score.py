@@ -1,9 +1,10 @@
-"""Makes the memory hog the one that dies: raises the function's `oom_score_adj` (proc_pid_oom_score_adj(5)).
+"""Makes the kernel kill the function rather than an extension: raises the function's `oom_score_adj`
+(proc_pid_oom_score_adj(5)).
 
-The kernel kills whoever holds most, each counted with its adjustment: in thousandths of the limit. Raising it needs no
-privilege, and children inherit it. Where the function itself holds little (many small processes, files in /tmp), an
-extension would die in its stead, and with it what it knew; a small handicap is enough for that, and does not hide an
-extension that really is the hog.
+The kernel kills the process that holds most, plus its adjustment in thousandths of the limit. Raising the adjustment
+needs no privilege, and children inherit it. Where each process of the function holds little (many small processes,
+files in /tmp), the kernel would kill an extension, and lose what it knows. A small adjustment prevents that. An
+extension that really holds most is still the one that dies.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class ProcessTable:
         return self._new.last
 
     def looked_for(self) -> str:
-        """What a process of the function is known by, and what there is instead: for the log, which gets no address."""
+        """What a process of the function is known by, and what was seen instead: for the log, which gets no address."""
         started = f", or is started by pid {self._starter} after us" if self._starter else ""
         extensions = sum(process.owner.startswith(EXTENSION) for process in self._known.values())
         return (

@@ -87,10 +87,10 @@ class EnvironmentMemory:
         return held, sidecar, extensions
 
     def together_kib(self, largest: int, counted_kib: int, limit_kib: int) -> int:
-        """What everybody holds, with memory that processes share counted once; 0 where nobody knows, or where the
-        function's RSS, `counted_kib`, is far enough from the limit with all others'. A cgroup says so. meminfo leaves
-        out what can be reclaimed, and with it the files that are mapped: those of the `largest` process, a pid, stand
-        for all of them."""
+        """What all processes hold (KiB), with the memory that they share counted once. 0 where that is not known, or
+        where the function's RSS, `counted_kib`, and all others' are far enough from the limit together. A cgroup knows
+        it. meminfo leaves out memory that can be reclaimed, and so the files that are mapped: those of the `largest`
+        process, a pid, stand for all of them."""
         if not limit_kib or counted_kib + self.held_kib < AT_LIMIT * limit_kib:
             return 0
         level = self._level.read()

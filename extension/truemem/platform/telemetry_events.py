@@ -27,7 +27,7 @@ TEXT_LIMIT = 256
 
 PARTS = 32_768
 """Members, elements and brackets of one delivery. The platform's have one in 23 bytes or more; denser ones, which take
-many times their size and time to parse, are somebody else's."""
+many times their size and time to parse, are not the platform's."""
 
 
 class Event(NamedTuple):

@@ -1,7 +1,7 @@
 """Where telemetry is delivered: a small HTTP server inside the sidecar's own event loop.
 
 The function's code can reach it too, so everything is bounded: connections, bytes, and what they can cost. What
-the platform delivers is told from the rest by a path that nobody else was told (docs/security.md).
+the platform delivers is told from the rest by a path that only the platform was told (docs/security.md).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BACKLOG = 128
 """Connections that wait to be accepted."""
 
 DEAF_SECONDS = 1.0
-"""Nobody is accepted for so long when the system has no descriptor or no memory left."""
+"""No connection is accepted for so long when the system has no descriptor or no memory left."""
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _REFUSED = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -137,7 +137,7 @@ class TelemetryServer:
             raise http1.Malformed("not to our path")
 
     def _bound(self) -> None:
-        """What strangers have sent and not finished is bounded as a whole: whoever keeps most of it has to go."""
+        """What strangers have sent and not finished is bounded as a whole: the connection with most of it is closed."""
         strangers = {number: made for number, made in self._connections.items() if not made.proven}
         if sum(made.reader.held for made in strangers.values()) > BODY_LIMIT + PIECE:
             number = max(strangers, key=lambda number: strangers[number].reader.held)

@@ -8,7 +8,7 @@ import select
 LEVELS = ("debug", "info", "warn", "error", "off")
 
 LONGEST = 2000
-"""Bytes of a message. A pipe that polls as writable takes 4,096 at once (pipe(7)), whoever reads it."""
+"""Bytes of a message. A pipe that polls as writable takes 4,096 at once (pipe(7))."""
 
 LINES = 500
 """Printed at most: a fault that repeats itself must not fill the user's log."""

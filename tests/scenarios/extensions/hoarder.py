@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Somebody else's extension, which holds 32 MiB."""
+"""Another vendor's extension, which holds 32 MiB."""
 
 import json
 import os
