@@ -56,7 +56,7 @@ class Heap:
 
 @dataclass(frozen=True, kw_only=True)
 class Levels:
-    """The levels of one environment's heap."""
+    """How much heap one environment holds now, how much it held before, and what else has grown."""
 
     now: Heap
     """Median of the last readings."""
