@@ -66,6 +66,7 @@ def test_a_killed_sidecar_has_left_each_that_waited() -> None:
     with Environment(environment=ON) as environment:
         for _ in range(25):
             environment.invoke(mib=3)
+        environment.local.settle()  # it has read each event
         kill(environment)
         for _ in range(5):
             environment.attempt(mib=3)

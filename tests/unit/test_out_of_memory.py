@@ -92,8 +92,8 @@ REACHED = {
     "but the kernel killed none": (KILLED, 0, 500, []),
     "it cannot have got there": (KILLED, None, 490, []),
     "a timeout": (TIMED_OUT, None, 500, ["mark-at-limit"]),
-    "where no process need be killed": (TIMED_OUT, 0, 500, ["mark-at-limit"]),
-    "that came before": (TIMED_OUT, 0, 490, []),
+    "but the kernel killed none before the timeout": (TIMED_OUT, 0, 500, []),
+    "a timeout that came before": (TIMED_OUT, None, 490, []),
 }
 
 

@@ -56,9 +56,9 @@ def signals(record: PendingRecord, limit_mib: int, mark_before_mib: float) -> li
     reached = (mark_mib or 0) >= limit_mib > mark_before_mib
     if at_limit:
         fired.append(TIMEOUT if timeout else EXIT)
-    # Page cache fills a mark as well: memory that cannot be reclaimed must have been able to. Without a kill by the
-    # kernel, where kills are counted, an exit came before that.
-    can_have_grown = (record.kernel_kills != 0 or timeout) and _can_have_reached(record, limit_kib)
+    # Page cache fills a mark as well: memory that cannot be reclaimed must have been able to. Where the kernel counts
+    # its kills, and counted none, it did not: a burst's growth says nothing of a timeout seconds later.
+    can_have_grown = record.kernel_kills != 0 and _can_have_reached(record, limit_kib)
     if reached and (fired or can_have_grown):
         fired.append(MARK)
     return fired

@@ -29,7 +29,7 @@ class Behaviour(NamedTuple):
     linger_s: float = 0
     """Work that long after each INVOKE."""
     linger_until: str | None = None
-    """Work after each INVOKE until an event of this type has come."""
+    """Work after each INVOKE until an event of this type has come and was taken."""
     ignore_shutdown: bool = False
     schema: str = "2022-12-13"
     init_error: str | None = None
@@ -133,7 +133,8 @@ def loop(api: socket.socket, listener: socket.socket, own: dict[str, str], behav
                 except ConnectionError:
                     connections.remove(sock)
                     continue
-                status = "500 No" if refuse > 0 else "200 OK"
+                taken = refuse <= 0
+                status = "200 OK" if taken else "500 No"
                 refuse -= 1
                 sock.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
                 request_line, content = first.split(" "), headers["content-type"]
@@ -144,7 +145,7 @@ def loop(api: socket.socket, listener: socket.socket, own: dict[str, str], behav
                     path=request_line[1],
                     content=content,
                 )
-                if behave.linger_until in {event["type"] for event in json.loads(body)}:
+                if taken and behave.linger_until in {event["type"] for event in json.loads(body)}:
                     request(api, "GET", "/2020-01-01/extension/event/next", own)
 
 
