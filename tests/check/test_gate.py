@@ -25,7 +25,7 @@ BOOTSTRAP = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"
 @pytest.mark.parametrize("limit", [[], ["--max-drift", 4]])
 def test_a_leak_of_8_kib_per_invocation_fails_within_300(invoke_check: Check, tmp_path: Path, limit: list[Any]) -> None:
     most = ["--warm-up", 100, "--invocations", 130, "--most", 200]
-    done = invoke_check(LEAKY, *most, *limit, "--json", "--junit", tmp_path / "report.xml")
+    done = invoke_check(LEAKY, *most, *limit, "--json", "--output", tmp_path / "report.xml")
     assert done.exit_code == 1, done.output
     document = json.loads(done.stdout)
     assert document["invocations"] <= 300
@@ -109,8 +109,10 @@ def test_the_result_stands_whichever_output_fails(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("truemem_workbench.check.junit.write", fail)
-    few = [STEADY, "--warm-up", 0, "--invocations", 130, "--junit", tmp_path / "x.xml"]
-    broken = invoke_check(*few, "--max-peak", 1, "--png", tmp_path / "x.png", "--write-baseline", tmp_path / "x.json")
+    few = [STEADY, "--warm-up", 0, "--invocations", 130, "--output", tmp_path / "x.xml"]
+    broken = invoke_check(
+        *few, "--max-peak", 1, "--output", tmp_path / "x.png", "--write-baseline", tmp_path / "x.json"
+    )
     assert broken.exit_code == 1, broken.output
     assert "No space left on device" in broken.stderr
     assert (tmp_path / "x.png").stat().st_size > 1000
@@ -122,12 +124,13 @@ def test_the_result_stands_whichever_output_fails(
     assert " passed: 1" in passed.stdout
 
 
-@pytest.mark.parametrize("option", ["--junit", "--png", "--write-baseline", "GITHUB_STEP_SUMMARY"])
+@pytest.mark.parametrize("option", ["--output x.xml", "--output x.png", "--write-baseline", "GITHUB_STEP_SUMMARY"])
 def test_where_a_result_cannot_go_is_told_before_the_run(
     invoke_check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
     monkeypatch.setattr("truemem_workbench.check.command._measured", lambda *_, **__: pytest.fail("it ran"))
-    place = str(tmp_path / "nowhere" / "file")
+    option, ending = (*option.split(), "file")[:2]
+    place = str(tmp_path / "nowhere" / ending)
     if not option.startswith("--"):
         monkeypatch.setenv(option, place)
     done = invoke_check(STEADY, *([option, place] if option.startswith("--") else []))
@@ -145,7 +148,7 @@ def test_a_file_of_something_else_is_refused_before_the_run(invoke_check: Check,
 def test_a_place_that_was_tried_is_as_it_was(tmp_path: Path) -> None:
     new, old = tmp_path / "new.xml", tmp_path / "old.xml"
     old.write_text("old")
-    outputs = Outputs(as_json=False, github=False, junit=new, png=old, summary=None, baseline=None)
+    outputs = Outputs(form="text", files=(new, old), summary=None, baseline=None)
     outputs.try_them()
     assert not new.exists()
     assert old.read_text() == "old"
@@ -179,8 +182,8 @@ def test_github_gets_annotations_and_a_summary(
     invoke_check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    arguments = ["--warm-up", 0, "--invocations", 3, "--max-peak", 1, "--github"]
-    done = invoke_check(STEADY, *arguments, "--png", tmp_path / "curve.png")
+    arguments = ["--warm-up", 0, "--invocations", 3, "--max-peak", 1, "--format", "github"]
+    done = invoke_check(STEADY, *arguments, "--output", tmp_path / "curve.png")
     assert done.exit_code == 1, done.output
     assert f"::error file={FUNCTIONS / 'steady.py'},line=" in done.stdout
     assert "❌ broken" in (tmp_path / "summary.md").read_text()
@@ -190,15 +193,15 @@ def test_github_gets_annotations_and_a_summary(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give one function, local or --remote. Try truemem check app.py:handler"),
-        ([STEADY, "--remote", "mine"], "give one function, local or --remote"),
+        ([], "give one function: a local one, or --function NAME. Try truemem check app.py:handler"),
+        ([STEADY, "--function", "mine"], "give one function: a local one, or --function NAME"),
         ([STEADY, "--max-growth", "8"], "--max-growth 8 MiB: over what? Try --baseline FILE"),
         ([STEADY, "--event", "1", "--events", "x"], "--event with --events: leave one out"),
-        ([STEADY, "--json", "--github"], "both would be on stdout"),
+        ([STEADY, "--json", "--format", "github"], "standard output takes one of them"),
         ([STEADY, "--env", "NAME"], "--env NAME has no value. Try --env NAME=VALUE"),
-        ([STEADY, "--log-group", "x"], "is for --remote FUNCTION alone"),
+        ([STEADY, "--log-group", "x"], "is for --function NAME alone"),
         ([STEADY, "--memory", "5"], "memory of 5 MiB: Lambda has 128 to 10240"),
-        (["--remote", "mine", "--no-exact"], "--remote takes the function as it is"),
+        (["--function", "mine", "--no-exact"], "--function takes the function as it is"),
         ([STEADY, "--max-growth", "8x"], "'8x' is neither MiB nor a share, as in 8 or 10%"),
         (["nowhere.py:handler"], "no file nowhere.py"),
         ([STEADY, "--max-drift", "nan"], "'--max-drift': nan is no finite number"),

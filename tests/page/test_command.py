@@ -27,7 +27,7 @@ def run_page(*arguments: object, stdin: str | None = None) -> Result:
 
 def test_a_log_becomes_a_page_and_a_picture(folder: Path) -> None:
     html, png = folder / "out.html", folder / "out.png"
-    done = run_page(folder / "a.gz", "--output", html, "--png", png)
+    done = run_page(folder / "a.gz", "--output", html, "--output", png)
     assert (done.exit_code, done.output) == (0, f"{html}\n{png}\n")
     assert html.read_text().startswith("<!doctype html>")
     assert "{{" not in html.read_text().split("</style>")[0]
@@ -46,9 +46,9 @@ def test_standard_input_and_one_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("log", "output", "options", "told"),
     [
-        ("none.log", "x", [], "none.log cannot be read: No such file or directory"),
-        ("other.log", "x", [], "no line of the sidecar in"),
-        ("a.gz", "x", ["--environment", "x9"], "no line of the sidecar of x9 in"),
+        ("none.log", "x.html", [], "none.log cannot be read: No such file or directory"),
+        ("other.log", "x.html", [], "no line of the sidecar in"),
+        ("a.gz", "x.html", ["--environment", "x9"], "no line of the sidecar of x9 in"),
         ("a.gz", "no/folder.html", [], "folder.html cannot be written: No such file or directory"),
     ],
 )

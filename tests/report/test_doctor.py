@@ -121,10 +121,10 @@ def function(aws: Callable[[str], Any]) -> str:
 
 
 def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aws: Callable[[str], Any]) -> None:
-    before = truemem("doctor", function)
+    before = truemem("doctor", "--function", function)
     at = int(time.time() * 1000) - 1000
     put_events(aws("logs"), f"/aws/lambda/{function}", "a", [(at, each) for each in HEALTHY])
-    after = truemem("doctor", function)
+    after = truemem("doctor", "--function", function)
 
     assert before.code == after.code == 1
     assert "No layer with truemem in its name is attached" in before.out
@@ -133,4 +133,4 @@ def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aw
 
 
 def test_a_function_that_is_not_there_is_told(truemem: Command, aws: Callable[[str], Any]) -> None:
-    assert "there is no function unknown" in truemem("doctor", "unknown").refusal
+    assert "there is no function unknown" in truemem("doctor", "--function", "unknown").refusal

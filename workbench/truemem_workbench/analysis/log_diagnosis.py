@@ -6,7 +6,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -73,13 +73,14 @@ class Log:
     """True if the executable is for another architecture."""
 
 
-def read(events: Iterable[str]) -> Log:
-    """Read log events in one pass."""
+def read(events: Iterable[str], wants: Callable[[str | None, float | None], bool] = lambda *_: True) -> Log:
+    """Read log events in one pass. `wants` chooses lines by function and time (epoch ms)."""
     from ..lines.line import parse_event
 
     log = Log()
     for event in events:
         lines = parse_event(event)
+        lines = [line for line in lines if wants(line.function, line.time_ms)]
         for line in lines:
             _count(log, line)
         if lines:

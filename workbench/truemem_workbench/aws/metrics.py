@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..support.bad_input import BadInput
+from ..support.outputs import chosen, format_options
 from ..support.terminal import tell
 
 if TYPE_CHECKING:
@@ -50,21 +51,33 @@ class Moment:
     out_of_memory: float | None
 
 
-@click.command(short_help="The function's memory metrics in CloudWatch over time.")
-@click.argument("function")
+EPILOG = """
+\b
+Examples:
+  truemem metrics --function my-function
+  truemem metrics --function my-function --since 7d --json
+\b
+Exit codes:
+  0  printed
+  2  bad input, no access, or no such metric
+"""
+
+
+@click.command(short_help="The function's memory metrics in CloudWatch over time.", epilog=EPILOG)
+@click.option("--function", "function_name", required=True, metavar="NAME", help="The function.")
 @click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601.")
 @click.option("--namespace", default="truemem", show_default=True, help="TRUEMEM_NAMESPACE of the function.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each period.")
-def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
-    """PeakRSS, CurrentRSS, MaxMemoryUsed and OutOfMemory of FUNCTION, in MiB. Needs cloudwatch:GetMetricData.
-
-    Exit codes: 0 printed, 2 bad input, no access, or no such metric.
+@format_options("text", "json")
+def metrics(function_name: str, since: str, namespace: str, form: str | None, as_json: bool) -> int:
+    """PeakRSS, CurrentRSS, MaxMemoryUsed and OutOfMemory of a function over time, in MiB. JSON has an object for each
+    period. Needs cloudwatch:GetMetricData.
     """
     from ..support.time_parsing import since_ms
     from .clients import name_of
 
-    function = name_of(function)
+    function = name_of(function_name)
     try:
+        form = chosen(form, as_json)
         now = time.time()
         moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
     except BadInput as error:
@@ -72,9 +85,9 @@ def metrics(function: str, since: str, namespace: str, as_json: bool) -> int:
         return 2
     if not moments:
         nothing = f"CloudWatch has no metric of {function} in the namespace {namespace} since then"
-        tell("truemem metrics", f"{nothing}. Try --since 7d, or truemem doctor {function}")
+        tell("truemem metrics", f"{nothing}. Try --since 7d, or truemem doctor --function {function}")
         return 2
-    if as_json:
+    if form == "json":
         for moment in moments:
             click.echo(json.dumps({name: value for name, value in asdict(moment).items() if value is not None}))
     else:
@@ -120,12 +133,12 @@ def period_s(begin_s: float, end_s: float) -> int:
 
 def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
     """A table with one row per period, and a bar of the highest peak beside the mark. `narrow` fits 80 columns."""
-    from ..support import terminal
+    from ..support import tables
     from ..support.amounts import mib
 
     title = f"{function}: peaks (mean, max), highest current and mark, MiB"
     figures = ("inv.", "mean", "max", "current", "mark", "OOM")
-    made = terminal.table(title, ("UTC",), figures, ("█ peak max  │ mark",))
+    made = tables.table(title, ("UTC",), figures, ("█ peak max  │ mark",))
     full = max((value for moment in moments for value in (moment.peak_max, moment.mark_max) if value), default=0.0)
     for moment in moments:
         count = "-" if moment.invocations is None else f"{moment.invocations:,.0f}"

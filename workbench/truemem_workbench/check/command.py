@@ -11,6 +11,7 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
+from ..support.outputs import check_outputs, chosen, format_options, output_option
 from ..support.terminal import steps, tell
 from .baseline import Growth
 from .events import read_event, read_events
@@ -21,7 +22,13 @@ if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every
     from .limits import Limits
     from .measurement import Measurement
 
+ENDINGS = (".png", ".xml", ".json")
 EPILOG = """
+\b
+Examples:
+  truemem check app.py:handler --event @event.json --max-peak 400
+  truemem check template.yaml:MyFunction --output curve.png --output report.xml
+  truemem check --function my-function --invocations 300
 \b
 Exit codes:
   0  every limit was kept
@@ -34,7 +41,9 @@ Exit codes:
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
 @click.argument("target", required=False, metavar="APP.py:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
-@click.option("--remote", metavar="FUNCTION", help="Check a deployed function, which has truemem's layer, instead.")
+@click.option(
+    "--function", "function_name", metavar="NAME", help="Check a deployed function, which has truemem's layer, instead."
+)
 @click.option(
     "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="Least to judge."
 )
@@ -66,17 +75,16 @@ Exit codes:
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable.")
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-@click.option("--junit", type=FILE, help="Write JUnit XML.")
-@click.option("--png", type=FILE, help="Write the curve as a picture.")
-@click.option("--github", is_flag=True, help="Print annotations for GitHub Actions.")
-@click.option("--log-group", metavar="NAME", help="Log group of --remote [default: /aws/lambda/FUNCTION].")
+@click.option("--log-group", metavar="NAME", help="Log group of --function [default: /aws/lambda/NAME].")
+@format_options("text", "json", "github")
+@output_option(*ENDINGS)
 @click.pass_context
 def check(context: click.Context, /, **given: Any) -> None:
     """Invoke a function many times, and fail if its memory breaks a limit.
 
     Without --max-drift, memory must not grow: the verdict `growing` fails. Nothing passes while that is undecided.
-    If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
+    --output writes the curve (.png), JUnit XML (.xml) or the document of --json (.json). `--format github` prints
+    annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
     raise_on_signals()
     try:
@@ -94,10 +102,9 @@ def _check(
     baseline: Path | None,
     write_baseline: Path | None,
     max_growth: Growth | None,
+    form: str | None,
     as_json: bool,
-    junit: Path | None,
-    png: Path | None,
-    github: bool,
+    outputs: tuple[Path, ...],
     **given: Any,
 ) -> int:
     from . import baseline as baselines
@@ -108,11 +115,10 @@ def _check(
     if max_growth is not None and baseline is None:
         raise BadInput(f"--max-growth {max_growth}: over what? Try --baseline FILE")
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    outputs = Outputs(
-        as_json=as_json,
-        github=github,
-        junit=junit,
-        png=png,
+    check_outputs(outputs, *ENDINGS)
+    places = Outputs(
+        form=chosen(form, as_json),
+        files=outputs,
         summary=Path(summary) if summary else None,
         baseline=write_baseline,
     )
@@ -124,20 +130,20 @@ def _check(
         growth=max_growth,
         errors=given.pop("allow_errors"),
     )
-    spec = _spec(given["target"], given["remote"])
+    spec = _spec(given["target"], given["function_name"])
     plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
     was = baselines.read(baseline, spec) if baseline else None
-    outputs.try_them()
+    places.try_them()
     measurement, source, line = _measured(plan, limits, **given)
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
-    return outputs.write(Result(measurement, find(measurement, limits, was), source, line), limits, spec)
+    return places.write(Result(measurement, find(measurement, limits, was), source, line), limits, spec)
 
 
-def _spec(target: str | None, remote: str | None) -> str:
-    if (target is None) == (remote is None):
-        raise BadInput("give one function, local or --remote. Try truemem check app.py:handler")
-    return target or f"remote:{remote}"
+def _spec(target: str | None, function_name: str | None) -> str:
+    if (target is None) == (function_name is None):
+        raise BadInput("give one function: a local one, or --function NAME. Try truemem check app.py:handler")
+    return target or f"remote:{function_name}"
 
 
 def _measured(
@@ -145,7 +151,7 @@ def _measured(
     limits: Limits,
     *,
     target: str | None,
-    remote: str | None,
+    function_name: str | None,
     event: str | None,
     events: Path | None,
     no_exact: bool,
@@ -157,22 +163,26 @@ def _measured(
     if event is not None and events is not None:
         raise BadInput("--event with --events: leave one out")
     payloads = read_events(events) if events else [read_event(event or "{}")]
-    if remote is not None:
+    if function_name is not None:
         if no_exact or env or memory_mib is not None or timeout_s is not None:
-            raise BadInput("--remote takes the function as it is: leave out --no-exact, --memory, --timeout and --env")
+            raise BadInput(
+                "--function takes the function as it is: leave out --no-exact, --memory, --timeout and --env"
+            )
         try:
             from . import remote_run
         except ModuleNotFoundError as missing:
-            raise BadInput(f"--remote needs {missing.name}. Try pip install boto3") from None
+            raise BadInput(f"--function needs {missing.name}. Try pip install boto3") from None
 
         with steps() as progress:
-            measurement = remote_run.measure(remote, payloads, plan, limits, log_group=log_group, progress=progress)
+            measurement = remote_run.measure(
+                function_name, payloads, plan, limits, log_group=log_group, progress=progress
+            )
         return measurement, None, None
     from . import local_run
     from .resolve import resolve
 
     if log_group is not None:
-        raise BadInput(f"--log-group {log_group} is for --remote FUNCTION alone")
+        raise BadInput(f"--log-group {log_group} is for --function NAME alone")
     resolved = resolve(target or "")
     resolved = replace(
         resolved,

@@ -41,4 +41,4 @@ def write(result: Result, path: Path) -> None:
     try:
         ET.ElementTree(document(result)).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}. Try --junit PATH/report.xml") from None
+        raise BadInput(f"cannot write {path}: {error.strerror}. Try --output FOLDER/report.xml") from None

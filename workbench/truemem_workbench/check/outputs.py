@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -19,10 +20,10 @@ from .result import BROKEN, KEPT, UNKNOWN, Result
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    as_json: bool
-    github: bool
-    junit: Path | None
-    png: Path | None
+    form: str
+    """What is printed: `text`, `json` or `github`."""
+    files: Sequence[Path]
+    """Files to write, each as its ending says: .png, .xml (JUnit) or .json."""
     summary: Path | None
     """GitHub's summary of the step."""
     baseline: Path | None
@@ -30,11 +31,8 @@ class Outputs:
 
     def try_them(self) -> None:
         """Raise BadInput for a place that cannot be written to."""
-        if self.as_json and self.github:
-            raise BadInput("--json with --github: both would be on stdout. Leave one out")
         for path, fix in (
-            (self.junit, "--junit PATH/report.xml"),
-            (self.png, "--png PATH/curve.png"),
+            *((path, f"--output FOLDER/{path.name}") for path in self.files),
             (self.baseline, "--write-baseline PATH/memory.json"),
             (self.summary, "another GITHUB_STEP_SUMMARY, or none"),
         ):
@@ -46,12 +44,7 @@ class Outputs:
     def write(self, result: Result, limits: Limits, spec: str) -> int:
         """Write to all places. Returns the exit code: the result's, or 2 if it passed and a place failed."""
         writers: list[Callable[[], None]] = [lambda: self._print(result)]
-        if self.github:
-            writers.append(lambda: click.echo("".join(f"{error}\n" for error in github.errors(result)), nl=False))
-        if (xml := self.junit) is not None:
-            writers.append(lambda: junit.write(result, xml))
-        if (png := self.png) is not None:
-            writers.append(lambda: _draw(result, limits, png))
+        writers += [partial(_write, path, result, limits) for path in self.files]
         if (summary := self.summary) is not None:
             writers.append(lambda: github.add_summary(result, summary))
         if (baseline := self.baseline) is not None:
@@ -60,12 +53,14 @@ class Outputs:
         return UNKNOWN if result.exit_code == KEPT and not all(written) else result.exit_code
 
     def _print(self, result: Result) -> None:
-        if self.as_json:
-            click.echo(json.dumps(result.document(), indent=2))
+        if self.form == "json":
+            click.echo(_document(result))
             return
         from .terminal import show
 
         show(result, console())
+        if self.form == "github":
+            click.echo("".join(f"{error}\n" for error in github.errors(result)), nl=False)
 
 
 def _try(path: Path, fix: str) -> None:
@@ -90,10 +85,20 @@ def _written(writer: Callable[[], None]) -> bool:
     return True
 
 
-def _draw(result: Result, limits: Limits, path: Path) -> None:
-    from .picture import draw  # matplotlib takes a second
+def _write(path: Path, result: Result, limits: Limits) -> None:
+    ending = path.suffix.lower()
+    if ending == ".xml":
+        junit.write(result, path)
+    elif ending == ".json":
+        path.write_text(f"{_document(result)}\n", encoding="utf-8")
+    else:
+        from .picture import draw  # matplotlib takes a second
 
-    draw(result, limits, path)
+        draw(result, limits, path)
+
+
+def _document(result: Result) -> str:
+    return json.dumps(result.document(), indent=2)
 
 
 def _note(result: Result, spec: str, path: Path) -> None:

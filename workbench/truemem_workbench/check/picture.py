@@ -43,4 +43,4 @@ def draw(result: Result, limits: Limits, path: Path) -> None:
         try:
             figure.savefig(path, format="png")
         except OSError as error:
-            raise BadInput(f"cannot write {path}: {error.strerror}. Try --png PATH/curve.png") from None
+            raise BadInput(f"cannot write {path}: {error.strerror}. Try --output FOLDER/curve.png") from None

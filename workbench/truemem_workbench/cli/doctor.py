@@ -13,38 +13,58 @@ from typing import Any
 import click
 
 from ..analysis.log_diagnosis import Finding, of_log, read
+from ..aws.log_source import Source, source, source_options
 from ..support.bad_input import BadInput
+from ..support.outputs import chosen, format_options
 from ..support.terminal import tell
+from ..support.time_parsing import since_ms
 from ..support.untrusted_text import visible
 
 MARKS = {"ok": "✓", "note": "!", "problem": "✗"}
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 
-@click.command(short_help="Does the sidecar work there, and if not, what to do.")
-@click.argument("target", metavar="FUNCTION|FILE|-")
-@click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="How far back to read.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each finding.")
-def doctor(target: str, since: str, as_json: bool) -> int:
-    """Look at a FUNCTION in AWS (its configuration and its log), or at a FILE of log lines (`-` is standard
-    input). A FUNCTION is a name, NAME:QUALIFIER or an ARN.
+EPILOG = """
+\b
+Examples:
+  truemem doctor --function my-function
+  truemem doctor my-function.log
+\b
+Exit codes:
+  0  it works
+  1  there is a problem
+  2  bad input or no access
+"""
 
-    For a FUNCTION it needs lambda:GetFunctionConfiguration, logs:DescribeLogGroups and logs:FilterLogEvents.
 
-    Exit codes: 0 it works, 1 there is a problem, 2 bad input or no access.
+@click.command(short_help="Does the sidecar work there, and if not, what to do.", epilog=EPILOG)
+@source_options
+@format_options("text", "json")
+def doctor(
+    files: tuple[Path, ...],
+    function_name: str | None,
+    log_group: str | None,
+    since: str | None,
+    form: str | None,
+    as_json: bool,
+) -> int:
+    """Look at a function in AWS (--function: its configuration and its log), or at FILEs of log lines (`-` is standard
+    input). JSON has an object for each finding.
+
+    For a function it needs lambda:GetFunctionConfiguration, logs:DescribeLogGroups and logs:FilterLogEvents.
     """
-    from ..support.time_parsing import since_ms
-
-    now = time.time() * 1000
     try:
-        begin = since_ms(since, now)
-        there = target == "-" or Path(target).exists()
-        found = list(_of_file(Path(target)) if there else _of_function(target, begin, now))
+        form = chosen(form, as_json)
+        if function_name is not None and not files and log_group is None:
+            begin = since_ms("3h" if since is None else since, time.time() * 1000)
+            found = list(_of_function(function_name, begin))
+        else:
+            found = list(_of_log(source(files, function_name, log_group, since)))
     except BadInput as error:
         tell("truemem doctor", error)
         return 2
     for finding in found:
-        if as_json:
+        if form == "json":
             click.echo(json.dumps(asdict(finding)))
         else:
             mark = click.style(MARKS[finding.grade], fg=STYLES[finding.grade].split()[-1])
@@ -54,20 +74,18 @@ def doctor(target: str, since: str, as_json: bool) -> int:
     return int(any(finding.grade == "problem" for finding in found))
 
 
-def _of_file(path: Path) -> Iterator[Finding]:
-    from ..lines.log_files import events, on_disk
+def _of_log(where: Source) -> Iterator[Finding]:
+    from ..lines.log_files import events, on_disk, size_of
 
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder. Try one of its files")
     with tempfile.TemporaryDirectory(prefix="truemem-doctor-") as folder:
-        yield from of_log(
-            read(events(on_disk(path, Path(folder)))), "Invoke the function twice, and take its whole log."
-        )
+        paths = [on_disk(path, Path(folder)) for path in where.paths(Path(folder), "filter")]
+        for path in paths:
+            size_of(path)  # refuses what is no file
+        log = read((event for path in paths for event in events(path)), wants=where.wants)
+    yield from of_log(log, "Invoke the function twice, and take its whole log.")
 
 
-def _of_function(name: str, begin_ms: float, end_ms: float) -> Iterator[Finding]:
-    if "/" in name.removeprefix("/aws/lambda/") or name.endswith((".log", ".gz", ".csv", ".json", ".txt")):
-        raise BadInput(f"there is no file {name}")
+def _of_function(name: str, begin_ms: float) -> Iterator[Finding]:
     from ..aws.clients import client, configuration_of, log_group_in, refused
     from ..aws.cloudwatch import recent
 
@@ -87,7 +105,7 @@ def _of_function(name: str, begin_ms: float, end_ms: float) -> Iterator[Finding]
             f"{group} is of the class Infrequent Access, which makes no metrics of the lines.",
             "Use a log group of the class Standard.",
         )
-    events = recent(group, int(begin_ms), int(end_ms))
+    events = recent(group, int(begin_ms), int(time.time() * 1000))
     yield from of_log(read(events), "Invoke the function twice; try --since 7d.")
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..aws.log_source import Source, source, source_options
 from ..support.bad_input import BadInput
+from ..support.outputs import check_outputs, output_option
 from ..support.terminal import tell
 from ..support.untrusted_text import visible
 from . import draw, gather, write
@@ -17,48 +19,62 @@ from . import draw, gather, write
 if TYPE_CHECKING:
     from .environments import Environment
 
+DEFAULT = Path("page.html")
+ENDINGS = (".html", ".png")
+EPILOG = """
+\b
+Examples:
+  truemem page my-function.log
+  truemem page --function my-function --since 24h --output today.html --output today.png
+\b
+Exit codes:
+  0  written
+  2  the input cannot be used, and one line says why
+"""
 
-@click.command(
-    short_help="Memory of each invocation as an HTML page, and as a PNG.",
-    epilog="Exit codes: 0, written; 2, the input cannot be used, and one line says why.",
-)
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--output", default="page.html", show_default=True, metavar="PATH", type=click.Path(path_type=Path))
-@click.option("--png", metavar="PATH", type=click.Path(path_type=Path), help="Also draw the top four environments.")
+
+@click.command(short_help="Memory of each invocation as an HTML page, or as a PNG.", epilog=EPILOG)
+@source_options
 @click.option("--environment", "only", multiple=True, metavar="ID", help="Only ids with this text; repeatable.")
-def page(files: tuple[Path, ...], output: Path, png: Path | None, only: tuple[str, ...]) -> int:
-    """Draw FILEs of log lines (`-` is standard input) as one HTML file to look into: it needs no network and no server.
+@output_option(*ENDINGS, default=str(DEFAULT))
+def page(
+    files: tuple[Path, ...],
+    function_name: str | None,
+    log_group: str | None,
+    since: str | None,
+    only: tuple[str, ...],
+    outputs: tuple[Path, ...],
+) -> int:
+    """Draw FILEs of log lines (`-` is standard input), or a log in CloudWatch, as one HTML file to look into: it needs
+    no network and no server. A PNG shows the top four environments.
 
     FILE is what `truemem report` reads: whole logs, exports of the console, answers of the aws command; also gzipped.
     """
     try:
-        _page(files, output, png, only)
+        check_outputs(outputs, *ENDINGS)
+        _page(source(files, function_name, log_group, since), outputs or (DEFAULT,), only)
     except BadInput as error:
         tell("truemem page", error)
         return 2
     return 0
 
 
-def _page(files: Sequence[Path], output: Path, png: Path | None, only: Sequence[str]) -> None:
+def _page(where: Source, outputs: Sequence[Path], only: Sequence[str]) -> None:
     from ..lines.line import read  # judging needs scipy, half a second
     from ..lines.log_files import on_disk, size_of
     from ..support.terminal import progress
 
-    if png is not None and png.suffix.lower() != ".png":
-        raise BadInput(f"--png {png}: the picture is a PNG. Try --png page.png")
-    if str(output) == "-":
-        raise BadInput("--output -: a page is a file. Try --output page.html")
     wanted = (lambda name: any(part in name for part in only)) if only else None
     with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
-        paths = [on_disk(file, Path(folder)) for file in files]
+        paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder))]
         with progress("reading", sum(map(size_of, paths))) as done:
-            environments = gather(read(paths, wanted=wanted, done=done))
+            lines = read(paths, wanted=wanted, done=done)
+            environments = gather(line for line in lines if where.wants(line.function, line.time_ms))
     if not environments:
         which = f" of {' or '.join(only)}" if only else ""
-        raise BadInput(f"no line of the sidecar{which} in {', '.join(map(str, files))}. Try the function's whole log")
-    _made(output, write, environments)
-    if png is not None:
-        _made(png, draw, environments)
+        raise BadInput(f"no line of the sidecar{which} in {where.place}. Try the function's whole log")
+    for path in outputs:
+        _made(path, draw if path.suffix.lower() == ".png" else write, environments)
 
 
 def _made(path: Path, make: Callable[[Sequence[Environment], Path], None], environments: Sequence[Environment]) -> None:

@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import Heap, explained, hoarding_in
+from ..analysis.urgency import urgency
 from ..lines.line import Line
 from ..lines.record import figure
 
@@ -20,9 +21,6 @@ FIGURES = ("peak", "lower", "upper", "current", "mark", "inUse", "held")
 blocks that have a mapping of their own."""
 COLUMNS = ("time", "number", *FIGURES, "duration", "flags", "outcome")
 """Columns of one invocation: ms since 1970, number in its environment, the curves, ms, Flags, index in `words`."""
-
-URGENCY = ("growing", "spiky", "warming", "plateau", "insufficient", "stable")
-"""Verdicts, the most important first."""
 
 KIB = 1024
 LATEST_MS = 8.64e15
@@ -176,7 +174,7 @@ class Environment:
 
 
 def gather(lines: Iterable[Line]) -> list[Environment]:
-    """Group lines by environment: first those out of memory, then by verdict, then by nearness to the limit."""
+    """Group lines by environment, the most urgent first (`analysis.urgency`)."""
     found: dict[tuple[str, str], Environment] = {}
     for line in lines:
         if line.request_id is None and line.peak_rss is None:
@@ -190,10 +188,9 @@ def gather(lines: Iterable[Line]) -> list[Environment]:
     return sorted(found.values(), key=_urgency)
 
 
-def _urgency(environment: Environment) -> tuple[int, int, float, str]:
-    used = environment.highest("peak") / (environment.limit or 32_768)
-    died = environment.count(Flag.OUT_OF_MEMORY)
-    return (0 if died else 1, URGENCY.index(environment.verdict.name), -used, environment.id)
+def _urgency(environment: Environment) -> tuple[tuple[float, ...], str]:
+    died, peak = environment.count(Flag.OUT_OF_MEMORY), environment.highest("peak")
+    return urgency(died, environment.verdict, peak, environment.limit), environment.id
 
 
 def most(environments: Sequence[Environment], invocations: int) -> list[Environment]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from .untrusted_text import visible
 
 if TYPE_CHECKING:  # rich is for the work itself, not for every `truemem --help`
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
 Progress = Callable[[str, int, int], None]
@@ -59,21 +58,6 @@ def console(**settings: Any) -> Console:
 def output() -> Console:
     """A console on standard output, as wide as the terminal."""
     return console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH)
-
-
-def table(title: str, texts: Sequence[str], figures: Sequence[str], last: Sequence[str]) -> Table:
-    """A table with columns of texts, of figures, which are aligned right, and of texts again."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in texts:
-        made.add_column(name, overflow="fold")
-    for name in figures:
-        made.add_column(name, justify="right", no_wrap=True)
-    for name in last:
-        made.add_column(name)
-    return made
 
 
 @contextmanager
