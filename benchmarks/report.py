@@ -27,8 +27,10 @@ from benchmarks.publish import ROOT, machine, markdown, replace
 
 FILES = 16
 INVOCATIONS = 1000
+FUNCTIONS = 200
+"""The environments belong to so many functions in turn."""
 LEAKY_EVERY = 50
-"""One environment of so many keeps LEAK_MIB with each invocation."""
+"""One environment of so many keeps LEAK_MIB with each invocation. They belong to four of the functions."""
 LEAK_MIB = 0.0625
 BEGIN_MS = 1_795_288_667_424
 GAP_MS = 1_500
@@ -49,7 +51,7 @@ HEADINGS = (
 LINE = (
     '{"_aws":{"Timestamp":%d,"CloudWatchMetrics":[{"Namespace":"truemem","Dimensions":[["FunctionName"]],"Metrics":'
     '[{"Name":"PeakRSS","Unit":"Megabytes"},{"Name":"CurrentRSS","Unit":"Megabytes"},{"Name":"MaxMemoryUsed","Unit":'
-    '"Megabytes"}]}]},"FunctionName":"orders","PeakRSS":%.2f,"CurrentRSS":%.2f,"MaxMemoryUsed":%d,"requestId":'
+    '"Megabytes"}]}]},"FunctionName":"function-%03d","PeakRSS":%.2f,"CurrentRSS":%.2f,"MaxMemoryUsed":%d,"requestId":'
     '"%08x-7e9b-4967-8952-%012x","environmentId":"2026/11/21/[$LATEST]%032x","invocation":%d,"functionVersion":"$LATEST",'
     '"status":"success","durationMs":%.3f,"method":"vmhwm","peakLower":%.2f,"peakUpper":%.2f,"closedBy":"next-invoke",'
     '"resetDelayUs":184,"highWaterMark":%.2f,"memoryLimit":512,"baselineRSS":%.2f,"holders":{"function":%.2f,"truemem":'
@@ -130,7 +132,7 @@ def drawn(environments: int) -> str:
         one = f"{0:032x}"
         ways: dict[str, list[str | Path]] = {
             "`report`": ["report", "--json"],
-            "`report --html`": ["report", "--json", "--html", html],
+            "`report --output page.html`": ["report", "--json", "--output", html],
             "`page`": ["page", "--output", html],
             "`page --environment`, one": ["page", "--output", html, "--environment", one],
         }
@@ -160,6 +162,7 @@ def line(environment: int, invocation: int, level: float, noise: random.Random) 
     time_ms = BEGIN_MS + invocation * GAP_MS + environment
     return LINE % (
         time_ms,
+        environment % FUNCTIONS,
         peak,
         current,
         mark,
@@ -222,14 +225,16 @@ def size_of(folder: Path) -> int:
 
 
 def check(report: Any, environments: int) -> None:
-    """Raises click.ClickException unless the leaks that were planted were found, and no others."""
-    (function,) = report["functions"]
+    """Raises click.ClickException unless the leaks that were planted were found and come first, and no others."""
     planted = len(range(0, environments, LEAKY_EVERY))
-    found = function["verdicts"].get("growing", 0)
-    if (function["peaks"]["invocations"], found) != (environments * INVOCATIONS, planted):
-        raise click.ClickException(
-            f"{found} leaks found, {planted} planted, in {function['peaks']['invocations']} lines"
-        )
+    found = sum(function["verdicts"].get("growing", 0) for function in report["functions"])
+    lines = sum(function["peaks"]["invocations"] for function in report["functions"])
+    if (lines, found) != (environments * INVOCATIONS, planted):
+        raise click.ClickException(f"{found} leaks found, {planted} planted, in {lines} lines")
+    leaky = {f"function-{environment % FUNCTIONS:03d}" for environment in range(0, environments, LEAKY_EVERY)}
+    first = {action["function"] for action in report["actions"][: len(leaky)]}
+    if first != leaky:
+        raise click.ClickException(f"first in the list: {sorted(first)}; planted: {sorted(leaky)}")
 
 
 if __name__ == "__main__":

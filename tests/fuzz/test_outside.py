@@ -290,7 +290,7 @@ def test_any_file_is_a_log_or_bad_input(folder: Path, data: bytes) -> None:
 @given(
     names=st.lists(TEXT, min_size=4, max_size=4),
     lines=st.lists(hostile_lines() | TEXT, min_size=1, max_size=5),
-    form=st.sampled_from([[], ["--csv"], ["--json"]]),
+    form=st.sampled_from([[], ["--format", "csv"], ["--json"]]),
 )
 def test_the_report_prints_any_log(folder: Path, names: list[str], lines: list[str], form: list[str]) -> None:
     path = folder / "fleet.log"

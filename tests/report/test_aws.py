@@ -67,7 +67,7 @@ def test_the_log_is_where_the_function_writes_it(
         monkeypatch.setenv("AWS_ENDPOINT_URL_LAMBDA", endpoint)  # moto knows no LoggingConfig
         for name in (arn, "shop", "/aws/lambda/shop"):
             assert truemem("report", "--function", name, "--json").document["lines"] == 1, name
-            assert "1 line of the sidecar" in truemem("doctor", name).out, name
+            assert "1 line of the sidecar" in truemem("doctor", "--function", name).out, name
 
 
 def test_a_function_that_is_gone_has_left_its_log(truemem: Command, aws: Callable[[str], Any]) -> None:
@@ -76,8 +76,11 @@ def test_a_function_that_is_gone_has_left_its_log(truemem: Command, aws: Callabl
     assert truemem("report", "--function", "gone", "--json").document["lines"] == 1
 
 
+OF_A_FUNCTION = [f"{name} --function x" for name in ("report", "page", "metrics", "doctor")]
+
+
 @pytest.mark.parametrize("status", [200, 403])
-@pytest.mark.parametrize("command", ["report --function x", "report --log-group x", "metrics x", "doctor x"])
+@pytest.mark.parametrize("command", [*OF_A_FUNCTION, "report --log-group x"])
 def test_a_page_for_people_is_no_answer_of_aws(
     command: str, status: int, truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,23 +42,28 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     ("arguments", "told"),
     [
         ("report", "nothing to read from. Try FILE..., --function NAME or --log-group NAME"),
-        ("report LOG --function orders", "several places to read from"),
+        ("report LOG --log-group orders", "several places to read from"),
+        ("report --function x --log-group y", "several places to read from"),
+        ("report LOG --function other", "all 1 lines are of another time, function or environment"),
         ("report nowhere.log", "nowhere.log cannot be read: No such file or directory"),
         ("report EMPTY", "no line of the sidecar in these files. Try truemem doctor FILE"),
-        ("report LOG --environment zzz", "all 1 lines are of another time or environment"),
+        ("report LOG --environment zzz", "all 1 lines are of another time, function or environment"),
         ("report LOG --since yesterday", "--since yesterday is no time. Try --since 3h"),
         ("report LOG --compare 41", "--compare 41 is not two versions. Try --compare 41:42"),
         ("report LOG --compare 1:2", "no line is of version 1. There are: $LATEST"),
         ("report LOG --by colour", "--by colour: no JSON line has it together with a request id"),
-        ("report LOG --json --csv", "standard output takes one of them"),
-        ("report LOG --html -", "standard output has the report. Try --html page.html"),
-        ("page LOG --png x.jpg", "--png x.jpg: the picture is a PNG. Try --png page.png"),
-        ("page LOG --output -", "a page is a file. Try --output page.html"),
+        ("report LOG --json --format csv", "standard output takes one of them"),
+        ("report LOG --output -", "--output -: its ending is not .json or .csv or .html. Try --output -.json"),
+        ("report LOG --fail-on peak", "--fail-on peak without a saved run. Try --baseline FILE.json"),
+        ("report LOG --baseline LOG", "log.txt is no saved report. Make one with truemem report"),
+        ("report LOG --baseline nowhere.json", "--baseline nowhere.json is no file. Make one with --output FILE.json"),
+        ("page LOG --output x.jpg", "--output x.jpg: its ending is not .html or .png. Try --output x.html"),
         ("report .", ". is a folder. Try ./*"),
         ("page .", ". is a folder. Try ./*"),
         ("doctor .", "is a folder"),
-        ("doctor nowhere.log", "there is no file nowhere.log"),
-        ("doctor x --since bogus", "--since bogus is no time. Try --since 3h"),  # before AWS is asked
+        ("doctor nowhere.log", "nowhere.log cannot be read: No such file or directory"),
+        ("doctor", "nothing to read from. Try FILE..., --function NAME or --log-group NAME"),
+        ("doctor --function x --since bogus", "--since bogus is no time. Try --since 3h"),  # before AWS is asked
         ("report LOG --by \udcff\x1b", "--by \\udcff\\x1b is not in UTF-8"),
         ("report LOG --environment \udcff\x1b", "--environment \\udcff\\x1b is not in UTF-8"),
     ],
@@ -128,7 +133,7 @@ def test_what_is_no_number_is_refused(option: str, truemem: Command, files: dict
         ({"AWS_REGION": "eu west"}, "Try AWS_REGION=eu-west-1"),
     ],
 )
-@pytest.mark.parametrize("command", ["report --function x", "metrics x", "doctor x"])
+@pytest.mark.parametrize("command", ["report --function x", "metrics --function x", "doctor --function x"])
 def test_what_is_wrong_around_aws_is_told(
     command: str,
     variables: dict[str, str],

@@ -51,7 +51,7 @@ def test_what_rich_takes_for_markup_is_text(path: str, truemem: Command, tmp_pat
 
 
 @pytest.mark.parametrize("path", SCREEN.values(), ids=SCREEN)
-@pytest.mark.parametrize("form", [[], ["--csv"], ["--json"]], ids=["table", "csv", "json"])
+@pytest.mark.parametrize("form", [[], ["--format", "csv"], ["--json"]], ids=["table", "csv", "json"])
 def test_a_path_is_no_command_to_a_terminal(path: str, form: list[str], truemem: Command, tmp_path: Path) -> None:
     held = {"function": 90.0, "truemem": 5.0, "extensions": {path: 1.0}}
     lines = said(path, FunctionName=path, functionVersion=path, holders=held, environmentId=f"a{path}")
@@ -76,7 +76,9 @@ def test_a_log_line_is_no_command_to_a_terminal(path: str, truemem: Command, tmp
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", '=HYPERLINK("x";"y")', " =1"])
 def test_a_name_is_no_formula_in_a_spreadsheet(name: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem("report", log(tmp_path, [line("a", number, FunctionName=name) for number in (1, 2)]), "--csv")
+    ran = truemem(
+        "report", log(tmp_path, [line("a", number, FunctionName=name) for number in (1, 2)]), "--format", "csv"
+    )
 
     (row,) = csv.DictReader(ran.out.splitlines())
     assert row["function"].lstrip()[0] in "'\\"

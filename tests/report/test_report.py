@@ -110,7 +110,7 @@ def test_verdicts_are_seen_in_a_terminal_of_any_width(
 
 
 def test_csv_has_a_row_for_each_environment(truemem: Command, two: Path) -> None:
-    rows = csv.DictReader(io.StringIO(truemem("report", two, "--csv").out))
+    rows = csv.DictReader(io.StringIO(truemem("report", two, "--format", "csv").out))
     found = [(row["environmentId"][-8:], row["verdict"], row["invocations"]) for row in rows]
     assert found == [(LEAKY, "growing", "200"), (STEADY, "stable", "200")]
 
@@ -219,10 +219,10 @@ def test_nothing_is_left_in_the_temporary_folder(
 
 def test_the_lines_that_were_asked_for_are_drawn(truemem: Command, two: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    assert truemem("report", two, "--since", LATER, "--html", page).code == 0
+    assert truemem("report", two, "--since", LATER, "--output", page).code == 0
     assert page.read_text().lstrip().lower().startswith("<!doctype html>")
     assert page.read_text().count('"count":50') == 2
-    refused = truemem("report", two, "--html", tmp_path / "none" / "page.html")
+    refused = truemem("report", two, "--output", tmp_path / "none" / "page.html")
     assert (refused.code, "cannot be written" in refused.err) == (2, True)
 
 
@@ -230,6 +230,6 @@ def test_the_page_names_only_options_that_there_are() -> None:
     page = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
     made = [option for name in ("report", "metrics", "doctor") for option in cli.commands[name].params]
     options = {name for option in made for name in option.opts}
-    of_others = {"--help", "--format", "--name"}  # the last two of `aws logs tail` and `sam logs`
+    of_others = {"--help", "--name"}  # the last one of `sam logs`
 
     assert set(re.findall(r"--[a-z][a-z-]*", page)) <= options | of_others

@@ -96,7 +96,7 @@ def test_a_fleet_s_page_has_the_most_urgent_whole(
     path = log(tmp_path, [*life("calm", 150), *life("leak", 150, grows=1.0), *life("small", 40, PeakRSS=50.0)])
     monkeypatch.setattr("truemem_workbench.page.html.ROOM", 200)
     page = tmp_path / "page.html"
-    ran = truemem("report", path, "--html", page)
+    ran = truemem("report", path, "--output", page)
 
     assert "has the 2 most urgent of 3 environments, as many as a page holds" in ran.err
     assert "LATEST]leak" in page.read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -16,11 +15,13 @@ from numpy.typing import NDArray
 
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import explain, hoarding
+from ..analysis.urgency import urgency
 from ..lines.record import Record
 from . import sizing
-from .peak_percentiles import count, parts, payloads, peaks_by, peaks_of, rounded
+from .functions import function_of
+from .peak_percentiles import count, durations, parts, payloads, peaks_by, peaks_of, rounded
 from .store import Loaded, Store
-from .summary import Environment, Function, Holder, Payload, Peaks, Report, added, urgency
+from .summary import Environment, Function, Report
 
 WORTH_A_POOL = 200
 """Least number of environments for a pool of processes. Fewer are judged before a process has started."""
@@ -89,17 +90,17 @@ def collect(
             verdicts = judges(_curves(store, rows))
             environments += [_environment(row, verdict) for row, verdict in zip(rows, verdicts, strict=True)]
             judged(lines)
-    environments.sort(key=urgency, reverse=True)
+    environments.sort(key=lambda each: urgency(each.peaks.out_of_memory, each.verdict, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
     groups: dict[tuple[str, str], list[Environment]] = {}
     for environment in environments:
         groups.setdefault((environment.function, environment.version), []).append(environment)
     peaks = peaks_by(store, "coalesce(function, ''), coalesce(version, '')")
-    explained = payloads(store)
+    explained, lasted = payloads(store), durations(store)
 
     def function(key: tuple[str, str]) -> Function:
         share = None if per_month is None else per_month * peaks[key].invocations / total
-        return _function(key, groups[key], peaks[key], explained.get(key), headroom, share, price)
+        return function_of(key, groups[key], peaks[key], (explained.get(key), lasted.get(key)), headroom, share, price)
 
     return Report(
         functions=[function(key) for key in sorted(groups)],
@@ -189,75 +190,3 @@ def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
         out_of_memory_requests=row["killed"] or [],
         verdict=verdict,
     )
-
-
-def _function(
-    key: tuple[str, str],
-    environments: Sequence[Environment],
-    peaks: Peaks,
-    payload: Payload | None,
-    headroom: float,
-    per_month: float | None,
-    price: float,
-) -> Function:
-    verdicts = added([{environment.verdict.name: 1} for environment in environments])
-    slopes = [each.verdict.per_invocation_kib for each in environments if each.verdict.name != "insufficient"]
-    held: dict[str, list[float]] = {}
-    for environment in environments:
-        for name, value in environment.holders.items():
-            held.setdefault(name, []).append(value)
-    billed = sum(each.billed for each in environments)
-    latest = max(environments, key=lambda each: each.last_ms or 0)
-    seen = sizing.Seen(
-        invocations=peaks.invocations,
-        size=latest.size,
-        need=_highest(each.need for each in environments),
-        others=_highest(each.others for each in environments),
-        mark=_highest(each.mark for each in environments),
-        unbounded=sum(each.unbounded for each in environments),
-        out_of_memory=peaks.out_of_memory,
-        environments=len(environments),
-        growing=verdicts.get("growing", 0),
-        settled=sum(each.settled for each in environments),
-        rising=sum(each.rises for each in environments),
-        billed_ms=sum(each.billed_ms for each in environments) / billed if billed else None,
-    )
-    return Function(
-        function=key[0],
-        version=key[1],
-        peaks=peaks,
-        environments=len(environments),
-        size=seen.size,
-        mark=seen.mark,
-        current_median=_median([each.current_last for each in environments]),
-        verdicts=verdicts,
-        slope_median_kib=_median(slopes),
-        settled=seen.settled,
-        rising=seen.rising,
-        mark_only_rises=sum(_misled(each) for each in environments),
-        holders=[
-            Holder(name=name, environments=len(values), median=statistics.median(values), highest=max(values))
-            for name, values in sorted(held.items(), key=lambda item: -statistics.median(item[1]))
-        ],
-        lost=sum(each.lost for each in environments),
-        methods=added([each.methods for each in environments]),
-        payload=payload,
-        sizing=sizing.advise(seen, headroom=headroom, per_month=per_month, price=price),
-    )
-
-
-def _misled(environment: Environment) -> bool:
-    """True if the mark looks like a leak: it has risen, but memory has settled well below it."""
-    begun, mark, held = environment.mark_first, environment.mark, environment.current_last
-    if not environment.settled or begun is None or mark is None or held is None:
-        return False
-    return mark > 1.05 * begun + 1 and mark > 1.1 * (held + (environment.others or 0.0))
-
-
-def _highest(values: Iterator[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None

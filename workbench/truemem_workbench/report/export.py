@@ -1,17 +1,23 @@
-"""Writes a report for programs: as JSON, or as CSV with one row per environment."""
+"""Prints a report or writes it to a file; for programs as JSON, or as CSV with one row per environment."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
 import json
+import sys
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+from ..support.bad_input import BadInput
+from ..support.terminal import output
 from ..support.untrusted_text import cell
-from .compare import Comparison
+from .actions import in_one_line
+from .render import View, show
+from .sentences import sentences
 from .summary import Report
 
 _CSV = {
@@ -40,13 +46,51 @@ _CSV = {
 """Columns of the CSV, and the attribute of an Environment that each shows."""
 
 
-def to_json(report: Report, comparison: Comparison | None, sentences: list[str], file: TextIO) -> None:
+def print_as(view: View, form: str) -> None:
+    """Print the report as `text`, `line`, `csv` or `json`."""
+    if form == "text":
+        show(view, output())
+    elif form == "line":
+        output().print(in_one_line(view.report, view.actions), soft_wrap=True)
+    else:
+        _write(view, form, sys.stdout)
+
+
+def write(view: View, path: Path) -> None:
+    """Write it as JSON or CSV, as the file's ending says. Raises BadInput."""
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            _write(view, path.suffix.lower().removeprefix("."), file)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _write(view: View, form: str, file: TextIO) -> None:
+    if form == "csv":
+        to_csv(view.report, file)
+    else:
+        to_json(view, file)
+
+
+def to_json(view: View, file: TextIO) -> None:
     """Write the whole report as JSON. Sizes in MiB, names as in the code, unknown figures null."""
-    document = {**dataclasses.asdict(report), "sentences": sentences}
+    report = view.report
+    document = {
+        "summary": in_one_line(report, view.actions),
+        "actions": [
+            {"function": each.function.function, "version": each.function.version, "need": each.need.text}
+            | {"text": each.text}
+            for each in view.actions
+        ],
+        **dataclasses.asdict(report),
+        "sentences": list(sentences(report, view.headroom)),
+    }
     for made, environment in zip(document["environments"], report.environments, strict=True):
         made["verdict"]["sentence"] = environment.verdict.sentence()
-    if comparison is not None:
-        document["comparison"] = {**dataclasses.asdict(comparison), "sentence": comparison.sentence()}
+    if view.comparison is not None:
+        document["comparison"] = {**dataclasses.asdict(view.comparison), "sentence": view.comparison.sentence()}
+    if view.changes is not None:
+        document["changes"] = dataclasses.asdict(view.changes)
     json.dump(document, file, indent=2, default=_plain)
     file.write("\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .store import Store
-from .summary import Part, Payload, Peaks
+from .summary import Durations, Part, Payload, Peaks
 
 # counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
 _COUNTED = """
@@ -13,6 +13,13 @@ SELECT function, version, told, round(peak, 2) AS peak, round(peak - baseline, 1
     count(*) FILTER (out_of_memory) AS out_of_memory, count("current" - baseline) AS left_n,
     coalesce(sum("current" - baseline), 0) AS left_sum
 FROM batch GROUP BY ALL
+"""
+
+# three digits are enough, and keep their number small
+_DURATIONS = """
+SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
+    round(duration_ms, 2 - floor(log10(greatest(duration_ms, 1)))::INT) AS ms, count(*) AS n
+FROM batch WHERE duration_ms IS NOT NULL GROUP BY ALL
 """
 
 LARGE_MIB = 0.25
@@ -34,8 +41,8 @@ GROUP BY ALL
 
 def count(store: Store, first: bool) -> None:
     """Add the invocations of the present batch. `first`: there is no table yet."""
-    store.execute(f"{'CREATE TABLE counts AS' if first else 'INSERT INTO counts'} {_COUNTED}")
-    store.execute(f"{'CREATE TABLE payloads AS' if first else 'INSERT INTO payloads'} {_TIMES}")
+    for table, query in (("counts", _COUNTED), ("payloads", _TIMES), ("durations", _DURATIONS)):
+        store.execute(f"{f'CREATE TABLE {table} AS' if first else f'INSERT INTO {table}'} {query}")
 
 
 def _ranked(by: str, value: str, table: str = "counts") -> str:
@@ -97,6 +104,16 @@ def payloads(store: Store) -> dict[tuple[str, str], Payload]:
         for row in rows
         if row["invocations"] >= MANY and TIMES[0] <= row["low"] <= row["high"] <= min(TIMES[1], ALIKE * row["low"])
     }
+
+
+def durations(store: Store) -> dict[tuple[str, str], Durations]:
+    """Of each function and version that has any."""
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked("(function, version)", "ms", "durations")})
+    SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS p50, min(value) FILTER (upto >= 0.99 * whole) AS p99
+    FROM ranked GROUP BY place
+    """)
+    return {row["place"]: Durations(p50=row["p50"], p99=row["p99"]) for row in rows}
 
 
 def peaks_of(row: dict[str, Any]) -> Peaks:

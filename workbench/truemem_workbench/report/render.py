@@ -1,8 +1,9 @@
-"""Prints a report: tables, with the sentences below them. MiB unless said otherwise."""
+"""Prints a report: what to act on, tables, sentences. MiB unless said otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
@@ -10,48 +11,94 @@ from rich.text import Text
 
 from ..support.amounts import mib, whole
 from ..support.plural import counted
-from ..support.terminal import table
+from ..support.tables import fitted, table
+from .actions import Action, Need, in_one_line
 from .compare import Comparison
+from .saved_run import Changes
 from .sentences import sentences
-from .sizing import HEADROOM
 from .summary import Environment, Function, Part, Report
 
-SHOWN = 20
-"""Most environments, and values of --by, in the tables. --csv has all environments, --json has everything."""
 WIDE = 120
 """Least width of a terminal that shows all columns."""
-STYLES = {"growing": "bold red", "warming": "yellow", "spiky": "cyan", "stable": "green", "plateau": "green"}
+VERDICTS = {"growing": "bold red", "warming": "yellow", "spiky": "cyan", "stable": "green", "plateau": "green"}
+NEEDS = {
+    Need.OUT_OF_MEMORY: "bold red",
+    Need.GROWING: "bold red",
+    Need.NEAR_THE_LIMIT: "yellow",
+    Need.OVERSIZED: "cyan",
+    Need.NOTHING: "green",
+}
 
 
-def show(report: Report, console: Console, *, headroom: float = HEADROOM, comparison: Comparison | None = None) -> None:
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What is printed of a report."""
+
+    report: Report
+    actions: Sequence[Action]
+    """In the order that was asked for."""
+    top: int | None
+    """Most functions and environments; None for all."""
+    headroom: float
+    comparison: Comparison | None = None
+    changes: Changes | None = None
+
+    @property
+    def several(self) -> bool:
+        """True with several functions. Versions of one are not several."""
+        return len({function.function for function in self.report.functions}) > 1
+
+    @property
+    def full(self) -> bool:
+        """True if each function is told in full: with one, or if all are asked for."""
+        return not self.several or self.top is None
+
+
+def show(view: View, console: Console) -> None:
     """Print the report. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
-    console.print(_heading(report))
-    narrow = console.width < WIDE
-    console.print(_functions(report.functions, narrow))
-    if comparison is not None:
-        console.print(_comparison(comparison))
-    console.print(_holders(report.functions))
+    report, narrow = view.report, console.width < WIDE
+    console.print(in_one_line(report, view.actions, named=0) + _notes(report), soft_wrap=True)
+    if view.several:
+        console.print(*_list(view.actions[: view.top]), sep="\n", soft_wrap=True)
+        if (more := len(view.actions[view.top :] if view.top else ())) > 0:
+            console.print(f"    {more:,} more: --top N, --all", soft_wrap=True)
+    if view.full:
+        console.print(fitted(_functions(report.functions, narrow), console))
+    if view.comparison is not None:
+        console.print(fitted(_comparison(view.comparison), console))
+    if view.changes is not None:
+        console.print(fitted(_changes(view.changes), console))
+    if view.full:
+        console.print(fitted(_holders(report.functions), console))
     if report.by is not None:
-        console.print(_parts(report.by, report.parts))
-    console.print(_environments(report.environments, narrow))
-    compared = [comparison.sentence()] if comparison is not None else []
-    for sentence in (*compared, *sentences(report, headroom)):
+        console.print(fitted(_parts(report.by, report.parts, view.top), console))
+    console.print(fitted(_environments(report.environments, narrow, view), console))
+    compared = [view.comparison.sentence()] if view.comparison is not None else []
+    for sentence in (*compared, *(sentences(report, view.headroom) if view.full else ())):
         console.print(f"- {sentence}", soft_wrap=True)
+    if not view.full:
+        console.print("\nTables and sentences of each: --all, or --function NAME for one.", soft_wrap=True)
 
 
-def _heading(report: Report) -> str:
-    count = sum(function.peaks.invocations for function in report.functions)
-    text = f"{counted(count, 'invocation')} in {counted(len(report.environments), 'environment')}"
+def _notes(report: Report) -> str:
     notes = [
         f"{number:,} {what}"
         for number, what in (
             (report.repeated, "repeated lines left out"),
-            (report.elsewhere, "lines of another time or environment left out"),
+            (report.elsewhere, "lines of another time, function or environment left out"),
             (report.unreadable, "lines cut off or damaged"),
         )
         if number
     ]
-    return text + (f" ({'; '.join(notes)})" if notes else "")
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def _list(actions: Sequence[Action]) -> Iterator[Text]:
+    """Two lines for each: its name, and what to do. With Lambda's longest names neither has more than 80 characters."""
+    for number, each in enumerate(actions, 1):
+        need = each.need.text
+        yield Text(f"{number:3} ", "dim").append(each.name, "bold")
+        yield Text("    ").append(need, NEEDS[each.need]).append(each.text.removeprefix(need))
 
 
 def _functions(functions: Sequence[Function], narrow: bool) -> Table:
@@ -72,21 +119,25 @@ def _functions(functions: Sequence[Function], narrow: bool) -> Table:
     return made
 
 
-def _environments(environments: Sequence[Environment], narrow: bool) -> Table:
-    title = "Environments: peaks, MiB" + (f"; {SHOWN} of {len(environments):,}" if len(environments) > SHOWN else "")
+def _environments(environments: Sequence[Environment], narrow: bool, view: View) -> Table:
+    shown = environments[: view.top]
+    title = "Environments: peaks, MiB"
+    title += f"; {len(shown):,} of {len(environments):,}" if len(shown) < len(environments) else ""
     names = ["inv.", "p50", "p99", "max", "current", "mark", "OOM", "KiB/inv."]
-    made = table(title, ("environment",), names, ("verdict",))
-    for each in environments[:SHOWN]:
+    texts = ("environment", "function") if view.several else ("environment",)
+    made = table(title, texts, names, ("verdict",))
+    for each in shown:
         slope = each.verdict.per_invocation_kib
         current, mark = mib(each.current_last), whole(each.mark)
         made.add_row(
             _short(each.environment_id),
+            *((f"{each.function}:{each.version}",) if view.several else ()),
             *_peaks(each),
             current if narrow else f"{mib(each.current_first)} → {current}",
             mark if narrow else f"{whole(each.mark_first)} → {mark}",
             f"{each.peaks.out_of_memory:,}",
             "-" if slope is None else f"{slope:,.1f}",
-            Text(each.verdict.name, STYLES.get(each.verdict.name, "dim")),
+            Text(each.verdict.name, VERDICTS.get(each.verdict.name, "dim")),
         )
     return made
 
@@ -101,10 +152,10 @@ def _holders(functions: Sequence[Function]) -> Table:
     return made
 
 
-def _parts(by: str, parts: Sequence[Part]) -> Table:
+def _parts(by: str, parts: Sequence[Part], top: int | None) -> Table:
     names = ("invocations", "peak p50", "p99", "max", "adds p50", "leaves mean", "in all", "OOM")
     made = table(f"By {by}", (by,), names, ())
-    for part in parts[:SHOWN]:
+    for part in parts[:top]:
         made.add_row(
             "(not told)" if part.value is None else part.value,
             *_peaks(part),
@@ -113,8 +164,8 @@ def _parts(by: str, parts: Sequence[Part]) -> Table:
             mib(part.left_sum),
             f"{part.peaks.out_of_memory:,}",
         )
-    if len(parts) > SHOWN:
-        made.caption = f"{len(parts) - SHOWN:,} more in --json"
+    if top is not None and len(parts) > top:
+        made.caption = f"{len(parts) - top:,} more with --all"
     return made
 
 
@@ -128,13 +179,29 @@ def _comparison(comparison: Comparison) -> Table:
     return made
 
 
+def _changes(changes: Changes) -> Table:
+    """What has changed since the saved run: what rose first."""
+    title = "Since the saved run: before → now; peaks in MiB, durations in ms"
+    made = table(title, ("function",), ("peak p50", "p99", "duration p50", "p99"), ("rose",))
+    for each in sorted(changes.changes, key=lambda each: (not each.peak_rose, not each.duration_rose)):
+        pairs = (each.peak_p50, each.peak_p99, each.duration_p50, each.duration_p99)
+        rose = ("peak",) * each.peak_rose + ("duration",) * each.duration_rose
+        cells = (f"{mib(before)} → {mib(now)}" for before, now in pairs)
+        made.add_row(each.function, *cells, Text(", ".join(rose), "bold red"))
+    notes = [f"{len(names):,} {what}" for names, what in ((changes.new, "new"), (changes.gone, "gone")) if names]
+    if changes.too_few:
+        notes.append(f"{counted(changes.too_few, 'function')} with too few invocations to compare")
+    made.caption = "; ".join(notes) or None
+    return made
+
+
 def _peaks(each: Function | Environment | Part) -> tuple[str, str, str, str]:
     peaks = each.peaks
     return f"{peaks.invocations:,}", mib(peaks.p50), mib(peaks.p99), mib(peaks.highest)
 
 
 def _verdicts(verdicts: Mapping[str, int]) -> Text:
-    parts = [Text(f"{count:,} {name}", STYLES.get(name, "dim")) for name, count in verdicts.items()]
+    parts = [Text(f"{count:,} {name}", VERDICTS.get(name, "dim")) for name, count in verdicts.items()]
     return Text(", ").join(parts)
 
 

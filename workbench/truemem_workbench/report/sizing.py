@@ -62,6 +62,10 @@ class Sizing:
     """Size by the same rule from Max Memory Used."""
     saving: float | None
     """Saving in USD per month at the given traffic, if durations stay the same. Negative: it costs more."""
+    saved_gb_s: float | None
+    """GB-seconds that it would have saved in the invocations that were read. Negative: it would have cost them."""
+    trial: int | None
+    """Size to measure with, after running out of memory. None if it did not, or if there is no larger one."""
     cpu_now: float | None
     cpu_then: float | None
     """vCPUs of the present and the suggested size."""
@@ -72,9 +76,10 @@ def advise(seen: Seen, *, headroom: float, per_month: float | None, price: float
     wanted = None if seen.need is None else rounded((seen.need + (seen.others or 0.0)) * (1 + headroom))
     reason = _reason(seen, wanted)
     suggested = wanted if reason is None else None
-    saving = None
-    if suggested and seen.size and per_month is not None and seen.billed_ms is not None:
-        saving = (seen.size - suggested) / 1024 * seen.billed_ms / 1000 * per_month * price
+    saved = saving = None
+    if suggested and seen.size and seen.billed_ms is not None:
+        saved = (seen.size - suggested) / 1024 * seen.billed_ms / 1000
+        saving = None if per_month is None else saved * per_month * price
     return Sizing(
         size=seen.size,
         need=seen.need,
@@ -84,6 +89,8 @@ def advise(seen: Seen, *, headroom: float, per_month: float | None, price: float
         mark=seen.mark,
         mark_suggests=None if seen.mark is None else rounded(seen.mark * (1 + headroom)),
         saving=saving,
+        saved_gb_s=None if saved is None else saved * seen.invocations,
+        trial=_trial(seen.size) if seen.out_of_memory else None,
         cpu_now=None if seen.size is None else seen.size / VCPU_MIB,
         cpu_then=None if suggested is None else suggested / VCPU_MIB,
     )
@@ -123,8 +130,15 @@ def _ran_out(size: float | None) -> str:
         return "it ran out of memory, so its need is not known: give it more and measure again"
     if size >= LARGEST_MIB:
         return f"it ran out of memory at Lambda's largest size, {LARGEST_MIB:,} MiB"
-    trial = min(2 * rounded(size), ORDINARY_MIB if size < ORDINARY_MIB else LARGEST_MIB)
+    trial = _trial(size) or LARGEST_MIB
     return (
         f"it ran out of memory at {size:,.0f} MiB, so its need is not known:"
         f" give it {trial:,} MiB{' (Managed Instances)' if trial > ORDINARY_MIB else ''} for a while and measure again"
     )
+
+
+def _trial(size: float | None) -> int | None:
+    """Twice the size, as far as Lambda has it. None if there is no larger one."""
+    if size is None or size >= LARGEST_MIB:
+        return None
+    return min(2 * rounded(size), ORDINARY_MIB if size < ORDINARY_MIB else LARGEST_MIB)

@@ -36,9 +36,9 @@ class Loaded:
     """Numbers of lines that were found."""
 
     lines: int
-    """Lines of the sidecar in the chosen time and environments. One that may repeat another counts too."""
+    """Lines of the sidecar in the chosen time, function and environments. One that may repeat another counts too."""
     elsewhere: int
-    """Lines of the sidecar of another time or environment."""
+    """Lines of the sidecar of another time, function or environment."""
     unreadable: int
     """Lines that look like the sidecar's but are not JSON: cut off, or damaged."""
 
@@ -71,6 +71,7 @@ class Store:
         *,
         since_ms: float | None = None,
         environment: str | None = None,
+        function: str | None = None,
         by: str | None = None,
         read: Callable[[int], None] = lambda _: None,
     ) -> Loaded:
@@ -99,8 +100,9 @@ class Store:
         # sorted, an environment is a short stretch of every column
         self._db.execute(
             "CREATE TABLE line AS SELECT * EXCLUDE (many) FROM found WHERE contains(environment_id, $environment)"
-            " AND many IS NULL AND (time_ms >= $since OR time_ms IS NULL) ORDER BY environment",
-            {"since": since_ms or 0, "environment": environment or ""},
+            " AND many IS NULL AND (time_ms >= $since OR time_ms IS NULL)"
+            " AND ($function IS NULL OR function = $function) ORDER BY environment",
+            {"since": since_ms or 0, "environment": environment or "", "function": function},
         )
         self._db.execute("DROP TABLE found")
         self._db.execute(f"CREATE TABLE told AS {TOLD}")

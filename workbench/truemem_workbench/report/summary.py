@@ -102,6 +102,14 @@ class Holder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Durations:
+    """Durations in ms, as percentiles that occurred. None if no line has one."""
+
+    p50: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Payload:
     """The payload (event and answer), if it explains the peak."""
 
@@ -126,6 +134,10 @@ class Function:
     """Number of environments by verdict."""
     slope_median_kib: float | None
     """Median growth per invocation of the environments with a verdict."""
+    growth_kib: float | None
+    """The same of the environments that grow: the highest."""
+    invocations_left: int | None
+    """Until the first environment that grows has reached the memory size."""
     settled: int
     """Environments whose memory has settled."""
     rising: int
@@ -136,6 +148,7 @@ class Function:
     lost: int
     methods: Mapping[str, int]
     payload: Payload | None
+    durations: Durations
     sizing: Sizing
 
 
@@ -159,19 +172,13 @@ class Report:
 
     functions: Sequence[Function]
     environments: Sequence[Environment]
-    """Environments, the most urgent first: out of memory, growing, the highest peaks."""
+    """Environments, the most urgent first (`analysis.urgency`)."""
     parts: Sequence[Part]
     by: str | None
     lines: int
     repeated: int
     elsewhere: int
     unreadable: int
-
-
-def urgency(environment: Environment) -> tuple[bool, bool, float]:
-    """Sort key: the most urgent environment has the largest."""
-    growing = environment.verdict.name == "growing"
-    return environment.peaks.out_of_memory > 0, growing, environment.peaks.highest or 0.0
 
 
 def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

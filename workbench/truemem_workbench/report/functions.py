@@ -1,0 +1,86 @@
+"""Makes one function's part of the report from its environments. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from . import sizing
+from .summary import Durations, Environment, Function, Holder, Payload, Peaks, added
+
+
+def function_of(
+    key: tuple[str, str],
+    environments: Sequence[Environment],
+    peaks: Peaks,
+    more: tuple[Payload | None, Durations | None],
+    headroom: float,
+    per_month: float | None,
+    price: float,
+) -> Function:
+    verdicts = added([{environment.verdict.name: 1} for environment in environments])
+    slopes = [each.verdict.per_invocation_kib for each in environments if each.verdict.name != "insufficient"]
+    held: dict[str, list[float]] = {}
+    for environment in environments:
+        for name, value in environment.holders.items():
+            held.setdefault(name, []).append(value)
+    billed = sum(each.billed for each in environments)
+    growing = [each.verdict for each in environments if each.verdict.name == "growing"]
+    payload, lasted = more
+    latest = max(environments, key=lambda each: each.last_ms or 0)
+    seen = sizing.Seen(
+        invocations=peaks.invocations,
+        size=latest.size,
+        need=_highest(each.need for each in environments),
+        others=_highest(each.others for each in environments),
+        mark=_highest(each.mark for each in environments),
+        unbounded=sum(each.unbounded for each in environments),
+        out_of_memory=peaks.out_of_memory,
+        environments=len(environments),
+        growing=verdicts.get("growing", 0),
+        settled=sum(each.settled for each in environments),
+        rising=sum(each.rises for each in environments),
+        billed_ms=sum(each.billed_ms for each in environments) / billed if billed else None,
+    )
+    return Function(
+        function=key[0],
+        version=key[1],
+        peaks=peaks,
+        environments=len(environments),
+        size=seen.size,
+        mark=seen.mark,
+        current_median=_median([each.current_last for each in environments]),
+        verdicts=verdicts,
+        slope_median_kib=_median(slopes),
+        growth_kib=_highest(each.per_invocation_kib for each in growing),
+        invocations_left=min((left for each in growing if (left := each.invocations_left) is not None), default=None),
+        settled=seen.settled,
+        rising=seen.rising,
+        mark_only_rises=sum(_misled(each) for each in environments),
+        holders=[
+            Holder(name=name, environments=len(values), median=statistics.median(values), highest=max(values))
+            for name, values in sorted(held.items(), key=lambda item: -statistics.median(item[1]))
+        ],
+        lost=sum(each.lost for each in environments),
+        methods=added([each.methods for each in environments]),
+        payload=payload,
+        durations=lasted or Durations(p50=None, p99=None),
+        sizing=sizing.advise(seen, headroom=headroom, per_month=per_month, price=price),
+    )
+
+
+def _misled(environment: Environment) -> bool:
+    """True if the mark looks like a leak: it has risen, but memory has settled well below it."""
+    begun, mark, held = environment.mark_first, environment.mark, environment.current_last
+    if not environment.settled or begun is None or mark is None or held is None:
+        return False
+    return mark > 1.05 * begun + 1 and mark > 1.1 * (held + (environment.others or 0.0))
+
+
+def _highest(values: Iterator[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
