@@ -89,7 +89,7 @@ def test_where_exact_mode_would_not_help_the_probe_is_named(members: dict[str, A
     peak = seen(7, 50, 80, peakLower=60, peakUpper=None, **members).peak
     assert undecided(peak, 61) == (
         "Undecided: the peak of invocation 7 is 60.0 to 256.0 MiB, which may be above 61 MiB: try `import truemem_heap`"
-        " in the function, which knows how large its child processes were, or a limit of 256 MiB."
+        " in a Python function, which knows how large its child processes were, or a limit of 256 MiB."
     )
 
 

@@ -47,6 +47,15 @@ def test_no_false_alarm_and_no_missed_leak(verdict: Callable[[list[Point]], str]
         assert (told.precision(label) or 0) > 0.7, (label, told)
 
 
+@pytest.mark.parametrize("verdict", [workbench, sidecar])
+@pytest.mark.parametrize(("every", "expected"), [(1, "stable"), (2, "spiky"), (20, "spiky")])
+def test_a_function_that_peaks_alike_each_time_has_no_spikes(
+    every: int, expected: str, verdict: Callable[[list[Point]], str]
+) -> None:
+    curve = [Point(n, 1000.0 * n, 90 * 1024, (250 if n % every == 0 else 95) * 1024) for n in range(1, 161)]
+    assert verdict(curve) == expected
+
+
 def test_the_sidecar_agrees_with_the_workbench() -> None:
     curves = [points(series) for series in corpus({**LEAK_FREE, **LEAKS}, 105)]
     same = sum(workbench(curve) == sidecar(curve) for curve in curves)

@@ -64,7 +64,7 @@ LOGS = {
         [line("a", n, method="vmhwm-sum", mode="exact", peakUpper=None) for n in range(1, 9)],
         0,
         "8 peaks are intervals, 924.0 MiB wide at the median, of several processes: one may have ended before it was"
-        " read.\n  → `import truemem_heap`",
+        " read.\n  → In a Python function, `import truemem_heap`",
     ),
     "exact": ([line("a", n, mode="exact") for n in range(1, 9)], 0, "8 invocations measured in exact mode"),
     "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "no telemetry came"),

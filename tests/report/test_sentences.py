@@ -46,7 +46,7 @@ def test_a_leak_beside_hoarding_is_called_both(told: Told) -> None:
 
 
 def test_without_the_probe_it_says_what_it_cannot_know(told: Told) -> None:
-    assert "held by malloc. `import truemem_heap`" in told(life(grows=1.0))
+    assert "held by malloc. In a Python function, `import truemem_heap`" in told(life(grows=1.0))
     assert "truemem_heap" not in told(life())
 
 

@@ -74,9 +74,8 @@ class Drift:
         """Invocations in one level."""
         self._first_ms = self._last_ms = 0
         self._held_kib = 0
-        self._spiky = False
-        self._seen = 0
-        """Invocations so far, and those of them whose CurrentRSS counts."""
+        self._spikes = self._seen = 0
+        """Spikes and invocations so far, and those of them whose CurrentRSS counts."""
         self.count = 0
         self.verdict = ""
         """The last one; empty while there is too little to judge."""
@@ -86,7 +85,7 @@ class Drift:
     def see(self, held_kib: int, peak_kib: int) -> None:
         """Count an invocation: its CurrentRSS, as far as it is known, and its peak."""
         self._seen += 1
-        self._spiky = self._spiky or is_spike(peak_kib, max(self._held_kib, held_kib))
+        self._spikes += is_spike(peak_kib, max(self._held_kib, held_kib))
         self._held_kib = held_kib
 
     def add(self, held_kib: int, time_ms: int) -> None:
@@ -126,7 +125,7 @@ class Drift:
     def _add_level(self, level: float) -> None:
         self._levels.append(level)
         if len(self._levels) >= FIRST and len(self._levels) % STEP == 0:
-            seen = shape(self._levels, self.count, self._spiky)
+            seen = shape(self._levels, self.count, self._spikes)
             self.verdict = seen.name
             per_level = self._stride * self._seen / self.count  # invocations, with those between that are left out
             self.growth = seen.slope / per_level, seen.low / per_level, seen.high / per_level
@@ -147,10 +146,10 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def shape(levels: Sequence[float], invocations: int, spiky: bool = False) -> Shape:
+def shape(levels: Sequence[float], invocations: int, spikes: int = 0) -> Shape:
     """The verdict, here and in the workbench: of at least FIRST levels, evenly spaced over all `invocations`.
 
-    `spiky`: has any of them had a spike?"""
+    `spikes`: how many had one. Where most do, that is what an invocation needs, and no spike."""
     first, judged = judged_part(levels)
     whole = [*levels[1:first], *judged]  # that something was loaded early must show: it may go on, ever more slowly
     slope, low, high = theil_sen(judged)
@@ -163,7 +162,7 @@ def shape(levels: Sequence[float], invocations: int, spiky: bool = False) -> Sha
         grows.append(_floor(whole))
     if not grows:
         name = _settled(levels, judged, low, min(invocations, SMALL_KIB))
-        return Shape(SPIKY if spiky and name == STABLE else name, slope, low, high)
+        return Shape(SPIKY if 0 < 2 * spikes <= invocations and name == STABLE else name, slope, low, high)
     growth, fall = slope * (len(judged) - 1), -min(_rises(judged))
     falls_back = max(levels[1:first]) - judged[0] > max(growth / 2, 2 * fall)  # it has been there before, once
     goes_on = not falls_back and not slows(whole) and any(map(evenly, grows))

@@ -148,7 +148,7 @@ def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
 
     parts = usual_edges(len(held))
     levels = medians(held.tolist(), parts)
-    name = cast(Name, drift.shape(levels, len(held), _spiky(life)).name)
+    name = cast(Name, drift.shape(levels, len(held), _spikes(life)).name)
 
     first, smooth = drift.judged_part(levels)
     loaded = np.repeat(np.array(levels[first:]) - smooth, np.diff(parts[first:]))
@@ -215,8 +215,8 @@ def _growth(numbers: Floats, held: Floats) -> tuple[float, float, float]:
     return float(slope), float(slope - (slope - low) * wider), float(slope + (high - slope) * wider)
 
 
-def _spiky(points: Sequence[Point]) -> bool:
-    return any(
+def _spikes(points: Sequence[Point]) -> int:
+    return sum(
         point.peak_kib is not None and drift.is_spike(point.peak_kib, max(before.current_kib, point.current_kib))
         for before, point in pairwise(points)
     )

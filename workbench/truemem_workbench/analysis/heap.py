@@ -30,8 +30,8 @@ HUGE_MIB = 2**30
 """Larger figures are not believed."""
 
 UNKNOWN = (
-    "RSS cannot tell how much of that is in use, and how much is freed but held by malloc. `import truemem_heap` in"
-    " the function can (docs/heap.md)."
+    "RSS cannot tell how much of that is in use, and how much is freed but held by malloc. In a Python function,"
+    " `import truemem_heap` can (docs/heap.md)."
 )
 
 

@@ -182,7 +182,7 @@ def _of_intervals(log: Log) -> Iterator[Finding]:
         yield Finding(
             "note",
             f"{_intervals(log.children)}, of several processes: one may have ended before it was read.",
-            "`import truemem_heap` in the function tells how large its children were (docs/heap.md).",
+            "In a Python function, `import truemem_heap` tells how large its children were (docs/heap.md).",
         )
 
 

@@ -14,7 +14,8 @@ SMALLEST_MIB, LARGEST_MIB = 128, 32_768
 """Lambda's limits. Above ORDINARY_MIB there are only Managed Instances."""
 ORDINARY_MIB = 10_240
 TELLS = (
-    "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; `import truemem_heap` bounds children"
+    "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; in a Python function,"
+    " `import truemem_heap` bounds children"
 )
 ENOUGH = 100
 """Least number of invocations for a suggestion."""

@@ -1,9 +1,9 @@
-// All environments at once, small: the most telling first.
+// All environments at once, small: the most urgent first.
 
 const AT_ONCE = 120; // cards; more on demand
 
 const ORDERS = {
-  "most telling first": () => 0,
+  "most urgent first": () => 0,
   "highest peak": (a, b) => highest(b.peak) - highest(a.peak),
   "fastest growth": (a, b) => (b.verdict.perInvocationKiB ?? -Infinity) - (a.verdict.perInvocationKiB ?? -Infinity),
   "most invocations": (a, b) => b.count - a.count,
