@@ -164,6 +164,7 @@ def test_memory_is_told_by_what_the_function_says(form: str, report: Report) -> 
             left = 92.0 if model == "big" else 90.0
             yield line("a", number, PeakRSS=peak, CurrentRSS=left, baselineRSS=90.0)
         yield line("a", 41)
+        yield SAID[form].format(id=request("other", 1), model="big")
 
     document = report(lines(), "--by", "model_id")
 
@@ -172,6 +173,14 @@ def test_memory_is_told_by_what_the_function_says(form: str, report: Report) -> 
     assert (big["added_p50"], big["left_mean"], big["left_sum"]) == (210, 2, 20)
     assert (small["value"], small["peaks"]["invocations"], small["left_sum"]) == ("small", 30, 0)
     assert (not_told["value"], not_told["peaks"]["invocations"]) == (None, 1)
+    assert document["by_left_out"] == {"without_request_id": 0, "without_line": 1}
+
+
+def test_what_by_leaves_out_is_told_with_the_reason(told: Told) -> None:
+    lines = [line("a", 1), json.dumps({"model_id": "big"}), SAID["plain JSON"].format(id=request("b"), model="big")]
+    lines.append(SAID["plain JSON"].format(id=request("a", 1), model="big"))
+    out = told(lines, "--by", "model_id")
+    assert "left out: 1 log line without a request id; left out: 1 request without a line of the sidecar here" in out
 
 
 def test_a_member_of_the_sidecars_own_line_will_do_for_by(report: Report) -> None:

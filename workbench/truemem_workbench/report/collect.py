@@ -19,7 +19,7 @@ from ..analysis.urgency import urgency
 from ..lines.record import Record
 from . import sizing
 from .functions import function_of
-from .peak_percentiles import count, durations, parts, payloads, peaks_by, peaks_of, rounded
+from .peak_percentiles import count, durations, left_out, parts, payloads, peaks_by, peaks_of, rounded
 from .store import Loaded, Store
 from .summary import Environment, Function, Report
 
@@ -107,6 +107,7 @@ def collect(
         environments=environments,
         parts=parts(store) if by is not None else [],
         by=by,
+        by_left_out=left_out(store) if by is not None else None,
         lines=loaded.lines,
         repeated=loaded.lines - total,
         elsewhere=loaded.elsewhere,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .store import Store
-from .summary import Durations, Part, Payload, Peaks
+from .summary import Durations, LeftOut, Part, Payload, Peaks
 
 # counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
 _COUNTED = """
@@ -88,6 +88,16 @@ def parts(store: Store) -> list[Part]:
         for row in rows
     ]
     return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0)))
+
+
+def left_out(store: Store) -> LeftOut:
+    """Count what `parts` leaves out: what the function said, and no invocation here belongs to it."""
+    (row,) = store.rows("""
+    SELECT count(*) FILTER (request IS NULL) AS without_id,
+        count(DISTINCT request) FILTER (request NOT IN (SELECT request FROM line WHERE request IS NOT NULL)) AS without
+    FROM said WHERE told IS NOT NULL
+    """)
+    return LeftOut(without_request_id=int(row["without_id"]), without_line=int(row["without"]))
 
 
 def payloads(store: Store) -> dict[tuple[str, str], Payload]:

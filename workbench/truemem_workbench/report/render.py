@@ -71,7 +71,7 @@ def show(view: View, console: Console) -> None:
     if view.full:
         console.print(fitted(_holders(report.functions), console))
     if report.by is not None:
-        console.print(fitted(_parts(report.by, report.parts, view.top), console))
+        console.print(fitted(_parts(report.by, report, view.top), console))
     console.print(fitted(_environments(report.environments, narrow, view), console))
     compared = [view.comparison.sentence()] if view.comparison is not None else []
     for sentence in (*compared, *(sentences(report, view.headroom) if view.full else ())):
@@ -152,20 +152,26 @@ def _holders(functions: Sequence[Function]) -> Table:
     return made
 
 
-def _parts(by: str, parts: Sequence[Part], top: int | None) -> Table:
+def _parts(by: str, report: Report, top: int | None) -> Table:
+    parts = report.parts
     names = ("invocations", "peak p50", "p99", "max", "adds p50", "leaves mean", "in all", "OOM")
     made = table(f"By {by}", (by,), names, ())
     for part in parts[:top]:
         made.add_row(
-            "(not told)" if part.value is None else part.value,
+            f"(no {by})" if part.value is None else part.value,
             *_peaks(part),
             mib(part.added_p50),
             "-" if part.left_mean is None else f"{part.left_mean:,.3f}",
             mib(part.left_sum),
             f"{part.peaks.out_of_memory:,}",
         )
-    if top is not None and len(parts) > top:
-        made.caption = f"{len(parts) - top:,} more with --all"
+    notes = [f"{len(parts) - top:,} more rows: --all"] if top is not None and len(parts) > top else []
+    if (left_out := report.by_left_out) is not None:
+        if left_out.without_request_id:
+            notes.append(f"left out: {counted(left_out.without_request_id, 'log line')} without a request id")
+        if left_out.without_line:
+            notes.append(f"left out: {counted(left_out.without_line, 'request')} without a line of the sidecar here")
+    made.caption = "; ".join(notes) or None
     return made
 
 

@@ -167,6 +167,16 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Lines with the member of --by that are in no Part, and why."""
+
+    without_request_id: int
+    """Lines that say no request id."""
+    without_line: int
+    """Requests that have no line of the sidecar in the chosen time, function and environments."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """The whole report."""
 
@@ -175,6 +185,8 @@ class Report:
     """Environments, the most urgent first (`analysis.urgency`)."""
     parts: Sequence[Part]
     by: str | None
+    by_left_out: LeftOut | None
+    """None without --by."""
     lines: int
     repeated: int
     elsewhere: int
