@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.log_diagnosis import Finding
-from truemem_workbench.cli.doctor import of_configuration
+from truemem_workbench.analysis.function_diagnosis import of_configuration
+from truemem_workbench.analysis.log_diagnosis import Finding, Log
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command, put_events, put_function
@@ -52,8 +52,9 @@ LOGS = {
     "raced": (
         [line("a", n, raced=True, peakUpper=112.5) for n in range(1, 9)],
         0,
-        "8 peaks are intervals, 12.5 MiB wide at the median: the function may have run before the window was open.\n"
-        "  → Exact mode makes them figures: AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact",
+        "8 peaks are intervals, 12.5 MiB wide at the median: the function may have run before the window was open."
+        f" Exact mode makes them figures.\n  first: request {request('a', 1)}\n"
+        "  → aws lambda update-function-configuration --function-name orders --environment ",
     ),
     "raced and not bounded": (
         [line("a", n, raced=True, peakUpper=None, memoryLimit=None) for n in range(1, 9)],
@@ -64,7 +65,7 @@ LOGS = {
         [line("a", n, method="vmhwm-sum", mode="exact", peakUpper=None) for n in range(1, 9)],
         0,
         "8 peaks are intervals, 924.0 MiB wide at the median, of several processes: one may have ended before it was"
-        " read.\n  → In a Python function, `import truemem_heap`",
+        f" read.\n  first: request {request('a', 1)}\n  → In a Python function, `import truemem_heap`",
     ),
     "exact": ([line("a", n, mode="exact") for n in range(1, 9)], 0, "8 invocations measured in exact mode"),
     "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "no telemetry came"),
@@ -100,7 +101,7 @@ ARN = "arn:aws:lambda:eu-west-1:123456789012:layer:truemem-{}:1"
 
 
 def problems(**configuration: Any) -> list[Finding]:
-    return [each for each in of_configuration(configuration) if each.grade != "ok"]
+    return [each for each in of_configuration(configuration, Log()) if each.grade != "ok"]
 
 
 def test_a_configuration_is_judged() -> None:
@@ -109,9 +110,17 @@ def test_a_configuration_is_judged() -> None:
     assert problems(**attached) == []
     assert "No layer" in problems()[0].text
     assert "the layer's name says arm64" in problems(**attached | {"Architectures": ["x86_64"]})[0].text
-    assert "TRUEMEM_ENABLED" in problems(**attached, Environment={"Variables": {"TRUEMEM_ENABLED": "False"}})[0].text
-    assert "level is ERROR" in problems(**attached, LoggingConfig={"ApplicationLogLevel": "ERROR"})[0].text
+    (off,) = problems(**attached, Environment={"Variables": {"TRUEMEM_ENABLED": "False"}})
+    assert (off.text, off.evidence) == ("The sidecar is switched off: it measures nothing.", "TRUEMEM_ENABLED=False")
+    (level,) = problems(**attached, LoggingConfig={"ApplicationLogLevel": "ERROR"})
+    assert (level.grade, level.evidence) == ("note", "ApplicationLogLevel: ERROR")
     assert problems(PackageType="Image")[0].grade == "note"
+
+
+def test_lines_in_the_log_prove_that_it_is_attached_whatever_the_layer_is_called() -> None:
+    for configuration in ({"PackageType": "Image"}, {"Layers": [{"Arn": "arn:aws:lambda:x:1:layer:memory:3"}]}, {}):
+        (found,) = of_configuration(configuration, Log(lines=7))
+        assert (found.grade, found.fix) == ("ok", "")
 
 
 @pytest.fixture
@@ -126,9 +135,10 @@ def test_a_function_is_looked_at_where_it_is(truemem: Command, function: str, aw
     put_events(aws("logs"), f"/aws/lambda/{function}", "a", [(at, each) for each in HEALTHY])
     after = truemem("doctor", "--function", function)
 
-    assert before.code == after.code == 1
+    assert (before.code, after.code) == (1, 0)
     assert "No layer with truemem in its name is attached" in before.out
-    assert f"There is no log group /aws/lambda/{function}" in before.out
+    assert f"never invoked, or its role does not permit logs.\n  /aws/lambda/{function}\n" in before.out
+    assert "The sidecar is attached: its log says so." in after.out
     assert "10 lines of the sidecar" in after.out
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ..support.plural import counted
+from .aws_commands import WRAPPER, set_variable
 
 if TYPE_CHECKING:
     from ..lines.line import Line
@@ -40,7 +41,9 @@ class Finding:
     grade: Grade
     text: str
     fix: str = ""
-    """What the user should do about it."""
+    """What the user should do about it: a command where there is one."""
+    evidence: str = ""
+    """What shows it: a line of the log, a request id, a member of the configuration."""
 
 
 @dataclass
@@ -69,8 +72,16 @@ class Log:
     start: str = ""
     """The sidecar's own line about what it can measure."""
     complaints: Counter[str] = field(default_factory=Counter)
-    foreign: bool = False
-    """True if the executable is for another architecture."""
+    foreign: str = ""
+    """The event that says that the executable is for another architecture."""
+    first: dict[str, str] = field(default_factory=dict)
+    """Request id of the first invocation of each kind."""
+    functions: Counter[str] = field(default_factory=Counter)
+    """Names of the functions."""
+
+    def evidence(self, kind: str) -> str:
+        """The first of its kind, in words; empty if it has no request id."""
+        return f"first: request {self.first[kind]}" if self.first.get(kind) else ""
 
 
 def read(events: Iterable[str], wants: Callable[[str | None, float | None], bool] = lambda *_: True) -> Log:
@@ -94,7 +105,7 @@ def read(events: Iterable[str], wants: Callable[[str | None, float | None], bool
         elif start := re.search(r"truemem INFO (method=.*)", event):
             log.start = start[1].strip()
         elif "exec format error" in event:
-            log.foreign = True
+            log.foreign = event.strip()
         elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", event):
             log.complaints[complaint[1].strip()] += 1
     return log
@@ -112,17 +123,30 @@ def _count(log: Log, line: Line) -> None:
     log.without_report += line.report_missing
     log.lost += "dropped" in line.members
     log.out_of_memory += line.out_of_memory
+    log.functions[line.function or ""] += 1
     if line.request_id:
         log.told.add(line.request_id)
+        kinds = {
+            line.method or "none": True,
+            "raced": line.raced,
+            "children": line.wide and not line.raced,
+            "without report": line.report_missing,
+            "lost": "dropped" in line.members,
+            "out of memory": line.out_of_memory,
+        }
+        for kind in (kind for kind, found in kinds.items() if found):
+            log.first.setdefault(kind, line.request_id)
 
 
-def of_log(log: Log, fix: str) -> Iterator[Finding]:
-    """The findings on a log. `fix`: what to do if the log is empty."""
+def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
+    """The findings on a log. `fix`: what to do if the log is empty. `function` is the name for commands; without one,
+    it is that of the lines."""
+    function = function or next((name for name, _ in log.functions.most_common(1)), "") or "NAME"
     for complaint, times in log.complaints.most_common():
         yield Finding("note", f"It says{f', {times} times' if times > 1 else ''}: {complaint}", "docs/configuration.md")
     if log.foreign:
         text = "`exec format error`: an extension is for another architecture, and the function fails at its start."
-        yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md")
+        yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md", log.foreign)
     if log.start:
         yield Finding("ok", f"It has started: {log.start}")
     if not log.lines:
@@ -133,56 +157,63 @@ def of_log(log: Log, fix: str) -> Iterator[Finding]:
     measured = sum(log.methods.values()) - log.methods["none"]
     for method, count in log.methods.most_common():
         if method in METHODS:
-            yield _of_method(method, count, measured)
+            yield _of_method(method, count, measured, log.evidence(method))
     if log.methods["none"]:
         none = log.methods["none"]
         text = f"{counted(none, 'invocation has', 'invocations have')} no peak: the function's processes were not seen."
         if none > NEARLY_ALL * log.invocations:
             yield Finding(
-                "problem", text, "docs/how-it-measures.md says what it needs of /proc; its first line says more."
+                "problem",
+                text,
+                "docs/how-it-measures.md says what it needs of /proc; its first line says more.",
+                log.evidence("none"),
             )
         else:
-            yield Finding("note", text)
-    yield from _of_intervals(log)
+            yield Finding("note", text, evidence=log.evidence("none"))
+    yield from _of_intervals(log, function)
     if log.without_report > MANY * log.invocations:
         without = counted(log.without_report, "invocation has", "invocations have")
         yield Finding(
             "note",
             f"{without} no mark and no status: no telemetry came.",
             "An emulator has none; in Lambda it may be late at an environment's end.",
+            log.evidence("without report"),
         )
     if log.lost:
-        yield Finding(
-            "note", f"{counted(log.lost, 'line says', 'lines say')} that something was lost before them (`dropped`)."
-        )
+        text = f"{counted(log.lost, 'line says', 'lines say')} that something was lost before them (`dropped`)."
+        yield Finding("note", text, evidence=log.evidence("lost"))
     missing = len(log.reports - log.told)
     if log.reports and missing > max(ENOUGH_REPORTS, MANY * len(log.reports)):
         yield Finding(
             "note",
             f"{missing:,} of {len(log.reports):,} invocations with a REPORT have no line: the latest of each"
             " environment has none yet; the others were lost, or are not in this log.",
+            evidence=f"one of them: request {min(log.reports - log.told)}",
         )
     if log.out_of_memory:
-        yield Finding(
-            "note", f"{counted(log.out_of_memory, 'invocation')} ran out of memory.", "truemem report names them."
-        )
+        text = f"{counted(log.out_of_memory, 'invocation')} ran out of memory."
+        fix = f"truemem report FILE, or truemem report --function {function}"
+        yield Finding("note", text, fix, log.evidence("out of memory"))
 
 
-def _of_intervals(log: Log) -> Iterator[Finding]:
+def _of_intervals(log: Log, function: str) -> Iterator[Finding]:
     """The findings on intervals: how wide they are, and how to get exact figures."""
     if log.exact:
         yield Finding("ok", f"{counted(log.exact, 'invocation')} measured in exact mode.")
     if len(log.raced) > MANY * log.invocations:
         yield Finding(
             "note",
-            f"{_intervals(log.raced)}: the function may have run before the window was open.",
-            "Exact mode makes them figures: AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact (docs/how-it-measures.md).",
+            f"{_intervals(log.raced)}: the function may have run before the window was open."
+            " Exact mode makes them figures.",
+            set_variable(function, "AWS_LAMBDA_EXEC_WRAPPER", WRAPPER),
+            log.evidence("raced"),
         )
     if len(log.children) > MANY * log.invocations:
         yield Finding(
             "note",
             f"{_intervals(log.children)}, of several processes: one may have ended before it was read.",
             "In a Python function, `import truemem_heap` tells how large its children were (docs/heap.md).",
+            log.evidence("children"),
         )
 
 
@@ -212,7 +243,7 @@ def _silent(log: Log, fix: str) -> Finding:
     return Finding("problem", "No invocation and no line of the sidecar is in this log.", fix)
 
 
-def _of_method(method: str, count: int, of: int) -> Finding:
+def _of_method(method: str, count: int, of: int, evidence: str) -> Finding:
     exact = method != "sampled"
     text = f"{count:,} of {counted(of, 'peak')}: {method}, {METHODS[method]}."
     if exact or count <= MANY * of:
@@ -221,4 +252,5 @@ def _of_method(method: str, count: int, of: int) -> Finding:
         "note",
         text,
         "The kernel does not let it reset the watermark there, or the processes ended: docs/how-it-measures.md",
+        evidence,
     )

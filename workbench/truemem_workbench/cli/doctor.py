@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
-from ..analysis.log_diagnosis import Finding, of_log, read
+from ..analysis.aws_commands import invoke_twice
+from ..analysis.function_diagnosis import of_configuration
+from ..analysis.log_diagnosis import Finding, Log, of_log, read
 from ..aws.log_source import Source, source, source_options
 from ..support.bad_input import BadInput
 from ..support.outputs import chosen, format_options
@@ -69,6 +70,8 @@ def doctor(
         else:
             mark = click.style(MARKS[finding.grade], fg=STYLES[finding.grade].split()[-1])
             click.echo(f"{mark} {visible(finding.text)}")
+            if finding.evidence:
+                click.echo(click.style(f"  {visible(finding.evidence)}", dim=True))
             if finding.fix:
                 click.echo(f"  → {visible(finding.fix)}")
     return int(any(finding.grade == "problem" for finding in found))
@@ -86,6 +89,7 @@ def _of_log(where: Source) -> Iterator[Finding]:
 
 
 def _of_function(name: str, begin_ms: float) -> Iterator[Finding]:
+    """Look at the log first: what it proves, the configuration is not blamed for."""
     from ..aws.clients import client, configuration_of, log_group_in, refused
     from ..aws.cloudwatch import recent
 
@@ -95,47 +99,18 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Finding]:
     with refused(f"log group {group}", "logs:DescribeLogGroups"):
         groups = client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]
     found = next((each for each in groups if each["logGroupName"] == group), None)
-    yield from of_configuration(configuration)
+    log = Log() if found is None else read(recent(group, int(begin_ms), int(time.time() * 1000)))
+    yield from of_configuration(configuration, log)
+    invoke = invoke_twice(configuration["FunctionName"])
     if found is None:
-        yield Finding("problem", f"There is no log group {group}: it was never invoked, or may not write logs.", _ROLE)
+        text = "The log group is not there: the function was never invoked, or its role does not permit logs."
+        yield Finding("problem", text, f"{invoke}  # the role needs AWSLambdaBasicExecutionRole", group)
         return
     if found.get("logGroupClass") == "INFREQUENT_ACCESS":
         yield Finding(
             "problem",
-            f"{group} is of the class Infrequent Access, which makes no metrics of the lines.",
-            "Use a log group of the class Standard.",
+            "The log group is of the class Infrequent Access: CloudWatch makes no metrics of its lines.",
+            "Use a log group of the class Standard: a class cannot be changed later.",
+            group,
         )
-    events = recent(group, int(begin_ms), int(time.time() * 1000))
-    yield from of_log(read(events), "Invoke the function twice; try --since 7d.")
-
-
-_ROLE = "Invoke it, and see that its role has AWSLambdaBasicExecutionRole."
-
-
-def of_configuration(configuration: Any) -> Iterator[Finding]:
-    """The findings on what Lambda's GetFunctionConfiguration returns."""
-    variables = configuration.get("Environment", {}).get("Variables", {})
-    architecture = (configuration.get("Architectures") or ["x86_64"])[0]
-    layers = [layer["Arn"] for layer in configuration.get("Layers", ())]
-    own = [arn for arn in layers if "truemem" in arn]
-    if configuration.get("PackageType") == "Image":
-        yield Finding("note", "A container image: whether the sidecar is in it, only its log can tell.")
-    elif not own:
-        yield Finding("problem", "No layer with truemem in its name is attached.", "Attach it: docs/attach.md")
-    else:
-        yield Finding("ok", f"The layer is attached: {own[0]}")
-        other = {"x86_64": "arm64", "arm64": "x86_64"}.get(architecture, "")
-        if other and other in own[0]:
-            yield Finding(
-                "problem",
-                f"The function is {architecture}, the layer's name says {other}.",
-                f"Attach the one of {architecture}: docs/attach.md",
-            )
-    if variables.get("TRUEMEM_ENABLED", "").lower() == "false":
-        yield Finding("problem", "TRUEMEM_ENABLED is false: it measures nothing.", "Take that variable away.")
-    level = configuration.get("LoggingConfig", {}).get("ApplicationLogLevel")
-    if level in ("WARN", "ERROR", "FATAL"):
-        yield Finding(
-            "note",
-            f"The application log level is {level}: the sidecar's lines pass it, its first one, of INFO, does not.",
-        )
+    yield from of_log(log, invoke, configuration["FunctionName"])
