@@ -125,7 +125,7 @@ def run(
         _check_scenario()
         played = SCENARIOS[scenario]
         settings |= {key: value for key, value in played.settings.items() if not _given(key)}
-        launched |= {BYSTANDER.stem: BYSTANDER} if played.extensions else {}
+        launched |= {BYSTANDER.name: BYSTANDER} if played.extensions else {}
     environment: Mapping[str, str] = variables(env)
     if NAME in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
         target, environment = in_exact_mode(target, environment, launched[NAME]) or (target, environment)

@@ -15,7 +15,7 @@ from typing import Any
 from ..configuration.function import Function
 from .scenario_context import ScenarioContext
 
-BYSTANDER = Path(__file__).parent / "extensions" / "bystander.py"
+BYSTANDER = Path(__file__).parent / "extensions" / "bystander"
 """An extension for scenarios. The name of its process is the file's name without the suffix."""
 
 
