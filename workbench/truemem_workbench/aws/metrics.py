@@ -34,6 +34,13 @@ WANTED = 60
 BAR = 20
 WIDE = 100
 """Least width of the terminal at which times have their year."""
+EPILOG = """
+\b
+Examples:
+  truemem metrics my-function
+  truemem metrics my-function --since 2d
+  truemem metrics my-function --namespace shop --json
+"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Moment:
     out_of_memory: float | None
 
 
-@click.command(short_help="The function's memory metrics in CloudWatch over time.")
+@click.command(epilog=EPILOG)
 @click.argument("function")
 @click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601.")
 @click.option("--namespace", default="truemem", show_default=True, help="TRUEMEM_NAMESPACE of the function.")

@@ -11,6 +11,7 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
+from ..support.extras import need
 from ..support.terminal import steps, tell
 from .baseline import Growth
 from .events import read_event, read_events
@@ -22,6 +23,12 @@ if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every
     from .measurement import Measurement
 
 EPILOG = """
+\b
+Examples:
+  truemem check app.py:handler
+  truemem check app.py:handler --event @event.json --max-peak 256 --max-drift 4
+  truemem check template.yaml:MyFunction --baseline memory.json --max-growth 10%
+
 \b
 Exit codes:
   0  every limit was kept
@@ -160,26 +167,24 @@ def _measured(
     if remote is not None:
         if no_exact or env or memory_mib is not None or timeout_s is not None:
             raise BadInput("--remote takes the function as it is: leave out --no-exact, --memory, --timeout and --env")
-        try:
-            from . import remote_run
-        except ModuleNotFoundError as missing:
-            raise BadInput(f"--remote needs {missing.name}. Try pip install boto3") from None
+        need("aws")
+        from . import remote_run
 
         with steps() as progress:
             measurement = remote_run.measure(remote, payloads, plan, limits, log_group=log_group, progress=progress)
         return measurement, None, None
-    from . import local_run
-    from .resolve import resolve
-
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --remote FUNCTION alone")
-    resolved = resolve(target or "")
-    resolved = replace(
-        resolved,
-        memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
-        timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
-        environment={**resolved.environment, **variables(env)},
-    )
-    with steps() as progress:
+    with steps() as progress:  # on the terminal before the imports, which take a while
+        from . import local_run
+        from .resolve import resolve
+
+        resolved = resolve(target or "")
+        resolved = replace(
+            resolved,
+            memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
+            timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
+            environment={**resolved.environment, **variables(env)},
+        )
         measurement = local_run.measure(resolved, payloads, plan, limits, exact=not no_exact, progress=progress)
     return measurement, resolved.source, resolved.line

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from ..support.bad_input import BadInput
+from ..support.extras import need
 from ..support.terminal import console, tell
 from . import baseline as baselines
 from . import github, junit
@@ -30,6 +31,8 @@ class Outputs:
 
     def try_them(self) -> None:
         """Raise BadInput for a place that cannot be written to."""
+        if self.png is not None:
+            need("page")
         if self.as_json and self.github:
             raise BadInput("--json with --github: both would be on stdout. Leave one out")
         for path, fix in (

@@ -19,9 +19,16 @@ from ..support.untrusted_text import visible
 
 MARKS = {"ok": "✓", "note": "!", "problem": "✗"}
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
+EPILOG = """
+\b
+Examples:
+  truemem doctor my-function
+  truemem doctor my-function.log
+  aws logs tail /aws/lambda/my-function --since 3h | truemem doctor -
+"""
 
 
-@click.command(short_help="Does the sidecar work there, and if not, what to do.")
+@click.command(epilog=EPILOG)
 @click.argument("target", metavar="FUNCTION|FILE|-")
 @click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="How far back to read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object for each finding.")

@@ -17,11 +17,18 @@ from . import draw, gather, write
 if TYPE_CHECKING:
     from .environments import Environment
 
+EPILOG = """
+\b
+Examples:
+  truemem page my-function.log
+  truemem page monday.log.gz tuesday.log.gz --output week.html
+  aws logs tail /aws/lambda/my-function --since 3h | truemem page -
 
-@click.command(
-    short_help="Memory of each invocation as an HTML page, and as a PNG.",
-    epilog="Exit codes: 0, written; 2, the input cannot be used, and one line says why.",
-)
+Exit codes: 0, written; 2, the input cannot be used, and one line says why.
+"""
+
+
+@click.command(epilog=EPILOG)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--output", default="page.html", show_default=True, metavar="PATH", type=click.Path(path_type=Path))
 @click.option("--png", metavar="PATH", type=click.Path(path_type=Path), help="Also draw the top four environments.")

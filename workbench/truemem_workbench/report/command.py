@@ -22,6 +22,12 @@ if TYPE_CHECKING:  # duckdb, scipy, boto3 and rich are for the report itself, no
 
 EPILOG = """
 \b
+Examples:
+  truemem report my-function.log
+  truemem report --function my-function --since 3h
+  aws logs tail /aws/lambda/my-function --since 3h | truemem report -
+
+\b
 Exit codes:
   0  reported
   1  --fail-on found what it names
@@ -33,7 +39,7 @@ FAILURES = {
 }
 
 
-@click.command(short_help="Memory by function and environment, from the sidecar's lines.", epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--function", "function_name", metavar="NAME", help="Read its log group in CloudWatch instead of files.")
 @click.option("--log-group", metavar="NAME", help="Read this log group in CloudWatch.")
