@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer executable bench models probe gate line-table lock clean
+.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer wheel executable bench models probe gate line-table lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ $(READY): requirements.lock pyproject.toml
 setup: $(READY) ## Make .venv from the lock file
 
 demo: $(READY) ## Replay the incident under the local Lambda: a table, a verdict, a picture
-	@$(BIN)/python -m truemem_workbench.demo $(ARGS)
+	@$(BIN)/truemem demo $(ARGS)
 
 # Not --quiet: mkdocs counts the warnings that it prints, and without them nothing is strict.
 docs: $(READY) ## Build README and docs/ as a site in build/site: a broken link fails
@@ -56,11 +56,15 @@ pytest: $(READY)
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
 	@$(BIN)/python -m layer $(ARGS)
 
+wheel: $(READY) ## Build dist/truemem-VERSION-py3-none-any.whl, to install on other machines
+	@rm -rf build/lib dist/truemem-*.whl
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
 executable: layer ## The scenarios against the layer's executable
 	@TRUEMEM_TEST_SIDECAR=$(CURDIR)/dist/$(shell uname -m | sed s/aarch64/arm64/)/extensions/truemem $(BIN)/pytest tests/scenarios
 
 bench: layer ## Measure every figure of the docs and write it there
-	@failed=; for program in accuracy exact children many sample_settings layer heap drift; do \
+	@failed=; for program in accuracy exact children many sample_settings layer heap drift command; do \
 		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 

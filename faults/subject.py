@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from truemem_workbench.testing.environment import SOURCE
+from truemem_workbench.testing.environment import EXTENSION, SOURCE
 
 from benchmarks.contenders import EXECUTABLE
 
@@ -55,4 +55,4 @@ def faulty(folder: Path, faults: str) -> Subject:
     if not path.exists():
         shutil.copy(FAULTY, path)
         path.chmod(0o755)
-    return Subject(path, {"FAULTS": faults, "PYTHONPATH": str(SOURCE.parent)})
+    return Subject(path, {"FAULTS": faults, "PYTHONPATH": str(EXTENSION)})

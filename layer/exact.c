@@ -5,7 +5,7 @@
  * given (the sidecar learns our pid with it: the runtime's), put 127.0.0.1:PORT in its place, and become the program.
  *
  * Whatever fails, the function has to start: as it would have without us, after one line on stderr. There is no heap, and
- * no descriptor is left open. extension/exact is the same in Python: change both.
+ * no descriptor is left open. extension/truemem/exact is the same in Python: change both.
  */
 #define _GNU_SOURCE
 #include <errno.h>

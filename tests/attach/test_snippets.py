@@ -185,6 +185,6 @@ def test_the_reasons_are_those_that_the_wrapper_gives() -> None:
     page = (DOCS / PAGE).read_text()
     table = page[page.index("| reason | what to do |") :].partition("\n\n")[0]
     listed = {reason for row in table.splitlines() for reason in re.findall(r"`([^`]+)`", row.split("|")[1])}
-    source = (Path(__file__).parents[2] / "extension" / "exact").read_text()
+    source = (Path(__file__).parents[2] / "extension" / "truemem" / "exact").read_text()
     seek = source[source.index("def seek") : source.index("def become")]
     assert listed == set(re.findall(r'"([^"\n]{20,})"', seek.replace('"""', "")))

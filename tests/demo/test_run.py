@@ -17,7 +17,7 @@ from truemem_workbench.local import Invocation
 
 
 def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "truemem_workbench.demo", *map(str, arguments)]
+    command = [sys.executable, "-m", "truemem_workbench.cli", "demo", *map(str, arguments)]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
 
 
@@ -83,7 +83,7 @@ def test_an_output_that_is_no_folder_is_one_clear_line(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     done = demo("--output", file)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == f"truemem demo: cannot write to {file}: File exists. Try --output FOLDER\n"
 
 

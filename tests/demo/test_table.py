@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
-from truemem_workbench.demo.__main__ import _print
+from truemem_workbench.demo.replay import _print
 from truemem_workbench.demo.run import Outcome
 from truemem_workbench.demo.table import bar, method, peak, table
 from truemem_workbench.demo.verdict import Row

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.testing.environment import SOURCE
+from truemem_workbench.testing.environment import EXTENSION
 from truemem_workbench.testing.proxy.scripts import Seen
 from truemem_workbench.testing.workload import Judgement
 
@@ -186,7 +186,7 @@ def test_a_sidecar_that_changes_a_byte_is_found(tmp_path: Path) -> None:
     text = FAULTY.read_text().replace("super().send(*arguments)", "super().send(bytes(len(arguments[0])))")
     changing.write_text(text)
     changing.chmod(0o755)
-    subject = replace(source(), path=changing, variables={"FAULTS": "none:EIO:1", "PYTHONPATH": str(SOURCE.parent)})
+    subject = replace(source(), path=changing, variables={"FAULTS": "none:EIO:1", "PYTHONPATH": str(EXTENSION)})
     row = held(subject, "a client that pipelines", 1, lambda: None)
     assert any("the function saw" in broken for broken in row.broken)
 

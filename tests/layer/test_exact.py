@@ -99,7 +99,7 @@ def in_own_network(
 def exact(request: pytest.FixtureRequest) -> Path:
     """The wrapper, compiled and as a script."""
     if request.param == "source":
-        return ROOT / "extension" / "exact"
+        return ROOT / "extension" / "truemem" / "exact"
     layer: Layer = request.getfixturevalue("native")
     return layer.wrapper
 

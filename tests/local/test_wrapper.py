@@ -96,24 +96,21 @@ def made(path: Path, mode: int = 0o755) -> Path:
     return path
 
 
-def test_its_program_is_the_one_of_the_same_layer_or_checkout(tmp_path: Path) -> None:
-    layer = made(tmp_path / "layer" / "extensions" / "truemem")
-    checkout = made(tmp_path / "checkout" / "extension" / "run")
-    assert sidecar.exact(layer) is None
-    assert sidecar.exact(checkout) is None
-    in_layer = made(tmp_path / "layer" / "truemem" / "exact")
-    in_checkout = made(tmp_path / "checkout" / "extension" / "exact")
-    assert sidecar.exact(layer) == in_layer
-    assert sidecar.exact(checkout) == in_checkout
-    in_layer.chmod(0o644)
-    assert sidecar.exact(layer) is None
+@pytest.mark.parametrize("attached", ["layer/extensions/truemem", "site-packages/truemem/run"])
+def test_its_program_is_the_one_of_the_same_layer_or_package(tmp_path: Path, attached: str) -> None:
+    path = made(tmp_path / attached)
+    assert sidecar.exact(path) is None
+    program = made(path.parents[1] / "truemem" / "exact")
+    assert sidecar.exact(path) == program
+    program.chmod(0o644)
+    assert sidecar.exact(path) is None
 
 
 def test_a_handler_has_a_variable_and_a_bootstrap_is_started_through_it(tmp_path: Path) -> None:
-    attached = made(tmp_path / "run")
+    attached = made(tmp_path / "truemem" / "run")
     handler, bootstrap = Function.from_spec(HANDLER), Function.from_spec(str(BOOTSTRAP))
     assert sidecar.in_exact_mode(handler, {"A": "B"}, attached) is None
-    exact = made(tmp_path / "exact")
+    exact = made(tmp_path / "truemem" / "exact")
     assert sidecar.in_exact_mode(handler, {"A": "B"}, attached) == (handler, {"A": "B", WRAPPER: str(exact)})
     started = sidecar.in_exact_mode(bootstrap, {"A": "B"}, attached)
     assert started is not None

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from truemem_workbench.testing.environment import SOURCE, Environment
+from truemem_workbench.testing.environment import EXTENSION, Environment
 
 HOUR_NS = 3_600_000_000_000
 
@@ -51,7 +51,7 @@ class Clocks:
         with path.open("r+b") as file:
             self._shifts = mmap.mmap(file.fileno(), 16)
         self.sidecar = folder / "truemem"
-        self.sidecar.write_text(SHIFTED.format(shifts=str(path), extension=str(SOURCE.parent)))
+        self.sidecar.write_text(SHIFTED.format(shifts=str(path), extension=str(EXTENSION)))
         self.sidecar.chmod(0o755)
 
     def move(self, wall_ns: int, monotonic_ns: int) -> None:

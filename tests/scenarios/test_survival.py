@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.testing.environment import SIDECAR, SLACK_MIB, SOURCE, Environment, Record
+from truemem_workbench.testing.environment import EXTENSION, SIDECAR, SLACK_MIB, SOURCE, Environment, Record
 
 from tests.local.conftest import in_background, until
 
@@ -29,7 +29,7 @@ def faulty(fault: str, folder: Path, **settings: Any) -> Environment:
     extension = folder / "truemem"
     shutil.copy(Path(__file__).parent / "extensions" / "faulty.py", extension)
     extension.chmod(0o755)
-    variables = {"FAULT": fault, "FAULT_SOURCE": str(SOURCE.parent)}
+    variables = {"FAULT": fault, "FAULT_SOURCE": str(EXTENSION)}
     return Environment(sidecar=extension, environment=variables, **settings)
 
 

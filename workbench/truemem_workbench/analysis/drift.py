@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from truemem.records import drift
 
 from ..lines.line import Line
@@ -204,6 +203,8 @@ def _per_minute(growth: float, points: Sequence[Point]) -> float | None:
 
 def _growth(numbers: Floats, held: Floats) -> tuple[float, float, float]:
     """Growth in KiB per invocation, and its 95 % interval."""
+    from scipy import stats  # half a second, which a command's first output need not wait for
+
     if len(held) > MOST:
         between = edges(len(held), MOST)
         numbers, held = (np.array(medians(values.tolist(), between)) for values in (numbers, held))

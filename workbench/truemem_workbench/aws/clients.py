@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ..support.bad_input import BadInput
+from ..support.extras import need
 
 ATTEMPTS = 10
 """Attempts if AWS answers that it is busy, with exponential back-off and jitter (botocore's `standard` mode)."""
@@ -32,11 +33,10 @@ _FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL
 
 def client(service: str, **settings: Any) -> Any:
     """Make a client of the caller's region and credentials. Raises BadInput without boto3 or a region."""
-    try:
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError
-    except ImportError:
-        raise BadInput("boto3 is not installed. Try pip install boto3") from None
+    need("aws")
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
     retries = {"mode": "standard", "total_max_attempts": ATTEMPTS}
     config = Config(retries=retries, connect_timeout=CONNECT_S, **settings)  # type: ignore[arg-type]
     try:
@@ -77,6 +77,7 @@ class _Patience:
 @contextmanager
 def refused(what: str, permissions: str) -> Iterator[None]:
     """Turn botocore's errors into BadInput, and KeyError, which an answer that is not AWS's causes."""
+    need("aws")
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
     from botocore.parsers import ResponseParserError
 
@@ -125,9 +126,9 @@ def log_group_of(function: str) -> str:
 
     The caller needs lambda:GetFunctionConfiguration. Raises BadInput.
     """
-    from botocore.exceptions import ClientError
-
     with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
+        from botocore.exceptions import ClientError
+
         try:
             return log_group_in(configuration_of(function), function)
         except ClientError:

@@ -63,7 +63,7 @@ Exit codes:
 """
 
 
-@click.command(short_help="The function's memory metrics in CloudWatch over time.", epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @click.option("--function", "function_name", required=True, metavar="NAME", help="The function.")
 @click.option("--since", default="3h", show_default=True, metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601.")
 @click.option("--namespace", default="truemem", show_default=True, help="TRUEMEM_NAMESPACE of the function.")

@@ -11,6 +11,7 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
+from ..support.extras import need
 from ..support.outputs import check_outputs, chosen, format_options, output_option
 from ..support.terminal import steps, tell
 from .baseline import Growth
@@ -168,28 +169,26 @@ def _measured(
             raise BadInput(
                 "--function takes the function as it is: leave out --no-exact, --memory, --timeout and --env"
             )
-        try:
-            from . import remote_run
-        except ModuleNotFoundError as missing:
-            raise BadInput(f"--function needs {missing.name}. Try pip install boto3") from None
+        need("aws")
+        from . import remote_run
 
         with steps() as progress:
             measurement = remote_run.measure(
                 function_name, payloads, plan, limits, log_group=log_group, progress=progress
             )
         return measurement, None, None
-    from . import local_run
-    from .resolve import resolve
-
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --function NAME alone")
-    resolved = resolve(target or "")
-    resolved = replace(
-        resolved,
-        memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
-        timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
-        environment={**resolved.environment, **variables(env)},
-    )
-    with steps() as progress:
+    with steps() as progress:  # on the terminal before the imports, which take a while
+        from . import local_run
+        from .resolve import resolve
+
+        resolved = resolve(target or "")
+        resolved = replace(
+            resolved,
+            memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
+            timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
+            environment={**resolved.environment, **variables(env)},
+        )
         measurement = local_run.measure(resolved, payloads, plan, limits, exact=not no_exact, progress=progress)
     return measurement, resolved.source, resolved.line

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from ..support.bad_input import BadInput
+from ..support.extras import need
 from ..support.terminal import console, tell
 from . import baseline as baselines
 from . import github, junit
@@ -31,6 +32,8 @@ class Outputs:
 
     def try_them(self) -> None:
         """Raise BadInput for a place that cannot be written to."""
+        if any(path.suffix.lower() == ".png" for path in self.files):
+            need("page")
         for path, fix in (
             *((path, f"--output FOLDER/{path.name}") for path in self.files),
             (self.baseline, "--write-baseline PATH/memory.json"),

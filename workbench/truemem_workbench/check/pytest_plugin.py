@@ -54,10 +54,10 @@ def truemem(request: pytest.FixtureRequest) -> Result:
 @pytest.fixture
 def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The marker's function under a local Lambda: `lambda_environment.invoke(event)`. Limits are checked at the end."""
+    marker = _marker(request.node)
     from ..support.bad_input import BadInput
     from .local_run import Run
 
-    marker = _marker(request.node)
     _baseline(request.node, marker)  # fails early if there is nothing to compare with
     with ExitStack() as stack:
         try:
@@ -93,6 +93,12 @@ def _marker(item: pytest.Item) -> MemoryMarker:
     if marker is None:
         _refuse(f"which function? Try {example}")
     from ..support.bad_input import BadInput
+    from ..support.extras import need
+
+    try:
+        need("check")
+    except BadInput as problem:
+        raise pytest.fail.Exception(f"truemem: {problem}", pytrace=False) from None
     from .marker import MemoryMarker
 
     try:

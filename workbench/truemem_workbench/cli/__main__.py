@@ -5,34 +5,28 @@ from __future__ import annotations
 import sys
 
 import click
+from truemem import VERSION
 
-from ..aws.metrics import metrics
-from ..check.command import check
-from ..page.command import page
-from ..report.command import report
 from ..support import exit_codes
-from ..support.bad_input import BadInput
 from ..support.terminal import tell
-from .doctor import doctor
-from .local_run import run
+from .lazy_group import Lazy, LazyGroup
+
+PACKAGE = "truemem_workbench"
+COMMANDS = {
+    "local": Lazy(f"{PACKAGE}.cli.local:local", "A Lambda on this machine: truemem local run."),
+    "check": Lazy(f"{PACKAGE}.check.command:check", "A gate for CI: fail if a function's memory grows.", "check"),
+    "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment.", "report"),
+    "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG.", "page"),
+    "metrics": Lazy(f"{PACKAGE}.aws.metrics:metrics", "The function's memory metrics in CloudWatch over time.", "aws"),
+    "doctor": Lazy(f"{PACKAGE}.cli.doctor:doctor", "Does the sidecar work there, and if not, what to do."),
+    "demo": Lazy(f"{PACKAGE}.demo.command:demo", "Replay an incident: a table, a verdict, a picture.", "demo"),
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, message="truemem %(version)s")
 def cli() -> None:
     """True memory telemetry for AWS Lambda: each invocation's own peak and current memory."""
-
-
-@cli.group()
-def local() -> None:
-    """A Lambda on this machine, with memory: limit, high-water mark, freeze, late reports."""
-
-
-local.add_command(run)
-cli.add_command(check)
-cli.add_command(report)
-cli.add_command(doctor)
-cli.add_command(metrics)
-cli.add_command(page)
 
 
 def main() -> None:
@@ -43,9 +37,6 @@ def main() -> None:
 def _run() -> int:
     try:
         code = cli.main(prog_name="truemem", standalone_mode=False)
-    except BadInput as error:
-        tell("truemem local run", error)
-        return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "truemem"
         message = error.format_message().rstrip(".")

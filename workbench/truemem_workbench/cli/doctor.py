@@ -23,8 +23,6 @@ from ..support.untrusted_text import visible
 
 MARKS = {"ok": "✓", "note": "!", "problem": "✗"}
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
-
-
 EPILOG = """
 \b
 Examples:
@@ -38,7 +36,7 @@ Exit codes:
 """
 
 
-@click.command(short_help="Does the sidecar work there, and if not, what to do.", epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @source_options
 @format_options("text", "json")
 def doctor(

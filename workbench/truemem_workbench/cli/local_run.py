@@ -16,7 +16,6 @@ from ..local.configuration.settings import Settings, extensions_of
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..local.running.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput
-from . import local_console
 
 LONGEST_GAP_S = 86_400
 
@@ -34,6 +33,12 @@ class _Telemetry(click.ParamType[Literal["on"] | int]):
 
 
 EPILOG = """
+\b
+Examples:
+  truemem local run app.py:handler
+  truemem local run app.py:handler --event '{{"n": 1}}' --invocations 20
+  truemem local run ./bootstrap --event @event.json --memory 256
+
 \b
 Scenarios (--scenario):
 {scenarios}
@@ -59,7 +64,7 @@ Exit codes:
 @click.option("--timeout", "timeout_s", default=30.0, show_default=True, metavar="SECONDS", help="Timeout, up to 900.")
 @click.option("--name", help="The function's name [default: its folder's name].")
 @click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER.")
-@click.option("--no-sidecar", is_flag=True, help="Do not attach this repository's own extension.")
+@click.option("--no-sidecar", is_flag=True, help="Do not attach truemem's own sidecar.")
 @click.option("--no-exact", is_flag=True, help="Measure in the default mode, as without AWS_LAMBDA_EXEC_WRAPPER.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of function and extensions; repeatable.")
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
@@ -116,6 +121,8 @@ def run(
 
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
     """
+    from . import local_console
+
     target = Function.from_spec(function)
     launched = {} if no_sidecar else {NAME: sidecar()}
     if extensions is not None:
@@ -125,7 +132,7 @@ def run(
         _check_scenario()
         played = SCENARIOS[scenario]
         settings |= {key: value for key, value in played.settings.items() if not _given(key)}
-        launched |= {BYSTANDER.stem: BYSTANDER} if played.extensions else {}
+        launched |= {BYSTANDER.name: BYSTANDER} if played.extensions else {}
     environment: Mapping[str, str] = variables(env)
     if NAME in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
         target, environment = in_exact_mode(target, environment, launched[NAME]) or (target, environment)

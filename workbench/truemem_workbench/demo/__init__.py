@@ -1,1 +1,1 @@
-"""`make demo`: replays the incident under the local Lambda, as a table, a verdict and a picture."""
+"""`truemem demo`: replays the incident under the local Lambda, as a table, a verdict and a picture."""

@@ -13,15 +13,16 @@ from pathlib import Path
 
 from ..lines.record import Record, parse_line
 from ..local import Function, Invocation, LocalLambda, Settings
-from ..local.configuration.sidecar import in_exact_mode
+from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from .verdict import Row
 from .workload import MODELS, Call
 
-ROOT = Path(__file__).parents[3]
+HERE = Path(__file__).parent
+ROOT = HERE if (HERE / "sample_function").is_dir() else HERE.parents[2]
+"""Folder of the sample: this one in a wheel (setup.py), or that of the checkout."""
 SAMPLE = ROOT / "sample_function"
-SIDECAR = ROOT / "extension" / "run"
 PROBE = ROOT / "layer" / "python"
 """Folder of the probe. The function has it on its path, as from a layer."""
 
@@ -47,19 +48,16 @@ def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str],
     With MODEL_BUCKET among the variables, the function reads the models from that bucket into an empty store.
     AWS_ENDPOINT_URL_S3 names another server than AWS.
     """
-    for needed in (SAMPLE / "app.py", SIDECAR):
-        if not needed.exists():
-            raise BadInput(f"no {needed.name} in {needed.parent}. Run the demo from a clone: make demo")
     with _empty_store() if "MODEL_BUCKET" in variables else _models(progress) as model_dir:
         function = Function.from_handler(f"{SAMPLE / 'app.py'}:handler")
         environment: Mapping[str, str] = {**variables, "MODEL_DIR": str(model_dir), "PYTHONPATH": str(PROBE)}
-        function, environment = in_exact_mode(function, environment, SIDECAR) or (function, environment)
+        function, environment = in_exact_mode(function, environment, sidecar()) or (function, environment)
         settings = Settings(
             name="onnx-incident",
             memory_mib=memory_mib,
             timeout_s=60,
             environment=environment,
-            extensions={"truemem": SIDECAR},
+            extensions={NAME: sidecar()},
         )
         progress("starting the environment", 0, len(calls))
         local = LocalLambda(function, settings)
@@ -71,8 +69,8 @@ def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str],
                 progress("invoking", number, len(calls))
             seconds = time.monotonic() - started
         marks = {report.request_id: float(report.max_memory_used_mib) for report in local.reports}
-        printed = [(line, parse_line(line)) for line in local.extension_stdout("truemem")]
-        said = [line.text for line in local.logs if line.source == "extension:truemem"]
+        printed = [(line, parse_line(line)) for line in local.extension_stdout(NAME)]
+        said = [line.text for line in local.logs if line.source == f"extension:{NAME}"]
     records = [record for _, record in printed if record]
     return Outcome(
         rows=join(calls, invocations, records, marks),

@@ -4,12 +4,19 @@ with LocalLambda(Function.from_handler("app.py:handler"), Settings(memory_mib=51
     print(local.invoke({"key": "value"}).payload, local.endpoint)
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from ..support.bad_input import BadInput
 from .configuration.function import Function
 from .configuration.settings import Settings
-from .lifecycle.journal import LogLine
-from .running.session import Invocation, LocalLambda, Stopped
-from .telemetry.events import Event, Report
+
+if TYPE_CHECKING:
+    from .lifecycle.journal import LogLine
+    from .running.session import Invocation, LocalLambda, Stopped
+    from .telemetry.events import Event, Report
 
 __all__ = [
     "BadInput",
@@ -22,3 +29,21 @@ __all__ = [
     "Settings",
     "Stopped",
 ]
+
+_LATE = {
+    "Event": ".telemetry.events",
+    "Invocation": ".running.session",
+    "LocalLambda": ".running.session",
+    "LogLine": ".lifecycle.journal",
+    "Report": ".telemetry.events",
+    "Stopped": ".running.session",
+}
+"""Modules that need aiohttp: they are imported when a name of theirs is used."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LATE[name], __name__), name)
+    globals()[name] = value
+    return value

@@ -33,7 +33,7 @@ Exit codes:
 """
 
 
-@click.command(short_help="Memory of each invocation as an HTML page, or as a PNG.", epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @source_options
 @click.option("--environment", "only", multiple=True, metavar="ID", help="Only ids with this text; repeatable.")
 @output_option(*ENDINGS, default=str(DEFAULT))

@@ -39,7 +39,7 @@ SINCE_SAVED = ("peak", "duration")
 """Failures that need a saved run."""
 
 
-@click.command(short_help="What to act on: memory by function and environment.", epilog=EPILOG)
+@click.command(epilog=EPILOG)
 @source_options
 @click.option(
     "--source",

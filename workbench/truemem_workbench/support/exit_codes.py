@@ -106,6 +106,8 @@ def _tell(number: int) -> None:
 
 
 def _code(error: BaseException) -> int:
+    if isinstance(error, SystemExit) and not error.code:  # click ends the shell's completion so
+        return 0
     if isinstance(error, BrokenPipeError | SystemExit):  # click and rich make the one of the other
         _discard_output()
         return 128 + signal.SIGPIPE

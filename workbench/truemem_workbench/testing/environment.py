@@ -18,7 +18,9 @@ from .emf_check import valid_emf
 
 FUNCTIONS = Path(__file__).with_name("functions")
 EXTENSIONS = Path(__file__).with_name("extensions")
-SOURCE = Path(truemem.__file__).parents[1] / "run"
+EXTENSION = Path(truemem.__file__).parents[1]
+"""Folder of the package `truemem`."""
+SOURCE = EXTENSION / "truemem" / "run"
 """The sidecar under an ordinary python3."""
 SIDECAR = Path(os.environ.get("TRUEMEM_TEST_SIDECAR") or SOURCE)
 """The sidecar that the scenarios attach, which may be the layer's executable (`make executable`)."""

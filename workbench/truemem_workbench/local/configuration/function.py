@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...support.bad_input import BadInput
+from ...support.extras import need
 
 OOM_HANDLER = "truemem_workbench.support.oom_handler.handler"
 """Handler of the scenario `out-of-memory`. Only the function's process imports it, and pays for its packages."""
@@ -86,9 +87,10 @@ class Function:
         if not module.has(handler):
             guess = module.guess(handler)
             raise BadInput(f"no function `{handler}` in {name} (found: {module.found}). Try {name}:{guess}")
+        need("local")
         client = importlib.util.find_spec("awslambdaric")
-        if client is None or client.origin is None:
-            raise BadInput(f"awslambdaric is not installed for {sys.executable}. Try pip install awslambdaric")
+        assert client is not None
+        assert client.origin is not None
         path = path.resolve()
         return cls(
             command=(sys.executable, "-m", "awslambdaric", f"{path.stem}.{handler}"),

@@ -1,4 +1,4 @@
-"""Find this repository's own sidecar, and set up exact mode with it."""
+"""Finds truemem's own sidecar, and sets up exact mode with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import truemem
 
-from ...support.bad_input import BadInput
 from .function import WRAPPER, Function
 
 NAME = "truemem"
@@ -16,18 +15,14 @@ NAME = "truemem"
 
 
 def sidecar() -> Path:
-    """Path of this repository's own extension. Raises BadInput if only the package is installed."""
-    path = Path(truemem.__file__).parents[1] / "run"
-    if not path.is_file():
-        raise BadInput(f"the sidecar is not at {path}: only a checkout has it. Try --no-sidecar")
-    return path
+    """Path of the program that starts the sidecar from source: it is in the package, of a checkout or installed."""
+    return Path(truemem.__file__).with_name("run")
 
 
 def exact(attached: Path) -> Path | None:
-    """Path of the `exact` program that belongs to this sidecar, in its layer or checkout. None if it is not there."""
-    path = attached.resolve()
-    places = (path.parents[1] / NAME / "exact", path.with_name("exact"))  # a layer's, a checkout's
-    return next((place for place in places if place.is_file() and os.access(place, os.X_OK)), None)
+    """Path of the `exact` program that belongs to this sidecar, in its layer or package. None if it is not there."""
+    path = attached.resolve().parents[1] / NAME / "exact"
+    return path if path.is_file() and os.access(path, os.X_OK) else None
 
 
 def in_exact_mode(

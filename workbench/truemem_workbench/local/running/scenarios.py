@@ -10,13 +10,15 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..configuration.function import Function
-from .scenario_context import ScenarioContext
 
-BYSTANDER = Path(__file__).parent / "extensions" / "bystander.py"
-"""An extension for scenarios. The name of its process is the file's name without the suffix."""
+if TYPE_CHECKING:  # aiohttp is for playing one, not for the list of them
+    from .scenario_context import ScenarioContext
+
+BYSTANDER = Path(__file__).parent / "extensions" / "bystander"
+"""An extension for scenarios. The name of its process is the file's name."""
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,23 @@
-"""The command behind `make demo`."""
+"""Replays the calls, and shows what was measured: a table, a verdict and a picture, or one JSON document."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
 
 import click
 from rich.text import Text
 
 from ..support import terminal
 from ..support.bad_input import BadInput
-from ..support.terminal import tell
 from ..support.untrusted_text import visible
-from .picture import draw
 from .repairs import Level, chosen, effects, largest, level
 from .run import Outcome, as_json, run, save_lines
 from .table import table
 from .verdict import headline, verdict
-from .workload import describe, working_day
+from .workload import Call, describe
 
 METHODS = {
     "vmhwm": "kept by the kernel (vmhwm)",
@@ -30,87 +26,39 @@ METHODS = {
 }
 
 
-class Refused(click.ClickException):
-    """Input that cannot be used, told in one line."""
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        tell("truemem demo", self.message)
-
-
-@click.command(context_settings={"max_content_width": 100})
-@click.option("--invocations", type=click.IntRange(1, 10_000), default=64, show_default=True)
-@click.option("--memory", type=click.IntRange(128, 10_240), default=1024, show_default=True, help="MiB.")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("demo-output"),
-    show_default=True,
-    help="Folder for the picture and the raw lines.",
-)
-@click.option("--json", "as_document", is_flag=True, help="One JSON document on stdout, no table.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the calls.")
-@click.option(
-    "--load-from",
-    type=click.Choice(["bytes", "path"]),
-    default="bytes",
-    show_default=True,
-    help="How a model is loaded; the incident's way is bytes.",
-)
-@click.option("--cache-size", type=click.IntRange(0, 40), default=16, show_default=True, help="Sessions kept.")
-@click.option("--pop-before-load", is_flag=True, help="Drop a session before the next is loaded.")
-@click.option(
-    "--mmap-threshold",
-    type=click.IntRange(0, 32 * 1024 * 1024),
-    help="malloc's, in bytes [default: glibc's own, which changes]. Try 32768.",
-)
-@click.option("--repairs", is_flag=True, help="Also run each repair with the same calls: up to five more runs.")
-def main(
-    invocations: int,
-    memory: int,
+def replay(
+    calls: Sequence[Call],
+    variables: Mapping[str, str],
+    *,
+    memory_mib: int,
     output: Path,
     as_document: bool,
-    seed: int,
-    load_from: str,
-    cache_size: int,
-    pop_before_load: bool,
-    mmap_threshold: int | None,
     repairs: bool,
 ) -> None:
-    """Replay the ONNX incident under the local Lambda, with the sidecar attached.
-
-    Prints each invocation's own memory beside Max Memory Used, says what that means, and writes a picture and
-    the raw EMF lines to a folder. Needs no AWS account.
-    """
-    calls = working_day(invocations, seed)
-    variables = {
-        "LOAD_FROM": load_from,
-        "CACHE_SIZE": str(cache_size),
-        "POP_BEFORE_LOAD": str(pop_before_load).lower(),
-        **({} if mmap_threshold is None else {"MMAP_THRESHOLD": str(mmap_threshold)}),
-    }
+    """Run the calls, print, and write the picture and the lines to the folder `output`. Raises BadInput."""
     workload = describe(calls)
     try:
         output.mkdir(parents=True, exist_ok=True)
         with terminal.steps(shown=not as_document) as progress:
-            outcome = run(calls, memory_mib=memory, variables=variables, progress=progress)
+            outcome = run(calls, memory_mib=memory_mib, variables=variables, progress=progress)
             others = chosen(variables) if repairs else {}
             repaired = {
-                words: level(run(calls, memory_mib=memory, variables=changed, progress=progress).rows)
+                words: level(run(calls, memory_mib=memory_mib, variables=changed, progress=progress).rows)
                 for words, changed in others.items()
             }
+        from .picture import draw  # matplotlib takes a second
+
         picture, lines = output / "memory.png", output / "truemem.emf.jsonl"
-        draw(outcome.rows, picture, memory_mib=memory, subtitle=_subtitle(outcome, memory, variables))
+        draw(outcome.rows, picture, memory_mib=memory_mib, subtitle=_subtitle(outcome, memory_mib, variables))
         save_lines(outcome.lines, lines)
-    except BadInput as problem:
-        raise Refused(str(problem)) from None
     except OSError as problem:
-        raise Refused(f"cannot write to {output}: {problem.strerror or problem}. Try --output FOLDER") from None
+        raise BadInput(f"cannot write to {output}: {problem.strerror or problem}. Try --output FOLDER") from None
 
     after = {words: found for words, found in repaired.items() if found is not None} if repairs else None
     if as_document:
         document = {
             "workload": workload,
-            "memory": memory,
+            "memory": memory_mib,
             "variables": variables,
             "seconds": round(outcome.seconds, 1),
             "invocations": [as_json(row) for row in outcome.rows],
@@ -122,9 +70,11 @@ def main(
         }
         click.echo(json.dumps(document, indent=2))
     else:
-        _print(outcome, workload=workload, settings=_settings(memory, variables), files=[picture, lines], after=after)
+        _print(
+            outcome, workload=workload, settings=_settings(memory_mib, variables), files=[picture, lines], after=after
+        )
     if not outcome.lines:
-        raise Refused(f"the sidecar printed no record; the last it said: {outcome.last_words}")
+        raise BadInput(f"the sidecar printed no record; the last it said: {outcome.last_words}")
 
 
 def _print(
@@ -151,7 +101,7 @@ def _print(
             console.print(_point(sentence))
     elif after is None:
         console.print()
-        console.print("What each repair is worth: make demo ARGS=--repairs")
+        console.print("What each repair is worth: truemem demo --repairs")
     for notice in outcome.notices:
         console.print(f"On this machine: {notice}", style="dim")
     console.print()
@@ -178,7 +128,3 @@ def _subtitle(outcome: Outcome, memory: int, variables: Mapping[str, str]) -> st
     known = ", ".join(f"{number} {METHODS.get(name, name)}" for name, number in counted.most_common())
     peaks = f" Peaks: {known}." if known else ""
     return f"ONNX sample, local Lambda, {_settings(memory, variables)}.{peaks}"
-
-
-if __name__ == "__main__":
-    sys.exit(main(prog_name="truemem demo"))

@@ -1,0 +1,94 @@
+"""truemem as a user installs it: a wheel of this clone, in virtual environments of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = (
+    "extension",
+    "layer/python",
+    "sample_function",
+    "workbench",
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+)
+OURS = ("__editable__", "truemem")
+"""How the names begin that the checkout itself has in site-packages."""
+BARE = ("click", "markdown_it", "mdurl", "pygments", "rich")
+"""What `pip install truemem` brings."""
+PYTEST = ("_pytest", "iniconfig", "packaging", "pluggy", "py", "pytest")
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+class Installed:
+    """One virtual environment with the wheel in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bin = folder / "bin"
+
+    def __call__(self, program: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run a program of this environment, in another folder than the checkout."""
+        command: list[str | Path] = [self.bin / program, *arguments]
+        hidden = ("PYTHONPATH", "VIRTUAL_ENV", "COLUMNS", "GITHUB_STEP_SUMMARY")
+        variables = {name: value for name, value in os.environ.items() if name not in hidden}
+        return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of a copy: an older build in the checkout must not get in, and the checkout gets none."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, folder / "copy" / name)
+    build = [*PIP, "wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(folder)]
+    subprocess.run([*build, folder / "copy"], check=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Installed]:
+    """Make an environment with the wheel, and links to the packages that are wanted and installed here."""
+
+    def make(*, only: Collection[str] | None = None, without: Collection[str] = ()) -> Installed:
+        folder = tmp_path_factory.mktemp("installed")
+        venv.create(folder, symlinks=True)
+        packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
+        for entry in Path(sysconfig.get_path("purelib")).iterdir():
+            name = re.split("[-.]", entry.name)[0]  # of a package, a module, or a .dist-info folder
+            wanted = only is None or name in only
+            if wanted and name not in without and not name.startswith(OURS):
+                (packages / entry.name).symlink_to(entry)
+        subprocess.run(
+            [*PIP, "--python", folder / "bin" / "python", "install", "--no-deps", "--no-index", wheel], check=True
+        )
+        return Installed(folder)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def complete(install: Callable[..., Installed]) -> Installed:
+    """With every extra."""
+    return install()
+
+
+@pytest.fixture(scope="session")
+def bare(install: Callable[..., Installed]) -> Installed:
+    """Without any extra, but with a user's own pytest."""
+    return install(only=(*BARE, *PYTEST))

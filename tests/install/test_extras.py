@@ -1,0 +1,107 @@
+"""Extras: what `pip install truemem` alone can do, and the line that says what else to install."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from truemem_workbench.cli.__main__ import COMMANDS
+from truemem_workbench.support.extras import MODULES
+
+from tests.install.conftest import ROOT, Installed
+from tests.report.written import life, log
+
+APP = "def handler(event, context): ..."
+MARKED = "import pytest\n\n@pytest.mark.memory(handler='app.py:handler')\ndef test_memory(): ..."
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A user's own: a log, a function and a test of it."""
+    log(tmp_path, life())
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "test_app.py").write_text(MARKED)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def local_only(install: Callable[..., Installed]) -> Installed:
+    """Without what only the extras `aws` and `page` bring."""
+    return install(without=("boto3", "botocore", "matplotlib"))
+
+
+@pytest.mark.parametrize("arguments", [[], ["local"], ["local", "run"], *([name] for name in COMMANDS)])
+def test_help_needs_no_extra(bare: Installed, folder: Path, arguments: list[str]) -> None:
+    done = bare("truemem", *arguments, "--help", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(" ".join(["Usage: truemem", *arguments]))
+
+
+def test_a_log_is_diagnosed_without_any_extra(bare: Installed, folder: Path) -> None:
+    done = bare("truemem", "doctor", "log.txt", cwd=folder)
+    assert done.stderr == ""
+    assert "200 lines of the sidecar" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "extra"),
+    [
+        (["report", "log.txt"], "duckdb", "report"),
+        (["page", "log.txt"], "matplotlib", "page"),
+        (["check", "app.py:handler"], "aiohttp", "check"),
+        (["local", "run", "app.py:handler"], "aiohttp", "local"),
+        (["demo"], "aiohttp", "demo"),
+        (["metrics", "--function", "my-function"], "boto3", "aws"),
+        (["doctor", "--function", "my-function"], "boto3", "aws"),
+    ],
+)
+def test_a_command_names_the_extra_that_it_misses(
+    bare: Installed, folder: Path, arguments: list[str], missing: str, extra: str
+) -> None:
+    done = bare("truemem", *arguments, cwd=folder)
+    command = " ".join(["truemem", *arguments[: 2 if arguments[0] == "local" else 1]])
+    assert done.stderr == f"{command}: {missing} is not installed. Try pip install 'truemem[{extra}]'\n"
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "extra"),
+    [
+        (["report", "--function", "my-function"], "boto3", "aws"),
+        (["report", "--log-group", "my-group"], "boto3", "aws"),
+        (["check", "--function", "my-function"], "boto3", "aws"),
+        (["check", "app.py:handler", "--output", "curve.png"], "matplotlib", "page"),
+    ],
+)
+def test_an_option_names_the_extra_that_it_misses(
+    local_only: Installed, folder: Path, arguments: list[str], missing: str, extra: str
+) -> None:
+    done = local_only("truemem", *arguments, cwd=folder)
+    assert done.stderr == f"truemem {arguments[0]}: {missing} is not installed. Try pip install 'truemem[{extra}]'\n"
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_test_with_the_marker_names_the_extra_that_it_misses(bare: Installed, folder: Path) -> None:
+    done = bare("python", "-m", "pytest", "-p", "no:cacheprovider", cwd=folder)
+    assert "truemem: aiohttp is not installed. Try pip install 'truemem[check]'" in done.stdout
+    assert "1 failed" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_the_names_in_the_line_are_what_the_extra_installs() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    distributions = packages_distributions()
+
+    def requirements(extra: str) -> set[str]:
+        inner = [name for name in extras[extra] if name.startswith("truemem[")]
+        names = {name.lower() for name in extras[extra]} - set(inner)
+        return names.union(*(requirements(each) for name in inner for each in name[8:-1].split(",")))
+
+    for extra, modules in MODULES.items():
+        installed = {distributions[module][0].lower().replace("_", "-") for module in modules}
+        assert installed <= requirements(extra), extra
+        if extra != "demo":  # its function has more, which it imports only if asked
+            assert installed == requirements(extra)

@@ -1,0 +1,74 @@
+"""How the command starts: what it imports before it has something to say, its help and its completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import click
+import pytest
+from truemem_workbench.cli.__main__ import COMMANDS, cli
+from truemem_workbench.support.extras import MODULES
+
+NAMES = [["local", "run"], *([name] for name in COMMANDS if name != "local")]
+SLOW = {"botocore", "multiprocessing", "rich", *(module for modules in MODULES.values() for module in modules)}
+"""Packages that take longer to import than all of `truemem --help` may take."""
+LOADED = """
+import sys
+from truemem_workbench.cli.__main__ import main
+try:
+    main()
+finally:
+    print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
+"""
+
+
+def run(*arguments: str, **variables: str) -> tuple[str, set[str]]:
+    """What the command prints, and the packages that it has imported at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [[], ["--version"], *([*name, "--help"] for name in NAMES)], ids=" ".join)
+def test_help_imports_no_package_that_is_slow(arguments: list[str]) -> None:
+    _, imported = run(*arguments)
+    assert "click" in imported
+    assert not imported & SLOW
+
+
+def test_bare_it_prints_its_help() -> None:
+    assert run()[0] == run("--help")[0]
+    assert run("local")[0] == run("local", "--help")[0]
+
+
+def test_the_shell_completes_commands_and_options_and_imports_nothing_slow() -> None:
+    for typed, expected in [("truemem re", ["report"]), ("truemem report --fun", ["--function"])]:
+        words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+        out, imported = run(_TRUEMEM_COMPLETE="bash_complete", **words)
+        assert out.split() == [f"plain,{each}" for each in expected]
+        assert not imported & SLOW
+
+
+@pytest.mark.parametrize("names", NAMES, ids=" ".join)
+def test_the_examples_in_a_commands_help_can_be_typed(names: list[str]) -> None:
+    command: click.Command = cli
+    for name in names:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    examples = re.findall(rf"truemem {' '.join(names)}( .*)?$", command.epilog or "", re.MULTILINE)
+    assert len(examples) >= 2
+    for example in examples:
+        command.make_context(names[-1], shlex.split(example))

@@ -1,0 +1,96 @@
+"""Every command and the pytest plugin, from a wheel and in a user's own folder."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.install.conftest import Installed
+from tests.report.written import life, log
+
+APP = """
+kept = []
+
+def handler(event, context):
+    if event.get("leak"):
+        kept.append(b"1" * 2**16)
+    return {"mib": len(b"1" * 5 * 2**20) >> 20}
+"""
+TEST = """
+import pytest
+
+@pytest.mark.memory(handler="app.py:handler", max_peak_mib=200)
+def test_peak(lambda_environment):
+    assert lambda_environment.invoke({}).payload == {"mib": 5}
+
+@pytest.mark.memory(handler="app.py:handler", max_peak_mib=6)
+def test_too_much(lambda_environment):
+    lambda_environment.invoke({})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP)
+    (tmp_path / "test_app.py").write_text(TEST)
+    return tmp_path
+
+
+def test_it_has_what_a_user_runs_and_nothing_for_our_own_tests(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"truemem/run", "truemem/exact", "truemem_workbench/page/assets/page.html"} <= {*names}
+    assert {name.partition("/")[0].partition("-")[0] for name in names} == {"truemem", "truemem_workbench"}
+    assert not [name for name in names if "testing" in name]
+
+
+def test_it_has_one_version(wheel: Path, complete: Installed, folder: Path) -> None:
+    assert complete("truemem", "--version", cwd=folder).stdout == f"truemem {wheel.name.split('-')[1]}\n"
+
+
+def test_a_function_is_run_and_measured_in_exact_mode(complete: Installed, folder: Path) -> None:
+    done = complete(
+        "truemem", "local", "run", "app.py:handler", "--event", "{}", "--invocations", "2", "--json", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    logged = [json.loads(each["log"]["text"]) for each in said if each.get("log", {}).get("text", "").startswith("{")]
+    records = [document for document in logged if "PeakRSS" in document]
+    assert [record["mode"] for record in records] == ["exact"] * 2
+
+
+def test_a_scenario_with_a_second_extension_is_played(complete: Installed, folder: Path) -> None:
+    done = complete("truemem", "local", "run", "app.py:handler", "--scenario", "extension-crash", cwd=folder)
+    assert "extension-crash: went as described" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_log_becomes_a_report_and_a_page(complete: Installed, folder: Path) -> None:
+    log(folder, life(grows=0.5))
+    reported = complete("truemem", "report", "log.txt", "--json", cwd=folder)
+    assert [each["verdicts"] for each in json.loads(reported.stdout)["functions"]] == [{"growing": 1}]
+    drawn = complete("truemem", "page", "log.txt", cwd=folder)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "class Chart" in (folder / "page.html").read_text()
+
+
+def test_the_plugin_keeps_limits_in_another_project(complete: Installed, folder: Path) -> None:
+    done = complete("python", "-m", "pytest", "-p", "no:cacheprovider", cwd=folder)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "max-peak" in done.stdout
+
+
+@pytest.mark.nightly
+def test_a_leak_fails_the_gate(complete: Installed, folder: Path) -> None:
+    done = complete("truemem", "check", "app.py:handler", "--event", '{"leak": true}', "--output", "a.png", cwd=folder)
+    assert done.returncode == 1, done.stderr
+    assert (folder / "a.png").stat().st_size > 10_000
+
+
+@pytest.mark.nightly
+def test_the_demo_brings_its_own_function(complete: Installed, folder: Path) -> None:
+    done = complete("truemem", "demo", "--invocations", "5", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert [each.get("error") for each in json.loads(done.stdout)["invocations"]] == [None] * 5
+    assert (folder / "demo-output" / "memory.png").stat().st_size > 10_000

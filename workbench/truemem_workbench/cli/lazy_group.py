@@ -1,0 +1,69 @@
+"""A group of commands, each of which is imported when it is called: `--help` and completion import none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from ..support.bad_input import BadInput
+from ..support.extras import need
+from ..support.terminal import tell
+
+
+class Lazy(NamedTuple):
+    place: str
+    """`package.module:name` of a click command."""
+    short_help: str
+    """One sentence for the list of commands."""
+    extra: str | None = None
+    """Extra without which the command can do nothing but print its help."""
+
+
+class LazyGroup(click.Group):
+    """Bare, it prints its help. BadInput of a command becomes one line on stderr and the result 2."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **settings: Any) -> None:
+        settings["invoke_without_command"] = True
+        super().__init__(*args, **settings)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            return None
+        module, _, name = self._lazy[cmd_name].place.partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.invoked_subcommand = args[0]
+        lazy = self._lazy.get(args[0])
+        if lazy is not None and lazy.extra and not ctx.resilient_parsing and not _asks_for_help(args):
+            need(lazy.extra)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.short_help) for name, lazy in self._lazy.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+        except BadInput as error:
+            tell(f"{ctx.command_path} {ctx.invoked_subcommand}", error)
+            return 2
+        if ctx.invoked_subcommand is None:
+            click.echo(ctx.get_help())
+        return result
+
+
+def _asks_for_help(args: Sequence[str]) -> bool:
+    options = args[: args.index("--")] if "--" in args else args
+    return not {"-h", "--help"}.isdisjoint(options)

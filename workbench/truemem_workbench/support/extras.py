@@ -1,0 +1,26 @@
+"""The extras of the package (`pip install 'truemem[report]'`), and the one line that says which of them is missing."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from .bad_input import BadInput
+
+_LOCAL = ("aiohttp", "awslambdaric", "jsonschema", "psutil")
+_PAGE = ("matplotlib", "numpy", "scipy")
+MODULES = {
+    "aws": ("boto3",),
+    "check": (*_LOCAL, "numpy", "scipy", "yaml"),
+    "demo": (*_LOCAL, *_PAGE, "aws_lambda_powertools", "onnxruntime"),
+    "local": _LOCAL,
+    "page": _PAGE,
+    "report": ("duckdb", "numpy", "scipy"),
+}
+"""What each extra installs, by the names that are imported. pyproject.toml has the names that are installed."""
+
+
+def need(extra: str) -> None:
+    """Raises BadInput if a package of this extra is not installed. Imports none of them."""
+    missing = next((module for module in MODULES[extra] if find_spec(module) is None), None)
+    if missing is not None:
+        raise BadInput(f"{missing} is not installed. Try pip install 'truemem[{extra}]'")
