@@ -65,8 +65,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Installed]:
     """Make an environment with the wheel, and links to the packages that are wanted and installed here."""
 
-    def make(*, only: Collection[str] | None = None, without: Collection[str] = ()) -> Installed:
-        folder = tmp_path_factory.mktemp("installed")
+    def make(
+        *,
+        only: Collection[str] | None = None,
+        without: Collection[str] = (),
+        folder: Path | None = None,
+    ) -> Installed:
+        folder = folder or tmp_path_factory.mktemp("installed")
         venv.create(folder, symlinks=True)
         packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
         for entry in Path(sysconfig.get_path("purelib")).iterdir():
