@@ -34,7 +34,7 @@ def test_a_command_has_options_that_there_are(command: str) -> None:
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 8
+    assert len(COMMANDS) == 9
 
 
 def test_every_scenario_is_in_the_table() -> None:

@@ -9,7 +9,9 @@ import json
 import re
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import click
 
@@ -21,15 +23,19 @@ from ..local.running.scenarios import SCENARIOS
 from ..local.running.session import Invocation, LocalLambda
 from ..support.exit_codes import Ended, raise_on_signals
 from ..support.untrusted_text import visible
+from .local_summary import Summary
+from .ordinary_lines import is_ordinary
 
 SOURCES = {"function": "green", "platform": "cyan"}
 
 
 class Console:
-    """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `report`, `serving`."""
+    """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `serving`, `summary`."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
+        """`quiet` leaves out the ordinary lines of the platform and the sidecar; not from JSON."""
         self._as_json = as_json
+        self._quiet = quiet and not as_json
         self._lock = threading.Lock()  # log lines come from the server's thread
         self._unheard = threading.Event()
         self._failure: OSError | None = None
@@ -38,6 +44,8 @@ class Console:
         self._print({"notice": text}, click.style(f"note: {visible(text)}", fg="yellow"), error=True)
 
     def log(self, line: LogLine) -> None:
+        if self._quiet and is_ordinary(line):
+            return
         source = line.source.removeprefix("extension:")
         shown = click.style(f"{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
         with contextlib.suppress(OSError):  # the environment must not depend on whether its output is read
@@ -64,6 +72,14 @@ class Console:
             {"scenario": {"name": name, "asDescribed": why is None, **({"why": why} if why else {})}},
             click.style(" scenario | ", fg="red" if why else "green") + visible(text),
         )
+
+    def summary(self, summary: Summary, files: Sequence[Path]) -> None:
+        from ..support.terminal import output
+
+        terminal = output()
+        with terminal.capture() as captured:
+            summary.show(terminal, files)
+        self._print({"summary": summary.document(files)}, captured.get().rstrip("\n"))
 
     def serving(self, local: LocalLambda, name: str) -> None:
         url = f"{local.endpoint}/2015-03-31/functions/{name}/invocations"
@@ -115,8 +131,12 @@ def run(
     tenant_id: str | None,
     invocations: int | None,
     console: Console,
+    finished: Callable[[LocalLambda, Sequence[Invocation]], None] = lambda *_: None,
 ) -> int:
-    """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput."""
+    """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput.
+
+    `finished` gets the answers of a finite run, when the environment has ended.
+    """
     local = LocalLambda(function, settings, console.log)
     raise_on_signals()
     try:
@@ -125,8 +145,11 @@ def run(
             console.notice(notice)
         if invocations is not None:
             if settings.managed_instances is not None:
-                return _invoke_at_once(local, event, invocations, settings.managed_instances, console)
-            return _invoke(local, event, tenant_id, invocations, console)
+                answers = _invoke_at_once(local, event, invocations, settings.managed_instances, console)
+            else:
+                answers = _invoke(local, event, tenant_id, invocations, console)
+            finished(local, answers)
+            return _exit_code(local, answers, managed=settings.managed_instances is not None)
         console.serving(local, settings.name)
         console.wait_until_unheard()
     except Ended as ended:
@@ -176,27 +199,35 @@ def play(
     return 1 if why else 0
 
 
-def _invoke(local: LocalLambda, event: object, tenant_id: str | None, invocations: int, console: Console) -> int:
-    failed = False
+def _invoke(
+    local: LocalLambda, event: object, tenant_id: str | None, invocations: int, console: Console
+) -> list[Invocation]:
+    answers = []
     for _ in range(invocations):
-        invocation = local.invoke(event, tenant_id=tenant_id)
-        console.response(invocation)
-        failed |= invocation.function_error is not None
+        answers.append(local.invoke(event, tenant_id=tenant_id))
+        console.response(answers[-1])
         local.settle()
-        failed |= local.reports[-1].status != "success"  # an extension over the deadline, after a good answer
     local.stop()
-    return 1 if failed else 0
+    return answers
 
 
-def _invoke_at_once(local: LocalLambda, event: object, invocations: int, at_once: int, console: Console) -> int:
-    failed = False
+def _invoke_at_once(
+    local: LocalLambda, event: object, invocations: int, at_once: int, console: Console
+) -> list[Invocation]:
+    answers = []
     callers = ThreadPoolExecutor(at_once)
     try:
         for invocation in callers.map(local.invoke, itertools.repeat(event, invocations)):
+            answers.append(invocation)
             console.response(invocation)
-            failed |= invocation.function_error is not None
     finally:
         callers.shutdown(wait=False, cancel_futures=True)
     local.settle()
     local.stop()
-    return 1 if failed else 0
+    return answers
+
+
+def _exit_code(local: LocalLambda, answers: Sequence[Invocation], *, managed: bool) -> int:
+    """1 if an invocation failed, also if an extension was over the deadline after a good answer."""
+    late = not managed and any(report.status != "success" for report in local.reports)
+    return int(late or any(answer.function_error is not None for answer in answers))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +15,10 @@ from ..local.configuration.function import Function
 from ..local.configuration.settings import Settings, extensions_of
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..local.running.scenarios import BYSTANDER, SCENARIOS
+from ..local.running.session import Invocation, LocalLambda
 from ..support.bad_input import BadInput
-from . import local_console
+from . import local_console, run_outputs
+from .local_summary import summarise
 
 LONGEST_GAP_S = 86_400
 
@@ -94,6 +96,15 @@ Exit codes:
 )
 @click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Length of the freeze.")
 @click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Also draw the invocations of --event: FILE.png is the picture, FILE.html the page; repeatable.",
+)
+@click.option("--raw", is_flag=True, help="With --event, print all lines and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def run(
     function: str,
@@ -104,6 +115,8 @@ def run(
     env: tuple[str, ...],
     event: str | None,
     invocations: int | None,
+    outputs: tuple[Path, ...],
+    raw: bool,
     as_json: bool,
     tenant_id: str | None,
     provisioned_concurrency: bool,
@@ -114,6 +127,7 @@ def run(
 ) -> int:
     """Run a function: a Python handler through AWS's runtime client, or a bootstrap executable.
 
+    With --event it ends with a summary: the last invocations, whether memory grows, and which memory size is enough.
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
     """
     target = Function.from_spec(function)
@@ -138,7 +152,8 @@ def run(
     chosen.check_tenant(tenant_id)
     if not 0 <= gap_s <= LONGEST_GAP_S:
         raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
-    printer = local_console.Console(as_json=as_json)
+    _check_outputs(outputs, raw=raw, as_json=as_json, finite=event is not None and scenario is None, launched=launched)
+    printer = local_console.Console(as_json=as_json, quiet=event is not None and scenario is None and not raw)
     if scenario is not None:
         parsed = read_event(event or "{}")
         code = local_console.play(
@@ -147,7 +162,23 @@ def run(
     else:
         parsed = None if event is None else read_event(event)
         times = _times(invocations, with_event=event is not None)
-        code = local_console.run(target, chosen, event=parsed, tenant_id=tenant_id, invocations=times, console=printer)
+
+        def finished(local: LocalLambda, answers: Sequence[Invocation]) -> None:
+            printed = local.extension_stdout(NAME)
+            run_outputs.write(outputs, printed)
+            if not raw:
+                summary = summarise(local.reports, answers, printed, measured=NAME in launched)
+                printer.summary(summary, outputs)
+
+        code = local_console.run(
+            target,
+            chosen,
+            event=parsed,
+            tenant_id=tenant_id,
+            invocations=times,
+            console=printer,
+            finished=finished,
+        )
     printer.check()
     return code
 
@@ -156,6 +187,20 @@ def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
     if provisioned_concurrency and snap_start:
         raise BadInput("--provisioned-concurrency with --snap-start: Lambda has either. Leave one out")
     return "provisioned-concurrency" if provisioned_concurrency else "snap-start" if snap_start else "on-demand"
+
+
+def _check_outputs(
+    outputs: Sequence[Path], *, raw: bool, as_json: bool, finite: bool, launched: Mapping[str, Path]
+) -> None:
+    if raw and as_json:
+        raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
+    if outputs and not finite:
+        raise BadInput(
+            f"--output {outputs[0]} draws the invocations of an event. Try --event '{{}}' without --scenario"
+        )
+    if outputs and NAME not in launched:
+        raise BadInput(f"--output {outputs[0]}: without the sidecar nothing is measured. Leave --no-sidecar out")
+    run_outputs.check(outputs)
 
 
 def _check_scenario() -> None:

@@ -1,0 +1,37 @@
+"""The files of `truemem local run --output`: a picture or the page of the run's invocations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import page
+from ..lines.line import parse_event
+from ..support.bad_input import BadInput
+
+DRAWS = {".png": page.draw, ".html": page.write}
+"""What draws a file with this ending."""
+
+
+def check(paths: Sequence[Path]) -> None:
+    """Raise BadInput for a file that cannot be written, or whose ending says nothing."""
+    from ..check.outputs import try_place  # scipy is for the run itself, not for every `truemem --help`
+
+    for path in paths:
+        if path.suffix.lower() not in DRAWS:
+            raise BadInput(f"--output {path}: a picture ends in .png, the page in .html. Try --output memory.png")
+        try_place(path, f"--output PATH/memory{path.suffix.lower()}")
+
+
+def write(paths: Sequence[Path], printed: Sequence[str]) -> None:
+    """Draw the sidecar's lines into each of these files. Raises BadInput."""
+    if not paths:
+        return
+    environments = page.gather(line for text in printed for line in parse_event(text))
+    if not environments:
+        raise BadInput(f"{paths[0]} was not written: the sidecar printed no record. Try --raw, which shows its log")
+    for path in paths:
+        try:
+            DRAWS[path.suffix.lower()](environments, path)
+        except OSError as error:
+            raise BadInput(f"cannot write {path}: {error.strerror}. Try --output PATH/{path.name}") from None
