@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,23 @@ class Serving:
         environment = runtime.environ()
         stream = environment["AWS_LAMBDA_LOG_STREAM_NAME"]
         return children, stream.partition("]")[2], Path(environment["TMPDIR"]).parent
+
+
+def test_what_it_prints_for_boto3_can_be_run() -> None:
+    with subprocess.Popen(
+        [*RUN, HANDLER, "--no-sidecar", "--name", "mine"], stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        call, credentials = (
+            next(line for line in served.stdout if word in line) for word in ("boto3.client", "export")
+        )
+        python = f"{sys.executable} -c \"import boto3; print({call.strip()}['Payload'].read())\""
+        script = f"{credentials[credentials.index('export') :]}{python}"
+        done = subprocess.run(["/bin/sh", "-c", script], env={}, capture_output=True, text=True, check=False)
+        served.send_signal(signal.SIGINT)
+        served.stdout.read()
+    assert "FunctionName='mine'" in call
+    assert done.stdout.startswith('b\'{"event": {}'), done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

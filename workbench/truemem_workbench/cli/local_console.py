@@ -17,6 +17,7 @@ import click
 
 from ..local.configuration.function import Function
 from ..local.configuration.settings import Settings
+from ..local.configuration.variables import REGION
 from ..local.lifecycle.journal import LogLine
 from ..local.running.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.running.scenarios import SCENARIOS
@@ -26,6 +27,7 @@ from ..support.untrusted_text import visible
 from .local_summary import Summary
 from .ordinary_lines import is_ordinary
 
+CREDENTIALS = "export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
 SOURCES = {"function": "green", "platform": "cyan"}
 
 
@@ -83,14 +85,15 @@ class Console:
 
     def serving(self, local: LocalLambda, name: str) -> None:
         url = f"{local.endpoint}/2015-03-31/functions/{name}/invocations"
-        client = f"boto3.client('lambda', endpoint_url='{local.endpoint}')"
+        client = f"boto3.client('lambda', endpoint_url='{local.endpoint}', region_name='{REGION}')"
         text = "\n".join(
             [
                 f"serving {name} at {local.endpoint} (Ctrl-C ends it). Invoke it with any of:",
                 f"  curl -d '{{}}' {url}",
-                f"  aws lambda invoke --endpoint-url {local.endpoint} --function-name {name} --payload '{{}}' "
-                "--cli-binary-format raw-in-base64-out /dev/stdout",
+                f"  aws lambda invoke --endpoint-url {local.endpoint} --region {REGION} --function-name {name} "
+                "--payload '{}' --cli-binary-format raw-in-base64-out /dev/stdout",
                 f"  {client}.invoke(FunctionName='{name}', Payload='{{}}')",
+                f"aws and boto3 need credentials, and any will do: {CREDENTIALS}",
             ]
         )
         self._print({"serving": {"endpoint": local.endpoint, "functionName": name, "url": url}}, text)
