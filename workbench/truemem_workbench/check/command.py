@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,7 @@ Exit codes:
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable.")
+@click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one].")
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 @click.option("--junit", type=FILE, help="Write JUnit XML.")
@@ -148,6 +150,7 @@ def _measured(
     remote: str | None,
     event: str | None,
     events: Path | None,
+    python: str | None,
     no_exact: bool,
     memory_mib: int | None,
     timeout_s: float | None,
@@ -158,8 +161,10 @@ def _measured(
         raise BadInput("--event with --events: leave one out")
     payloads = read_events(events) if events else [read_event(event or "{}")]
     if remote is not None:
-        if no_exact or env or memory_mib is not None or timeout_s is not None:
-            raise BadInput("--remote takes the function as it is: leave out --no-exact, --memory, --timeout and --env")
+        if no_exact or env or any(each is not None for each in (memory_mib, timeout_s, python)):
+            raise BadInput(
+                "--remote takes the function as it is: leave out --no-exact, --memory, --timeout, --env and --python"
+            )
         try:
             from . import remote_run
         except ModuleNotFoundError as missing:
@@ -168,12 +173,13 @@ def _measured(
         with steps() as progress:
             measurement = remote_run.measure(remote, payloads, plan, limits, log_group=log_group, progress=progress)
         return measurement, None, None
+    from ..local.configuration.interpreter import with_project_python
     from . import local_run
     from .resolve import resolve
 
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --remote FUNCTION alone")
-    resolved = resolve(target or "")
+    resolved = resolve(target or "", partial(with_project_python, asked=python))
     resolved = replace(
         resolved,
         memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,

@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from ..local.configuration.function import Function
+from ..local.configuration.interpreter import missing_module
 from ..local.configuration.settings import Settings
 from ..local.configuration.variables import REGION
 from ..local.lifecycle.journal import LogLine
@@ -34,10 +35,13 @@ SOURCES = {"function": "green", "platform": "cyan"}
 class Console:
     """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `serving`, `summary`."""
 
-    def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
-        """`quiet` leaves out the ordinary lines of the platform and the sidecar; not from JSON."""
+    def __init__(self, *, as_json: bool, quiet: bool = False, python: Path | None = None) -> None:
+        """`quiet` leaves out the ordinary lines of the platform and the sidecar; not from JSON. `python`: the handler's
+        interpreter."""
         self._as_json = as_json
         self._quiet = quiet and not as_json
+        self._python = python
+        self._missing: set[str] = set()
         self._lock = threading.Lock()  # log lines come from the server's thread
         self._unheard = threading.Event()
         self._failure: OSError | None = None
@@ -52,6 +56,10 @@ class Console:
         shown = click.style(f"{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
         with contextlib.suppress(OSError):  # the environment must not depend on whether its output is read
             self._print({"log": dataclasses.asdict(line)}, shown + _indented(line.text))
+            missing = missing_module(line.text, self._python) if line.source == "function" else None
+            if missing is not None and missing not in self._missing:
+                self._missing.add(missing)
+                self.notice(f"{missing}, or --python PATH of an interpreter that has it")
 
     def response(self, invocation: Invocation) -> None:
         text = _indented(invocation.raw.decode(errors="replace"))

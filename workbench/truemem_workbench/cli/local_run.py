@@ -12,6 +12,7 @@ from ..check.events import read_event
 from ..check.options import variables
 from ..check.target import name_from
 from ..local.configuration.function import Function
+from ..local.configuration.interpreter import with_project_python
 from ..local.configuration.settings import Settings, extensions_of
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..local.running.scenarios import BYSTANDER, SCENARIOS
@@ -64,6 +65,12 @@ Exit codes:
 @click.option("--no-sidecar", is_flag=True, help="Do not attach this repository's own extension.")
 @click.option("--no-exact", is_flag=True, help="Measure in the default mode, as without AWS_LAMBDA_EXEC_WRAPPER.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of function and extensions; repeatable.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter of the handler, or a virtual environment "
+    "[default: .venv beside or above FILE.py, the active one, or truemem's own].",
+)
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
 @click.option("--invocations", type=int, metavar="N", help="Number of invocations with --event [default: 1].")
@@ -113,6 +120,7 @@ def run(
     no_sidecar: bool,
     no_exact: bool,
     env: tuple[str, ...],
+    python: str | None,
     event: str | None,
     invocations: int | None,
     outputs: tuple[Path, ...],
@@ -130,7 +138,7 @@ def run(
     With --event it ends with a summary: the last invocations, whether memory grows, and which memory size is enough.
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
     """
-    target = Function.from_spec(function)
+    target, notices = with_project_python(Function.from_spec(function), python)
     launched = {} if no_sidecar else {NAME: sidecar()}
     if extensions is not None:
         launched |= {path.name: path for path in extensions_of(extensions)}
@@ -153,7 +161,11 @@ def run(
     if not 0 <= gap_s <= LONGEST_GAP_S:
         raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
     _check_outputs(outputs, raw=raw, as_json=as_json, finite=event is not None and scenario is None, launched=launched)
-    printer = local_console.Console(as_json=as_json, quiet=event is not None and scenario is None and not raw)
+    printer = local_console.Console(
+        as_json=as_json, quiet=event is not None and scenario is None and not raw, python=target.python
+    )
+    for notice in notices:
+        printer.notice(notice)
     if scenario is not None:
         parsed = read_event(event or "{}")
         code = local_console.play(

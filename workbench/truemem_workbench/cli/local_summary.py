@@ -105,12 +105,13 @@ def summarise(
         for number, report in enumerate(reports, 1)
     ]
     verdict, sentences = _judged(printed) if lines else ("insufficient", [_unmeasured(printed, measured)])
-    if lines and verdict in ("insufficient", "warming"):
+    failed = sum(row.status != "success" for row in rows)
+    if lines and failed < len(rows) and verdict in ("insufficient", "warming"):
         more = max(INVOCATIONS, 2 * len(rows))
         sentences.append(f"This run had {counted(len(rows), 'invocation')}. Try --invocations {more}")
     return Summary(
         invocations=len(rows),
-        failed=sum(row.status != "success" for row in rows),
+        failed=failed,
         last=rows[-SHOWN:],
         verdict=verdict,
         sentences=sentences,

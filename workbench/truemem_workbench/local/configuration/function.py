@@ -34,6 +34,8 @@ class Function:
     """`python3.11`, or None for a bootstrap executable."""
     needs: tuple[Path, ...]
     """Files that the user of the processes must be able to read."""
+    python: Path | None = None
+    """The interpreter that runs a handler. None for a bootstrap executable."""
 
     def started_with(self, variables: Mapping[str, str]) -> list[str]:
         """The command to execute with these variables. A managed runtime is started through its wrapper."""
@@ -96,6 +98,7 @@ class Function:
             handler=f"{path.stem}.{handler}",
             runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
             needs=(path.parent, path, Path(sys.executable), Path(client.origin)),
+            python=Path(sys.executable),
         )
 
     @classmethod
