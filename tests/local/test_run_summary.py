@@ -87,7 +87,7 @@ def test_errors_stay_visible_and_are_in_the_table(arguments: list[str], visible:
             "warming",
             ["too early to tell", "This run had 64 invocations. Try --invocations 200"],
         ),
-        (["truemem WARN \x1b[2J"], "a", "insufficient", ["the sidecar printed no record. The last that it said"]),
+        (["truemem WARN \x1b[2J"], "a", "insufficient", ["the sidecar printed no record. Try --raw"]),
     ],
 )
 def test_the_verdict_is_that_of_the_report(

@@ -13,11 +13,13 @@ from ..check.options import variables
 from ..check.target import name_from
 from ..local.configuration.function import Function
 from ..local.configuration.interpreter import with_project_python
+from ..local.configuration.node_function import RUNTIMES, from_node_handler
 from ..local.configuration.settings import Settings, extensions_of
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..local.running.scenarios import BYSTANDER, SCENARIOS
 from ..local.running.session import Invocation, LocalLambda
 from ..support.bad_input import BadInput
+from ..support.terminal import tell
 from . import local_console, run_outputs
 from .local_summary import summarise
 
@@ -71,6 +73,11 @@ Exit codes:
     help="Interpreter of the handler, or a virtual environment "
     "[default: .venv beside or above FILE.py, the active one, or truemem's own].",
 )
+@click.option(
+    "--runtime",
+    type=click.Choice(RUNTIMES),
+    help="Run FILE.mjs:HANDLER through AWS's runtime client for Node.js, which npm installs once.",
+)
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
 @click.option("--invocations", type=int, metavar="N", help="Number of invocations with --event [default: 1].")
@@ -121,6 +128,7 @@ def run(
     no_exact: bool,
     env: tuple[str, ...],
     python: str | None,
+    runtime: str | None,
     event: str | None,
     invocations: int | None,
     outputs: tuple[Path, ...],
@@ -138,7 +146,7 @@ def run(
     With --event it ends with a summary: the last invocations, whether memory grows, and which memory size is enough.
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
     """
-    target, notices = with_project_python(Function.from_spec(function), python)
+    target, notices = _function(function, python, runtime)
     launched = {} if no_sidecar else {NAME: sidecar()}
     if extensions is not None:
         launched |= {path.name: path for path in extensions_of(extensions)}
@@ -160,20 +168,20 @@ def run(
     chosen.check_tenant(tenant_id)
     if not 0 <= gap_s <= LONGEST_GAP_S:
         raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
-    _check_outputs(outputs, raw=raw, as_json=as_json, finite=event is not None and scenario is None, launched=launched)
-    printer = local_console.Console(
-        as_json=as_json, quiet=event is not None and scenario is None and not raw, python=target.python
-    )
+    if raw and as_json:
+        raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
+    finite = event is not None and scenario is None
+    run_outputs.check(outputs, finite=finite, measured=NAME in launched)
+    parsed = None if event is None and scenario is None else read_event(event or "{}")
+    times = _times(invocations, with_event=event is not None)
+    printer = local_console.Console(as_json=as_json, quiet=finite and not raw, python=target.python)
     for notice in notices:
         printer.notice(notice)
     if scenario is not None:
-        parsed = read_event(event or "{}")
         code = local_console.play(
             scenario, target, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer
         )
     else:
-        parsed = None if event is None else read_event(event)
-        times = _times(invocations, with_event=event is not None)
 
         def finished(local: LocalLambda, answers: Sequence[Invocation]) -> None:
             printed = local.extension_stdout(NAME)
@@ -201,18 +209,13 @@ def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
     return "provisioned-concurrency" if provisioned_concurrency else "snap-start" if snap_start else "on-demand"
 
 
-def _check_outputs(
-    outputs: Sequence[Path], *, raw: bool, as_json: bool, finite: bool, launched: Mapping[str, Path]
-) -> None:
-    if raw and as_json:
-        raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
-    if outputs and not finite:
-        raise BadInput(
-            f"--output {outputs[0]} draws the invocations of an event. Try --event '{{}}' without --scenario"
-        )
-    if outputs and NAME not in launched:
-        raise BadInput(f"--output {outputs[0]}: without the sidecar nothing is measured. Leave --no-sidecar out")
-    run_outputs.check(outputs)
+def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Function, tuple[str, ...]]:
+    """The function with its interpreter, and notices. Raises BadInput."""
+    if runtime is None:
+        return with_project_python(Function.from_spec(spec), python)
+    if python is not None:
+        raise BadInput(f"--python {python} with --runtime {runtime}: that is Node.js. Leave one out")
+    return from_node_handler(spec, runtime, lambda text: tell("truemem local run", text)), ()
 
 
 def _check_scenario() -> None:

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 SHOWN = 10
 """Most invocations in the table."""
 
+_UNMEASURED = {
+    True: "No verdict: the sidecar printed no record. Try --raw, which shows all that it said",
+    False: "No verdict: without the sidecar only the mark is known. Leave --no-sidecar out",
+}
+"""The sentence where nothing was measured, with the sidecar and without."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
@@ -81,12 +87,12 @@ class Summary:
         """Print it. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
         from ..support.terminal import table  # rich is for the summary itself, not for every `truemem --help`
 
-        some = f"the last {len(self.last)} of " if len(self.last) < self.invocations else ""
-        title = f"{some}{counted(self.invocations, 'invocation')}; peak, current and mark in MiB"
-        made = table(title[:1].upper() + title[1:], (), ("#", "peak", "current", "mark", "ms"), ("status",))
+        some = f"The last {len(self.last)} of " if len(self.last) < self.invocations else ""
+        made = table("", (), ("#", "peak", "current", "mark", "ms"), ("status",))
         for row in self.last:
             made.add_row(*row.cells())
         console.print()
+        console.print(f"{some}{counted(self.invocations, 'invocation')} (peak, current and mark in MiB):")
         console.print(made)
         for sentence in self.sentences:
             console.print(f"- {sentence}", soft_wrap=True)
@@ -104,7 +110,7 @@ def summarise(
         _row(number, report, lines.get(report.request_id), answered.get(report.request_id))
         for number, report in enumerate(reports, 1)
     ]
-    verdict, sentences = _judged(printed) if lines else ("insufficient", [_unmeasured(printed, measured)])
+    verdict, sentences = _judged(printed) if lines else ("insufficient", [_UNMEASURED[measured]])
     failed = sum(row.status != "success" for row in rows)
     if lines and failed < len(rows) and verdict in ("insufficient", "warming"):
         more = max(INVOCATIONS, 2 * len(rows))
@@ -139,12 +145,6 @@ def _status(report: Report, answer: Invocation | None) -> str:
     payload = answer.payload
     named = payload.get("errorType") if isinstance(payload, Mapping) else None
     return f"error, {named or answer.function_error}"
-
-
-def _unmeasured(printed: Sequence[str], measured: bool) -> str:
-    if not measured:
-        return "No verdict: without the sidecar only the mark is known. Leave --no-sidecar out"
-    return f"No verdict: the sidecar printed no record. The last that it said: {printed[-1] if printed else 'nothing'}"
 
 
 def _judged(printed: Sequence[str]) -> tuple[str, list[str]]:

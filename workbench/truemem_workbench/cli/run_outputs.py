@@ -13,10 +13,17 @@ DRAWS = {".png": page.draw, ".html": page.write}
 """What draws a file with this ending."""
 
 
-def check(paths: Sequence[Path]) -> None:
-    """Raise BadInput for a file that cannot be written, or whose ending says nothing."""
+def check(paths: Sequence[Path], *, finite: bool, measured: bool) -> None:
+    """Raise BadInput for a file that cannot be written, or whose ending says nothing.
+
+    A run is `finite` with an event, and `measured` with the sidecar. Without these there is nothing to draw.
+    """
     from ..check.outputs import try_place  # scipy is for the run itself, not for every `truemem --help`
 
+    if paths and not finite:
+        raise BadInput(f"--output {paths[0]} draws the invocations of an event. Try --event '{{}}' without --scenario")
+    if paths and not measured:
+        raise BadInput(f"--output {paths[0]}: without the sidecar nothing is measured. Leave --no-sidecar out")
     for path in paths:
         if path.suffix.lower() not in DRAWS:
             raise BadInput(f"--output {path}: a picture ends in .png, the page in .html. Try --output memory.png")

@@ -29,7 +29,7 @@ def with_project_python(function: Function, asked: str | None = None) -> tuple[F
     That interpreter is `asked` (a path, a command, or the folder of a virtual environment), else that of `.venv` in the
     handler's folder or above it, else that of the environment that is active (VIRTUAL_ENV), else our own.
     """
-    if function.runtime is None:
+    if function.python is None:
         if asked is not None:
             raise BadInput(f"--python {asked}: {function.handler} is no Python handler. Leave --python out")
         return function, ()
