@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.local import BadInput
-from truemem_workbench.local.configuration.node_function import RUNTIMES, from_node_handler, installed_client
+from truemem_workbench.local.configuration.node_function import BUILDING, RUNTIMES, from_node_handler, installed_client
 
 from tests.attach.pages import block
 from tests.local.conftest import executable, run
@@ -64,6 +64,20 @@ def test_another_version_of_node_or_a_missing_compiler_is_told(
         from_node_handler("index.mjs:handler", runtime, pytest.fail)
     missing = "aws-lambda-ric needs npm, cmake, make, g++, xz, python3 to be installed"
     assert f"--runtime {runtime} needs Node.js {runtime[6:8]}, and " in str(error.value) or missing in str(error.value)
+
+
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in ("node", *BUILDING)), reason="no npm, or no compiler")
+def test_an_installation_that_fails_is_told_and_leaves_nothing(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUEMEM_CACHE", str(index.parent / "cache"))
+    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1")
+    monkeypatch.setenv("npm_config_fetch_retries", "0")
+    monkeypatch.setenv("npm_config_cache", str(index.parent / "npm"))
+    told: list[str] = []
+    with pytest.raises(BadInput, match=r"^npm ci failed: .*\. Fix that, or run it through a bootstrap") as error:
+        installed_client(Path(str(NODE)), told.append)
+    assert "\n" not in str(error.value)
+    assert told[0].startswith("installing AWS's runtime client for Node.js v")
+    assert not list((index.parent / "cache").iterdir())
 
 
 @needs_node

@@ -41,6 +41,14 @@ def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path) -> None
     assert files[1].read_text().startswith("<!doctype html>")
 
 
+def test_a_file_that_cannot_be_drawn_does_not_hide_the_summary(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def handler(event, context): ...\nraise OSError('no init')")
+    done = run("app.py:handler", "--event", "{}", "--output", "memory.png", cwd=tmp_path)
+    assert "No verdict: the sidecar printed no record. Try --raw" in done.stdout
+    assert "memory.png was not written: the sidecar printed no record" in done.stderr
+    assert (done.returncode, [path.name for path in tmp_path.glob("*.png")]) == (2, [])
+
+
 def test_raw_prints_all_lines_and_no_summary() -> None:
     done = run(HANDLER, "--event", "{}", "--raw")
     assert '"schema":1}\n' in done.stdout

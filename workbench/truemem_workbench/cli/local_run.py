@@ -185,10 +185,14 @@ def run(
 
         def finished(local: LocalLambda, answers: Sequence[Invocation]) -> None:
             printed = local.extension_stdout(NAME)
-            run_outputs.write(outputs, printed)
-            if not raw:
-                summary = summarise(local.reports, answers, printed, measured=NAME in launched)
-                printer.summary(summary, outputs)
+            written: Sequence[Path] = ()
+            try:
+                run_outputs.write(outputs, printed)
+                written = outputs
+            finally:  # what was measured is printed also if a file cannot be written
+                if not raw:
+                    summary = summarise(local.reports, answers, printed, measured=NAME in launched)
+                    printer.summary(summary, written)
 
         code = local_console.run(
             target,

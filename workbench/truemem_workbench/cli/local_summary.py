@@ -5,6 +5,7 @@ The sentences are those of `truemem report`, from the same engine.
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Most invocations in the table."""
+LONGEST = 80
+"""Most characters of the name of an error."""
 
 _UNMEASURED = {
     True: "No verdict: the sidecar printed no record. Try --raw, which shows all that it said",
@@ -128,7 +131,7 @@ def _row(number: int, report: Report, line: Line | None, answer: Invocation | No
     return Row(
         number=number,
         peak=line.peak_rss if line else None,
-        bounds=line.bounds if line and line.wide else None,
+        bounds=line.bounds if line and line.wide and math.isfinite(line.bounds[1]) else None,
         current=line.current_rss if line else None,
         mark=report.max_memory_used_mib,
         duration_ms=report.duration_ms,
@@ -144,7 +147,7 @@ def _status(report: Report, answer: Invocation | None) -> str:
         return report.status
     payload = answer.payload
     named = payload.get("errorType") if isinstance(payload, Mapping) else None
-    return f"error, {named or answer.function_error}"
+    return f"error, {str(named or answer.function_error)[:LONGEST]}"
 
 
 def _judged(printed: Sequence[str]) -> tuple[str, list[str]]:
