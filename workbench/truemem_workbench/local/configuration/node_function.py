@@ -99,9 +99,8 @@ def _node(runtime: str) -> Path:
 def _output(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
-        said = [
-            line for line in (done.stderr or done.stdout).splitlines() if line.strip() and "complete log" not in line
-        ]
-        why = next((line for line in said if "not found" in line), said[-1] if said else "it said nothing")
-        raise BadInput(f"{' '.join(command[:2])} failed: {why.strip()}. Fix that, {INSTEAD}")
+        said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        telling = [line for word in ("not found", "failed") for line in said if word in line]  # npm says much more
+        why = next(iter([*telling, *said]), "it said nothing")
+        raise BadInput(f"{' '.join(command[:2])} failed: {why}. Fix that, {INSTEAD}")
     return done.stdout
