@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,12 @@ BAD = [
     ([HANDLER, "--snap-start", "--tenant", "blue"], "no tenant isolation with snap-start. Leave one out"),
     ([HANDLER, "--scenario", "long-freeze", "--gap", "-1"], "gap of -1 s: from 0 to 86400 (a day). Try --gap 5"),
     ([HANDLER, "--scenario", "long-freeze", "--gap", "nan"], "gap of nan s"),
+    ([HANDLER, "--event", "{}", "--output", "a.svg"], "its ending is not .png or .html. Try --output a.png"),
+    ([HANDLER, "--event", "{}", "--output", "nowhere/a.png"], "cannot write nowhere/a.png: No such file"),
+    ([HANDLER, "--output", "a.png"], "--output a.png draws the invocations of an event. Try --event"),
+    ([HANDLER, "--scenario", "crash", "--event", "{}", "--output", "a.png"], "without --scenario"),
+    ([HANDLER, "--event", "{}", "--no-sidecar", "--output", "a.png"], "Leave --no-sidecar out"),
+    ([HANDLER, "--event", "{}", "--raw", "--json"], "--raw with --json"),
     ([], "Missing argument"),
 ]
 
@@ -89,7 +96,6 @@ def test_a_failed_invocation_is_exit_code_1() -> None:
     done = run(HANDLER, "--no-sidecar", "--event", '{"raise": "boom"}')
     assert done.returncode == 1
     assert "boom" in done.stdout
-    assert "REPORT RequestId: " in done.stdout
 
 
 class Serving:
@@ -113,6 +119,23 @@ class Serving:
         environment = runtime.environ()
         stream = environment["AWS_LAMBDA_LOG_STREAM_NAME"]
         return children, stream.partition("]")[2], Path(environment["TMPDIR"]).parent
+
+
+def test_what_it_prints_for_boto3_can_be_run() -> None:
+    with subprocess.Popen(
+        [*RUN, HANDLER, "--no-sidecar", "--name", "mine"], stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        call, credentials = (
+            next(line for line in served.stdout if word in line) for word in ("boto3.client", "export")
+        )
+        python = f"{sys.executable} -c \"import boto3; print({call.strip()}['Payload'].read())\""
+        script = f"{credentials[credentials.index('export') :]}{python}"
+        done = subprocess.run(["/bin/sh", "-c", script], env={}, capture_output=True, text=True, check=False)
+        served.send_signal(signal.SIGINT)
+        served.stdout.read()
+    assert "FunctionName='mine'" in call
+    assert done.stdout.startswith('b\'{"event": {}'), done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -151,7 +174,7 @@ def test_even_a_kill_leaves_nothing() -> None:
 @pytest.mark.parametrize("event", [["--event", "{}"], []], ids=["invoking", "serving"])
 def test_a_reader_that_stops_ends_the_command_without_a_traceback(tmp_path: Path, event: list[str]) -> None:
     (tmp_path / "recorder").symlink_to(RECORDER)  # it subscribes: that, too, makes a line of the log
-    command = [*RUN, HANDLER, "--extensions", str(tmp_path), "--no-sidecar", "--user", "current", *event]
+    command = [*RUN, HANDLER, "--extensions", str(tmp_path), "--no-sidecar", "--user", "current", "--raw", *event]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None

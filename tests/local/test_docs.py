@@ -30,11 +30,11 @@ COMMANDS = re.findall(r"^truemem local run ([^#\n]*)", PAGE, re.MULTILINE)
 def test_a_command_has_options_that_there_are(command: str) -> None:
     function, *options = shlex.split(command)
     context = local_run.run.make_context("run", [function, *options], resilient_parsing=False)
-    assert context.params["function"] in ("app.py:handler", "./bootstrap")
+    assert context.params["function"] in ("app.py:handler", "./bootstrap", "index.mjs:handler")
 
 
 def test_the_page_has_commands() -> None:
-    assert len(COMMANDS) == 8
+    assert len(COMMANDS) == 10
 
 
 def test_every_scenario_is_in_the_table() -> None:

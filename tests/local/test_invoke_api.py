@@ -33,7 +33,13 @@ def client(local: Local) -> LambdaClient:
 
 @pytest.mark.parametrize(
     "name",
-    ["mine", "mine:$LATEST", "123456789012:function:mine", "arn:aws:lambda:eu-west-1:123456789012:function:mine"],
+    [
+        "mine",
+        "mine:$LATEST",
+        "123456789012:function:mine",
+        "arn:aws:lambda:eu-west-1:123456789012:function:mine",
+        "function",
+    ],
 )
 def test_boto3_invokes_the_function(client: LambdaClient, name: str) -> None:
     answer = client.invoke(FunctionName=name, Payload=b'{"a": 1}')
@@ -78,7 +84,9 @@ def test_a_dry_run_does_nothing(client: LambdaClient, local: Local) -> None:
 
 @pytest.mark.parametrize("name", ["other", "mine:alias"])
 def test_another_function_is_not_found(client: LambdaClient, name: str) -> None:
-    with pytest.raises(client.exceptions.ResourceNotFoundException, match=f"Function not found: .*:function:{name}"):
+    with pytest.raises(
+        client.exceptions.ResourceNotFoundException, match=f"Function not found: .*:function:{name}.*FunctionName=mine"
+    ):
         client.invoke(FunctionName=name)
 
 

@@ -50,7 +50,7 @@ def test_the_invocation_that_was_killed_tells_the_end_of_its_curve() -> None:
     assert (record.status, record.errorType, record.closedBy) == ("error", "Runtime.OutOfMemory", "shutdown")
     levels = [mib for _, mib in record.lastSamples]
     assert record.ending["level"] > levels[0]
-    assert record.ending["growthPerSecond"] > 0
+    assert record.ending["growthPerSecond"] >= 0  # 0 where it was at the limit for a second before the kill
     assert record.ending["holder"]["rss"] == levels[-1] == record.CurrentRSS
     assert record.ending["holder"]["process"].startswith("python")
     ago = [ms for ms, _ in record.lastSamples]

@@ -11,15 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from truemem_workbench.testing.installs import CACHE, Missing, node_packages, python_packages, run
+from truemem_workbench.local import BadInput
+from truemem_workbench.local.configuration.node_function import installed_client
+from truemem_workbench.testing.installs import CACHE, Missing, python_packages
 
-NODE_PROJECT = Path(__file__).with_name("node")
 LOCK = Path(__file__).parents[3] / "requirements.lock"
 WANTED = ("awslambdaric", "simplejson", "snapshot-restore-py")
 """AWS's client and what it needs."""
-
-BUILDING = ("cmake", "make", "g++", "xz", "python3")
-"""aws-lambda-ric compiles curl and an addon of its own when it is installed."""
 
 
 def python(version: str) -> Path:
@@ -39,12 +37,10 @@ def node() -> Path:
 
 def aws_lambda_ric() -> Path:
     """The script of aws-lambda-ric, to be run by `node()`. Installing it takes a minute or two."""
-    program = node()
-    lacking = [tool for tool in BUILDING if shutil.which(tool) is None]
-    if lacking:
-        raise Missing(f"aws-lambda-ric is built with {', '.join(lacking)}, not to be found here")
-    packages = node_packages(CACHE / "node", NODE_PROJECT, run([str(program), "--version"]), "--omit=dev")
-    return packages / "aws-lambda-ric" / "index.mjs"
+    try:
+        return installed_client(node())
+    except BadInput as problem:
+        raise Missing(str(problem)) from None
 
 
 def _interpreter(version: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,7 @@ Exit codes:
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable.")
+@click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one].")
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
 @click.option("--log-group", metavar="NAME", help="Log group of --function [default: /aws/lambda/NAME].")
 @format_options("text", "json", "github")
@@ -155,6 +157,7 @@ def _measured(
     function_name: str | None,
     event: str | None,
     events: Path | None,
+    python: str | None,
     no_exact: bool,
     memory_mib: int | None,
     timeout_s: float | None,
@@ -165,9 +168,9 @@ def _measured(
         raise BadInput("--event with --events: leave one out")
     payloads = read_events(events) if events else [read_event(event or "{}")]
     if function_name is not None:
-        if no_exact or env or memory_mib is not None or timeout_s is not None:
+        if no_exact or env or any(each is not None for each in (memory_mib, timeout_s, python)):
             raise BadInput(
-                "--function takes the function as it is: leave out --no-exact, --memory, --timeout and --env"
+                "--function takes the function as it is: leave out --no-exact, --memory, --timeout, --env and --python"
             )
         need("aws")
         from . import remote_run
@@ -180,10 +183,11 @@ def _measured(
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --function NAME alone")
     with steps() as progress:  # on the terminal before the imports, which take a while
+        from ..local.configuration.interpreter import with_project_python
         from . import local_run
         from .resolve import resolve
 
-        resolved = resolve(target or "")
+        resolved = resolve(target or "", partial(with_project_python, asked=python))
         resolved = replace(
             resolved,
             memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Settings
+from ..local.configuration.interpreter import missing_module
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..support.terminal import Progress
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
@@ -100,7 +101,7 @@ class Run:
             memory_mib=self._target.memory_mib,
             seconds=time.monotonic() - self._started,
             failures=self._failures(),
-            notices=(*self._target.notices, *self._local.notices),
+            notices=(*self._target.notices, *self._local.notices, *self._missing_modules()),
             last_words=said[-1] if said else "nothing",
             about={
                 "runtime": self._target.function.runtime or "bootstrap",
@@ -117,6 +118,12 @@ class Run:
             log = self._log(number) if number == failed[-1] else []
             made.append(Failure(number, told(invocation.payload, invocation.function_error), log))
         return made
+
+    def _missing_modules(self) -> list[str]:
+        """What to install, a sentence for each missing module."""
+        answers = (told(each.payload, each.function_error) for each in self._invocations if each.function_error)
+        said = (missing_module(answer, self._target.function.python) for answer in answers)
+        return list(dict.fromkeys(filter(None, said)))
 
     def _log(self, number: int) -> list[str]:
         """The end of what the function logged in an invocation."""

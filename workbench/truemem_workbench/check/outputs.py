@@ -40,7 +40,7 @@ class Outputs:
             (self.summary, "another GITHUB_STEP_SUMMARY, or none"),
         ):
             if path is not None:
-                _try(path, fix)
+                try_place(path, fix)
         if self.baseline is not None:
             baselines.check_place(self.baseline)
 
@@ -66,7 +66,8 @@ class Outputs:
             click.echo("".join(f"{error}\n" for error in github.errors(result)), nl=False)
 
 
-def _try(path: Path, fix: str) -> None:
+def try_place(path: Path, fix: str) -> None:
+    """Raise BadInput if this file cannot be written. `fix` is what to try instead."""
     was_there = path.exists()
     if was_there and not path.is_file() and not path.is_dir():
         return  # a pipe, or a device

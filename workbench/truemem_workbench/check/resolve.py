@@ -6,21 +6,28 @@ from pathlib import Path
 
 from ..local import Function
 from ..support.bad_input import BadInput
-from .target import Target, line_of, name_from
+from .target import Choose, Target, as_it_is, line_of, name_from
 
 TEMPLATES = (".yaml", ".yml", ".json")
 
 
-def resolve(spec: str) -> Target:
+def resolve(spec: str, choose: Choose = as_it_is) -> Target:
     """Resolve `app.py:handler`, `template.yaml:LogicalId`, or the path of a bootstrap executable. Raises BadInput."""
     path, _, name = spec.rpartition(":")
     if Path(path).suffix in TEMPLATES:
         from .template import from_template  # PyYAML: for this kind alone
 
-        return from_template(Path(path), name)
+        return from_template(Path(path), name, choose)
     if Path(spec).suffix in TEMPLATES:
         raise BadInput(f"{spec} names no function. Try {spec}:LOGICAL_ID")
-    function = Function.from_spec(spec)
+    function, notices = choose(Function.from_spec(spec))
     source = Path(path) if function.runtime else None
     line = line_of(source, name) if source else None
-    return Target(spec=spec, name=name_from(function.task_root.name), function=function, source=source, line=line)
+    return Target(
+        spec=spec,
+        name=name_from(function.task_root.name),
+        function=function,
+        source=source,
+        line=line,
+        notices=notices,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +29,15 @@ class Target:
     """Line of the handler in that file, from 1."""
     notices: tuple[str, ...] = ()
     """The parts of its configuration that could not be used, as sentences."""
+
+
+Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]
+"""Chooses the interpreter of a function. Returns the function with it, and notices."""
+
+
+def as_it_is(function: Function) -> tuple[Function, tuple[str, ...]]:
+    """Keep our own interpreter."""
+    return function, ()
 
 
 def name_from(text: str) -> str:

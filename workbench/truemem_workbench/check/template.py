@@ -15,7 +15,7 @@ from ..local.configuration.function import WRAPPER
 from ..local.configuration.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import read_text
-from .target import Target, line_of, name_from
+from .target import Choose, Target, as_it_is, line_of, name_from
 from .template_yaml import TemplateLoader
 
 SERVERLESS = "AWS::Serverless::Function"
@@ -38,7 +38,7 @@ _PART = re.compile(r"\$\{([^}]*)\}")
 """A part of a text for Fn::Sub; `${!Name}` means `${Name}` itself."""
 
 
-def from_template(path: Path, logical_id: str) -> Target:
+def from_template(path: Path, logical_id: str, choose: Choose = as_it_is) -> Target:
     """Read CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
 
     A parameter's default counts as literal, also within !Sub. Other intrinsic functions need a stack. They are left
@@ -73,7 +73,8 @@ def from_template(path: Path, logical_id: str) -> Target:
     absent = {name: variables.pop(name) for name in WRAPPERS if _is_absent(variables.get(name))}
     unknown = [name for name, value in variables.items() if value is UNKNOWN]
     memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
-    function, source, line = _function(path.parent, properties, where)
+    code, source, line = _function(path.parent, properties, where)
+    function, notices = choose(code)
     size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where)
     return Target(
         spec=f"{path}:{logical_id}",
@@ -85,6 +86,7 @@ def from_template(path: Path, logical_id: str) -> Target:
         source=source,
         line=line,
         notices=(
+            *notices,
             *(f"only a stack knows {name} of {where}: not set. Try --env {name}=VALUE" for name in unknown),
             *([f"only a stack knows MemorySize of {where}: 128 MiB. Try --memory MiB"] if memory is UNKNOWN else []),
             *([f"{where} has {size} MiB, and is run on demand here: {MOST_MIB} MiB"] if size > MOST_MIB else []),

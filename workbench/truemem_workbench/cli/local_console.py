@@ -9,27 +9,39 @@ import json
 import re
 import sys
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import click
 
 from ..local.configuration.function import Function
+from ..local.configuration.interpreter import missing_module
 from ..local.configuration.settings import Settings
+from ..local.configuration.variables import REGION
 from ..local.lifecycle.journal import LogLine
 from ..local.running.scenario_context import NotAsDescribed, ScenarioContext
 from ..local.running.scenarios import SCENARIOS
 from ..local.running.session import Invocation, LocalLambda
 from ..support.exit_codes import Ended, raise_on_signals
 from ..support.untrusted_text import visible
+from .local_summary import Summary
+from .ordinary_lines import is_ordinary
 
+CREDENTIALS = "export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
 SOURCES = {"function": "green", "platform": "cyan"}
 
 
 class Console:
-    """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `report`, `serving`."""
+    """Prints text, or with `as_json` one JSON object per line: `notice`, `log`, `response`, `serving`, `summary`."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, quiet: bool = False, python: Path | None = None) -> None:
+        """`quiet` leaves out the ordinary lines of the platform and the sidecar; not from JSON. `python`: the handler's
+        interpreter."""
         self._as_json = as_json
+        self._quiet = quiet and not as_json
+        self._python = python
+        self._missing: set[str] = set()
         self._lock = threading.Lock()  # log lines come from the server's thread
         self._unheard = threading.Event()
         self._failure: OSError | None = None
@@ -38,10 +50,16 @@ class Console:
         self._print({"notice": text}, click.style(f"note: {visible(text)}", fg="yellow"), error=True)
 
     def log(self, line: LogLine) -> None:
+        if self._quiet and is_ordinary(line):
+            return
         source = line.source.removeprefix("extension:")
         shown = click.style(f"{visible(source):>9} | ", fg=SOURCES.get(line.source, "magenta"))
         with contextlib.suppress(OSError):  # the environment must not depend on whether its output is read
             self._print({"log": dataclasses.asdict(line)}, shown + _indented(line.text))
+            missing = missing_module(line.text, self._python) if line.source == "function" else None
+            if missing is not None and missing not in self._missing:
+                self._missing.add(missing)
+                self.notice(f"{missing}, or --python PATH of an interpreter that has it")
 
     def response(self, invocation: Invocation) -> None:
         text = _indented(invocation.raw.decode(errors="replace"))
@@ -65,16 +83,25 @@ class Console:
             click.style(" scenario | ", fg="red" if why else "green") + visible(text),
         )
 
+    def summary(self, summary: Summary, files: Sequence[Path]) -> None:
+        from ..support.terminal import output
+
+        terminal = output()
+        with terminal.capture() as captured:
+            summary.show(terminal, files)
+        self._print({"summary": summary.document(files)}, captured.get().rstrip("\n"))
+
     def serving(self, local: LocalLambda, name: str) -> None:
         url = f"{local.endpoint}/2015-03-31/functions/{name}/invocations"
-        client = f"boto3.client('lambda', endpoint_url='{local.endpoint}')"
+        client = f"boto3.client('lambda', endpoint_url='{local.endpoint}', region_name='{REGION}')"
         text = "\n".join(
             [
                 f"serving {name} at {local.endpoint} (Ctrl-C ends it). Invoke it with any of:",
                 f"  curl -d '{{}}' {url}",
-                f"  aws lambda invoke --endpoint-url {local.endpoint} --function-name {name} --payload '{{}}' "
-                "--cli-binary-format raw-in-base64-out /dev/stdout",
+                f"  aws lambda invoke --endpoint-url {local.endpoint} --region {REGION} --function-name {name} "
+                "--payload '{}' --cli-binary-format raw-in-base64-out /dev/stdout",
                 f"  {client}.invoke(FunctionName='{name}', Payload='{{}}')",
+                f"aws and boto3 need credentials, and any will do: {CREDENTIALS}",
             ]
         )
         self._print({"serving": {"endpoint": local.endpoint, "functionName": name, "url": url}}, text)
@@ -115,8 +142,12 @@ def run(
     tenant_id: str | None,
     invocations: int | None,
     console: Console,
+    finished: Callable[[LocalLambda, Sequence[Invocation]], None] = lambda *_: None,
 ) -> int:
-    """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput."""
+    """Invoke with `event` so many times; with None serve until Ctrl-C. Returns the exit code. Raises BadInput.
+
+    `finished` gets the answers of a finite run, when the environment has ended.
+    """
     local = LocalLambda(function, settings, console.log)
     raise_on_signals()
     try:
@@ -125,8 +156,11 @@ def run(
             console.notice(notice)
         if invocations is not None:
             if settings.managed_instances is not None:
-                return _invoke_at_once(local, event, invocations, settings.managed_instances, console)
-            return _invoke(local, event, tenant_id, invocations, console)
+                answers = _invoke_at_once(local, event, invocations, settings.managed_instances, console)
+            else:
+                answers = _invoke(local, event, tenant_id, invocations, console)
+            finished(local, answers)
+            return _exit_code(local, answers, managed=settings.managed_instances is not None)
         console.serving(local, settings.name)
         console.wait_until_unheard()
     except Ended as ended:
@@ -176,27 +210,35 @@ def play(
     return 1 if why else 0
 
 
-def _invoke(local: LocalLambda, event: object, tenant_id: str | None, invocations: int, console: Console) -> int:
-    failed = False
+def _invoke(
+    local: LocalLambda, event: object, tenant_id: str | None, invocations: int, console: Console
+) -> list[Invocation]:
+    answers = []
     for _ in range(invocations):
-        invocation = local.invoke(event, tenant_id=tenant_id)
-        console.response(invocation)
-        failed |= invocation.function_error is not None
+        answers.append(local.invoke(event, tenant_id=tenant_id))
+        console.response(answers[-1])
         local.settle()
-        failed |= local.reports[-1].status != "success"  # an extension over the deadline, after a good answer
     local.stop()
-    return 1 if failed else 0
+    return answers
 
 
-def _invoke_at_once(local: LocalLambda, event: object, invocations: int, at_once: int, console: Console) -> int:
-    failed = False
+def _invoke_at_once(
+    local: LocalLambda, event: object, invocations: int, at_once: int, console: Console
+) -> list[Invocation]:
+    answers = []
     callers = ThreadPoolExecutor(at_once)
     try:
         for invocation in callers.map(local.invoke, itertools.repeat(event, invocations)):
+            answers.append(invocation)
             console.response(invocation)
-            failed |= invocation.function_error is not None
     finally:
         callers.shutdown(wait=False, cancel_futures=True)
     local.settle()
     local.stop()
-    return 1 if failed else 0
+    return answers
+
+
+def _exit_code(local: LocalLambda, answers: Sequence[Invocation], *, managed: bool) -> int:
+    """1 if an invocation failed, also if an extension was over the deadline after a good answer."""
+    late = not managed and any(report.status != "success" for report in local.reports)
+    return int(late or any(answer.function_error is not None for answer in answers))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -12,10 +12,18 @@ from ..check.events import read_event
 from ..check.options import variables
 from ..check.target import name_from
 from ..local.configuration.function import Function
+from ..local.configuration.interpreter import with_project_python
+from ..local.configuration.node_function import RUNTIMES, from_node_handler
 from ..local.configuration.settings import Settings, extensions_of
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..local.running.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput
+from ..support.outputs import output_option
+from ..support.terminal import tell
+from . import run_outputs
+
+if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local run --help`
+    from ..local.running.session import Invocation, LocalLambda
 
 LONGEST_GAP_S = 86_400
 
@@ -67,6 +75,17 @@ Exit codes:
 @click.option("--no-sidecar", is_flag=True, help="Do not attach truemem's own sidecar.")
 @click.option("--no-exact", is_flag=True, help="Measure in the default mode, as without AWS_LAMBDA_EXEC_WRAPPER.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of function and extensions; repeatable.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter of the handler, or a virtual environment "
+    "[default: .venv beside or above FILE.py, the active one, or truemem's own].",
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(RUNTIMES),
+    help="Run FILE.mjs:HANDLER through AWS's runtime client for Node.js, which npm installs once.",
+)
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
 @click.option("--invocations", type=int, metavar="N", help="Number of invocations with --event [default: 1].")
@@ -99,6 +118,8 @@ Exit codes:
 )
 @click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Length of the freeze.")
 @click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
+@output_option(*run_outputs.ENDINGS)
+@click.option("--raw", is_flag=True, help="With --event, print all lines and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def run(
     function: str,
@@ -107,8 +128,12 @@ def run(
     no_sidecar: bool,
     no_exact: bool,
     env: tuple[str, ...],
+    python: str | None,
+    runtime: str | None,
     event: str | None,
     invocations: int | None,
+    outputs: tuple[Path, ...],
+    raw: bool,
     as_json: bool,
     tenant_id: str | None,
     provisioned_concurrency: bool,
@@ -119,11 +144,13 @@ def run(
 ) -> int:
     """Run a function: a Python handler through AWS's runtime client, or a bootstrap executable.
 
+    With --event it ends with a summary: the last invocations, whether memory grows, and which memory size is enough.
     Without --event it serves Lambda's Invoke API until Ctrl-C: boto3, the aws command and curl can call it.
     """
     from . import local_console
+    from .local_summary import summarise
 
-    target = Function.from_spec(function)
+    target, notices = _function(function, python, runtime)
     launched = {} if no_sidecar else {NAME: sidecar()}
     if extensions is not None:
         launched |= {path.name: path for path in extensions_of(extensions)}
@@ -145,16 +172,41 @@ def run(
     chosen.check_tenant(tenant_id)
     if not 0 <= gap_s <= LONGEST_GAP_S:
         raise BadInput(f"gap of {gap_s:g} s: from 0 to {LONGEST_GAP_S} (a day). Try --gap 5")
-    printer = local_console.Console(as_json=as_json)
+    if raw and as_json:
+        raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
+    finite = event is not None and scenario is None
+    run_outputs.check(outputs, finite=finite, measured=NAME in launched)
+    parsed = None if event is None and scenario is None else read_event(event or "{}")
+    times = _times(invocations, with_event=event is not None)
+    printer = local_console.Console(as_json=as_json, quiet=finite and not raw, python=target.python)
+    for notice in notices:
+        printer.notice(notice)
     if scenario is not None:
-        parsed = read_event(event or "{}")
         code = local_console.play(
             scenario, target, chosen, event=parsed, tenant_id=tenant_id, gap_s=gap_s, console=printer
         )
     else:
-        parsed = None if event is None else read_event(event)
-        times = _times(invocations, with_event=event is not None)
-        code = local_console.run(target, chosen, event=parsed, tenant_id=tenant_id, invocations=times, console=printer)
+
+        def finished(local: LocalLambda, answers: Sequence[Invocation]) -> None:
+            printed = local.extension_stdout(NAME)
+            written: Sequence[Path] = ()
+            try:
+                run_outputs.write(outputs, printed)
+                written = outputs
+            finally:  # what was measured is printed also if a file cannot be written
+                if not raw:
+                    summary = summarise(local.reports, answers, printed, measured=NAME in launched)
+                    printer.summary(summary, written)
+
+        code = local_console.run(
+            target,
+            chosen,
+            event=parsed,
+            tenant_id=tenant_id,
+            invocations=times,
+            console=printer,
+            finished=finished,
+        )
     printer.check()
     return code
 
@@ -163,6 +215,15 @@ def _initialization(provisioned_concurrency: bool, snap_start: bool) -> str:
     if provisioned_concurrency and snap_start:
         raise BadInput("--provisioned-concurrency with --snap-start: Lambda has either. Leave one out")
     return "provisioned-concurrency" if provisioned_concurrency else "snap-start" if snap_start else "on-demand"
+
+
+def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Function, tuple[str, ...]]:
+    """The function with its interpreter, and notices. Raises BadInput."""
+    if runtime is None:
+        return with_project_python(Function.from_spec(spec), python)
+    if python is not None:
+        raise BadInput(f"--python {python} with --runtime {runtime}: that is Node.js. Leave one out")
+    return from_node_handler(spec, runtime, lambda text: tell("truemem local run", text)), ()
 
 
 def _check_scenario() -> None:

@@ -57,15 +57,15 @@ def python_packages(folder: Path, requirements: str, interpreter: Path = Path(sy
     return folder / "bin"
 
 
-def node_packages(folder: Path, project: Path, made_of: str = "", *more: str) -> Path:
+def node_packages(folder: Path, project: Path) -> Path:
     """`npm ci` of a project with a lock file; its `node_modules`."""
-    made_of += (project / "package-lock.json").read_text()
+    made_of = (project / "package-lock.json").read_text()
     if not ready(folder, made_of):
         if shutil.which("npm") is None:
             raise Missing("there is no npm on the path")
         begin(folder)
         for name in ("package.json", "package-lock.json"):
             shutil.copy(project / name, folder)
-        run(["npm", "ci", "--no-audit", "--no-fund", *more, "--prefix", str(folder)])
+        run(["npm", "ci", "--no-audit", "--no-fund", "--prefix", str(folder)])
         finish(folder, made_of)
     return folder / "node_modules"

@@ -20,6 +20,8 @@ from .http import read, reply
 
 # NAME, ACCOUNT:function:NAME or a whole ARN; each with or without a qualifier.
 NAME = re.compile(r"(?:(?:arn:aws[\w-]*:lambda:[\w-]+:)?\d{12}:function:)?([\w-]+)(?::(\$LATEST|[\w-]+))?")
+EMULATOR_NAME = "function"
+"""The name of every function in AWS's emulator. It works here too."""
 LOG_TAIL = 4096
 CALLERS_LIMIT = 6 * 1024 * 1024
 
@@ -73,9 +75,10 @@ class InvokeApi:
         found = NAME.fullmatch(name)
         qualifier = request.query.get("Qualifier") or (found and found[2])
         own = self._environment.settings.name
-        if found is None or found[1] != own or qualifier not in (None, VERSION):
+        if found is None or found[1] not in (own, EMULATOR_NAME) or qualifier not in (None, VERSION):
             missing = function_arn(found[1] if found else name, qualifier)
-            return fault(404, "ResourceNotFoundException", f"Function not found: {missing}")
+            fix = f"The local Lambda serves one function. Try FunctionName={own}"
+            return fault(404, "ResourceNotFoundException", f"Function not found: {missing}. {fix}")
         return qualifier
 
     async def _answer(self, pending: Pending, *, tail: bool) -> web.Response:

@@ -32,9 +32,11 @@ class Function:
     handler: str
     """Value of `_HANDLER`. Extensions get it when they register."""
     runtime: str | None
-    """`python3.11`, or None for a bootstrap executable."""
+    """`python3.11`, `nodejs20.x`, or None for a bootstrap executable."""
     needs: tuple[Path, ...]
     """Files that the user of the processes must be able to read."""
+    python: Path | None = None
+    """The interpreter of a handler in Python. None for any other function."""
 
     def started_with(self, variables: Mapping[str, str]) -> list[str]:
         """The command to execute with these variables. A managed runtime is started through its wrapper."""
@@ -51,8 +53,8 @@ class Function:
         return dataclasses.replace(self, command=("/bin/sh", "-c", _EXITS_WHEN_TOLD, "sh", *self.command))
 
     def growing(self) -> Function | None:
-        """A copy whose handler uses up all memory after the user's own handler is done. None for a bootstrap."""
-        if self.runtime is None:
+        """A copy whose handler uses up all memory after the user's own handler is done. None unless it is in Python."""
+        if self.python is None:
             return None
         code = Path(__file__).parents[2] / "support" / "oom_handler.py"
         return dataclasses.replace(self, command=(*self.command[:-1], OOM_HANDLER), needs=(*self.needs, code))
@@ -81,7 +83,7 @@ class Function:
         if path.suffix != ".py" or "." in path.stem:
             raise BadInput(
                 f"{path.name} cannot be imported as a Python module. Try a name like app.py, "
-                "or give the path of an executable alone"
+                "the path of an executable alone, or for Node.js truemem local run --runtime nodejs20.x"
             )
         module = _module(path, name)
         if not module.has(handler):
@@ -98,6 +100,7 @@ class Function:
             handler=f"{path.stem}.{handler}",
             runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
             needs=(path.parent, path, Path(sys.executable), Path(client.origin)),
+            python=Path(sys.executable),
         )
 
     @classmethod

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .function import Function
@@ -68,6 +70,10 @@ def function_variables(function: Function, settings: Settings, place: Place) -> 
         own["AWS_LAMBDA_MAX_CONCURRENCY"] = str(settings.managed_instances)  # extensions do not get it
     if place.log_socket:
         own["_LAMBDA_TELEMETRY_LOG_FD_PROVIDER_SOCKET"] = str(place.log_socket)
+    if function.python and function.python != Path(
+        sys.executable
+    ):  # a handler that starts `python3` gets its own interpreter
+        place = replace(place, path=f"{function.python.parent}{os.pathsep}{place.path}")
     return _shared(settings, place) | dict(settings.environment) | _platform(settings, place) | own
 
 

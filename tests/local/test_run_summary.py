@@ -1,0 +1,130 @@
+"""The end of a finite `truemem local run`: what was printed before it, the table, the verdict, the files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from truemem_workbench.cli.local_summary import summarise
+from truemem_workbench.cli.ordinary_lines import is_ordinary
+from truemem_workbench.local import LogLine, Report
+from truemem_workbench.support.colours import CURRENT, MARK, PEAK
+from truemem_workbench.testing.invented_lines import curve, leak, line, request_id
+
+from tests.local.conftest import HANDLER, run
+from tests.page.pixels import pixels
+
+
+def reports(invocations: int, environment: str) -> list[Report]:
+    return [
+        Report(request_id(row, environment), "success", None, 12.5, 13, 512, 120, None) for row in range(invocations)
+    ]
+
+
+def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path) -> None:
+    files = [tmp_path / "memory.png", tmp_path / "memory.html"]
+    outputs = [argument for file in files for argument in ("--output", str(file))]
+    done = run(HANDLER, "--event", '{"print": "hello"}', "--invocations", "12", *outputs)
+    lines, _, table = done.stdout.partition("The last 10 of 12 invocations")
+    numbers = [row.split()[0] for row in table.splitlines() if row.endswith(" success ")]
+
+    assert done.returncode == 0, done.stderr
+    assert {each.split(" | ")[0].strip() for each in lines.splitlines() if each} == {"function", "response"}
+    assert lines.count(" function | hello\n") == 12
+    assert numbers == [str(number) for number in range(3, 13)]
+    assert "Too few to judge: 32 invocations of one environment are needed." in table
+    assert "This run had 12 invocations. Try --invocations 200" in table
+    assert table.count("Written: ") == 2
+    assert all(len(pixels(files[0], colour)[0]) for colour in (PEAK, CURRENT, MARK))
+    assert files[1].read_text().startswith("<!doctype html>")
+
+
+def test_a_file_that_cannot_be_drawn_does_not_hide_the_summary(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def handler(event, context): ...\nraise OSError('no init')")
+    done = run("app.py:handler", "--event", "{}", "--output", "memory.png", cwd=tmp_path)
+    assert "No verdict: the sidecar printed no record. Try --raw" in done.stdout
+    assert "memory.png was not written: the sidecar printed no record" in done.stderr
+    assert (done.returncode, [path.name for path in tmp_path.glob("*.png")]) == (2, [])
+
+
+def test_raw_prints_all_lines_and_no_summary() -> None:
+    done = run(HANDLER, "--event", "{}", "--raw")
+    assert '"schema":1}\n' in done.stdout
+    assert " platform | REPORT RequestId: " in done.stdout
+    assert "Too few to judge" not in done.stdout
+
+
+def test_json_ends_with_the_summary_after_all_lines() -> None:
+    done = run(HANDLER, "--event", '{"raise": "boom"}', "--json")
+    *before, last = map(json.loads, done.stdout.splitlines())
+    (row,) = last["summary"]["last"]
+    assert any('"schema":1' in each["log"]["text"] for each in before if "log" in each)
+    assert (last["summary"]["invocations"], last["summary"]["failed"], row["status"]) == (1, 1, "error, ValueError")
+    assert row["PeakRSS"] >= row["CurrentRSS"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "visible", "status"),
+    [
+        (["--timeout", "0.5", "--event", '{"sleep": 5}'], "Task timed out after 0.50 seconds", "timeout"),
+        (["--event", '{"exit": 3}'], "Runtime exited with error: exit status 3", "error, Runtime.ExitError"),
+        (["--event", "{}", "--no-sidecar"], "without the sidecar only the mark is known", "success"),
+    ],
+)
+def test_errors_stay_visible_and_are_in_the_table(arguments: list[str], visible: str, status: str) -> None:
+    done = run(HANDLER, *arguments)
+    assert visible in done.stdout
+    assert any(row.rstrip().endswith(f" {status}") for row in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("printed", "environment", "verdict", "says"),
+    [
+        (list(leak(200)), "leak", "growing", ["Growing: 40", "no size is safe for long"]),
+        (
+            list(curve([100.0] * 150)),
+            "a",
+            "stable",
+            ["No environment grows: no sign of a leak.", "Smallest safe memory size"],
+        ),
+        (
+            list(leak(64)),
+            "leak",
+            "warming",
+            ["too early to tell", "This run had 64 invocations. Try --invocations 200"],
+        ),
+        (["truemem WARN \x1b[2J"], "a", "insufficient", ["the sidecar printed no record. Try --raw"]),
+    ],
+)
+def test_the_verdict_is_that_of_the_report(
+    printed: Sequence[str], environment: str, verdict: str, says: list[str]
+) -> None:
+    summary = summarise(reports(len(printed), environment), [], printed)
+    assert summary.verdict == verdict
+    for text in says:
+        assert text in " ".join(summary.sentences)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "ordinary"),
+    [
+        ("platform", "START RequestId: 1 Version: $LATEST", True),
+        ("platform", "REPORT RequestId: 1\tDuration: 2.00 ms", True),
+        ("platform", "REPORT RequestId: 1\tDuration: 2.00 ms\tStatus: timeout", False),
+        ("platform", "INIT_REPORT Init Duration: 9.00 ms\tPhase: init\tStatus: success", True),
+        ("platform", "EXTENSION\tName: a\tState: LaunchError\tEvents: []\tError Type: PermissionDenied", False),
+        ("platform", "2026-11-23T13:00:00.000Z 1 Task timed out after 3.00 seconds", False),
+        ("platform", '{"type": "platform.start", "record": {"requestId": "1"}}', True),
+        ("platform", '{"type": "platform.report", "record": {"status": "error", "errorType": "x"}}', False),
+        ("platform", "{", False),
+        ("extension:truemem", line(0), True),
+        ("extension:truemem", "truemem INFO mode=exact", True),
+        ("extension:truemem", "truemem WARN no telemetry", False),
+        ("extension:other", line(0), False),
+        ("function", line(0), False),
+    ],
+)
+def test_only_what_the_summary_says_anyway_is_left_out(source: str, text: str, ordinary: bool) -> None:
+    assert is_ordinary(LogLine(source, "stdout", text, 0.0)) is ordinary

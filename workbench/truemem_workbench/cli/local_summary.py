@@ -1,0 +1,170 @@
+"""What a finite `truemem local run` showed: its last invocations, the leak verdict and the sizes.
+
+The sentences are those of `truemem report`, from the same engine.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..check.invocations import INVOCATIONS
+from ..lines.line import Line, parse_event
+from ..local import Invocation, Report
+from ..support.amounts import mib, whole
+from ..support.bad_input import BadInput
+from ..support.extras import need
+from ..support.plural import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SHOWN = 10
+"""Most invocations in the table."""
+LONGEST = 80
+"""Most characters of the name of an error."""
+
+_UNMEASURED = {
+    True: "No verdict: the sidecar printed no record. Try --raw, which shows all that it said",
+    False: "No verdict: without the sidecar only the mark is known. Leave --no-sidecar out",
+}
+"""The sentence where nothing was measured, with the sidecar and without."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One invocation. Sizes in MiB, None if unknown."""
+
+    number: int
+    """Number of the invocation in this run, from 1."""
+    peak: float | None
+    bounds: tuple[float, float] | None
+    """Lower and upper bound, if the peak is an interval."""
+    current: float | None
+    mark: int
+    duration_ms: float
+    status: str
+
+    def document(self) -> dict[str, object]:
+        """The row for `--json`, with the names of the sidecar's line. Unknown values are left out."""
+        lower, upper = self.bounds or (None, None)
+        members = {
+            "invocation": self.number,
+            "PeakRSS": self.peak,
+            "peakLower": lower,
+            "peakUpper": upper,
+            "CurrentRSS": self.current,
+            "MaxMemoryUsed": self.mark,
+            "durationMs": round(self.duration_ms, 3),
+            "status": self.status,
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+    def cells(self) -> list[str]:
+        peak = mib(self.peak) + (f" ({mib(self.bounds[0])}-{mib(self.bounds[1])})" if self.bounds else "")
+        return [str(self.number), peak, mib(self.current), whole(self.mark), f"{self.duration_ms:,.0f}", self.status]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    invocations: int
+    failed: int
+    last: Sequence[Row]
+    verdict: str
+    """Name of the verdict, `insufficient` if there are too few records."""
+    sentences: Sequence[str]
+
+    def document(self, files: Sequence[Path]) -> dict[str, object]:
+        return {
+            "invocations": self.invocations,
+            "failed": self.failed,
+            "last": [row.document() for row in self.last],
+            "verdict": self.verdict,
+            "sentences": list(self.sentences),
+            "files": [str(path) for path in files],
+        }
+
+    def show(self, console: Console, files: Sequence[Path]) -> None:
+        """Print it. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
+        from ..support.tables import table  # rich is for the summary itself, not for every `truemem --help`
+
+        some = f"The last {len(self.last)} of " if len(self.last) < self.invocations else ""
+        made = table("", (), ("#", "peak", "current", "mark", "ms"), ("status",))
+        for row in self.last:
+            made.add_row(*row.cells())
+        console.print()
+        console.print(f"{some}{counted(self.invocations, 'invocation')} (peak, current and mark in MiB):")
+        console.print(made)
+        for sentence in self.sentences:
+            console.print(f"- {sentence}", soft_wrap=True)
+        for path in files:
+            console.print(f"Written: {path}", soft_wrap=True)
+
+
+def summarise(
+    reports: Sequence[Report], answers: Sequence[Invocation], printed: Sequence[str], *, measured: bool = True
+) -> Summary:
+    """Summarise a run that has ended. `printed`: the sidecar's stdout; `measured`: false if it was not attached."""
+    lines = {line.request_id: line for text in printed for line in parse_event(text)}
+    answered = {answer.request_id: answer for answer in answers}
+    rows = [
+        _row(number, report, lines.get(report.request_id), answered.get(report.request_id))
+        for number, report in enumerate(reports, 1)
+    ]
+    verdict, sentences = _judged(printed) if lines else ("insufficient", [_UNMEASURED[measured]])
+    failed = sum(row.status != "success" for row in rows)
+    if lines and failed < len(rows) and verdict in ("insufficient", "warming"):
+        more = max(INVOCATIONS, 2 * len(rows))
+        sentences.append(f"This run had {counted(len(rows), 'invocation')}. Try --invocations {more}")
+    return Summary(
+        invocations=len(rows),
+        failed=failed,
+        last=rows[-SHOWN:],
+        verdict=verdict,
+        sentences=sentences,
+    )
+
+
+def _row(number: int, report: Report, line: Line | None, answer: Invocation | None) -> Row:
+    return Row(
+        number=number,
+        peak=line.peak_rss if line else None,
+        bounds=line.bounds if line and line.wide and math.isfinite(line.bounds[1]) else None,
+        current=line.current_rss if line else None,
+        mark=report.max_memory_used_mib,
+        duration_ms=report.duration_ms,
+        status=_status(report, answer),
+    )
+
+
+def _status(report: Report, answer: Invocation | None) -> str:
+    """The platform's status and error type. For the platform, a handler that raises is a success."""
+    if report.status != "success":
+        return ", ".join(filter(None, (report.status, report.error_type)))
+    if answer is None or answer.function_error is None:
+        return report.status
+    payload = answer.payload
+    named = payload.get("errorType") if isinstance(payload, Mapping) else None
+    return f"error, {str(named or answer.function_error)[:LONGEST]}"
+
+
+def _judged(printed: Sequence[str]) -> tuple[str, list[str]]:
+    """The verdict and the sentences of `truemem report` on these lines."""
+    try:
+        need("report")
+    except BadInput as missing:  # `truemem[local]` runs functions without it
+        return "unknown", [f"No verdict: {missing}"]
+    from ..report.collect import collect  # scipy and duckdb take most of a second
+    from ..report.sentences import sentences
+    from ..report.sizing import HEADROOM
+    from ..report.store import Store
+
+    with tempfile.TemporaryDirectory(prefix="truemem-summary-") as folder, Store() as store:
+        path = Path(folder) / "lines.log"
+        path.write_text("".join(f"{text}\n" for text in printed), encoding="utf-8", errors="replace")
+        report = collect(store, store.load([path]))
+    return report.environments[0].verdict.name, list(sentences(report, HEADROOM))

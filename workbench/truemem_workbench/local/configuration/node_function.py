@@ -1,0 +1,106 @@
+"""A Node.js handler through AWS's own runtime client, aws-lambda-ric, which npm installs once into a cache."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from ...support.bad_input import BadInput
+from .function import Function
+
+RUNTIMES = ("nodejs20.x", "nodejs22.x")
+LOCK = Path(__file__).with_name("node")
+"""Folder of package.json and of the lock file, with a hash of each package."""
+SUFFIXES = (".js", ".mjs", ".cjs")
+BUILDING = ("npm", "cmake", "make", "g++", "xz", "python3")
+"""aws-lambda-ric compiles a part of itself when it is installed."""
+INSTEAD = "or run it through a bootstrap (docs/local-lambda.md, Node.js)"
+
+
+def cache() -> Path:
+    """The folder of $TRUEMEM_CACHE, else that of the XDG base directory specification."""
+    chosen = os.environ.get("TRUEMEM_CACHE")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "truemem"
+
+
+def from_node_handler(spec: str, runtime: str, tell: Callable[[str], None]) -> Function:
+    """Make a Function from `path/index.mjs:handler`. It runs as on the runtime `nodejs20.x`, in the file's folder.
+
+    The first call installs the client, which takes a minute or more; `tell` gets a sentence about it. Raises BadInput.
+    """
+    name, _, handler = spec.rpartition(":")
+    path = Path(name)
+    if path.suffix not in SUFFIXES or "." in path.stem:
+        raise BadInput(f"{spec} is no Node.js handler. Try PATH/index.mjs:handler, or leave --runtime out")
+    if not path.is_file():
+        raise BadInput(f"no file {name}. Try PATH/index.mjs:handler")
+    if not re.fullmatch(r"[\w$]+", handler):
+        raise BadInput(f"{handler!r} is no name of an export of {name}. Try {name}:handler")
+    node = _node(runtime)
+    client = installed_client(node, tell)
+    path = path.resolve()
+    return Function(
+        command=(str(node), str(client), f"{path.stem}.{handler}"),
+        task_root=path.parent,
+        handler=f"{path.stem}.{handler}",
+        runtime=runtime,
+        needs=(path.parent, path, node, client),
+    )
+
+
+def installed_client(node: Path, tell: Callable[[str], None] = lambda _: None) -> Path:
+    """The script of aws-lambda-ric, installed for this node if it is not yet. Raises BadInput."""
+    version = _output([str(node), "--version"]).strip()
+    folder = cache() / f"aws-lambda-ric-node{version}"
+    script = folder / "node_modules" / "aws-lambda-ric" / "index.mjs"
+    if script.is_file():
+        return script
+    if lacking := [tool for tool in BUILDING if shutil.which(tool) is None]:
+        raise BadInput(
+            f"aws-lambda-ric needs {', '.join(lacking)} to be installed, which is not here. Install it, {INSTEAD}"
+        )
+    tell(f"installing AWS's runtime client for Node.js {version} into {folder}, once: this takes a minute or more")
+    making = folder.with_name(f"{folder.name}-{os.getpid()}")
+    try:
+        making.mkdir(parents=True)
+        for file in LOCK.iterdir():
+            shutil.copy(file, making)
+        _output(["npm", "ci", "--no-audit", "--no-fund", "--omit=dev", "--prefix", str(making)])
+        if not folder.exists():  # another run may have been faster
+            making.rename(folder)
+    except OSError as error:
+        raise BadInput(f"cannot write {making}: {error.strerror}. Try TRUEMEM_CACHE=FOLDER") from None
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return script
+
+
+def _node(runtime: str) -> Path:
+    """The node on the path, if it is of the runtime's version. Raises BadInput."""
+    wanted = runtime.removeprefix("nodejs").removesuffix(".x")
+    found = shutil.which("node")
+    if found is None:
+        raise BadInput(
+            f"--runtime {runtime} needs Node.js, and no node is on the PATH. Install Node.js {wanted}, {INSTEAD}"
+        )
+    version = _output([found, "--version"]).strip().removeprefix("v")
+    major = version.partition(".")[0]
+    if major != wanted:
+        other = next((each for each in RUNTIMES if each == f"nodejs{major}.x"), None)
+        fix = f"Try --runtime {other}" if other else f"Put Node.js {wanted} first on the PATH"
+        raise BadInput(f"--runtime {runtime} needs Node.js {wanted}, and {found} is {version}. {fix}")
+    return Path(found).resolve()
+
+
+def _output(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        telling = [line for word in ("not found", "failed") for line in said if word in line]  # npm says much more
+        why = next(iter([*telling, *said]), "it said nothing")
+        raise BadInput(f"{' '.join(command[:2])} failed: {why}. Fix that, {INSTEAD}")
+    return done.stdout
