@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ..lines.unread import not_read
 from ..support.plural import counted
 
 if TYPE_CHECKING:
     from ..lines.line import Line
+    from ..lines.unread import Unread
+    from ..lines.wrapped import Event
 
 Grade = Literal["ok", "note", "problem"]
 MANY = 0.1
@@ -71,32 +74,39 @@ class Log:
     complaints: Counter[str] = field(default_factory=Counter)
     foreign: bool = False
     """True if the executable is for another architecture."""
+    unread: Unread = field(default_factory=Counter)
 
 
-def read(events: Iterable[str]) -> Log:
+def read(events: Iterable[Event]) -> Log:
     """Read log events in one pass."""
-    from ..lines.line import parse_event
+    from ..lines.line import lines_in
+    from ..lines.wrapped import inside
 
     log = Log()
     for event in events:
-        lines = parse_event(event)
-        for line in lines:
-            _count(log, line)
-        if lines:
-            log.lines += 1
-        elif report := _REPORT.search(event):
-            log.reports.add(next(filter(None, report.groups())))
-        elif re.search(r"EXTENSION\s+Name: truemem\b", event) or (
-            '"platform.extension"' in event and '"truemem"' in event
-        ):
-            log.attached = True
-        elif start := re.search(r"truemem INFO (method=.*)", event):
-            log.start = start[1].strip()
-        elif "exec format error" in event:
-            log.foreign = True
-        elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", event):
-            log.complaints[complaint[1].strip()] += 1
+        for found in inside(event):
+            if isinstance(found, str):
+                _look(log, found)
+                continue
+            lines = lines_in(found, log.unread)
+            log.lines += bool(lines)
+            for line in lines:
+                _count(log, line)
     return log
+
+
+def _look(log: Log, text: str) -> None:
+    """Look at what is no line of the sidecar."""
+    if report := _REPORT.search(text):
+        log.reports.add(next(filter(None, report.groups())))
+    elif re.search(r"EXTENSION\s+Name: truemem\b", text) or ('"platform.extension"' in text and '"truemem"' in text):
+        log.attached = True
+    elif start := re.search(r"truemem INFO (method=.*)", text):
+        log.start = start[1].strip()
+    elif "exec format error" in text:
+        log.foreign = True
+    elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", text):
+        log.complaints[complaint[1].strip()] += 1
 
 
 def _count(log: Log, line: Line) -> None:
@@ -124,6 +134,8 @@ def of_log(log: Log, fix: str) -> Iterator[Finding]:
         yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md")
     if log.start:
         yield Finding("ok", f"It has started: {log.start}")
+    if unread := not_read(log.unread):
+        yield Finding("note", f"{unread[0].upper()}{unread[1:]}.", "docs/report.md#what-it-does-not-read")
     if not log.lines:
         yield _silent(log, fix)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,21 +43,29 @@ def page(files: tuple[Path, ...], output: Path, png: Path | None, only: tuple[st
 def _page(files: Sequence[Path], output: Path, png: Path | None, only: Sequence[str]) -> None:
     from ..lines.line import read  # judging needs scipy, half a second
     from ..lines.log_files import on_disk, size_of
+    from ..lines.unread import Unread, not_read
     from ..support.terminal import progress
 
     if png is not None and png.suffix.lower() != ".png":
         raise BadInput(f"--png {png}: the picture is a PNG. Try --png page.png")
     if str(output) == "-":
         raise BadInput("--output -: a page is a file. Try --output page.html")
+    unread = Unread()
     wanted = (lambda name: any(part in name for part in only)) if only else None
     with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
         paths = [on_disk(file, Path(folder)) for file in files]
         with progress("reading", sum(map(size_of, paths))) as done:
-            environments = gather(read(paths, wanted=wanted, done=done))
+            environments = gather(read(paths, wanted=wanted, done=done, unread=unread))
+    note = not_read(unread)
     if not environments:
         which = f" of {' or '.join(only)}" if only else ""
-        raise BadInput(f"no line of the sidecar{which} in {', '.join(map(str, files))}. Try the function's whole log")
-    _made(output, write, environments)
+        why = f" ({note})" if note else ""
+        raise BadInput(
+            f"no line of the sidecar{which} in {', '.join(map(str, files))}{why}. Try the function's whole log"
+        )
+    _made(output, partial(write, note=note), environments)
+    if note:
+        tell("truemem page", note)
     if png is not None:
         _made(png, draw, environments)
 

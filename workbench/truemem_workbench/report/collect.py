@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import explain, hoarding
 from ..lines.record import Record
+from ..lines.unread import WORDS as REASONS
 from . import sizing
 from .peak_percentiles import count, parts, payloads, peaks_by, peaks_of, rounded
 from .store import Loaded, Store
@@ -109,7 +110,7 @@ def collect(
         lines=loaded.lines,
         repeated=loaded.lines - total,
         elsewhere=loaded.elsewhere,
-        unreadable=loaded.unreadable,
+        unread={name: loaded.unread[name] for name in REASONS},
     )
 
 

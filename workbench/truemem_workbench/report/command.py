@@ -110,7 +110,7 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
                 )
         if options["html"] is not None:
             with progress("drawing", size) as read:
-                _draw(made.environments, paths, since or 0.0, options["html"], read)
+                _draw(made, paths, since or 0.0, options["html"], read)
     _check_by(made)
     comparison = None if options["compared"] is None else compare(made, options["compared"])
     if options["as_json"] or options["as_csv"]:
@@ -125,12 +125,14 @@ def _report(files: Sequence[Path], options: dict[str, Any]) -> int:
     return int(any(FAILURES[name](made) for name in options["fail_on"]))
 
 
-def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
+def _draw(made: Report, paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
     """Draw the most urgent environments, as many as a page holds. Nothing of the others is kept."""
     from .. import page
     from ..lines.line import read as read_lines
+    from ..lines.unread import not_read
     from ..page.html import ROOM
 
+    environments = made.environments
     shown = _foremost(environments, ROOM)
     names = {name for _, name in shown}
     drawn = page.gather(
@@ -139,7 +141,7 @@ def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: flo
         if (line.function or "", line.environment) in shown and (line.time_ms is None or line.time_ms >= since)
     )
     try:
-        page.write(drawn, html, left_out=len(environments) - len(shown))
+        page.write(drawn, html, left_out=len(environments) - len(shown), note=not_read(made.unread))
     except OSError as error:
         raise BadInput(f"{html} cannot be written: {error.strerror}") from error
     if len(shown) < len(environments):
@@ -188,6 +190,8 @@ def _fetched(log_group: str, since: float | None, source: Literal["insights", "f
 
 
 def _check(loaded: Loaded, remote: str | None) -> None:
+    from ..lines.unread import not_read
+
     if loaded.lines:
         return
     if loaded.elsewhere:
@@ -195,8 +199,9 @@ def _check(loaded: Loaded, remote: str | None) -> None:
             f"all {loaded.elsewhere:,} lines are of another time or environment. Leave --since or --environment out"
         )
     place = f"log group {remote}" if remote else "these files"
+    unread = f" ({not_read(loaded.unread)})" if loaded.unread else ""
     hint = "Try an earlier --since, or truemem doctor" if remote else "Try truemem doctor FILE"
-    raise BadInput(f"no line of the sidecar in {place}. {hint}")
+    raise BadInput(f"no line of the sidecar in {place}{unread}. {hint}")
 
 
 def _check_by(made: Report) -> None:

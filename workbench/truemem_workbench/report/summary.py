@@ -165,7 +165,8 @@ class Report:
     lines: int
     repeated: int
     elsewhere: int
-    unreadable: int
+    unread: Mapping[str, int]
+    """Lines that were not read, by reason."""
 
 
 def urgency(environment: Environment) -> tuple[bool, bool, float]:
