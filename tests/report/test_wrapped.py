@@ -189,4 +189,4 @@ def test_progress_moves_within_one_large_file(wrap: str, tmp_path: Path, monkeyp
         store.load([path], read=told.append)
 
     assert sum(told) == path.stat().st_size
-    assert sum(1 for amount in told if amount) >= 3
+    assert sum(1 for amount in told if amount) > 1

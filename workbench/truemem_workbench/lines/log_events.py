@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from ..support.untrusted_text import first_document
-from .wrapped import OBJECT, Event
+from .wrapped import MOST_TRIES, OBJECT, Event
 
 CSV_COLUMNS = ("@message", "message", "line", "content", "_raw", "log")
 """Columns with the text of an event, in lower case: of the console, of Datadog (Message), and others."""
@@ -81,7 +81,7 @@ def lines_of(file: IO[str]) -> Iterator[Event]:
 def documents(read: Callable[[int], str], text: str = "") -> Iterator[Event]:
     """The JSON objects of a file, with or without line breaks in and between them, alone or in lists. All else is text,
     a line at a time. `text` was read already. `read` returns at most so many characters, and nothing at the end."""
-    place = 0
+    place = failures = 0
     ended = False
     while True:
         between = _BETWEEN.match(text, place)
@@ -93,12 +93,14 @@ def documents(read: Callable[[int], str], text: str = "") -> Iterator[Event]:
             try:
                 document, place = first_document(text, place)
             except ValueError as error:
+                failures += 1
                 if not _unfinished(error, text):
                     failed = getattr(error, "pos", place)
                 elif not ended and len(text) - place < LARGEST:
                     wanted = len(text) - place
             else:
                 yield document
+                failures = 0
                 continue
         elif text.find("\n", place) < 0 and len(text) - place < LONGEST:
             wanted = _CHUNK
@@ -109,7 +111,10 @@ def documents(read: Callable[[int], str], text: str = "") -> Iterator[Event]:
             continue
         if place == len(text):
             return
-        end = _end_of_text(text, place, failed)
+        if failures >= MOST_TRIES:  # a hostile file may be all braces: then all that was read is one text
+            end, failures = len(text), 0
+        else:
+            end = _end_of_text(text, place, failed)
         yield text[place:end].rstrip("\r\n")
         place = end
 

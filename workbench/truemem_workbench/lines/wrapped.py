@@ -25,7 +25,7 @@ TEXT_KEYS = {
 """Names under which forwarders and exports keep the text of an event. The sidecar's lines are found under any name."""
 OBJECT = re.compile(r'\{\s*"')
 """Begin of a JSON object. Not that of Loki's labels: {job="x"}."""
-_QUOTED = re.compile(OBJECT.pattern + r'|"(?:[^"\\{]|\\.){0,300}\{\s*\\+"')
+_QUOTED = re.compile(OBJECT.pattern + r'|"(?:[^"\\{]|\\.){0,80}\{\s*\\+"')
 """The same, or begin of a JSON string that has an object in it, as in msg="{\\"a\\": 1}"."""
 TRIES = 20
 """After so many failures in one text, what was read once is not read again: a hostile text may be all braces."""
