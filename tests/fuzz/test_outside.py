@@ -30,6 +30,8 @@ from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import Line, parse_event, read
 from truemem_workbench.lines.log_files import events, kind_of
 from truemem_workbench.lines.record import LARGEST, parse_line, parse_lines
+from truemem_workbench.lines.unread import Cut
+from truemem_workbench.lines.wrapped import inside
 from truemem_workbench.local import BadInput
 from truemem_workbench.page.html import page as html_page
 from truemem_workbench.support.terminal import console
@@ -259,6 +261,8 @@ SEEDS = [
     ('timestamp,message\n1,"' + line("a", 1).replace('"', '""') + '"\n').encode(),
     json.dumps([{"@message": line("a", 1)}, {"message": {"a": [1]}}]).encode(),
     json.dumps({"events": [{"message": line("a", 1), "timestamp": 1}]}).encode(),
+    json.dumps({"log": json.dumps({"record": line("a", 1)}) + "\n", "stream": "stdout"}).encode() + b"\n",
+    2 * json.dumps({"logEvents": [{"message": line("a", 1)}]}).encode(),
     json.dumps({"message": line("a", 1), "timestamp": 1}).encode() + b'\n{"message":"x","timestamp":1}\n',
     b"2026 " + json.dumps(json.loads(line("a", 1)), indent=4).encode() + b"\n",
     line("a", 1).encode("utf-16"),
@@ -282,7 +286,7 @@ def test_any_file_is_a_log_or_bad_input(folder: Path, data: bytes) -> None:
     path.write_bytes(data)
     with suppress(BadInput):
         kind_of(path)
-        assert all(isinstance(event, str) for event in events(path))
+        assert all(isinstance(found, str | dict | Cut) for event in events(path) for found in inside(event))
         assert all(isinstance(each, Line) for each in read([path]))
 
 

@@ -101,7 +101,7 @@ def test_a_signal_ends_it_in_the_midst_of_a_statement_of_duckdb(temporary: Path,
         for _ in range(400):  # 200 MB: several seconds
             file.write(content)
     process = started(tmp_path / "log", temporary)
-    while not list(temporary.glob("*/0-0.log")):
+    while not list(temporary.glob("*/0.log")):
         assert process.poll() is None
         time.sleep(0.01)
     time.sleep(0.5)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.log_files import events
+from truemem_workbench.lines.wrapped import inside
 
 from tests.report.conftest import Command, Report
 from tests.report.written import life, line, log, request
@@ -61,7 +62,7 @@ def test_the_console_s_json_has_the_function_s_own_lines_too(form: str, truemem:
 
     (part,) = truemem("report", path, "--by", "model_id", "--json").document["parts"]
     assert part["value"] == "large"
-    assert list(events(path))[2] == "START RequestId: 1"
+    assert [list(inside(event)) for event in events(path)][2] == ["START RequestId: 1"]
 
 
 def test_the_bytes_that_were_read_are_told(tmp_path: Path) -> None:

@@ -2,77 +2,43 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from truemem_workbench.analysis.drift import points
 from truemem_workbench.lines.line import read
-from truemem_workbench.lines.log_events import parsed_event
 from truemem_workbench.lines.log_files import kind_of
 from truemem_workbench.report.store import Store
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command
-from tests.report.written import BEGIN_MS, line, log, request
-
-STREAM = "2026/11/21/[$LATEST]8f73da1af051865902f94f95f6c5dbbf"
-TIME = "2026-11-21T12:00:00.123000+00:00"
-OTHERS = ["START RequestId: 52fdfc07 Version: $LATEST", '{"message":"hello","requestId":"x"}', "a { brace", ""]
-MESSAGES = [OTHERS[0], line("a", 1), OTHERS[1], OTHERS[2], line("a", 2), line("b", 1), OTHERS[3]]
+from tests.report.forms import ENVIRONMENTS, FORMS, subscription
+from tests.report.written import line, log, request
 
 
-def spread(prefix: str) -> str:
-    """JSON with its members on lines of their own, as `sam logs` and `aws logs tail --format json` print it."""
-    texts = [json.dumps(json.loads(each), indent=2) if each.startswith("{") else each for each in MESSAGES]
-    return "".join(f"{prefix}{text}\n" for text in texts)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_same_invocations(form: str, truemem: Command, tmp_path: Path) -> None:
+    path = tmp_path / "it's a log [*]"
+    path.write_text(FORMS[form], encoding="utf-8", newline="")
+    page = tmp_path / "page.html"
 
+    report = truemem("report", path, "--json").document
+    drawn = truemem("page", path, "--output", page)
 
-def as_csv(header: Sequence[str]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file)
-    writer.writerow(header)
-    writer.writerows([BEGIN_MS, message] for message in MESSAGES)
-    return file.getvalue()
-
-
-def as_local_run() -> str:
-    """`truemem local run --json`."""
-    return "".join(json.dumps({"log": {"source": "extension:truemem", "text": text}}) + "\n" for text in MESSAGES)
-
-
-FORMS = {
-    "lines": "".join(f"{each}\n" for each in MESSAGES),
-    "lines, no newline at the end": "\n".join(MESSAGES[:-1]),
-    "lines of Windows": "".join(f"{each}\r\n" for each in MESSAGES),
-    "aws logs tail": "".join(f"{TIME} {STREAM} {each}\n" for each in MESSAGES),
-    "aws logs tail, short": "".join(f"2026-11-21T12:00:00 {each}\n" for each in MESSAGES),
-    "aws logs tail, json": spread(f"{TIME} {STREAM} "),
-    "sam logs": spread(f"{STREAM} {TIME} "),
-    "truemem local run --raw": "".join(f"  truemem | {each}\n" for each in MESSAGES),
-    "truemem local run --json": as_local_run(),
-    "console, CSV": as_csv(["timestamp", "message"]),
-    "Insights, CSV": as_csv(["@timestamp", "@message"]),
-    "Insights, CSV with a mark": "\ufeff" + as_csv(["@timestamp", "@message"]),
-    "Insights, JSON": json.dumps([{"@timestamp": "2026", "@message": each} for each in MESSAGES], indent=1),
-    "filter-log-events": json.dumps({"events": [{"message": each, "timestamp": 1} for each in MESSAGES]}, indent=4),
-    "get-query-results": json.dumps({"results": [[{"field": "@message", "value": each}] for each in MESSAGES]}),
-    "subscription": json.dumps({"messageType": "DATA_MESSAGE", "logEvents": [{"message": e} for e in MESSAGES]}) + "\n",
-    "records as a list": json.dumps([json.loads(line(*each)) for each in (("a", 1), ("a", 2), ("b", 1))]),
-}
+    assert [(each["environment_id"], each["peaks"]["invocations"]) for each in report["environments"]] == ENVIRONMENTS
+    assert not any(report["unread"].values())
+    assert ('"count":3,' in page.read_text(), drawn.err) == (True, "")
+    assert "3 lines of the sidecar." in truemem("doctor", path).out
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])  # as PowerShell writes
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_has_the_same_lines(
-    form: str, encoding: str, packed: bool, truemem: Command, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("form", ["lines", "sam logs", "console, CSV", "Insights, JSON", "Docker", "Firehose"])
+def test_every_encoding_has_the_same_lines(form: str, encoding: str, packed: bool, tmp_path: Path) -> None:
     path = tmp_path / ("log [*].gz" if packed else "it's a log [*]")
     content = (("\ufeff" if encoding == "utf-16-be" else "") + FORMS[form]).encode(encoding)
     path.write_bytes(gzip.compress(content) if packed else content)
@@ -80,20 +46,28 @@ def test_every_form_has_the_same_lines(
     one_by_one = [(each.environment, each.invocation, each.request_id) for each in read([path])]
     with Store() as store:
         loaded = store.load([path])
-        in_the_store = store.rows(
-            "SELECT environment_id, invocation, request::VARCHAR AS r, peak FROM line ORDER BY ALL"
-        )
+        in_the_store = store.rows("SELECT environment_id, invocation, request::VARCHAR AS r FROM line ORDER BY ALL")
 
     assert one_by_one == [(f"2026/11/21/[$LATEST]{e}", i, request(e, i)) for e, i in (("a", 1), ("a", 2), ("b", 1))]
-    assert [(each["environment_id"], each["invocation"], each["r"]) for each in in_the_store] == one_by_one
-    assert (loaded.lines, loaded.unreadable) == (3, 0)
-    assert "3 lines of the sidecar" in truemem("doctor", path).out
+    assert [tuple(each.values()) for each in in_the_store] == one_by_one
+    assert (loaded.lines, loaded.unread.total()) == (3, 0)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["as it came", "packed again"])
+def test_records_that_were_packed_one_by_one_are_one_file(
+    pack: Callable[[bytes], bytes], truemem: Command, tmp_path: Path
+) -> None:
+    """As Firehose writes what CloudWatch Logs has packed."""
+    path = tmp_path / "delivery"
+    path.write_bytes(pack(b"".join(gzip.compress(subscription(line("a", n)).encode()) for n in (1, 2))))
+
+    assert truemem("report", path, "--json").document["lines"] == 2
 
 
 def test_the_captured_logs_of_real_runs_are_read_whole() -> None:
     lines = list(read([CAPTURED]))
 
-    printed = [parsed_event(each) or {} for each in CAPTURED.read_text().splitlines() if '"schema"' in each]
+    printed = [json.loads(each[each.index("{") :]) for each in CAPTURED.read_text().splitlines() if '"schema"' in each]
     assert len(lines) == sum(each.get("aggregate", {}).get("invocations", 1) for each in printed)
     assert all(each.function and each.function_version and each.time_ms for each in lines)
 
@@ -148,12 +122,12 @@ def test_a_line_cut_off_is_counted_and_harms_nothing(tmp_path: Path) -> None:
     with Store() as store:
         loaded = store.load([path])
 
-    assert (loaded.lines, loaded.unreadable) == (2, 1)
+    assert (loaded.lines, loaded.unread) == (3, {"cut_off": 1})  # what is not UTF-8 is read as well
 
 
 @pytest.mark.parametrize(
     ("content", "kind"),
-    [(b"", "lines"), (b"{\n", "spread"), (b"[", "json"), (b'{"message":"hi","level":"INFO"}\n{}', "lines")],
+    [(b"", "lines"), (b"{\n", "json"), (b"[", "json"), (b'{"message":"hi","level":"INFO"}\n{}', "lines")],
 )
 def test_odd_files_have_a_kind(content: bytes, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "odd"

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ..lines.unread import not_read
 from ..support.plural import counted
 from .aws_commands import WRAPPER, set_variable
 
 if TYPE_CHECKING:
     from ..lines.line import Line
+    from ..lines.unread import Unread
+    from ..lines.wrapped import Event
 
 Grade = Literal["ok", "note", "problem"]
 MANY = 0.1
@@ -78,37 +81,43 @@ class Log:
     """Request id of the first invocation of each kind."""
     functions: Counter[str] = field(default_factory=Counter)
     """Names of the functions."""
+    unread: Unread = field(default_factory=Counter)
 
     def evidence(self, kind: str) -> str:
         """The first of its kind, in words; empty if it has no request id."""
         return f"first: request {self.first[kind]}" if self.first.get(kind) else ""
 
 
-def read(events: Iterable[str], wants: Callable[[str | None, float | None], bool] = lambda *_: True) -> Log:
+def read(events: Iterable[Event], wants: Callable[[str | None, float | None], bool] = lambda *_: True) -> Log:
     """Read log events in one pass. `wants` chooses lines by function and time (epoch ms)."""
-    from ..lines.line import parse_event
+    from ..lines.line import lines_in
+    from ..lines.wrapped import inside
 
     log = Log()
     for event in events:
-        lines = parse_event(event)
-        lines = [line for line in lines if wants(line.function, line.time_ms)]
-        for line in lines:
-            _count(log, line)
-        if lines:
-            log.lines += 1
-        elif report := _REPORT.search(event):
-            log.reports.add(next(filter(None, report.groups())))
-        elif re.search(r"EXTENSION\s+Name: truemem\b", event) or (
-            '"platform.extension"' in event and '"truemem"' in event
-        ):
-            log.attached = True
-        elif start := re.search(r"truemem INFO (method=.*)", event):
-            log.start = start[1].strip()
-        elif "exec format error" in event:
-            log.foreign = event.strip()
-        elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", event):
-            log.complaints[complaint[1].strip()] += 1
+        for found in inside(event):
+            if isinstance(found, str):
+                _look(log, found)
+                continue
+            lines = [line for line in lines_in(found, log.unread) if wants(line.function, line.time_ms)]
+            log.lines += bool(lines)
+            for line in lines:
+                _count(log, line)
     return log
+
+
+def _look(log: Log, text: str) -> None:
+    """Look at what is no line of the sidecar."""
+    if report := _REPORT.search(text):
+        log.reports.add(next(filter(None, report.groups())))
+    elif re.search(r"EXTENSION\s+Name: truemem\b", text) or ('"platform.extension"' in text and '"truemem"' in text):
+        log.attached = True
+    elif start := re.search(r"truemem INFO (method=.*)", text):
+        log.start = start[1].strip()
+    elif "exec format error" in text:
+        log.foreign = event.strip()
+    elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", text):
+        log.complaints[complaint[1].strip()] += 1
 
 
 def _count(log: Log, line: Line) -> None:
@@ -149,6 +158,8 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
         yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md", log.foreign)
     if log.start:
         yield Finding("ok", f"It has started: {log.start}")
+    if unread := not_read(log.unread):
+        yield Finding("note", f"{unread[0].upper()}{unread[1:]}.", "docs/report.md#what-it-does-not-read")
     if not log.lines:
         yield _silent(log, fix)
         return

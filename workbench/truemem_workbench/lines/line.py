@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from .batch_line import spread
-from .log_events import is_line, parsed_event
 from .log_files import events
 from .record import Record, figure, record_of
+from .unread import NAMES, Unread, may_be_line, reason
+from .wrapped import Event, Found, inside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +45,12 @@ def read(
     *,
     wanted: Callable[[str], bool] | None = None,
     done: Callable[[int], None] = lambda _: None,
+    unread: Unread | None = None,
 ) -> Iterator[Line]:
     """Read the lines in these files, in their order, each invocation once. Raises BadInput if a file cannot be read.
 
     `wanted` chooses environments by their id. Lines of others are skipped before they are parsed, in a sixth of the
-    time. `done` is called with the bytes that are read.
+    time. `done` is called with the bytes that are read. What is not read is added to `unread`.
     """
     seen: set[int] = set()  # of hashes: the names of all of them would take more room than what is drawn
     repeats: dict[int, Line] = {}
@@ -56,7 +58,7 @@ def read(
         for event in events(path, done):
             if wanted is not None and _passed_over(event, wanted):
                 continue
-            for line in parse_event(event):
+            for line in parse_event(event, unread):
                 if wanted is not None and not wanted(line.environment):
                     continue
                 key = hash((line.environment, line.request_id, line.invocation))
@@ -70,19 +72,36 @@ def read(
             yield line
 
 
-def _passed_over(event: str, wanted: Callable[[str], bool]) -> bool:
+def _passed_over(event: Event, wanted: Callable[[str], bool]) -> bool:
     """True if the line certainly belongs to other environments. A name with an escape must be parsed to be known."""
-    return not any("\\" in name or wanted(name) for name in _ENVIRONMENT.findall(event))
+    if not isinstance(event, str):
+        return False
+    names = _ENVIRONMENT.findall(event)
+    if len(names) != event.count(NAMES[0]):  # one is in a wrapper
+        return False
+    return bool(names) and not any("\\" in name or wanted(name) for name in names)
 
 
-def parse_event(event: str) -> list[Line]:
-    """Parse a log event: the sidecar's line, as one Line for each of its invocations. Empty for other events."""
-    if '"schema"' not in event:
+def parse_event(event: Event, unread: Unread | None = None) -> list[Line]:
+    """Parse a log event: the sidecar's line, as one Line for each of its invocations. Empty for other events.
+
+    The line may be wrapped in other JSON. A line that is not read is added to `unread`, by reason.
+    """
+    if isinstance(event, str) and not may_be_line(event):
         return []
-    document = parsed_event(event)
-    if document is None or not is_line(document):
+    return [line for found in inside(event) for line in lines_in(found, unread)]
+
+
+def lines_in(found: Found, unread: Unread | None = None) -> list[Line]:
+    """The lines of a thing that was found in an event: one for each invocation. Empty if it is none, or not read."""
+    if isinstance(found, str):
         return []
-    return [_line(one) for one in spread(document)]
+    why = reason(found)
+    if why is None and isinstance(found, dict):
+        return [_line(one) for one in spread(found)]
+    if why is not None and unread is not None:
+        unread[why] += 1
+    return []
 
 
 def _line(document: Mapping[str, Any]) -> Line:

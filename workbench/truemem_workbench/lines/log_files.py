@@ -1,8 +1,7 @@
 """Reads log files of many forms, and splits them into log events.
 
-The forms are: raw lines; lines after a prefix of `sam logs`, `aws logs tail`, an export to S3 or `truemem local run`,
-with the JSON on one line or on many; CSV and JSON of the console; answers of the `aws` command. All of them also
-gzipped, and in UTF-16, as PowerShell's `>` writes it.
+The one place that knows what kind a file is. `wrapped.inside` finds the sidecar's lines in the events, however they are
+wrapped. Every kind may be gzipped, or in UTF-16, as PowerShell's `>` writes it.
 """
 
 from __future__ import annotations
@@ -20,12 +19,14 @@ from pathlib import Path
 from typing import IO, Literal, cast
 
 from ..support.bad_input import BadInput
-from ..support.untrusted_text import chunks, loads
-from .log_events import CSV_COLUMNS, csv_events, has_text, is_line, joined, parsed, texts
+from ..support.untrusted_text import chunks, first_document
+from .log_events import LONGEST, column, csv_events, documents, joined, lines_of
+from .unread import like_line, may_be_line
+from .wrapped import OBJECT, Event
 
-Kind = Literal["lines", "spread", "csv", "json", "wrapped"]
-"""`lines`: one event per line. `spread`: JSON over many lines. `csv`, `json`: one document. `wrapped`: one JSON object
-per line, with the event's text inside."""
+Kind = Literal["lines", "wrapped", "spread", "csv", "json"]
+"""`lines`: one event per line. `wrapped`: the same, with the event inside other JSON. `spread`: JSON over many lines,
+after a prefix. `csv`: a table with a column of events. `json`: documents over many lines, or all on one line."""
 
 HEAD = 1 << 20
 """Bytes that are read to recognise the form."""
@@ -37,6 +38,7 @@ BINARY = 0.05
 EVERY = 1000
 """Events between two reports of progress."""
 _OPENS = re.compile(r"\{\s*$", re.MULTILINE)
+_LIST = re.compile(r"\[\s*(?:[\[\]{]|$)")
 _NO_TEXT = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
 
 
@@ -85,11 +87,11 @@ def gzipped(path: Path) -> bool:
 
 
 def as_it_is(path: Path, kind: Kind) -> bool:
-    """True if the file has one event per line, in UTF-8."""
+    """True if the file has one event per line, in UTF-8, and is gzipped once at most."""
     if kind != "lines":
         return False
     with path.open("rb") as raw:
-        return _plain(raw).read(2) not in UTF_16
+        return _unpacked(raw).read(2) not in (GZIP_MAGIC, *UTF_16)
 
 
 def kind_of(path: Path) -> Kind:
@@ -101,35 +103,51 @@ def kind_of(path: Path) -> Kind:
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(_NO_TEXT.findall(head)) > BINARY * len(head):
         raise BadInput(f"{path} is not a log, because it is not text. Try the log itself, or its .gz")
-    first = head.partition("\n")[0].strip()
+    first, newline, _ = head.partition("\n")
+    first = first.strip()
     if _is_header(first):
         return "csv"
-    document = parsed(first)
-    if isinstance(document, dict):
-        if is_line(document) or not has_text(document):
-            return "spread" if _OPENS.search(head) else "lines"
-        return "wrapped" if "\n" in head.strip() else "json"
-    if isinstance(document, list) or first == "[" or (first == "{" and _whole(path)):
+    if _LIST.match(head) or (
+        first.startswith("{") and (first.endswith(("{", "[", ",", ":")) or _endless(head, newline))
+    ):
         return "json"
-    return "spread" if _OPENS.search(head) else "lines"
+    if _OPENS.search(head):
+        return "spread"
+    return "wrapped" if _is_wrapped(head) else "lines"
+
+
+def _is_wrapped(head: str) -> bool:
+    """True if the first of the sidecar's lines is inside other JSON, or not alone on its line."""
+    line = next(filter(may_be_line, head.splitlines()), "")
+    begin = OBJECT.search(line)
+    try:
+        document, end = first_document(line, begin.start()) if begin else ({}, 0)
+    except ValueError:
+        return False  # one that is cut off
+    return begin is not None and not (like_line(document) and not line[end:].strip())
+
+
+def _endless(head: str, newline: str) -> bool:
+    """True if the first line is too long for one event: then it has many JSON objects."""
+    return not newline and len(head) >= HEAD
 
 
 def _is_header(first: str) -> bool:
-    """True for the header of the console's CSV."""
+    """True for the first line of a CSV that has a column of events."""
     try:
-        return any(cell in CSV_COLUMNS for cell in next(csv.reader([first.replace("\0", "")]), []))
+        return column(next(csv.reader([first.replace("\0", "")]), [])) is not None
     except csv.Error:
         return False
 
 
-def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
-    """Read the texts of a file's log events, in order. `read` is called with the bytes read. Raises BadInput."""
+def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator[Event]:
+    """Read a file's log events in order, still wrapped. `read` is called with the bytes read. Raises BadInput."""
     kind = kind_of(path)
     told = 0
     try:
         with path.open("rb") as raw, _decoded(raw) as file:
             for number, event in enumerate(_events(kind, file)):
-                if number % EVERY == 0:
+                if number % EVERY == 0 or not isinstance(event, str):  # a document may have thousands of events
                     read(raw.tell() - told)
                     told = raw.tell()
                 yield event
@@ -138,39 +156,54 @@ def events(path: Path, read: Callable[[int], None] = lambda _: None) -> Iterator
         raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _events(kind: Kind, file: IO[str]) -> Iterator[str]:
+def _events(kind: Kind, file: IO[str]) -> Iterator[Event]:
     match kind:
-        case "lines":
-            yield from (line.rstrip("\r\n") for line in file)
+        case "lines" | "wrapped":
+            return lines_of(file)
         case "spread":
-            yield from joined(file)
+            return joined(lines_of(file))
         case "csv":
-            yield from csv_events(file)
+            return csv_events(file)
         case "json":
-            yield from texts(loads(file.read(), lenient=True))
-        case "wrapped":
-            for line in file:
-                yield from texts(parsed(line))
+            return documents(file.read)
+
+
+def odd_lines(path: Path) -> Iterator[Event]:
+    """The events of those lines alone that are longer than LONGEST bytes or not UTF-8: DuckDB leaves them out."""
+    with path.open("rb") as raw:
+        file = _plain(raw)
+        while line := file.readline(LONGEST + 1):
+            text = line.decode(errors="replace")
+            if len(line) > LONGEST:
+                yield from documents(_to_the_line_end(file, line), text)
+            elif "\ufffd" in text:
+                yield text.rstrip("\r\n")
+
+
+def _to_the_line_end(file: IO[bytes], begin: bytes) -> Callable[[int], str]:
+    """A function that reads on to the end of the line that has begun."""
+    last = begin
+
+    def read(size: int) -> str:
+        nonlocal last
+        last = b"" if last.endswith(b"\n") else file.readline(size)
+        return last.decode(errors="replace")
+
+    return read
 
 
 def _plain(raw: IO[bytes]) -> IO[bytes]:
-    """The file from its beginning, unpacked if it is gzipped."""
+    """The file from its beginning, unpacked if it is gzipped. Firehose may gzip twice."""
+    return _unpacked(_unpacked(raw))
+
+
+def _unpacked(raw: IO[bytes]) -> IO[bytes]:
     packed = raw.read(2) == GZIP_MAGIC
     raw.seek(0)
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
 
 
 def _decoded(raw: IO[bytes]) -> IO[str]:
     encoding = "utf-16" if _plain(raw).read(2) in UTF_16 else "utf-8-sig"
     raw.seek(0)
     return io.TextIOWrapper(_plain(raw), encoding=encoding, errors="replace", newline="")
-
-
-def _whole(path: Path) -> bool:
-    """True if a file that begins with a lone `{` is one JSON document, and not several."""
-    try:
-        with path.open("rb") as raw, _decoded(raw) as file:
-            document = loads(file.read())
-    except ValueError:
-        return False
-    return isinstance(document, dict)

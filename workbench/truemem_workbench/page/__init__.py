@@ -23,11 +23,12 @@ def gather(lines: Iterable[Line]) -> list[Environment]:
     return environments.gather(lines)
 
 
-def write(environments: Sequence[Environment], path: Path, left_out: int = 0) -> None:
-    """Write the page. `left_out` is the number of environments that are not among these. Raises OSError."""
+def write(environments: Sequence[Environment], path: Path, left_out: int = 0, note: str = "") -> None:
+    """Write the page. `left_out` is the number of environments that are not among these, `note` is below the title.
+    Raises OSError."""
     from . import html
 
-    html.write(environments, path, left_out)
+    html.write(environments, path, left_out, note)
 
 
 def draw(environments: Sequence[Environment], path: Path) -> None:

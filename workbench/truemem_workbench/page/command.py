@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,19 +63,25 @@ def page(
 def _page(where: Source, outputs: Sequence[Path], only: Sequence[str]) -> None:
     from ..lines.line import read  # judging needs scipy, half a second
     from ..lines.log_files import on_disk, size_of
+    from ..lines.unread import Unread, not_read
     from ..support.terminal import progress
 
+    unread = Unread()
     wanted = (lambda name: any(part in name for part in only)) if only else None
     with tempfile.TemporaryDirectory(prefix="truemem-page-") as folder:
         paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder))]
         with progress("reading", sum(map(size_of, paths))) as done:
-            lines = read(paths, wanted=wanted, done=done)
+            lines = read(paths, wanted=wanted, done=done, unread=unread)
             environments = gather(line for line in lines if where.wants(line.function, line.time_ms))
+    note = not_read(unread)
     if not environments:
         which = f" of {' or '.join(only)}" if only else ""
-        raise BadInput(f"no line of the sidecar{which} in {where.place}. Try the function's whole log")
+        why = f" ({note})" if note else ""
+        raise BadInput(f"no line of the sidecar{which} in {where.place}{why}. Try the function's whole log")
     for path in outputs:
-        _made(path, draw if path.suffix.lower() == ".png" else write, environments)
+        _made(path, draw if path.suffix.lower() == ".png" else partial(write, note=note), environments)
+    if note:
+        tell("truemem page", note)
 
 
 def _made(path: Path, make: Callable[[Sequence[Environment], Path], None], environments: Sequence[Environment]) -> None:

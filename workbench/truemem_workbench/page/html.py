@@ -32,12 +32,13 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 NO_UUID = bytes(16)
 
 
-def write(environments: Sequence[Environment], path: Path, left_out: int = 0) -> None:
-    """Write the page. `left_out` is the number of environments that are not among these. Raises OSError."""
-    path.write_text(page(environments, left_out), encoding="utf-8")
+def write(environments: Sequence[Environment], path: Path, left_out: int = 0, note: str = "") -> None:
+    """Write the page. `left_out` is the number of environments that are not among these, `note` is below the title.
+    Raises OSError."""
+    path.write_text(page(environments, left_out, note), encoding="utf-8")
 
 
-def page(environments: Sequence[Environment], left_out: int = 0) -> str:
+def page(environments: Sequence[Environment], left_out: int = 0, note: str = "") -> str:
     """The content of the file."""
     shown = most(environments, ROOM)
     style = (ASSETS / "style.css").read_text(encoding="utf-8")
@@ -45,7 +46,7 @@ def page(environments: Sequence[Environment], left_out: int = 0) -> str:
     parts = {
         "policy": f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
         "style": style,
-        "about": script_json(_about(shown, left_out=left_out + len(environments) - len(shown))),
+        "about": script_json(_about(shown, left_out + len(environments) - len(shown), note)),
         "columns": base64.b64encode(gzip.compress(_columns(shown), 6, mtime=0)).decode(),
         "script": script,
     }
@@ -53,7 +54,7 @@ def page(environments: Sequence[Environment], left_out: int = 0) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (ASSETS / "page.html").read_text(encoding="utf-8"))
 
 
-def _about(environments: Sequence[Environment], left_out: int) -> dict[str, Any]:
+def _about(environments: Sequence[Environment], left_out: int, note: str) -> dict[str, Any]:
     """All data but the columns. `layout` says how to cut the columns out of their bytes, in their order."""
     return {
         "environments": [_environment(environment) for environment in environments],
@@ -61,6 +62,7 @@ def _about(environments: Sequence[Environment], left_out: int) -> dict[str, Any]
         "layout": [[name, ARRAYS[TYPES.get(name, "f")]] for name in _names(environments)],
         "count": sum(len(environment) for environment in environments),
         "leftOut": left_out,
+        "note": note,
         "ids": _odd_ids(environments),
     }
 

@@ -17,6 +17,7 @@ from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import explain, hoarding
 from ..analysis.urgency import urgency
 from ..lines.record import Record
+from ..lines.unread import WORDS as REASONS
 from . import sizing
 from .functions import function_of
 from .peak_percentiles import count, durations, left_out, parts, payloads, peaks_by, peaks_of, rounded
@@ -111,7 +112,7 @@ def collect(
         lines=loaded.lines,
         repeated=loaded.lines - total,
         elsewhere=loaded.elsewhere,
-        unreadable=loaded.unreadable,
+        unread={name: loaded.unread[name] for name in REASONS},
     )
 
 

@@ -11,6 +11,7 @@ from .. import page
 from ..aws.log_source import Source
 from ..lines.line import read as read_lines
 from ..lines.log_files import on_disk, size_of
+from ..lines.unread import not_read
 from ..page import html as page_html
 from ..support.bad_input import BadInput
 from ..support.exit_codes import unheard_by_children
@@ -46,13 +47,14 @@ def read(where: Source, options: Mapping[str, Any]) -> Report:
         for html in options["outputs"]:
             if html.suffix.lower() == ".html":
                 with progress("drawing", size) as read:
-                    _draw(made.environments, paths, where.since_ms or 0.0, html, read)
+                    _draw(made, paths, where.since_ms or 0.0, html, read)
     _check_by(made)
     return made
 
 
-def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
+def _draw(made: Report, paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
     """Draw the most urgent environments, as many as a page holds. Nothing of the others is kept."""
+    environments = made.environments
     shown = _foremost(environments, page_html.ROOM)
     names = {name for _, name in shown}
     drawn = page.gather(
@@ -61,7 +63,7 @@ def _draw(environments: Sequence[Environment], paths: Sequence[Path], since: flo
         if (line.function or "", line.environment) in shown and (line.time_ms is None or line.time_ms >= since)
     )
     try:
-        page.write(drawn, html, left_out=len(environments) - len(shown))
+        page.write(drawn, html, left_out=len(environments) - len(shown), note=not_read(made.unread))
     except OSError as error:
         raise BadInput(f"{html} cannot be written: {error.strerror}") from error
     if len(shown) < len(environments):
@@ -91,7 +93,8 @@ def _check_loaded(loaded: Loaded, where: Source) -> None:
         )
     place = where.place if where.log_group else "these files"
     hint = "Try an earlier --since, or truemem doctor" if where.log_group else "Try truemem doctor FILE"
-    raise BadInput(f"no line of the sidecar in {place}. {hint}")
+    unread = f" ({not_read(loaded.unread)})" if loaded.unread else ""
+    raise BadInput(f"no line of the sidecar in {place}{unread}. {hint}")
 
 
 def _check_by(made: Report) -> None:

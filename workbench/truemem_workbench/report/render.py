@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..lines.unread import not_read
 from ..support.amounts import mib, whole
 from ..support.plural import counted
 from ..support.tables import fitted, table
@@ -86,10 +87,11 @@ def _notes(report: Report) -> str:
         for number, what in (
             (report.repeated, "repeated lines left out"),
             (report.elsewhere, "lines of another time, function or environment left out"),
-            (report.unreadable, "lines cut off or damaged"),
         )
         if number
     ]
+    if unread := not_read(report.unread):
+        notes.append(unread)
     return f" ({'; '.join(notes)})" if notes else ""
 
 

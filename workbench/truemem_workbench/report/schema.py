@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, TEXT
+from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, SCHEMA, TEXT
 
+from ..lines.log_events import LONGEST
+from ..lines.unread import NAMES
 from ..support.untrusted_text import quoted
 
-LONGEST = 4 << 20
-"""Most bytes of a line that is read. CloudWatch's longest event is 1 MiB."""
+BUFFER = 2 * LONGEST
+"""Bytes that DuckDB reads at once. It counts its progress in such pieces; its own default is four times as much."""
 
 _TYPES = {TEXT: "VARCHAR", FLAG: "BOOLEAN"}
 """DuckDB's type of a member by its kind. All other kinds are numbers."""
@@ -51,13 +53,15 @@ def _flag(member: str) -> str:
     return f"coalesce(m.{member}, false)"
 
 
+_OURS = f"(m.schema BETWEEN 1 AND {SCHEMA} AND m.environmentId IS NOT NULL)"
+
 _COLUMNS = {
     # the hash stands for both names: 8 bytes to sort and to join by, where a log stream has 60
     "environment": "hash(m.FunctionName, m.environmentId)",
     "function": "m.FunctionName",
-    # NULL: not the sidecar's line. A WHERE would make DuckDB parse the line twice
-    "environment_id": "CASE WHEN m.schema IS NOT NULL THEN m.environmentId END",
-    "readable": "m IS NOT NULL",
+    # NULL: not the sidecar's line as it stands here. A WHERE would make DuckDB parse the line twice
+    "environment_id": f"CASE WHEN {_OURS} THEN m.environmentId END",
+    "rest": f"CASE WHEN NOT coalesce({_OURS}, false) THEN line END",
     "version": "m.functionVersion",
     "request": "try_cast(m.requestId AS UUID)",
     "invocation": "try_cast(m.invocation AS BIGINT)",
@@ -91,9 +95,9 @@ _COLUMNS = {
     "may_repeat": _flag("mayRepeat"),
     "report_missing": _flag("reportMissing"),
     "dropped": "m.dropped IS NOT NULL",
-    "many": "CASE WHEN m.aggregate IS NOT NULL THEN line END",
+    "many": f"CASE WHEN {_OURS} AND m.aggregate IS NOT NULL THEN line END",
 }
-"""Expression of each column. `many` is the line itself, if it has many invocations."""
+"""Expression of each column. `many` is the line itself, if it has many invocations; `rest`, if it must be unwrapped."""
 
 _OF_EACH = {
     "request": "try_cast(string_split(a.aggregate.requestId, ' ')[place] AS UUID)",
@@ -106,6 +110,7 @@ _OF_EACH = {
     "duration_ms": _mib("a.aggregate.durationMs[place]"),
     "raced": "coalesce(list_contains(a.aggregate.raced, place - 1), false)",
     "many": "NULL",
+    "rest": "NULL",
 }
 _SHAPE = _shape(_COLUMNS.values(), "m", MEMBERS)
 _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, kind in METRICS.items()}})
@@ -120,7 +125,12 @@ def _selected(columns: dict[str, str]) -> str:
 COLUMNS = f"{_selected(_COLUMNS)} FROM (SELECT '' AS line, json_transform('{{}}', '{_SHAPE}') AS m)"
 """All columns of an empty line, with names and types."""
 
-_TEXT = "CASE WHEN starts_with(line, '{') THEN line ELSE substr(line, strpos(line, '{')) END"
+_PLACE = """strpos(line, '{"')"""  # not Loki's labels, {job="x"}, which stand before the line
+_TEXT = (
+    f"CASE WHEN starts_with(line, '{{') THEN line WHEN NOT contains(substr(line, 1, {_PLACE}), '{NAMES[0]}')"
+    f" THEN substr(line, {_PLACE}) END"
+)
+"""The JSON of a line, after any text before it. NULL if another line, in quotes, is in that text."""
 
 INVOCATIONS = """
 SELECT line.*, told.told,
@@ -143,28 +153,33 @@ _REQUEST_KEYS = ("function_request_id", "requestId", "request_id", "aws_request_
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
-def read_of(files: Sequence[Path], compressed: bool) -> str:
-    """A table function with one row per line. Lines that are not UTF-8, or longer than LONGEST, are left out.
+def read_of(files: Iterable[Path], compressed: bool, *, rejects: bool = False) -> str:
+    """A table function with one row per line. Lines that are not UTF-8, or longer than LONGEST, are left out; with
+    `rejects`, their files are in `reject_scans`.
 
     It is not strict: for a carriage return in a line, as progress bars print them, DuckDB would refuse all files.
     """
     names = ", ".join(quoted(str(file)) for file in files)
     return (
-        f"read_csv([{names}], columns={{'line': 'VARCHAR'}}, delim='\x01', quote='', escape='', header=false,"
+        # U+10FFFF is no character: no line has it
+        f"read_csv([{names}], columns={{'line': 'VARCHAR'}}, delim='\U0010ffff', quote='', escape='', header=false,"
         f" auto_detect=false, ignore_errors=true, strict_mode=false, null_padding=false, max_line_size={LONGEST},"
-        f" compression='{'gzip' if compressed else 'none'}')"
+        f" buffer_size={BUFFER}, compression='{'gzip' if compressed else 'none'}'"
+        f"{', store_rejects=true' if rejects else ''})"
     )
 
 
-def found_in(source: str) -> str:
-    """Lines that look like the sidecar's, as COLUMNS.
+REJECT_TABLES = ("reject_scans", "reject_errors")
+REJECTED = "SELECT DISTINCT file_path FROM reject_scans JOIN reject_errors USING (scan_id, file_id)"
+"""The files of which lines were left out."""
 
-    A line that is not JSON is not `readable`. A line that is not the sidecar's after all has no `environment_id`.
-    """
+
+def found_in(source: str) -> str:
+    """Lines that may be the sidecar's, as COLUMNS. One that cannot be read as it stands here has `rest`."""
+    names = " OR ".join(f"contains(line, '{name}')" for name in NAMES)
     return f"""
     SELECT {_selected(_COLUMNS)} FROM (
-        SELECT line, TRY(json_transform({_TEXT}, '{_SHAPE}')) AS m
-        FROM {source} WHERE contains(line, '"schema"') AND contains(line, '"environmentId"')
+        SELECT line, TRY(json_transform({_TEXT}, '{_SHAPE}')) AS m FROM {source} WHERE {names}
     )
     """
 
@@ -185,21 +200,24 @@ def spread() -> str:
 def told_in(source: str, name: str) -> str:
     """The value under `name` in any structured line, by request id: `a.b` is a member of a member.
 
-    The sidecar's own lines are among them. The request id is in the JSON, or, in Lambda's text format, before it.
+    The sidecar's own lines are among them. The request id is in the JSON, or, in Lambda's text format, before it. A
+    line that has the name elsewhere, perhaps in a wrapper, is `rest`.
     """
     parts = name.split(".")
     path = quoted("$" + "".join(f'."{part}"' for part in parts))
     inner = quoted("$.message" + "".join(f'."{part}"' for part in parts))
-    spellings = {json.dumps(parts[-1], ensure_ascii=ascii_only) for ascii_only in (True, False)}
+    spellings = {json.dumps(parts[-1], ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+    spellings |= {json.dumps(spelling)[1:-1] for spelling in spellings}  # in JSON that is quoted
     wanted = " OR ".join(f"contains(line, {quoted(spelling)})" for spelling in sorted(spellings))
     ids = ", ".join(f"d ->> '$.{key}'" for key in _REQUEST_KEYS)
     return f"""
-    SELECT try_cast(request AS UUID) AS request, told FROM (
+    SELECT try_cast(request AS UUID) AS request, told, CASE WHEN told IS NULL AND line LIKE '%{{%' THEN line END AS rest
+    FROM (
         SELECT unnest(coalesce(
                 string_split(d ->> '$.aggregate.requestId', ' '),
                 [coalesce(try_cast(coalesce({ids}) AS UUID)::VARCHAR, regexp_extract(line, '{_UUID}'))]
             )) AS request,
-            coalesce(d ->> {path}, d ->> {inner}) AS told
+            coalesce(d ->> {path}, d ->> {inner}) AS told, line
         FROM (SELECT line, TRY(CAST({_TEXT} AS JSON)) AS d FROM {source} WHERE {wanted})
-    )
+    ) WHERE told IS NOT NULL OR line LIKE '%{{%'
     """

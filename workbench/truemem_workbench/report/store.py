@@ -9,18 +9,24 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import duckdb
 
-from ..lines.log_files import Kind, as_it_is, events, gzipped, kind_of
+from ..lines.log_files import as_it_is, events, gzipped, kind_of, odd_lines
+from ..lines.unread import Unread
+from ..lines.wrapped import Event
 from ..support.bad_input import BadInput
+from ..support.terminal import Count
 from ..support.untrusted_text import quoted
-from .schema import COLUMNS, INVOCATIONS, TOLD, found_in, read_of, spread, told_in
+from .plain_lines import plain_lines
+from .schema import COLUMNS, INVOCATIONS, REJECT_TABLES, REJECTED, TOLD, found_in, read_of, spread, told_in
 
 MEMORY_MIB = 512
 """DuckDB's own memory limit."""
@@ -28,6 +34,10 @@ BATCH = 250_000
 """Lines in a batch of whole environments."""
 TOGETHER = 128
 """Most files, and bytes of files, that one statement reads."""
+ROWS = 5_000
+"""Lines that are taken out of the database at once."""
+LOOK_S = 0.2
+"""Pause between two looks at how far a statement is."""
 TOGETHER_BYTES = 1 << 28
 
 
@@ -39,8 +49,8 @@ class Loaded:
     """Lines of the sidecar in the chosen time, function and environments. One that may repeat another counts too."""
     elsewhere: int
     """Lines of the sidecar of another time, function or environment."""
-    unreadable: int
-    """Lines that look like the sidecar's but are not JSON: cut off, or damaged."""
+    unread: Unread = field(default_factory=Unread)
+    """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.lines.unread`)."""
 
 
 class Store:
@@ -56,7 +66,8 @@ class Store:
         self._db.execute(f"SET temp_directory={quoted(str(self._folder / 'spill'))}")
         self._db.execute(f"SET threads={os.cpu_count() or 1}")
         self._db.execute("SET preserve_insertion_order=false")
-        self._db.execute("SET enable_progress_bar=false")
+        self._db.execute("SET enable_progress_bar=true")  # it counts how far it is
+        self._db.execute("SET enable_progress_bar_print=false")
 
     def __enter__(self) -> Store:
         return self
@@ -73,33 +84,28 @@ class Store:
         environment: str | None = None,
         function: str | None = None,
         by: str | None = None,
-        read: Callable[[int], None] = lambda _: None,
+        read: Count = lambda _: None,
     ) -> Loaded:
         """Read all files, once. Raises BadInput for a file that cannot be read.
 
-        `by` is the member that tells requests apart. `read` is called with the bytes that are read.
+        `by` is the member that tells requests apart. `read` is called with the bytes that are read, also within a file.
         """
+        unread = Unread()
         self._db.execute(f"CREATE TABLE found AS SELECT {COLUMNS} LIMIT 0")
-        self._db.execute("CREATE TABLE said (request UUID, told VARCHAR)")
-        for number, group in enumerate(_groups(files)):
-            paths = [self._readable(path, kind, f"{number}-{i}") for i, (path, kind) in enumerate(group.files)]
-            source = read_of(paths, group.compressed)
-            try:
-                self._db.execute(f"INSERT INTO found {found_in(source)}")
-                if by is not None:
-                    self._db.execute(f"INSERT INTO said {told_in(source, by)}")
-            except (duckdb.IOException, duckdb.InvalidInputException) as error:
-                names = ", ".join(str(path) for path, _ in group.files[:3])
-                raise BadInput(f"{names} cannot be read: {str(error).splitlines()[0]}") from error
-            read(sum(path.stat().st_size for path, _ in group.files))
-            for path in paths:
-                path.unlink()  # what was spread out takes room
+        self._db.execute("CREATE TABLE said (request UUID, told VARCHAR, rest VARCHAR)")
+        for group in _groups(files):
+            if group.plain:
+                self._read(group, by, read, unread)
+            else:
+                self._unwrap((event for path in group.files for event in events(path, read)), by, unread)
+        self._unwrap(self._rest("found"), by, unread)
+        if by is not None:
+            self._unwrap(self._rest("said"), by, unread=None)
         self._db.execute(f"INSERT INTO found {spread()}")
-        unreadable = self.value("SELECT count(*) FROM found WHERE NOT readable")
         everything = self.value("SELECT count(environment_id) FROM found WHERE many IS NULL")
         # sorted, an environment is a short stretch of every column
         self._db.execute(
-            "CREATE TABLE line AS SELECT * EXCLUDE (many) FROM found WHERE contains(environment_id, $environment)"
+            "CREATE TABLE line AS SELECT * EXCLUDE (many, rest) FROM found WHERE contains(environment_id, $environment)"
             " AND many IS NULL AND (time_ms >= $since OR time_ms IS NULL)"
             " AND ($function IS NULL OR function = $function) ORDER BY environment",
             {"since": since_ms or 0, "environment": environment or "", "function": function},
@@ -107,7 +113,7 @@ class Store:
         self._db.execute("DROP TABLE found")
         self._db.execute(f"CREATE TABLE told AS {TOLD}")
         lines = self.value("SELECT count(*) FROM line")
-        return Loaded(lines, everything - lines, unreadable)
+        return Loaded(lines, everything - lines, unread)
 
     def batches(self) -> Iterator[int]:
         """Fill the table `batch` with whole environments, again and again until all are done. Yields its lines."""
@@ -137,15 +143,75 @@ class Store:
         row = self._db.execute(query).fetchone()
         return row[0] if row else None
 
-    def _readable(self, path: Path, kind: Kind, name: str) -> Path:
-        """A file with one event per line, under a name without wildcards."""
-        here = self._folder / f"{name}.log"
-        if as_it_is(path, kind):
-            here.symlink_to(path.resolve())
-        else:
-            with here.open("w", encoding="utf-8", errors="replace") as file:
-                file.writelines(f"{event}\n" for event in events(path))
-        return here
+    def _read(self, group: _Group, by: str | None, read: Count, unread: Unread) -> None:
+        """Read files as they are. Raises BadInput."""
+        places = {self._folder / f"{number}.log": path for number, path in enumerate(group.files)}  # without wildcards
+        for place, path in places.items():
+            place.symlink_to(path.resolve())
+        statements = [f"INSERT INTO found {found_in(read_of(places, group.compressed, rejects=True))}"]
+        if by is not None:
+            statements.append(f"INSERT INTO said {told_in(read_of(places, group.compressed), by)}")
+        size = sum(path.stat().st_size for path in group.files)
+        try:
+            for done, statement in enumerate(statements):
+                with self._followed((size + done) // len(statements), read):
+                    self._db.execute(statement)
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            names = ", ".join(str(path) for path in group.files[:3])
+            raise BadInput(f"{names} cannot be read: {str(error).splitlines()[0]}") from error
+        for (name,) in self._db.execute(REJECTED).fetchall():
+            self._unwrap(odd_lines(places[Path(name)]), by, unread)
+        for table in REJECT_TABLES:
+            self._db.execute(f"DROP TABLE IF EXISTS {table}")
+        for place in places:
+            place.unlink()
+
+    def _unwrap(self, found: Iterable[Event], by: str | None, unread: Unread | None) -> None:
+        """Read the lines inside these events; without `unread`, only what is for --by."""
+        lines, texts = self._folder / "lines.log", self._folder / "texts.log"
+        with (
+            lines.open("w", encoding="utf-8", errors="replace") as of_ours,
+            texts.open("w", encoding="utf-8", errors="replace") as of_others,
+        ):
+            for ours, text in plain_lines(found, Unread() if unread is None else unread, texts=by is not None):
+                (of_ours if ours else of_others).write(f"{text}\n")
+        if unread is not None:
+            self._db.execute(f"INSERT INTO found {found_in(read_of([lines], False))}")
+        if by is not None:
+            self._db.execute(f"INSERT INTO said {told_in(read_of([lines, texts], False), by)}")
+        for place in (lines, texts):
+            place.unlink()  # it takes room
+
+    @contextmanager
+    def _followed(self, size: int, read: Count) -> Iterator[None]:
+        """Call `read` while a statement runs, by DuckDB's own count of how far it is."""
+        told = 0
+        ended = threading.Event()
+
+        def look() -> None:
+            nonlocal told
+            while not ended.wait(LOOK_S):
+                reached = int(size * min(max(self._db.query_progress(), 0.0), 100.0) / 100)
+                if reached > told:
+                    read(reached - told)
+                    told = reached
+
+        watcher = threading.Thread(target=look, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+        read(size - told)
+
+    def _rest(self, table: str) -> Iterator[str]:
+        """The lines in a table that are to be unwrapped."""
+        cursor = self._db.cursor()
+        cursor.execute(f"SELECT rest FROM {table} WHERE rest IS NOT NULL")
+        while rows := cursor.fetchmany(ROWS):
+            yield from (row[0] for row in rows)
+        cursor.close()
 
 
 def _check_temporary_folder() -> None:
@@ -164,21 +230,23 @@ def _check_temporary_folder() -> None:
 class _Group(NamedTuple):
     """Files that one statement reads."""
 
-    files: list[tuple[Path, Kind]]
+    files: list[Path]
+    plain: bool
+    """True if DuckDB reads them itself: one event per line, and not wrapped."""
     compressed: bool
 
 
 def _groups(files: Sequence[Path]) -> Iterator[_Group]:
-    """Group files: compressed in the same way, and not too many."""
-    group = _Group([], False)
+    """Group files: read in the same way, and not too many."""
+    group = _Group([], False, False)
     size = 0
     for path in files:
-        kind = kind_of(path)
-        compressed = gzipped(path) and as_it_is(path, kind)
-        if group.files and (group.compressed != compressed or len(group.files) == TOGETHER or size > TOGETHER_BYTES):
+        plain = as_it_is(path, kind_of(path))
+        key = (plain, plain and gzipped(path))
+        if group.files and (group[1:] != key or len(group.files) == TOGETHER or size > TOGETHER_BYTES):
             yield group
             size = 0
-        group = _Group([*(group.files if size else ()), (path, kind)], compressed)
+        group = _Group([*(group.files if size else ()), path], *key)
         size += max(1, path.stat().st_size)
     if group.files:
         yield group

@@ -190,7 +190,8 @@ class Report:
     lines: int
     repeated: int
     elsewhere: int
-    unreadable: int
+    unread: Mapping[str, int]
+    """Lines that were not read, by reason."""
 
 
 def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:

@@ -89,7 +89,24 @@ def loads(text: str | bytes, *, lenient: bool = False) -> Any:
         value = (_LENIENT if lenient else _STRICT).decode(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    if text.count("[") + text.count("{") > MOST_DEPTH and _is_deep(value):
+    return _shallow(value, text, 0, len(text))
+
+
+def first_document(text: str, begin: int) -> tuple[Any, int]:
+    """Parse the JSON document that begins there, as `loads` with `lenient`. Returns it, and where it ends.
+
+    Raises ValueError; with `pos`, the place of the error, if it is not JSON.
+    """
+    try:
+        value, end = _LENIENT.raw_decode(text, begin)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    return _shallow(value, text, begin, end), end
+
+
+def _shallow(value: Any, text: str, begin: int, end: int) -> Any:
+    """The value, if it is not nested deeper than MOST_DEPTH."""
+    if text.count("[", begin, end) + text.count("{", begin, end) > MOST_DEPTH and _is_deep(value):
         raise ValueError(_TOO_DEEP)
     return value
 

@@ -30,7 +30,7 @@ async function load() {
     start += said.count;
     return environment;
   });
-  return { environments, leftOut: about.leftOut, count: about.count, ids, oddIds: about.ids };
+  return { environments, leftOut: about.leftOut, note: about.note, count: about.count, ids, oddIds: about.ids };
 }
 
 function requestId(ids, odd, row) {

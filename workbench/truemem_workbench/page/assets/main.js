@@ -60,6 +60,7 @@ function introduce(data) {
     plural(data.environments.length, "environment"),
     plural(data.count, "invocation"),
     span && `${instant(span[0])}${span[1] > span[0] ? `, for ${lasted(span[1] - span[0])}` : ""}`,
+    data.note,
   ].filter(Boolean).join(" · ");
   document.getElementById("foot").textContent =
     "truemem: each invocation's own memory, beside the mark that never falls. Sizes are MiB. This file loads nothing from anywhere.";

@@ -1,0 +1,130 @@
+"""Finds the sidecar's lines in an event, whatever wrapped it: Docker, a forwarder, an export, or several of them. Pure.
+
+A wrapper is JSON around a text, or around our line as an object. Its names do not matter: a line is known by its own
+members (`like_line`). Several wrappers may be inside each other, and several objects may stand in one text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..support.untrusted_text import first_document
+from .unread import Cut, is_cut, like_line, may_be_line
+
+Event = str | dict[str, Any] | list[Any]
+"""One event of a log: its text, or a JSON document that is parsed already."""
+Found = dict[str, Any] | Cut | str
+"""What is inside an event: a line of the sidecar, a part of one, or other text."""
+
+TEXT_KEYS = {
+    *("@message", "message", "msg", "text", "log", "record", "event", "line", "values", "_raw", "content", "body"),
+}
+"""Names under which forwarders and exports keep the text of an event. The sidecar's lines are found under any name."""
+OBJECT = re.compile(r'\{\s*"')
+"""Begin of a JSON object. Not that of Loki's labels: {job="x"}."""
+_QUOTED = re.compile(OBJECT.pattern + r'|"(?:[^"\\{]|\\.){0,80}\{\s*\\+"')
+"""The same, or begin of a JSON string that has an object in it, as in msg="{\\"a\\": 1}"."""
+TRIES = 20
+"""After so many failures in one text, what was read once is not read again: a hostile text may be all braces."""
+MOST_TRIES = 1000
+"""After so many failures, the rest of a text is not read: each failure takes longer than the one before."""
+
+
+def inside(event: Event) -> Iterator[Found]:
+    """Unwrap an event: lines of the sidecar as objects, parts of them as Cut, all else as text.
+
+    An object may be a line that cannot be read: see `unread.reason`.
+    """
+    yield from _in_text(event) if isinstance(event, str) else _in_document(event)
+
+
+def _in_text(text: str) -> Iterator[Found]:
+    found: list[Found] = []
+    rest: list[str] = []  # what no document covers
+    done, whole = 0, True  # whole: no object before has no end
+    for begin, end, document in _documents(text):
+        whole = whole and OBJECT.search(text, done, begin) is None
+        inner = list(_wrapped(document))
+        found += inner
+        if inner or whole:  # else it is part of an object that is cut off
+            rest.append(text[done:begin])
+            done = end
+    cut = "".join((*rest, text[done:]))
+    if is_cut(cut):
+        yield from found
+        yield Cut(cut)
+    elif found:
+        yield from found
+    else:
+        yield text
+
+
+def _documents(text: str) -> Iterator[tuple[int, int, Any]]:
+    """The JSON objects and quoted objects in a text, with begin and end, also those in an object that is cut off."""
+    place = failures = 0
+    while failures < MOST_TRIES and (found := _QUOTED.search(text, place)):
+        begin = found.start()
+        try:
+            document, place = first_document(text, begin)
+        except ValueError as error:
+            failures += 1
+            reached = getattr(error, "pos", len(text)) - len('{"') if failures > TRIES else 0
+            place = max(begin + 1, reached)
+            continue
+        yield begin, place, document
+
+
+def _in_document(document: dict[str, Any] | list[Any]) -> Iterator[Found]:
+    found = False
+    for each in _wrapped(document):
+        found = True
+        yield each
+    if not found:
+        yield compact(document)
+
+
+def _wrapped(document: Any) -> Iterator[Found]:
+    """What is inside a document, in its order. Nothing for a document that wraps nothing."""
+    ahead: list[tuple[str, Any]] = [("", document)]
+    while ahead:
+        key, value = ahead.pop()
+        if isinstance(value, list):
+            ahead += [(key, each) for each in reversed(value)]
+        elif isinstance(value, str):
+            if key in TEXT_KEYS or may_be_line(value):
+                yield from _in_text(value)
+        elif isinstance(value, dict):
+            if like_line(value):
+                yield value
+            elif str(value.get("type")).startswith("platform."):
+                yield compact(value)
+            elif value.get("field") == "@message":  # get-query-results
+                ahead.append(("@message", value.get("value")))
+            else:
+                ahead += reversed(value.items())
+
+
+def around(event: Event) -> Iterator[str]:
+    """All JSON that is not the sidecar's, in an event and in what it wraps, each on one line: for --by.
+
+    A text that has JSON comes whole, because its request id may stand before. Objects come without the lists in them.
+    """
+    ahead: list[Any] = [event]
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, str) and _QUOTED.search(value):
+            yield " ".join(value.splitlines())
+            ahead += [document for _, _, document in _documents(value)]
+        elif isinstance(value, list):
+            ahead += value
+        elif isinstance(value, dict) and not like_line(value):
+            yield compact({name: each for name, each in value.items() if not isinstance(each, list)})
+            ahead += value.values()
+
+
+def compact(document: Any) -> str:
+    """JSON on one line."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
