@@ -115,7 +115,7 @@ def _look(log: Log, text: str) -> None:
     elif start := re.search(r"truemem INFO (method=.*)", text):
         log.start = start[1].strip()
     elif "exec format error" in text:
-        log.foreign = event.strip()
+        log.foreign = text.strip()
     elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", text):
         log.complaints[complaint[1].strip()] += 1
 
