@@ -115,22 +115,6 @@ def test_the_layer_is_attached_beside_the_others_and_removing_it_leaves_them(
     assert attached(lambdas) == kept
 
 
-def test_a_function_is_moved_to_a_new_version_and_back(shell: Shell, lambdas: LambdaClient) -> None:
-    other, old, new = publish(lambdas, "other"), *(publish(lambdas, "truemem-x86_64") for _ in range(2))
-    create([old, other])
-    shell("upgrade")
-    assert attached(lambdas) == [other, new]
-    shell("upgrade", change=(new, old))
-    assert attached(lambdas) == [other, old]
-
-
-@pytest.mark.parametrize("name", ["cli", "upgrade", "remove", "exact", "exact-off", "off"])
-def test_without_the_present_configuration_nothing_is_changed(shell: Shell, name: str) -> None:
-    with pytest.raises(AssertionError, match="GetFunctionConfiguration") as refused:  # there is no such function
-        shell(name)
-    assert "UpdateFunctionConfiguration" not in str(refused.value)
-
-
 OWN = {"TABLE": "a 'quoted' \"name\" $HOME"}
 
 
@@ -193,3 +177,19 @@ def test_what_the_page_looks_for_is_found(shell: Shell) -> None:
     assert said in lines
     assert said.startswith("truemem INFO method=vmhwm ")
     assert sorted(listed.split()) == sorted(METRICS)
+
+
+def test_a_function_is_moved_to_a_new_version_and_back(shell: Shell, lambdas: LambdaClient) -> None:
+    other, old, new = publish(lambdas, "other"), *(publish(lambdas, "truemem-x86_64") for _ in range(2))
+    create([old, other])
+    shell("upgrade")
+    assert attached(lambdas) == [other, new]
+    shell("upgrade", change=(new, old))
+    assert attached(lambdas) == [other, old]
+
+
+@pytest.mark.parametrize("name", ["cli", "upgrade", "remove", "exact", "exact-off", "off"])
+def test_without_the_present_configuration_nothing_is_changed(shell: Shell, name: str) -> None:
+    with pytest.raises(AssertionError, match="GetFunctionConfiguration") as refused:  # there is no such function
+        shell(name)
+    assert "UpdateFunctionConfiguration" not in str(refused.value)
