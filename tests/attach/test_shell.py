@@ -1,4 +1,4 @@
-"""The shell snippets of docs/attach.md: run by bash with the real AWS CLI against moto's server."""
+"""The shell snippets of docs/attach.md and docs/index.md: run by bash with the real AWS CLI against moto's server."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from tests.template.stack import EMPTY_ZIP
 
 REGION = "eu-west-1"
 NAME = "my-function"
+
+Shell = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -80,23 +82,20 @@ def variables_of(lambdas: LambdaClient) -> dict[str, str]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, lambdas: LambdaClient) -> Callable[[str], list[str]]:
+def shell(tmp_path: Path, lambdas: LambdaClient) -> Shell:
     """Runs the snippet of that name in an empty folder; the lines that it prints."""
     commands = tmp_path / "bin"
     script(commands, '[ "$*" = layer ]', "make")  # what it makes is there already
     (commands / "aws").symlink_to(or_skip(tools.aws))
     variables = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
 
-    def run(name: str) -> list[str]:
-        command = ["bash", "-eu", "-c", block(PAGE, name)]
+    def run(name: str, page: str = PAGE, change: tuple[str, str] = ("", "")) -> list[str]:
+        command = ["bash", "-eu", "-c", block(page, name).replace(*change)]
         done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
     return run
-
-
-Shell = Callable[[str], list[str]]
 
 
 def test_the_architecture_is_told(shell: Shell) -> None:
@@ -105,9 +104,7 @@ def test_the_architecture_is_told(shell: Shell) -> None:
 
 
 def test_publishing_prints_an_arn_for_each_architecture(shell: Shell, lambdas: LambdaClient, tmp_path: Path) -> None:
-    (tmp_path / DIST).mkdir()
-    for architecture in ("x86_64", "arm64"):
-        (tmp_path / DIST / f"truemem-layer-{architecture}.zip").write_bytes(EMPTY_ZIP)
+    built(tmp_path)
     assert shell("publish") == [ARN, ARN.replace("x86_64", "arm64")]
     for architecture in ("x86_64", "arm64"):
         made = lambdas.get_layer_version(LayerName=f"truemem-{architecture}", VersionNumber=1)
@@ -169,6 +166,32 @@ def test_exact_mode_keeps_the_other_variables(
     assert variables_of(lambdas) == (before or {})
 
 
+def built(folder: Path) -> None:
+    """The zips that `make layer` leaves, empty."""
+    (folder / DIST).mkdir()
+    for architecture in ("x86_64", "arm64"):
+        (folder / DIST / f"truemem-layer-{architecture}.zip").write_bytes(EMPTY_ZIP)
+
+
+@pytest.mark.parametrize("before", [None, OWN], ids=["no variables", "own"])
+def test_in_an_incident_layer_and_exact_mode_come_with_one_change(
+    shell: Shell, lambdas: LambdaClient, tmp_path: Path, before: dict[str, str] | None
+) -> None:
+    built(tmp_path)
+    other, earlier = publish(lambdas, "other"), publish(lambdas, "truemem-x86_64")
+    create([other, earlier], before)
+    shell("incident", "index.md")
+    assert attached(lambdas) == [other, f"{earlier[:-1]}2"]
+    assert variables_of(lambdas) == {**(before or {}), "AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
+
+
+def test_in_an_incident_nothing_is_changed_if_a_command_fails(shell: Shell, lambdas: LambdaClient) -> None:
+    create([other := publish(lambdas, "other")])
+    with pytest.raises(AssertionError, match="Unable to load paramfile"):  # it was not built
+        shell("incident", "index.md")
+    assert attached(lambdas) == [other]
+
+
 def test_what_the_page_looks_for_is_found(shell: Shell) -> None:
     lines = [event.message for event in stored()["spike"]]
     now = round(time.time() * 1000)
@@ -182,3 +205,19 @@ def test_what_the_page_looks_for_is_found(shell: Shell) -> None:
     assert said in lines
     assert said.startswith("truemem INFO method=vmhwm ")
     assert sorted(listed.split()) == sorted(METRICS)
+
+
+def test_a_function_is_moved_to_a_new_version_and_back(shell: Shell, lambdas: LambdaClient) -> None:
+    other, old, new = publish(lambdas, "other"), *(publish(lambdas, "truemem-x86_64") for _ in range(2))
+    create([old, other])
+    shell("upgrade")
+    assert attached(lambdas) == [other, new]
+    shell("upgrade", change=(new, old))
+    assert attached(lambdas) == [other, old]
+
+
+@pytest.mark.parametrize("name", ["cli", "upgrade", "remove", "exact", "exact-off", "off"])
+def test_without_the_present_configuration_nothing_is_changed(shell: Shell, name: str) -> None:
+    with pytest.raises(AssertionError, match="GetFunctionConfiguration") as refused:  # there is no such function
+        shell(name)
+    assert "UpdateFunctionConfiguration" not in str(refused.value)

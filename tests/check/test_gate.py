@@ -82,8 +82,11 @@ def test_a_baseline_is_written_and_then_compared_with(invoke_check: Check, tmp_p
     baseline, few = tmp_path / "memory.json", ["--warm-up", 0, "--invocations", 130]
     written = invoke_check(STEADY, "--event", '{"mib": 1}', *few, "--write-baseline", baseline)
     assert written.exit_code == 0, written.output
-    compared = invoke_check(STEADY, "--event", '{"mib": 30}', *few, "--baseline", baseline)
+    before = baseline.read_bytes()
+    again = ["--baseline", baseline, "--write-baseline", baseline]
+    compared = invoke_check(STEADY, "--event", '{"mib": 30}', *few, *again)
     assert compared.exit_code == 1, compared.output
+    assert baseline.read_bytes() == before  # a limit was broken
     assert "max-growth (peak)" in compared.output
     assert "not as in the baseline: events" in compared.output
 

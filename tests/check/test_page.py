@@ -37,7 +37,7 @@ def test_every_option_is_on_the_page_and_no_other() -> None:
 @pytest.mark.parametrize("command", commands())
 def test_every_command_is_one_that_it_takes(command: str) -> None:
     with check.make_context("truemem check", shlex.split(command)[2:]) as context:
-        assert context.params["target"] or context.params["remote"]
+        assert context.params["target"] or context.params["function_name"]
 
 
 def test_there_are_commands() -> None:
@@ -51,9 +51,9 @@ def test_the_workflow_checks_annotates_and_keeps_the_reports() -> None:
     assert all(("uses" in step) != ("run" in step) for step in steps)
     (command,) = (step["run"] for step in steps if "truemem check" in step.get("run", ""))
     given = check.make_context("truemem check", shlex.split(command)[2:]).params
-    assert given["github"] is True
+    assert given["form"] == "github"
     kept = steps[-1]["with"]["path"].split()
-    assert kept == [str(given["junit"]), str(given["png"])]
+    assert kept == [str(path) for path in given["outputs"]]
 
 
 def test_the_tests_on_the_page_are_what_the_plugin_takes() -> None:

@@ -113,6 +113,17 @@ def test_a_line_that_may_repeat_counts_once(
     assert count([path, path]) == 2  # the same log twice
 
 
+def test_a_line_of_a_later_version_is_read(truemem: Command, tmp_path: Path) -> None:
+    later = [line("a", n, schema=2, largestRSS=80.0, shards={"a": [1]}) for n in (1, 2)]
+    ran = truemem("report", log(tmp_path, [*later, line("a", 3)]), "--json")
+    assert ran.document["lines"] == 3
+    assert ran.document["environments"][0]["peaks"]["highest"] == 100
+    for command in ("doctor", "page"):
+        assert (
+            truemem(command, log(tmp_path, later), *["--output", tmp_path / "x.html"] * (command == "page")).code == 0
+        )
+
+
 def test_a_line_cut_off_is_counted_and_harms_nothing(tmp_path: Path) -> None:
     cut = line("a", 2)[:200] + '"environmentId":"schema","schema"'
     path = log(tmp_path, [line("a", 1), cut, '{"schema": "of something else", "environmentId": 7}', line("a", 3)])

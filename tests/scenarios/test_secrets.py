@@ -6,6 +6,7 @@ import secrets
 import tempfile
 from pathlib import Path
 
+import psutil
 from truemem_workbench.testing.environment import Environment
 
 
@@ -36,3 +37,12 @@ def test_what_is_in_environments_goes_nowhere() -> None:
     assert canary not in said
     assert kept
     assert not any(canary.encode() in text for text in kept)
+
+
+def test_it_has_no_connection_beyond_loopback() -> None:
+    with Environment(exact=True) as environment:
+        environment.invoke()
+        environment.invoke()
+        made = psutil.Process(environment.local.processes()[f"extension:{environment.name}"]).net_connections("inet")
+    remote = {connection.raddr.ip for connection in made if connection.raddr}
+    assert remote == {"127.0.0.1"}

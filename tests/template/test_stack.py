@@ -15,7 +15,7 @@ from layer.__main__ import EXECUTABLES
 from tests.attach.insights import SYSTEM_FIELDS, names
 from tests.template.conftest import EVERYTHING, Resources
 from tests.template.resolve import Resolver
-from tests.template.stack import Account, Stack, plain
+from tests.template.stack import CODE, Account, Stack, plain, zips
 
 pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse")  # what moto does not make, it says
 
@@ -58,6 +58,20 @@ def test_a_function_has_the_layer_of_its_architecture(name: str, architecture: s
     assert not layer.get("CompatibleRuntimes")
     assert function["LoggingConfig"]["LogFormat"] == "JSON"
     assert function["LoggingConfig"]["ApplicationLogLevel"] == "WARN"
+
+
+def test_a_changed_layer_replaces_the_version_before(template: application.Template) -> None:
+    def layers(key: str) -> dict[str, str]:
+        changed = application.located(template, CODE, {**zips(template), "TruememX86": key})
+        resources = application.translated(changed)["Resources"].items()
+        kinds = {
+            name: each.get("DeletionPolicy") for name, each in resources if each["Type"] == "AWS::Lambda::LayerVersion"
+        }
+        return {name: policy for name, policy in kinds.items() if name.startswith("TruememX86")}
+
+    before, after = layers("before.zip"), layers("after.zip")
+    assert (*before.values(), *after.values()) == ("Delete", "Delete")
+    assert set(before).isdisjoint(after)  # another resource: CloudFormation deletes the one that is gone
 
 
 def test_the_settings_differ_as_in_the_incident(resources: Resources) -> None:
