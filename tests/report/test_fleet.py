@@ -50,6 +50,14 @@ def test_what_to_act_on_is_the_first_screen_of_80_columns(
     assert any("near:$LATEST" in line for line in told[22:])  # its environment
 
 
+def test_a_name_cannot_control_the_terminal(truemem: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line(name, FunctionName=f"{name}\x1b]52;c;eA==\x07") for name in ("a", "b")]
+    told = truemem("report", log(tmp_path, lines), "--by", "FunctionName").out
+    assert "a\\x1b]52;c;eA==\\x07" in told
+    assert told.replace("\n", "").isprintable()
+
+
 def test_nothing_is_lost_in_json(truemem: Command, fleet: Path) -> None:
     document = truemem("report", fleet, "--json", "--top", 3).document
     assert len(document["functions"]) == len(document["actions"]) == len(document["environments"]) == 35

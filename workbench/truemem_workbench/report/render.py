@@ -13,6 +13,7 @@ from ..lines.unread import not_read
 from ..support.amounts import mib, whole
 from ..support.plural import counted
 from ..support.tables import fitted, table
+from ..support.untrusted_text import visible
 from .actions import Action, Need, in_one_line
 from .compare import Comparison
 from .saved_run import Changes
@@ -99,7 +100,7 @@ def _list(actions: Sequence[Action]) -> Iterator[Text]:
     """Two lines for each: its name, and what to do. With Lambda's longest names neither has more than 80 characters."""
     for number, each in enumerate(actions, 1):
         need = each.need.text
-        yield Text(f"{number:3} ", "dim").append(each.name, "bold")
+        yield Text(f"{number:3} ", "dim").append(visible(each.name), "bold")
         yield Text("    ").append(need, NEEDS[each.need]).append(each.text.removeprefix(need))
 
 

@@ -47,7 +47,7 @@ def _stacked(made: Table, console: Console) -> Iterator[Text]:
     columns = [[text(column.header), *map(text, column.cells)] for column in made.columns]
     aligned = [column.justify == "right" for column in made.columns]
     widths = [max(cell_len(cell.plain) for cell in column) for column in columns]
-    yield Text(f"\n{made.title}", style="italic")
+    yield Text("\n").append_text(text(made.title or ""))
     for number, row in enumerate(zip(*columns, strict=True)):
         words = [cell for cell, figure in zip(row, aligned, strict=True) if not figure and cell.plain]
         line = Text("")
