@@ -28,7 +28,9 @@ def filling(pace: float, invocations: int, **members: Any) -> list[str]:
 
 def test_hoarding_is_named_and_not_called_a_leak_nor_left_open(told: Told) -> None:
     out = told(filling(0.7, 64, heap=heap(150.0, 35.0)))
-    assert "Hoarding, not a leak: " in out
+    assert "hoarding; nothing else grows: not a leak" in out
+    assert " hoarding " in out  # in the tables, too
+    assert "warming" not in out.lower()
     assert "35 MiB are freed but held by the allocator" in out
     assert "No verdict" not in out
     assert "it still grows" not in out

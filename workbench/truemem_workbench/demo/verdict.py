@@ -169,6 +169,8 @@ def _left_behind(seen: Sequence[Seen], whole: Verdict, *, known: bool) -> str:
         f" {after:.0f} MiB over the last {TAIL} (medians)"
     )
     if abs(after - before) <= max(FLAT_MIB, FLAT_SHARE * before):
+        if known and whole.name == "warming":
+            return f"What it leaves behind is flat of late: {levels}."
         if whole.name in ("warming", "growing"):
             return f"What it leaves behind is flat of late: {levels}. Over all of them: {whole.sentence()}"
         return f"What it leaves behind is flat: {levels}. {_NO_LEAK}"

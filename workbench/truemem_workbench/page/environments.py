@@ -126,7 +126,7 @@ class Environment:
         heaps = self._heaps()
         found = hoarding_in(heaps)
         if found is not None and found.alone and self.verdict.name != "growing":
-            self.sentence = f"{self.verdict.name.capitalize()}: {found.sentence()}"
+            self.sentence = found.sentence()
         elif heaps:
             self.sentence += f" {explained(heaps)}"
 

@@ -18,7 +18,7 @@ def function_of(
     per_month: float | None,
     price: float,
 ) -> Function:
-    verdicts = added([{environment.verdict.name: 1} for environment in environments])
+    verdicts = added([{environment.label: 1} for environment in environments])
     slopes = [each.verdict.per_invocation_kib for each in environments if each.verdict.name != "insufficient"]
     held: dict[str, list[float]] = {}
     for environment in environments:

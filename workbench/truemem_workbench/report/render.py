@@ -22,7 +22,14 @@ from .summary import Environment, Function, Part, Report
 
 WIDE = 120
 """Least width of a terminal that shows all columns."""
-VERDICTS = {"growing": "bold red", "warming": "yellow", "spiky": "cyan", "stable": "green", "plateau": "green"}
+VERDICTS = {
+    "growing": "bold red",
+    "warming": "yellow",
+    "spiky": "cyan",
+    "hoarding": "cyan",
+    "stable": "green",
+    "plateau": "green",
+}
 NEEDS = {
     Need.OUT_OF_MEMORY: "bold red",
     Need.GROWING: "bold red",
@@ -140,7 +147,7 @@ def _environments(environments: Sequence[Environment], narrow: bool, view: View)
             mark if narrow else f"{whole(each.mark_first)} → {mark}",
             f"{each.peaks.out_of_memory:,}",
             "-" if slope is None else f"{slope:,.1f}",
-            Text(each.verdict.name, VERDICTS.get(each.verdict.name, "dim")),
+            Text(each.label, VERDICTS.get(each.label, "dim")),
         )
     return made
 

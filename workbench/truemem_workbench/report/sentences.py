@@ -59,7 +59,7 @@ def _of_growth(own: Sequence[Environment]) -> Iterator[str]:
             many = f"{len(growing):,} of {len(own):,} environments {verb}; the fastest, {worst.environment_id}: "
             yield f"{many}{worst.verdict.sentence()} (docs/patterns.md#{worst.verdict.pattern})"
     elif hoarding is not None and hoarding.only_hoards:
-        yield f"Hoarding, not a leak: {hoarding.environment_id}: {hoarding.heap_says} (docs/patterns.md#arenas)"
+        yield f"{hoarding.environment_id}: {hoarding.heap_says} (docs/patterns.md#arenas)"
         return
     else:
         yield _without_growth(own)

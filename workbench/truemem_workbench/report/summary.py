@@ -77,6 +77,11 @@ class Environment:
     verdict: Verdict
 
     @property
+    def label(self) -> str:
+        """The verdict in a word, as the sentences say it."""
+        return "hoarding" if self.only_hoards and self.verdict.name != "growing" else self.verdict.name
+
+    @property
     def settled(self) -> bool:
         """True if its memory has settled."""
         return self.verdict.name in SETTLED or (self.only_hoards and self.verdict.name != "growing")
@@ -131,7 +136,7 @@ class Function:
     current_median: float | None
     """Median of what the environments held last."""
     verdicts: Mapping[str, int]
-    """Number of environments by verdict."""
+    """Number of environments by verdict (`Environment.label`)."""
     slope_median_kib: float | None
     """Median growth per invocation of the environments with a verdict."""
     growth_kib: float | None
