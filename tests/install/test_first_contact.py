@@ -31,7 +31,7 @@ NOT_HERE = ("--function", "--log-group", "--runtime", "./bootstrap")
 """What asks AWS or npm, or runs a file that is the reader's own: it is refused in one line that says what to try."""
 SERVES = ("--event", "--invocations", "--scenario", "--help", "--version")
 """A local run with none of these serves until Ctrl-C."""
-NOBODY = 65534
+ORDINARY_USER = 65534
 HANDLER = "def handler(event, context): return event"
 
 
@@ -58,7 +58,7 @@ class How(NamedTuple):
 
 HOW = {
     "root, a terminal of 80 columns": How(terminal=True),
-    "user, 200 columns, no terminal, NO_COLOR": How(NOBODY, 200, variables=(("NO_COLOR", "1"),)),
+    "user, 200 columns, no terminal, NO_COLOR": How(ORDINARY_USER, 200, variables=(("NO_COLOR", "1"),)),
 }
 
 
@@ -96,7 +96,7 @@ def here(machine: Path) -> Iterator[Path]:
             (folder / stand_in).write_text(f"#!/bin/sh\ncat {folder}/my-function.log\n")
             (folder / stand_in).chmod(0o755)
         for path in (folder, *folder.rglob("*")):
-            os.chown(path, NOBODY, NOBODY)
+            os.chown(path, ORDINARY_USER, ORDINARY_USER)
         yield folder
 
 

@@ -33,7 +33,6 @@ def _attached(name: str, configuration: Mapping[str, Any], log: Log) -> Iterator
     architecture = (configuration.get("Architectures") or ["x86_64"])[0]
     layers = [layer["Arn"] for layer in configuration.get("Layers", ())]
     own = next((arn for arn in layers if "truemem" in arn), None)
-    evidence = f"Layers: {', '.join(layers) or 'none'}"
     if own is not None and (other := OTHER.get(architecture, "")) and other in own:
         rest = [arn for arn in layers if arn != own]
         fix = set_layers(name, [*rest, own.replace(other, architecture)])
@@ -41,12 +40,11 @@ def _attached(name: str, configuration: Mapping[str, Any], log: Log) -> Iterator
     elif own is not None:
         yield Finding("ok", "The layer is attached.", evidence=own)
     elif log.lines or log.attached:
-        yield Finding("ok", "The sidecar is attached: its log says so. No layer has truemem in its name.", evidence="")
+        yield Finding("ok", "The sidecar is attached: its log says so. No layer has truemem in its name.")
     elif configuration.get("PackageType") == "Image":
         text = "A container image without a line of the sidecar in this log: it may not be in the image."
         yield Finding("note", text, "docs/attach.md#container-image", "PackageType: Image")
     else:
         fix = set_layers(name, [*layers, f"arn:aws:lambda:REGION:ACCOUNT:layer:truemem-{architecture}:VERSION"])
-        yield Finding(
-            "problem", "No layer with truemem in its name is attached, and no line is in the log.", fix, evidence
-        )
+        text = "No layer with truemem in its name is attached, and no line is in the log."
+        yield Finding("problem", text, fix, f"Layers: {', '.join(layers) or 'none'}")

@@ -125,9 +125,10 @@ def _count(log: Log, line: Line) -> None:
     log.methods[line.method or "none"] += 1
     log.exact += line.mode == "exact"
     lower, upper = line.bounds
+    of_children = line.wide and not line.raced and line.method == "vmhwm-sum"
     if line.raced:
         log.raced.append(upper - lower)
-    elif line.wide and line.method == "vmhwm-sum":
+    elif of_children:
         log.children.append(upper - lower)
     log.without_report += line.report_missing
     log.lost += "dropped" in line.members
@@ -138,7 +139,7 @@ def _count(log: Log, line: Line) -> None:
         kinds = {
             line.method or "none": True,
             "raced": line.raced,
-            "children": line.wide and not line.raced,
+            "children": of_children,
             "without report": line.report_missing,
             "lost": "dropped" in line.members,
             "out of memory": line.out_of_memory,

@@ -44,12 +44,12 @@ class Action:
         return f"{self.function.function}:{self.function.version}"
 
 
-def actions(report: Report) -> list[Action]:
-    """One action for each function of the report, the most urgent first."""
-    return sorted(map(action, report.functions), key=SORTED["urgency"])
+def actions(report: Report, order: str) -> list[Action]:
+    """One action for each version of a function of the report, in an order of SORTED."""
+    return sorted(map(_action, report.functions), key=SORTED[order])
 
 
-def action(function: Function) -> Action:
+def _action(function: Function) -> Action:
     """The most urgent thing about a function."""
     need, rank, text = next(found for check in _CHECKS if (found := check(function)) is not None)
     return Action(function=function, need=need, rank=rank, text=f"{need.text}: {text}")

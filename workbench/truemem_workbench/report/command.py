@@ -88,7 +88,7 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
 
 
 def _report(files: tuple[Path, ...], options: dict[str, Any]) -> int:
-    from .actions import SORTED, actions
+    from .actions import actions
     from .compare import compare
     from .export import print_as, write
     from .reading import read
@@ -101,7 +101,7 @@ def _report(files: tuple[Path, ...], options: dict[str, Any]) -> int:
     made = read(where, options)
     view = View(
         report=made,
-        actions=sorted(actions(made), key=SORTED[options["order"]]),
+        actions=actions(made, options["order"]),
         top=None if options["everything"] else options["top"],
         headroom=options["headroom"] / 100,
         comparison=None if options["compared"] is None else compare(made, options["compared"]),

@@ -47,12 +47,12 @@ def read(where: Source, options: Mapping[str, Any]) -> Report:
         for html in options["outputs"]:
             if html.suffix.lower() == ".html":
                 with progress("drawing", size) as read:
-                    _draw(made, paths, where.since_ms or 0.0, html, read)
+                    _draw(made, paths, where, html, read)
     _check_by(made)
     return made
 
 
-def _draw(made: Report, paths: Sequence[Path], since: float, html: Path, read: Count) -> None:
+def _draw(made: Report, paths: Sequence[Path], where: Source, html: Path, read: Count) -> None:
     """Draw the most urgent environments, as many as a page holds. Nothing of the others is kept."""
     environments = made.environments
     shown = _foremost(environments, page_html.ROOM)
@@ -60,7 +60,7 @@ def _draw(made: Report, paths: Sequence[Path], since: float, html: Path, read: C
     drawn = page.gather(
         line
         for line in read_lines(paths, wanted=names.__contains__, done=read)
-        if (line.function or "", line.environment) in shown and (line.time_ms is None or line.time_ms >= since)
+        if (line.function or "", line.environment) in shown and where.wants(line.function, line.time_ms)
     )
     try:
         page.write(drawn, html, left_out=len(environments) - len(shown), note=not_read(made.unread))

@@ -14,27 +14,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def format_options(*names: str) -> Callable[[F], F]:
-    """Add --format with these names, the first of which is the default, and --json. Read both with `chosen`."""
+    """Add --format with these names, of which `text` is the default, and --json. Read both with `chosen`."""
 
     def add(command: F) -> F:
         short = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-        long = click.option(
-            "--format", "form", type=click.Choice(names), help=f"What is printed [default: {names[0]}]."
-        )
+        long = click.option("--format", "form", type=click.Choice(names), help="What is printed [default: text].")
         return long(short(command))
 
     return add
 
 
-def chosen(form: str | None, as_json: bool, default: str = "text") -> str:
-    """The format. Raises BadInput if two are asked for."""
+def chosen(form: str | None, as_json: bool) -> str:
+    """The format, `text` by default. Raises BadInput if two are asked for."""
     if as_json and form not in (None, "json"):
         raise BadInput(f"--json with --format {form}: standard output takes one of them. Leave one out")
-    return "json" if as_json else form or default
+    return "json" if as_json else form or "text"
 
 
 def output_option(*endings: str, default: str | None = None) -> Callable[[F], F]:
-    """Add --output, for files whose endings say what is written (`.png`). Check them with `files_of`."""
+    """Add --output, for files whose endings say what is written (`.png`). Check them with `check_outputs`."""
     text = f"Also write a file: its ending says what ({', '.join(endings)}). Repeatable."
     if default is not None:
         text = f"Write a file: its ending says what ({', '.join(endings)}). Repeatable [default: {default}]."
