@@ -1,0 +1,1 @@
+"""Attaches the layer to functions, and takes it off again."""

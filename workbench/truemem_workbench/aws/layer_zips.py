@@ -1,0 +1,41 @@
+"""The layer's zips: those that the wheel brings, or those that `make layer` has built in this checkout."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+from ..support.bad_input import BadInput
+
+ARCHITECTURES = ("x86_64", "arm64")
+WHEEL = Path(__file__).parents[1] / "layers"
+CHECKOUT = Path(__file__).parents[3] / "dist"
+NAME = "truemem-"
+"""How the names of our layers begin; the architecture follows."""
+
+
+class LayerZip(NamedTuple):
+    architecture: str
+    path: Path
+    sha256: str
+    """Of its bytes, in hex. A layer with the same bytes need not be published again."""
+
+    @property
+    def name(self) -> str:
+        return NAME + self.architecture
+
+
+def layer_zip(architecture: str) -> LayerZip:
+    """The zip for this architecture. Raises BadInput if this installation has none."""
+    for folder in (WHEEL, CHECKOUT):
+        path = folder / f"truemem-layer-{architecture}.zip"
+        if path.is_file():
+            return LayerZip(architecture, path, hashlib.sha256(path.read_bytes()).hexdigest())
+    raise BadInput(f"there is no layer for {architecture} here. Try make layer in the checkout, or install the wheel")
+
+
+def is_ours(arn: str) -> bool:
+    """True for the ARN of a layer version of truemem, of any account: arn:aws:lambda:REGION:ACCOUNT:layer:NAME:N."""
+    parts = arn.split(":")
+    return len(parts) == 8 and parts[6] in {NAME + architecture for architecture in ARCHITECTURES}

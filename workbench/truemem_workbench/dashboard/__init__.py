@@ -1,0 +1,1 @@
+"""One CloudFormation template with a dashboard and alarms for functions of the user."""

@@ -1,0 +1,1 @@
+"""Asks Lambda itself what its environment permits, and removes everything again."""

@@ -1,0 +1,1 @@
+"""Publishes the layer to an account's regions."""
