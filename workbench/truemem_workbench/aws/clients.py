@@ -121,6 +121,12 @@ def log_group_in(configuration: Any, function: str) -> str:
     return group
 
 
+def log_group_named(logs: Any, name: str) -> Any:
+    """What CloudWatch Logs says about this log group, or None if there is none. Raises botocore's errors."""
+    groups = logs.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
+    return next((each for each in groups if each["logGroupName"] == name), None)
+
+
 def log_group_of(function: str) -> str:
     """Ask Lambda for the log group. Returns Lambda's default if that is refused, or if the function no longer exists.
 

@@ -19,6 +19,8 @@ COMMANDS = {
     "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG.", "page"),
     "metrics": Lazy(f"{PACKAGE}.aws.metrics:metrics", "The function's memory metrics in CloudWatch over time.", "aws"),
     "doctor": Lazy(f"{PACKAGE}.cli.doctor:doctor", "Does the sidecar work there, and if not, what to do."),
+    "attach": Lazy(f"{PACKAGE}.attach.command:attach", "Put the layer on functions of an AWS account.", "aws"),
+    "detach": Lazy(f"{PACKAGE}.attach.detach_command:detach", "Take it off, and restore what was there.", "aws"),
     "demo": Lazy(f"{PACKAGE}.demo.command:demo", "Replay an incident: a table, a verdict, a picture.", "demo"),
 }
 

@@ -88,15 +88,14 @@ def _of_log(where: Source) -> Iterator[Finding]:
 
 def _of_function(name: str, begin_ms: float) -> Iterator[Finding]:
     """Look at the log first: what it proves, the configuration is not blamed for."""
-    from ..aws.clients import client, configuration_of, log_group_in, refused
+    from ..aws.clients import client, configuration_of, log_group_in, log_group_named, refused
     from ..aws.cloudwatch import recent
 
     with refused(f"function {name}", "lambda:GetFunctionConfiguration"):
         configuration = configuration_of(name)
     group = log_group_in(configuration, name)
     with refused(f"log group {group}", "logs:DescribeLogGroups"):
-        groups = client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]
-    found = next((each for each in groups if each["logGroupName"] == group), None)
+        found = log_group_named(client("logs"), group)
     log = Log() if found is None else read(recent(group, int(begin_ms), int(time.time() * 1000)))
     yield from of_configuration(configuration, log)
     invoke = invoke_twice(configuration["FunctionName"])
