@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -13,11 +12,8 @@ from typing import Any
 import boto3
 import pytest
 import requests
-from click.testing import CliRunner
 from mypy_boto3_lambda import LambdaClient
 from truemem.line_schema import METRICS
-from truemem_workbench.analysis.log_diagnosis import Finding
-from truemem_workbench.cli.__main__ import cli
 
 from tests.attach import tools
 from tests.attach.captured import stored
@@ -72,11 +68,6 @@ def attached(lambdas: LambdaClient) -> list[str]:
     return [layer["Arn"] for layer in lambdas.get_function_configuration(FunctionName=NAME).get("Layers", [])]
 
 
-def diagnosed(function: str) -> list[Finding]:
-    done = CliRunner().invoke(cli, ["doctor", "--function", function, "--json"])
-    return [Finding(**json.loads(line)) for line in done.stdout.splitlines()]
-
-
 def variables_of(lambdas: LambdaClient) -> dict[str, str]:
     return lambdas.get_function_configuration(FunctionName=NAME).get("Environment", {}).get("Variables", {})
 
@@ -122,25 +113,6 @@ def test_the_layer_is_attached_beside_the_others_and_removing_it_leaves_them(
     assert attached(lambdas) == [*kept, ARN]
     shell("remove")
     assert attached(lambdas) == kept
-
-
-def test_the_commands_of_doctor_repair_what_it_found(
-    lambdas: LambdaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "aws").symlink_to(or_skip(tools.aws))
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    other = publish(lambdas, "layer-0")
-    publish(lambdas, "truemem-x86_64")
-    create([other], {**OWN, "TRUEMEM_ENABLED": "false"})
-    found = [finding for finding in diagnosed(NAME) if finding.grade == "problem" and "update-" in finding.fix]
-    assert len(found) == 2
-    for finding in found:
-        ready = finding.fix.replace("REGION:ACCOUNT", f"{REGION}:123456789012").replace("VERSION", "1")
-        done = subprocess.run(["bash", "-eu", "-c", ready], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    assert attached(lambdas) == [other, ARN]
-    assert variables_of(lambdas) == {**OWN, "TRUEMEM_ENABLED": "true"}
-    assert not [finding for finding in diagnosed(NAME) if "update-" in finding.fix]
 
 
 OWN = {"TABLE": "a 'quoted' \"name\" $HOME"}
