@@ -27,8 +27,8 @@ class Unsettled(BadInput):
 class LambdaCalls:
     """Clients for the regions of the functions, all at one pace."""
 
-    def __init__(self) -> None:
-        self._paces = {service: Pace(CALLS_PER_S) for service in ("lambda", "logs")}
+    def __init__(self, lambda_pace: Pace | None = None) -> None:
+        self._paces = {"lambda": lambda_pace or Pace(CALLS_PER_S), "logs": Pace(CALLS_PER_S)}
         self._clients: dict[tuple[str, str | None], Any] = {}
 
     def read(self, function: str) -> FunctionState:
