@@ -21,6 +21,7 @@ COMMANDS = {
     "doctor": Lazy(f"{PACKAGE}.cli.doctor:doctor", "Does the sidecar work there, and if not, what to do."),
     "attach": Lazy(f"{PACKAGE}.attach.command:attach", "Put the layer on functions of an AWS account.", "aws"),
     "detach": Lazy(f"{PACKAGE}.attach.detach_command:detach", "Take it off, and restore what was there.", "aws"),
+    "publish": Lazy(f"{PACKAGE}.publish.command:publish", "The layer in your regions, where its content is not there."),
     "layer-files": Lazy(f"{PACKAGE}.publish.layer_files:layer_files", "The layer's files, for a container image."),
     "demo": Lazy(f"{PACKAGE}.demo.command:demo", "Replay an incident: a table, a verdict, a picture.", "demo"),
 }
