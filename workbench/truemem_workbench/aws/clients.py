@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from ..support.bad_input import BadInput
-from ..support.extras import need
 
 ATTEMPTS = 10
 """Attempts if AWS answers that it is busy, with exponential back-off and jitter (botocore's `standard` mode)."""
@@ -34,9 +33,8 @@ _FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL
 def client(service: str, **settings: Any) -> Any:
     """Make a client of the caller's region and credentials; `region_name` names another region.
 
-    Raises BadInput without boto3 or a region.
+    Raises BadInput if there is no region.
     """
-    need("aws")
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
@@ -83,7 +81,6 @@ def refused(what: str, permissions: str, region: str | None = None) -> Iterator[
 
     `region` is where the call goes, if that is not the caller's own region.
     """
-    need("aws")
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
     from botocore.parsers import ResponseParserError
 
