@@ -141,6 +141,13 @@ def test_a_region_that_fails_stops_no_other(truemem: Command, gate: Gate, part: 
     assert said in problems["us-west-2"]
 
 
+def test_a_layer_that_fails_leaves_the_other_ones_result(truemem: Command, gate: Gate) -> None:
+    refuse(gate, "us-east-1", DENIAL, "arm64")
+    done = truemem("publish", "--json")
+    assert (done.code, outcomes(done)) == (1, {"us-east-1": ["published", "failed"]})
+    assert arns(done) == [arn("us-east-1", "x86_64")]
+
+
 def test_the_table_says_why_a_region_failed(truemem: Command, gate: Gate) -> None:
     refuse(gate, "us-west-2", DENIAL)
     done = truemem("publish", "--regions", "us-west-2,eu-west-1")

@@ -61,13 +61,15 @@ def bring(due: Sequence[Version], share: Share | None, advance: Count) -> None:
 def _look_in(region: str, layers: Sequence[LayerZip], share: Share | None, used: bool) -> list[Version]:
     lambdas = client("lambda", region_name=region)
     versions = [Version(region, layer, lambdas) for layer in layers]
+    waiting = list(versions)
     try:
         if used and not has_functions(lambdas, region):
             return []
-        for version in versions:
-            _look_for(version, share)
-    except BadInput as problem:
-        for version in versions:
+        while waiting:
+            _look_for(waiting[0], share)
+            del waiting[0]
+    except BadInput as problem:  # the next one would be refused as well
+        for version in waiting:
             version.outcome, version.problem = FAILED, str(problem)
     return versions
 
