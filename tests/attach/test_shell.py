@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from truemem.line_schema import METRICS
 from tests.attach import tools
 from tests.attach.captured import stored
 from tests.attach.pages import block
-from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER, or_skip
+from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER, or_skip, or_skip_layer
 from tests.layer.built import script
 from tests.report.conftest import put_events, put_function
 from tests.sample.s3_server import CREDENTIALS, s3_server
@@ -78,6 +79,7 @@ def shell(tmp_path: Path, lambdas: LambdaClient) -> Shell:
     commands = tmp_path / "bin"
     script(commands, '[ "$*" = layer ]', "make")  # what it makes is there already
     (commands / "aws").symlink_to(or_skip(tools.aws))
+    (commands / "truemem").symlink_to(Path(sys.executable).with_name("truemem"))
     variables = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
 
     def run(name: str, page: str = PAGE, change: tuple[str, str] = ("", "")) -> list[str]:
@@ -94,9 +96,13 @@ def test_the_architecture_is_told(shell: Shell) -> None:
     assert shell("architecture") == ["x86_64"]
 
 
-def test_publishing_prints_an_arn_for_each_architecture(shell: Shell, lambdas: LambdaClient, tmp_path: Path) -> None:
-    built(tmp_path)
-    assert shell("publish") == [ARN, ARN.replace("x86_64", "arm64")]
+@pytest.mark.parametrize("name", ["publish", "publish-cli"])
+def test_publishing_prints_an_arn_for_each_architecture(
+    shell: Shell, lambdas: LambdaClient, tmp_path: Path, name: str
+) -> None:
+    or_skip_layer() if name == "publish" else built(tmp_path)
+    printed = " ".join(shell(name)).split()
+    assert [word for word in printed if word.startswith("arn:")] == [ARN, ARN.replace("x86_64", "arm64")]
     for architecture in ("x86_64", "arm64"):
         made = lambdas.get_layer_version(LayerName=f"truemem-{architecture}", VersionNumber=1)
         assert made["CompatibleArchitectures"] == [architecture]
