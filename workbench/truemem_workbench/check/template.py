@@ -77,7 +77,9 @@ def from_template(path: Path, logical_id: str, choose: Choose = as_it_is) -> Tar
     memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
     code, source, line = _function(path.parent, properties, where)
     function, notices = choose(code)
-    size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=MANAGED in properties)
+    size = (
+        LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=MANAGED in properties)
+    )
     return Target(
         spec=f"{path}:{logical_id}",
         name=name_from(logical_id),
