@@ -79,7 +79,8 @@ def dashboard(
         click.echo(json.dumps(document, indent=1))
     bare = [function.name for function in found if not function.layered]
     if bare:
-        tell("truemem dashboard", f"no layer of truemem on {some(bare)}: graphs stay empty until you attach it")
+        fix = f"Try truemem attach {bare[0] if len(bare) == 1 else 'FUNCTION...'}"
+        tell("truemem dashboard", f"{some(bare)}: no layer of truemem, so the graphs stay empty. {fix}")
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from truemem.config import Config
 
-from ..aws.clients import configuration_of, log_group_in, refused
+from ..aws.clients import client, configuration_of, log_group_in, refused
 from ..support.bad_input import BadInput
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -52,9 +52,10 @@ def look_up(functions: Sequence[str], done: Callable[[int], None]) -> tuple[str,
     """
     found: dict[str, Watched] = {}
     regions: dict[str, str] = {}
+    asked = client("lambda")
     for function in functions:
         with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
-            configuration = configuration_of(function)
+            configuration = configuration_of(function, asked)
             one = watched(configuration)
             regions.setdefault(configuration["FunctionArn"].split(":")[3], function)
         found[one.name] = one
