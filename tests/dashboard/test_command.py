@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from truemem_workbench.dashboard.deployment import INLINE_BYTES
+from truemem_workbench.support import extras
 
 from tests.dashboard.conftest import Account
 from tests.report.conftest import Ran, put_function
@@ -50,6 +51,12 @@ def test_json_and_yaml_files_say_the_same(dashboard: Dashboard, tmp_path: Path) 
     assert (ran.code, ran.out) == (0, "")
     assert json.loads(paths[0].read_text()) == yaml.safe_load(paths[1].read_text())
     assert "&id" not in paths[1].read_text()  # CloudFormation takes no anchors
+
+
+def test_without_the_extra_for_yaml_it_is_named(dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.MODULES, "yaml", ("not_installed",))
+    refusal = dashboard("orders", "--output", "dashboard.yml").refusal
+    assert refusal.endswith("not_installed is not installed. Try pip install 'truemem[yaml]'\n")
 
 
 def test_deployed_it_is_a_stack_with_a_dashboard_and_its_address(dashboard: Dashboard, account: Account) -> None:

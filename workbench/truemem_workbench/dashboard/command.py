@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..support.bad_input import BadInput
+from ..support.extras import need
 from ..support.outputs import check_outputs, chosen, format_options, output_option
 from ..support.plural import some
 from ..support.terminal import progress, tell
@@ -62,6 +63,8 @@ def dashboard(
     """
     form = chosen(form, as_json)
     check_outputs(outputs, *ENDINGS)
+    if any(path.suffix.lower() != ".json" for path in outputs):
+        need("yaml")
     if not deploy and (stack_name or bucket or replace):
         raise BadInput("--stack-name, --bucket and --replace are for --deploy. Try --deploy as well")
     given = _given(settings, topic)
@@ -115,9 +118,6 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
     """Write the template as JSON or YAML, as the file's ending says. Raises BadInput."""
     text = f"{json.dumps(document, indent=1)}\n"
     if path.suffix.lower() != ".json":
-        from ..support.extras import need
-
-        need("yaml")
         import yaml
 
         # Read back from JSON: shared parts would become anchors, which CloudFormation does not take.
