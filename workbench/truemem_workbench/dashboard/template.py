@@ -28,7 +28,7 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     TOPIC: {"Type": "String", "Default": "", "Description": "ARN of an SNS topic for the alarms - empty for none"},
     "OutOfMemoryCount": _number(1, 1, "Alarm at so many invocations within 5 minutes that ran out of memory"),
     "PeakPercent": _number(90, 1, "Alarm when a peak reaches this percentage of the memory size", MaxValue=100),
-    "GrowthKiB": _number(4, 1, "Alarm when memory grows by so many KiB in each invocation, in every environment"),
+    "GrowthKiB": _number(2, 1, "Alarm when memory grows by so many KiB in each invocation, in every environment"),
     "GrowthPeriodSeconds": _number(
         900, 300, "Length of one period of the growth alarm", AllowedValues=[300, 900, 3600]
     ),
