@@ -51,15 +51,15 @@ def look_up(functions: Sequence[str], done: Callable[[int], None]) -> tuple[str,
     `done` is called with 1 after each. Raises BadInput.
     """
     found: dict[str, Watched] = {}
-    regions: dict[str, str] = {}
+    regions: set[str] = set()
     asked = client("lambda")
     for function in functions:
         with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
             configuration = configuration_of(function, asked)
             one = watched(configuration)
-            regions.setdefault(configuration["FunctionArn"].split(":")[3], function)
+            regions.add(configuration["FunctionArn"].split(":")[3])
         found[one.name] = one
         done(1)
     if len(regions) > 1:
-        raise BadInput(f"functions of {len(regions)} regions ({', '.join(regions)}). Try one run for each region")
-    return next(iter(regions)), list(found.values())
+        raise BadInput(f"functions of {len(regions)} regions ({', '.join(sorted(regions))}). Try one run for each region")
+    return regions.pop(), list(found.values())
