@@ -58,7 +58,7 @@ class Config:
         Acted on in `__main__`, before the rest of this is read."""
         self.namespace: str = setting("NAMESPACE", _namespace, "truemem", "a CloudWatch namespace")
         self.dimensions: dict[str, str] = setting("DIMENSIONS", _dimensions, {}, "Name=value,Name=value")
-        """EMF dimensions beside `FunctionName`. Each distinct value is a metric of its own, and paid as one."""
+        """EMF dimensions beside `FunctionName`, in a second set. Each distinct value makes metrics of its own."""
         self.properties: dict[str, str] = setting("PROPERTIES", _pairs, {}, "name=value,name=value")
         """Fixed members of every line, such as a model version. Free, and queryable in Logs Insights."""
         self.cpu_budget: float = setting("CPU_BUDGET", _percent, 0.01, "a percentage from 0.01 to 50")

@@ -92,6 +92,7 @@ Resources:
       Handler: steady.handler
       CodeUri: CODE
       MemorySize: 16384
+      CapacityProviderConfig: {LambdaManagedInstancesCapacityProviderConfig: {CapacityProviderArn: ARN}}
       Environment: {Variables: {AWS_LAMBDA_EXEC_WRAPPER: WRAPPER, TRUEMEM_EXEC_WRAPPER: /opt/vendor}}
 """
 
@@ -122,7 +123,9 @@ PROPERTIES = [
     ("InlineCode: x", r"It in .*template\.yaml has its code in the template \(InlineCode\)"),
     ("CodeUri: nowhere", r"CodeUri of It in .*template\.yaml is no folder of this machine: nowhere\. Try sam build"),
     ("CodeUri: !Ref Bucket", r"CodeUri of It in .* is no folder of this machine: only a stack knows it"),
-    ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 32768\. Fix the template"),
+    ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 10240\. Fix the template"),
+    ("MemorySize: 16384", "is 16384: Lambda has 128 to 10240, and with CapacityProviderConfig up to 32768"),
+    ("MemorySize: 32769, CapacityProviderConfig: {}", r"is 32769: Lambda has 128 to 32768\. Fix the template"),
     ("MemorySize: large", r"MemorySize of It in .* is 'large', not a whole number"),
     ("Timeout: 1000", r"Timeout of It in .* is 1000: Lambda has 1 to 900"),
     ("Handler: other.handler", r"no .*other\.py for Handler other\.handler of It in .*, which has no CodeUri"),

@@ -90,7 +90,8 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
         record = environment.records()[0]
         log = environment.log()
     directive = record.document["_aws"]["CloudWatchMetrics"][0]
-    assert (directive["Namespace"], directive["Dimensions"]) == ("Team/Memory", [["FunctionName", "Stage"]])
+    assert directive["Namespace"] == "Team/Memory"
+    assert directive["Dimensions"] == [["FunctionName"], ["FunctionName", "Stage"]]
     assert (record.Stage, record.modelVersion) == ("test", "7")
     assert "TRUEMEM_CPU_BUDGET='much' is not a percentage" in log
 

@@ -24,7 +24,7 @@ class Resolver:
     def __init__(self, template: Template, parameters: Mapping[str, str], ids: Mapping[str, str]) -> None:
         """`ids`: physical ids by logical id; a resource that has none is worth its logical id."""
         self._template = template
-        defaults = {name: each["Default"] for name, each in template["Parameters"].items()}
+        defaults = {name: each["Default"] for name, each in template["Parameters"].items() if "Default" in each}
         self._parameters = {**defaults, **parameters}
         self._ids = ids
 

@@ -70,7 +70,7 @@ def test_unknown_is_absent_and_a_missing_report_is_said() -> None:
 def test_the_users_dimensions_and_properties() -> None:
     chosen = {b"TRUEMEM_DIMENSIONS": b"Stage=prod", b"TRUEMEM_PROPERTIES": b"model=v7"}
     document = valid_emf(printed(full(), ENVIRON | chosen))
-    assert document["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["FunctionName", "Stage"]]
+    assert document["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["FunctionName"], ["FunctionName", "Stage"]]
     assert (document["Stage"], document["model"]) == ("prod", "v7")
 
 

@@ -28,16 +28,18 @@ def line(record: InvocationRecord, config: Config, columns: Mapping[str, object]
     belongs to them; last, as Logs Insights finds the first 200 members of a line ("Supported logs and discovered
     fields").
 
-    What the user fixed (dimensions, properties) never replaces what we measured.
+    What the user fixed (dimensions, properties) never replaces what we measured. `FunctionName` alone is a set in any
+    case: dashboards, alarms and `truemem metrics` look for it, and CloudWatch does not aggregate over dimensions.
     """
     named = [*record.metrics, *(name for name in columns if name in METRICS)]
+    sets = [["FunctionName"], ["FunctionName", *config.dimensions]] if config.dimensions else [["FunctionName"]]
     metadata: dict[str, object] = {
         "_aws": {
             "Timestamp": record.time_ms,
             "CloudWatchMetrics": [
                 {
                     "Namespace": config.namespace,
-                    "Dimensions": [["FunctionName", *config.dimensions]],
+                    "Dimensions": sets,
                     "Metrics": [{"Name": name, "Unit": CLOUDWATCH[METRICS[name]]} for name in named],
                 }
             ],

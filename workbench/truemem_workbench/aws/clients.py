@@ -110,9 +110,13 @@ def name_of(function: str) -> str:
     return parts[parts.index("function") + 1] if "function" in parts[1:-1] else parts[0]
 
 
-def configuration_of(function: str) -> Any:
-    """The function's configuration in Lambda. Raises botocore's errors; KeyError if the answer is not Lambda's."""
-    found = client("lambda").get_function_configuration(FunctionName=function.removeprefix("/aws/lambda/"))
+def configuration_of(function: str, asked: Any = None) -> Any:
+    """The function's configuration in Lambda. Raises botocore's errors; KeyError if the answer is not Lambda's.
+
+    For many functions pass a client of Lambda as `asked`: to make one takes longer than to ask.
+    """
+    asked = asked or client("lambda")
+    found = asked.get_function_configuration(FunctionName=function.removeprefix("/aws/lambda/"))
     found["FunctionName"]  # an answer without it is not Lambda's
     return found
 

@@ -26,7 +26,9 @@ UNKNOWN = object()
 
 LEAST = {"MemorySize": 128, "Timeout": 3}
 """Lambda's defaults."""
-ALLOWED = {"MemorySize": (LEAST_MIB, MOST_MANAGED_MIB), "Timeout": (1, 900)}
+ALLOWED = {"MemorySize": (LEAST_MIB, MOST_MIB), "Timeout": (1, 900)}
+MANAGED = "CapacityProviderConfig"
+"""Property of a function on Managed Instances, which may have up to MOST_MANAGED_MIB."""
 EXACT = "/opt/truemem/exact"
 """Exact mode in a deployed function; here it is the default."""
 WRAPPERS = (WRAPPER, "TRUEMEM_EXEC_WRAPPER")
@@ -75,7 +77,9 @@ def from_template(path: Path, logical_id: str, choose: Choose = as_it_is) -> Tar
     memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
     code, source, line = _function(path.parent, properties, where)
     function, notices = choose(code)
-    size = LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where)
+    size = (
+        LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=MANAGED in properties)
+    )
     return Target(
         spec=f"{path}:{logical_id}",
         name=name_from(logical_id),
@@ -219,12 +223,14 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _whole(value: object, name: str, where: str) -> int:
+def _whole(value: object, name: str, where: str, *, managed: bool = False) -> int:
     least, most = ALLOWED[name]
+    most = MOST_MANAGED_MIB if managed else most
     try:
         number = int(str(value))
     except ValueError:
         raise BadInput(f"{name} of {where} is {value!r}, not a whole number. Try sam validate") from None
     if not least <= number <= most:
-        raise BadInput(f"{name} of {where} is {number}: Lambda has {least} to {most}. Fix the template")
+        more = f", and with {MANAGED} up to {MOST_MANAGED_MIB}" if most < number <= MOST_MANAGED_MIB else ""
+        raise BadInput(f"{name} of {where} is {number}: Lambda has {least} to {most}{more}. Fix the template")
     return number

@@ -18,6 +18,7 @@ COMMANDS = {
     "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment.", "report"),
     "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG.", "page"),
     "metrics": Lazy(f"{PACKAGE}.aws.metrics:metrics", "The function's memory metrics in CloudWatch over time."),
+    "dashboard": Lazy(f"{PACKAGE}.dashboard.command:dashboard", "Dashboard and alarms for your functions."),
     "doctor": Lazy(f"{PACKAGE}.cli.doctor:doctor", "Does the sidecar work there, and if not, what to do."),
     "attach": Lazy(f"{PACKAGE}.attach.command:attach", "Put the layer on functions of an AWS account."),
     "detach": Lazy(f"{PACKAGE}.attach.detach_command:detach", "Take it off, and restore what was there."),

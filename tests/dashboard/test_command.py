@@ -1,0 +1,132 @@
+"""`truemem dashboard` against moto's Lambda, CloudFormation and CloudWatch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.dashboard.deployment import INLINE_BYTES
+
+from tests.dashboard.conftest import Account
+from tests.report.conftest import Ran, put_function
+
+pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse", "ignore:Unable to delete")  # moto has no alarms here
+
+Dashboard = Callable[..., Ran]
+ARN = "arn:aws:lambda:us-east-1:123456789012:function:orders"
+
+
+def stack(account: Account, name: str = "truemem-dashboard") -> dict[str, Any]:
+    (found,) = account("cloudformation").describe_stacks(StackName=name)["Stacks"]
+    made: dict[str, Any] = found
+    return made
+
+
+def parameters(account: Account) -> dict[str, str]:
+    return {each["ParameterKey"]: each["ParameterValue"] for each in stack(account)["Parameters"]}
+
+
+def shown(account: Account) -> list[str]:
+    """Titles of the dashboard that is there."""
+    body = account("cloudwatch").get_dashboard(DashboardName="truemem-dashboard-us-east-1")["DashboardBody"]
+    return [each["properties"].get("title", "") for each in json.loads(body)["widgets"]]
+
+
+def test_the_template_is_printed_with_each_functions_size_and_log_group(dashboard: Dashboard) -> None:
+    document = dashboard("payments-api", ARN, "orders").document  # the same function twice
+    assert document["Metadata"]["truemem"]["functions"] == ["payments-api", "orders"]
+    text = json.dumps(document)
+    for expected in ("100*peak/512", "100*peak/1024", "SOURCE '/aws/lambda/orders'", "Pay/Memory"):
+        assert expected in text
+
+
+def test_a_file_has_what_is_printed(dashboard: Dashboard, tmp_path: Path) -> None:
+    ran = dashboard("orders", "--output", tmp_path / "dashboard.json")
+    assert (ran.code, ran.out) == (0, "")
+    assert json.loads((tmp_path / "dashboard.json").read_text()) == dashboard("orders").document
+
+
+def test_deployed_it_is_a_stack_with_a_dashboard_and_its_address(dashboard: Dashboard, account: Account) -> None:
+    ran = dashboard("orders", "--deploy")
+    home = "https://us-east-1.console.aws.amazon.com/cloudwatch/home?region=us-east-1"
+    assert ran.out == f"{home}#dashboards/dashboard/truemem-dashboard-us-east-1\n"
+    assert stack(account)["StackStatus"] == "CREATE_COMPLETE"
+    assert "orders: memory and its limit (MiB), duration (ms)" in shown(account)
+    told = dashboard("orders", "--deploy", "--json").document
+    assert told == {"stack": "truemem-dashboard", "dashboard": ran.out.strip(), "functions": ["orders"]}
+
+
+def test_an_update_adds_functions_and_keeps_the_parameters(dashboard: Dashboard, account: Account) -> None:
+    dashboard("orders", "--deploy", "--set", "PeakPercent=80", "--topic", "arn:aws:sns:us-east-1:1:alarms")
+    dashboard("orders", "payments-api", "--deploy", "--set", "GrowthKiB=64")
+
+    assert parameters(account)["AlarmTopic"] == "arn:aws:sns:us-east-1:1:alarms"
+    assert (parameters(account)["PeakPercent"], parameters(account)["GrowthKiB"]) == ("80", "64")
+    assert any(title.startswith("payments-api: ") for title in shown(account))
+
+
+def test_a_function_that_is_not_named_again_is_removed_only_on_request(dashboard: Dashboard, account: Account) -> None:
+    dashboard("orders", "payments-api", "--deploy")
+
+    refusal = dashboard("orders", "--deploy").refusal
+    assert "stack truemem-dashboard watches payments-api as well. Name them too, or" in refusal
+    assert any(title.startswith("payments-api: ") for title in shown(account))
+    assert dashboard("orders", "--deploy", "--replace").code == 0
+    assert not any(title.startswith("payments-api: ") for title in shown(account))
+
+
+def test_a_stack_of_something_else_is_left_alone(dashboard: Dashboard, account: Account) -> None:
+    topic = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
+    account("cloudformation").create_stack(StackName="shop", TemplateBody=json.dumps(topic))
+
+    refusal = dashboard("orders", "--deploy", "--stack-name", "shop").refusal
+    assert "stack shop was not made by truemem dashboard. Try --stack-name shop-memory" in refusal
+    assert account("cloudformation").get_template(StackName="shop")["TemplateBody"] == topic
+
+
+def test_a_large_template_goes_through_a_bucket(
+    dashboard: Dashboard, account: Account, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of an address that is not AWS's, moto takes the host's first part for the bucket, unless it is localhost.
+    monkeypatch.setenv("AWS_ENDPOINT_URL", aws_endpoint.replace("127.0.0.1", "localhost"))
+    functions = [put_function(account, f"function-{number:02}") for number in range(20)]
+    account("s3").create_bucket(Bucket="templates")
+
+    refusal = dashboard(*functions, "--deploy").refusal
+    assert f"and without a bucket CloudFormation takes {INLINE_BYTES:,}. Try --bucket NAME, or fewer" in refusal
+    assert dashboard(*functions, "--deploy", "--bucket", "templates").code == 0
+    assert len(account("s3").list_objects_v2(Bucket="templates")["Contents"]) == 1
+    assert sum(title.startswith("function-") for title in shown(account)) == 20
+
+
+def test_a_function_without_the_layer_is_named(dashboard: Dashboard, account: Account) -> None:
+    layer = account("lambda").publish_layer_version(LayerName="truemem-x86_64", Content={"ZipFile": b"PK"})
+    account("lambda").update_function_configuration(FunctionName="orders", Layers=[layer["LayerVersionArn"]])
+
+    ran = dashboard("orders", "payments-api")
+    assert ran.code == 0
+    assert ran.err.startswith("truemem dashboard: payments-api: no layer of truemem, so the graphs stay empty. ")
+    assert ran.err.endswith(". Try truemem attach payments-api\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["gone"], "there is no function gone in this region and account"),
+        (["orders", "--set", "Peak=80"], "--set Peak=80 is not NAME=VALUE with one of OutOfMemoryCount, PeakPercent"),
+        (["orders", "--set", "AlarmTopic=x"], "--set AlarmTopic=x is not NAME=VALUE"),
+        (["orders", "--topic", "alarms"], "--topic alarms is not the ARN of an SNS topic. Try arn:aws:sns:"),
+        (["orders", "--stack-name", "x"], "are for --deploy. Try --deploy as well"),
+        (["orders", "--output", "x.txt"], "its ending is not .json. Try --output x.json"),
+        (["orders", "--output", "/nonexistent/x.json"], "cannot write /nonexistent/x.json: No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(dashboard: Dashboard, arguments: list[str], said: str) -> None:
+    assert said in dashboard(*arguments).refusal
+
+
+def test_a_control_character_in_a_name_does_not_reach_the_terminal(dashboard: Dashboard) -> None:
+    assert "\x1b" not in dashboard("\x1b[31mred").refusal

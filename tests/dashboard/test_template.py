@@ -1,0 +1,189 @@
+"""The template: valid, within CloudFormation's limits, and about metrics and members that lines have."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from truemem_workbench.dashboard import template as made
+from truemem_workbench.dashboard import widgets
+from truemem_workbench.dashboard.template import MOST, PARAMETERS, template
+from truemem_workbench.dashboard.watched import LOG_GROUP, NAME, Watched, watched
+from truemem_workbench.support.bad_input import BadInput
+
+from deploy import application
+from tests.attach.captured import stored
+from tests.attach.insights import run
+from tests.dashboard.metrics import made_by, of_alarms, of_dashboard
+from tests.printed import printed, record
+
+REGION = "eu-central-1"
+ORDERS = Watched("orders", 512, "/aws/lambda/orders")
+TWO = [ORDERS, Watched("payments-api", 1024, "/team/payments", "Team/Memory")]
+ID = re.compile("[A-Za-z0-9]{1,255}")
+
+functions = st.lists(
+    st.builds(
+        Watched,
+        st.from_regex(NAME, fullmatch=True),
+        st.integers(128, 32_768),
+        st.from_regex(LOG_GROUP, fullmatch=True),
+        st.sampled_from(["truemem", "Team/Memory"]),
+    ),
+    min_size=1,
+    max_size=MOST,
+    unique_by=lambda function: function.name,
+)
+
+
+def document(functions: list[Watched], **settings: str) -> dict[str, Any]:
+    return template(functions, REGION, settings)
+
+
+def body(document: dict[str, Any]) -> str:
+    text: str = document["Resources"]["Dashboard"]["Properties"]["DashboardBody"]
+    return text
+
+
+def names(count: int) -> list[Watched]:
+    return [Watched(f"function-{number:03}", 512, f"/aws/lambda/{number:03}") for number in range(count)]
+
+
+@settings(max_examples=50)
+@given(functions)
+def test_any_functions_make_a_template_within_the_limits(functions: list[Watched]) -> None:
+    resources = document(functions)["Resources"]
+    assert len(resources) == 1 + 3 * len(functions) <= 500
+    assert all(ID.fullmatch(name) for name in resources)
+
+    shown = json.loads(body(document(functions)))["widgets"]
+    assert len(shown) <= 500
+    assert sum(len(each["properties"].get("metrics", ())) for each in shown) <= 2500
+    assert max(len(each["properties"].get("metrics", ())) for each in shown) <= 500
+    assert max(each["properties"].get("query", "").count("SOURCE '") for each in shown) <= 50
+    squares = [
+        (each["x"] + right, each["y"] + down)
+        for each in shown
+        for right in range(each["width"])
+        for down in range(each["height"])
+    ]
+    assert max(Counter(squares).values()) == 1  # no widget covers another
+    assert max(x for x, _ in squares) < 24
+
+
+@pytest.mark.parametrize("functions", [[ORDERS], TWO, names(20)], ids=["one", "two", "many"])
+@pytest.mark.parametrize("given", [{}, {"AlarmTopic": "arn:aws:sns:eu-central-1:1:alarms"}], ids=["", "topic"])
+def test_cfn_lint_and_the_translator_take_it(functions: list[Watched], given: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "template.json"
+    path.write_text(json.dumps(document(functions, **given)))
+    lint = Path(sys.executable).with_name("cfn-lint")
+    done = subprocess.run([lint, "--include-checks", "I", "--", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert application.translated(document(functions))["Resources"] == document(functions)["Resources"]
+
+
+def test_names_that_differ_in_a_hyphen_have_alarms_of_their_own() -> None:
+    alike = [Watched(name, 512, "/a") for name in ("ab", "a-b", "a_b", "-ab")]
+    assert len(document(alike)["Resources"]) == 1 + 3 * 4
+
+
+def test_more_functions_than_a_template_has_room_for_are_refused() -> None:
+    assert len(document(names(MOST))["Resources"]) <= 500
+    with pytest.raises(BadInput, match=f"^167 functions: one template has room for {MOST}. Try several runs, each"):
+        document(names(MOST + 1))
+
+
+@pytest.mark.parametrize("answer", [{"FunctionName": "a'b"}, {"MemorySize": "1"}, {"LoggingConfig": {"LogGroup": "'"}}])
+def test_what_lambda_would_never_answer_gets_into_no_template(answer: dict[str, Any]) -> None:
+    with pytest.raises(KeyError):
+        watched({"FunctionName": "orders", "MemorySize": 512, **answer})
+
+
+# --- metrics and queries ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[{}, {b"TRUEMEM_DIMENSIONS": b"Stage=prod,Team=ml"}], ids=["", "dimensions"])
+def lines(request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """What the sidecar prints of an environment of `orders` that leaks, and then runs out of memory."""
+    records = [record(number, 30 + number) for number in range(1, 50)]
+    records[-1].status, records[-1].error_type = "error", "Runtime.OutOfMemory"
+    return printed(capfd, records, request.param)
+
+
+def test_alarms_and_graphs_look_at_metrics_that_a_line_makes(lines: list[str]) -> None:
+    one = document([ORDERS])
+    alarms, graphs = of_alarms(one["Resources"]), of_dashboard(body(one))
+    own = {metric for metric in graphs if metric[0] != "AWS/Lambda"}
+
+    assert alarms | own <= made_by(lines)
+    assert {name for _, name, _ in alarms} == {"OutOfMemory", "PeakRSS", "MemoryDrift"}
+    assert {name for _, name, _ in own} == {"OutOfMemory", "PeakRSS", "CurrentRSS", "MaxMemoryUsed", "MemoryDrift"}
+    assert {name for _, name, _ in graphs - own} == {"Duration"}
+
+
+def test_a_function_has_the_namespace_that_it_writes_to() -> None:
+    resources = document(TWO)["Resources"]
+    found = of_alarms(resources) | of_dashboard(resources["Dashboard"]["Properties"]["DashboardBody"])
+    by_function = {(namespace, value) for namespace, _, dimensions in found for _, value in dimensions}
+    ours = {each for each in by_function if each[0] != "AWS/Lambda"}
+    assert ours == {("truemem", "orders"), ("Team/Memory", "payments-api")}
+
+
+def queries(functions: list[Watched]) -> dict[str, str]:
+    shown = json.loads(body(document(functions)))["widgets"]
+    return {each["properties"]["title"]: each["properties"]["query"] for each in shown if each["type"] == "log"}
+
+
+@pytest.mark.parametrize("title", queries([Watched("function", 512, "/a")]))
+def test_each_query_has_an_answer_in_lines_of_real_runs(title: str) -> None:
+    """The local Lambda's function is called `function`."""
+    query = queries([Watched("function", 512, "/a")])[title]
+    source, _, rest = query.partition(" | ")
+    assert source == "SOURCE '/a'"
+    rows = run(rest, [event for log in stored().values() for event in log])
+    assert rows
+    assert any(None not in row.values() for row in rows)  # no column that is always empty
+
+
+def test_each_function_of_a_few_has_a_graph_by_query_and_of_many_none_has() -> None:
+    few, many = names(widgets.DRAWN_BY_QUERY), names(widgets.DRAWN_BY_QUERY + 1)
+    assert len(queries(few)) == 2 + len(few)
+    assert len(queries(many)) == 2
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_thresholds_are_parameters_and_each_one_is_used() -> None:
+    one = document([ORDERS], PeakPercent="80")
+    assert one["Parameters"]["PeakPercent"]["Default"] == 80
+    text = json.dumps(one["Resources"] | one["Conditions"])
+    assert all(f'{{"Ref": "{name}"}}' in text for name in PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("PeakPercent", "101", "1 to 100"),
+        ("GrowthKiB", "x", "1 or more"),
+        ("GrowthPeriodSeconds", "301", "300 or 900 or 3600"),
+        ("GrowthPeriods", "9" * 5000, "1 to 24"),
+    ],
+)
+def test_a_threshold_that_cloudwatch_would_refuse_is_refused_before(name: str, value: str, wanted: str) -> None:
+    with pytest.raises(BadInput, match=rf"has to be {wanted}\. Try --set {name}="):
+        document([ORDERS], **{name: value})
+
+
+def test_a_template_knows_its_functions_and_another_has_none() -> None:
+    assert made.functions_of(document(TWO)) == ["orders", "payments-api"]
+    for other in ("text", {}, {"Metadata": None}, {"Metadata": {"truemem": {"functions": "orders"}}}):
+        assert made.functions_of(other) is None

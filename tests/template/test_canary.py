@@ -1,0 +1,77 @@
+"""deploy/canary: valid, and its alarms look at the new version alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy import application
+from tests.dashboard.metrics import made_by, of_alarms
+from tests.printed import printed, record
+from tests.template.resolve import Resolver
+from tests.template.sam import ROOT
+
+TEMPLATE = ROOT / "deploy" / "canary" / "template.yaml"
+LAYER = "arn:aws:lambda:eu-central-1:123456789012:layer:truemem-x86_64:1"
+
+
+def translated(release: str) -> application.Template:
+    """What CloudFormation gets when this release is deployed."""
+    return application.translated(application.load(TEMPLATE), {"LayerArn": LAYER, "Release": release})
+
+
+def deployed(release: str, kind: str) -> dict[str, Any]:
+    """Properties of the stack's resources of a type; its function is called `orders`."""
+    template = translated(release)
+    return Resolver(template, {"LayerArn": LAYER, "Release": release}, {"Function": "orders"}).resources(kind)
+
+
+def alarms(release: str) -> dict[str, Any]:
+    kind = "AWS::CloudWatch::Alarm"
+    return {name: {"Type": kind, "Properties": each} for name, each in deployed(release, kind).items()}
+
+
+def test_cfn_lint_has_nothing_to_say() -> None:
+    lint = Path(sys.executable).with_name("cfn-lint")
+    done = subprocess.run([lint, "--include-checks", "I", "--", TEMPLATE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_another_release_is_another_version_with_the_same_code() -> None:
+    versions = [
+        [name for name, each in translated(release)["Resources"].items() if each["Type"] == "AWS::Lambda::Version"]
+        for release in ("3f2a91c", "b8e07d4")
+    ]
+    assert versions == [["FunctionVersion3f2a91c"], ["FunctionVersionb8e07d4"]]
+
+
+def test_the_alarms_that_roll_back_look_at_metrics_that_a_line_of_the_release_makes(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (function,) = deployed("3f2a91c", "AWS::Lambda::Function").values()
+    dimensions = function["Environment"]["Variables"]["TRUEMEM_DIMENSIONS"]
+    records = [record(number, 30 + number) for number in range(1, 50)]
+    records[-1].status, records[-1].error_type = "error", "Runtime.OutOfMemory"
+    lines = printed(capfd, records, {b"TRUEMEM_DIMENSIONS": dimensions.encode()})
+
+    looked_at = of_alarms(alarms("3f2a91c"))
+    assert looked_at <= made_by(lines)
+    assert {name for _, name, _ in looked_at} == {"MemoryDrift", "OutOfMemory"}
+    assert looked_at.isdisjoint(of_alarms(alarms("b8e07d4")))  # the version before does not hide it
+    group = translated("3f2a91c")["Resources"]["FunctionDeploymentGroup"]["Properties"]
+    assert [each["Name"] for each in group["AlarmConfiguration"]["Alarms"]] == [
+        {"Ref": "Growing"},
+        {"Ref": "OutOfMemory"},
+    ]
+    assert "DEPLOYMENT_STOP_ON_ALARM" in group["AutoRollbackConfiguration"]["Events"]
+
+
+def test_the_alarm_can_go_off_before_all_traffic_has_moved() -> None:
+    alarm = deployed("3f2a91c", "AWS::CloudWatch::Alarm")["Growing"]
+    group = translated("3f2a91c")["Resources"]["FunctionDeploymentGroup"]["Properties"]
+    assert "Canary10Percent30Minutes" in str(group["DeploymentConfigName"])
+    assert alarm["Period"] * alarm["EvaluationPeriods"] <= 30 * 60 / 2
