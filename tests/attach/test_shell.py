@@ -151,25 +151,6 @@ def built(folder: Path) -> None:
         (folder / DIST / f"truemem-layer-{architecture}.zip").write_bytes(EMPTY_ZIP)
 
 
-@pytest.mark.parametrize("before", [None, OWN], ids=["no variables", "own"])
-def test_in_an_incident_layer_and_exact_mode_come_with_one_change(
-    shell: Shell, lambdas: LambdaClient, tmp_path: Path, before: dict[str, str] | None
-) -> None:
-    built(tmp_path)
-    other, earlier = publish(lambdas, "other"), publish(lambdas, "truemem-x86_64")
-    create([other, earlier], before)
-    shell("incident", "index.md")
-    assert attached(lambdas) == [other, f"{earlier[:-1]}2"]
-    assert variables_of(lambdas) == {**(before or {}), "AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
-
-
-def test_in_an_incident_nothing_is_changed_if_a_command_fails(shell: Shell, lambdas: LambdaClient) -> None:
-    create([other := publish(lambdas, "other")])
-    with pytest.raises(AssertionError, match="Unable to load paramfile"):  # it was not built
-        shell("incident", "index.md")
-    assert attached(lambdas) == [other]
-
-
 def test_what_the_page_looks_for_is_found(shell: Shell) -> None:
     lines = [event.message for event in stored()["spike"]]
     now = round(time.time() * 1000)

@@ -14,6 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.account.conftest import account
+from tests.report.conftest import aws, aws_endpoint
+
+__all__ = ["account", "aws", "aws_endpoint"]
+
 ROOT = Path(__file__).parents[2]
 SOURCES = (
     "extension",
