@@ -56,7 +56,7 @@ pytest: $(READY)
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
 	@$(BIN)/python -m layer $(ARGS)
 
-wheel: $(READY) ## Build dist/truemem-VERSION-py3-none-any.whl, to install on other machines
+wheel: layer ## Build dist/truemem-VERSION-py3-none-any.whl with the layer inside, to install on other machines
 	@rm -rf build/lib dist/truemem-*.whl
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 

@@ -1,5 +1,6 @@
-"""Puts into a wheel what `truemem demo` runs and a checkout has elsewhere: the sample function and the probe.
+"""Puts into a wheel what a checkout has elsewhere: the sample function, for `truemem demo`, and the layer's zips.
 
+`make wheel` builds the zips first. Without them the wheel is built all the same, and its commands say what is missing.
 All other settings are in pyproject.toml.
 """
 
@@ -10,22 +11,27 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-SAMPLE = [path for folder in ("sample_function", "layer/python") for path in sorted(Path(folder).glob("*.py"))]
+PLACES = {
+    path: Path("truemem_workbench", "demo", path)
+    for folder in ("sample_function", "layer/python")
+    for path in sorted(Path(folder).glob("*.py"))
+} | {path: Path("truemem_workbench", "layers", path.name) for path in sorted(Path("dist").glob("truemem-layer-*.zip"))}
+"""Where each file is in the wheel."""
 
 
-class WithSample(build_py):
+class WithPlaces(build_py):
     def run(self) -> None:
         super().run()
         if self.editable_mode:
             return
-        for path in SAMPLE:
-            target = Path(self.build_lib, "truemem_workbench", "demo", path)
+        for path, place in PLACES.items():
+            target = Path(self.build_lib, place)
             self.mkpath(str(target.parent))
             self.copy_file(str(path), str(target))
 
     def get_source_files(self) -> list[str]:
         """Also in a source archive, from which a wheel can be made."""
-        return [*super().get_source_files(), *map(str, SAMPLE)]
+        return [*super().get_source_files(), *map(str, PLACES)]
 
 
-setup(cmdclass={"build_py": WithSample})
+setup(cmdclass={"build_py": WithPlaces})

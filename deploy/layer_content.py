@@ -8,20 +8,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-import zipfile
 from pathlib import Path
 
 import click
+from truemem_workbench.publish.layer_files import unpack
 
 from layer.pins import ARCHITECTURES
-
-
-def unpack(archive: Path, target: Path) -> None:
-    """Unzip with file modes, which `zipfile` leaves out. An extension that is not executable breaks every function."""
-    with zipfile.ZipFile(archive) as layer:
-        for entry in layer.infolist():
-            path = Path(layer.extract(entry, target))
-            path.chmod(entry.external_attr >> 16)
 
 
 @click.command(help=__doc__)

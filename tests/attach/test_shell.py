@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,16 +13,13 @@ from typing import Any
 import boto3
 import pytest
 import requests
-from click.testing import CliRunner
 from mypy_boto3_lambda import LambdaClient
 from truemem.line_schema import METRICS
-from truemem_workbench.analysis.log_diagnosis import Finding
-from truemem_workbench.cli.__main__ import cli
 
 from tests.attach import tools
 from tests.attach.captured import stored
 from tests.attach.pages import block
-from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER, or_skip
+from tests.attach.test_snippets import ARN, DIST, PAGE, WRAPPER, or_skip, or_skip_layer
 from tests.layer.built import script
 from tests.report.conftest import put_events, put_function
 from tests.sample.s3_server import CREDENTIALS, s3_server
@@ -72,11 +69,6 @@ def attached(lambdas: LambdaClient) -> list[str]:
     return [layer["Arn"] for layer in lambdas.get_function_configuration(FunctionName=NAME).get("Layers", [])]
 
 
-def diagnosed(function: str) -> list[Finding]:
-    done = CliRunner().invoke(cli, ["doctor", "--function", function, "--json"])
-    return [Finding(**json.loads(line)) for line in done.stdout.splitlines()]
-
-
 def variables_of(lambdas: LambdaClient) -> dict[str, str]:
     return lambdas.get_function_configuration(FunctionName=NAME).get("Environment", {}).get("Variables", {})
 
@@ -87,6 +79,7 @@ def shell(tmp_path: Path, lambdas: LambdaClient) -> Shell:
     commands = tmp_path / "bin"
     script(commands, '[ "$*" = layer ]', "make")  # what it makes is there already
     (commands / "aws").symlink_to(or_skip(tools.aws))
+    (commands / "truemem").symlink_to(Path(sys.executable).with_name("truemem"))
     variables = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
 
     def run(name: str, page: str = PAGE, change: tuple[str, str] = ("", "")) -> list[str]:
@@ -103,9 +96,13 @@ def test_the_architecture_is_told(shell: Shell) -> None:
     assert shell("architecture") == ["x86_64"]
 
 
-def test_publishing_prints_an_arn_for_each_architecture(shell: Shell, lambdas: LambdaClient, tmp_path: Path) -> None:
-    built(tmp_path)
-    assert shell("publish") == [ARN, ARN.replace("x86_64", "arm64")]
+@pytest.mark.parametrize("name", ["publish", "publish-cli"])
+def test_publishing_prints_an_arn_for_each_architecture(
+    shell: Shell, lambdas: LambdaClient, tmp_path: Path, name: str
+) -> None:
+    or_skip_layer() if name == "publish" else built(tmp_path)
+    printed = " ".join(shell(name)).split()
+    assert [word for word in printed if word.startswith("arn:")] == [ARN, ARN.replace("x86_64", "arm64")]
     for architecture in ("x86_64", "arm64"):
         made = lambdas.get_layer_version(LayerName=f"truemem-{architecture}", VersionNumber=1)
         assert made["CompatibleArchitectures"] == [architecture]
@@ -122,25 +119,6 @@ def test_the_layer_is_attached_beside_the_others_and_removing_it_leaves_them(
     assert attached(lambdas) == [*kept, ARN]
     shell("remove")
     assert attached(lambdas) == kept
-
-
-def test_the_commands_of_doctor_repair_what_it_found(
-    lambdas: LambdaClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "aws").symlink_to(or_skip(tools.aws))
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    other = publish(lambdas, "layer-0")
-    publish(lambdas, "truemem-x86_64")
-    create([other], {**OWN, "TRUEMEM_ENABLED": "false"})
-    found = [finding for finding in diagnosed(NAME) if finding.grade == "problem" and "update-" in finding.fix]
-    assert len(found) == 2
-    for finding in found:
-        ready = finding.fix.replace("REGION:ACCOUNT", f"{REGION}:123456789012").replace("VERSION", "1")
-        done = subprocess.run(["bash", "-eu", "-c", ready], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    assert attached(lambdas) == [other, ARN]
-    assert variables_of(lambdas) == {**OWN, "TRUEMEM_ENABLED": "true"}
-    assert not [finding for finding in diagnosed(NAME) if "update-" in finding.fix]
 
 
 OWN = {"TABLE": "a 'quoted' \"name\" $HOME"}

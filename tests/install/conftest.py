@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,8 @@ SOURCES = (
 )
 OURS = ("__editable__", "truemem")
 """How the names begin that the checkout itself has in site-packages."""
-BARE = ("click", "markdown_it", "mdurl", "pygments", "rich")
+AWS = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six", "urllib3")
+BARE = (*AWS, "click", "markdown_it", "mdurl", "pygments", "rich")
 """What `pip install truemem` brings."""
 PYTEST = ("_pytest", "iniconfig", "packaging", "pluggy", "py", "pytest")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
@@ -39,18 +40,36 @@ class Installed:
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "bin"
 
-    def __call__(self, program: str, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a program of this environment, in another folder than the checkout."""
+    def __call__(
+        self, program: str, *arguments: str | Path, cwd: Path, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program of this environment, in another folder than the checkout, with `more` variables."""
         command: list[str | Path] = [self.bin / program, *arguments]
-        hidden = ("PYTHONPATH", "VIRTUAL_ENV", "COLUMNS", "GITHUB_STEP_SUMMARY")
-        variables = {name: value for name, value in os.environ.items() if name not in hidden}
+        hidden = ("PYTHONPATH", "VIRTUAL_ENV", "COLUMNS", "GITHUB_STEP_SUMMARY", "AWS_REGION", "AWS_DEFAULT_REGION")
+        variables = {name: value for name, value in os.environ.items() if name not in hidden} | more
         return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=100, check=False)
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def zips() -> list[Path]:
+    """The layer as `make test` builds it before the tests; without it the test is skipped."""
+    built = sorted((ROOT / "dist").glob("truemem-layer-*.zip"))
+    if len(built) != 2:
+        pytest.skip(f"{ROOT / 'dist'} has no layer: make layer")
+    return built
+
+
+@pytest.fixture(scope="session")
+def wheel(zips: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `make wheel` builds it."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"), zips)
+
+
+def build_wheel(folder: Path, zips: Iterable[Path]) -> Path:
     """The wheel of a copy: an older build in the checkout must not get in, and the checkout gets none."""
-    folder = tmp_path_factory.mktemp("wheel")
+    (folder / "copy" / "dist").mkdir(parents=True)
+    for path in zips:
+        shutil.copy(path, folder / "copy" / "dist")
     for name in SOURCES:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable
 from importlib.metadata import packages_distributions
@@ -29,8 +30,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def local_only(install: Callable[..., Installed]) -> Installed:
-    """Without what only the extras `aws` and `page` bring."""
-    return install(without=("boto3", "botocore", "matplotlib"))
+    """Without what only the extra `page` brings."""
+    return install(without=("matplotlib",))
 
 
 @pytest.mark.parametrize("arguments", [[], ["local"], ["local", "run"], *([name] for name in COMMANDS)])
@@ -54,9 +55,6 @@ def test_a_log_is_diagnosed_without_any_extra(bare: Installed, folder: Path) -> 
         (["check", "app.py:handler"], "aiohttp", "check"),
         (["local", "run", "app.py:handler"], "aiohttp", "local"),
         (["demo"], "aiohttp", "demo"),
-        (["metrics", "--function", "my-function"], "boto3", "aws"),
-        (["dashboard", "my-function"], "boto3", "aws"),
-        (["doctor", "--function", "my-function"], "boto3", "aws"),
     ],
 )
 def test_a_command_names_the_extra_that_it_misses(
@@ -68,21 +66,23 @@ def test_a_command_names_the_extra_that_it_misses(
     assert (done.returncode, done.stdout) == (2, "")
 
 
+def test_an_option_names_the_extra_that_it_misses(local_only: Installed, folder: Path) -> None:
+    done = local_only("truemem", "check", "app.py:handler", "--output", "curve.png", cwd=folder)
+    assert done.stderr == "truemem check: matplotlib is not installed. Try pip install 'truemem[page]'\n"
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "missing", "extra"),
+    "arguments",
     [
-        (["report", "--function", "my-function"], "boto3", "aws"),
-        (["report", "--log-group", "my-group"], "boto3", "aws"),
-        (["check", "--function", "my-function"], "boto3", "aws"),
-        (["check", "app.py:handler", "--output", "curve.png"], "matplotlib", "page"),
+        *(["publish"], ["dashboard", "my-function"]),
+        *(["metrics", "--function", "my-function"], ["doctor", "--function", "my-function"]),
     ],
 )
-def test_an_option_names_the_extra_that_it_misses(
-    local_only: Installed, folder: Path, arguments: list[str], missing: str, extra: str
-) -> None:
-    done = local_only("truemem", *arguments, cwd=folder)
-    assert done.stderr == f"truemem {arguments[0]}: {missing} is not installed. Try pip install 'truemem[{extra}]'\n"
+def test_what_asks_aws_needs_no_extra(bare: Installed, folder: Path, arguments: list[str]) -> None:
+    done = bare("truemem", *arguments, cwd=folder, AWS_CONFIG_FILE=os.devnull)
     assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"truemem {arguments[0]}: You must specify a region. Try AWS_REGION=eu-west-1 truemem ...\n"
 
 
 def test_a_test_with_the_marker_names_the_extra_that_it_misses(bare: Installed, folder: Path) -> None:

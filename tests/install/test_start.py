@@ -14,7 +14,7 @@ from truemem_workbench.cli.__main__ import COMMANDS, cli
 from truemem_workbench.support.extras import MODULES
 
 NAMES = [["local", "run"], *([name] for name in COMMANDS if name != "local")]
-SLOW = {"botocore", "multiprocessing", "rich", *(module for modules in MODULES.values() for module in modules)}
+SLOW = {"boto3", "botocore", "multiprocessing", "rich", *(module for modules in MODULES.values() for module in modules)}
 """Packages that take longer to import than all of `truemem --help` may take."""
 LOADED = """
 import sys

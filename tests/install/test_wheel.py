@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.install.conftest import Installed
+from tests.install.conftest import ROOT, Installed, build_wheel
 from tests.report.written import life, log
+from tests.template.test_build import MACHINES, machine
 
 APP = """
 kept = []
@@ -79,6 +84,44 @@ def test_the_plugin_keeps_limits_in_another_project(complete: Installed, folder:
     done = complete("python", "-m", "pytest", "-p", "no:cacheprovider", cwd=folder)
     assert "1 failed, 1 passed" in done.stdout, done.stdout
     assert "max-peak" in done.stdout
+
+
+def test_it_brings_the_layer_byte_for_byte(wheel: Path, zips: list[Path]) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for path in zips:
+            assert archive.read(f"truemem_workbench/layers/{path.name}") == path.read_bytes()
+
+
+def test_the_page_says_how_large_it_is(wheel: Path) -> None:
+    (said,) = re.findall(r"It has ([\d.]+) MB", (ROOT / "docs" / "install.md").read_text())
+    assert wheel.stat().st_size / 1e6 == pytest.approx(float(said), rel=0.1)
+
+
+@pytest.mark.parametrize("architecture", ["x86_64", "arm64"])
+def test_its_layer_becomes_the_files_of_an_image(bare: Installed, folder: Path, architecture: str) -> None:
+    done = bare("truemem", "layer-files", "--architecture", architecture, "opt", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert machine(folder / "opt" / "extensions" / "truemem") == MACHINES[architecture]
+
+
+def test_a_clone_that_has_not_built_the_layer_gives_a_wheel_that_says_so(tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path, zips=[])
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".zip")]
+        archive.extractall(tmp_path / "installed")
+    program = "import sys; from truemem_workbench.cli.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "layer-files", "opt"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "truemem layer-files: there is no layer for x86_64 here. Try make layer in the checkout, or install the wheel\n"
+    )
 
 
 @pytest.mark.nightly

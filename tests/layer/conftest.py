@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from truemem_workbench.publish.layer_files import unpack
 
-from deploy.layer_content import unpack
 from layer.pins import ARCHITECTURES
 from tests.layer.built import ROOT, Layer
 from tests.layer.emulator import MissingEmulator, qemu_aarch64

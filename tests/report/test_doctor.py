@@ -53,8 +53,7 @@ LOGS = {
         [line("a", n, raced=True, peakUpper=112.5) for n in range(1, 9)],
         0,
         "8 peaks are intervals, 12.5 MiB wide at the median: the function may have run before the window was open."
-        f" Exact mode makes them figures.\n  first: request {request('a', 1)}\n"
-        "  → aws lambda update-function-configuration --function-name orders --environment ",
+        f" Exact mode makes them figures.\n  first: request {request('a', 1)}\n  → truemem attach orders --exact\n",
     ),
     "raced and not bounded": (
         [line("a", n, raced=True, peakUpper=None, memoryLimit=None) for n in range(1, 9)],

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from truemem_workbench.publish.layer_files import unpack
 
-from deploy import layer_content
 from tests.attach.pages import instructions
 from tests.layer.built import ROOT
 from tests.template import sam
@@ -65,7 +65,7 @@ def test_its_opt_is_the_layers_content(build: Path, tmp_path: Path) -> None:
 
 def test_modes_survive_unpacking(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "layer", "--output", tmp_path / "dist"], cwd=ROOT, check=True)
-    layer_content.unpack(tmp_path / "dist" / "truemem-layer-arm64.zip", tmp_path / "opt")
+    unpack(tmp_path / "dist" / "truemem-layer-arm64.zip", tmp_path / "opt")
     for executable in (tmp_path / "opt" / "extensions" / "truemem", tmp_path / "opt" / "truemem" / "exact"):
         assert executable.stat().st_mode & 0o777 == 0o755
         assert machine(executable) == MACHINES["arm64"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .aws_commands import set_layers, set_variable
 from .log_diagnosis import Finding, Log
 
 OTHER = {"x86_64": "arm64", "arm64": "x86_64"}
@@ -14,12 +14,12 @@ OTHER = {"x86_64": "arm64", "arm64": "x86_64"}
 def of_configuration(configuration: Mapping[str, Any], log: Log) -> Iterator[Finding]:
     """The findings on what Lambda's GetFunctionConfiguration returns. Where the log has the sidecar's lines, it is
     attached, whatever its layer is called."""
-    name = str(configuration.get("FunctionName", "NAME"))
+    attach = f"truemem attach {shlex.quote(str(configuration.get('FunctionName', 'NAME')))}"
     variables = configuration.get("Environment", {}).get("Variables", {})
     if "TRUEMEM_ENABLED" in variables and variables["TRUEMEM_ENABLED"].lower() == "false":
-        fix, evidence = set_variable(name, "TRUEMEM_ENABLED", "true"), f"TRUEMEM_ENABLED={variables['TRUEMEM_ENABLED']}"
+        fix, evidence = f"{attach} --set enabled=true", f"TRUEMEM_ENABLED={variables['TRUEMEM_ENABLED']}"
         yield Finding("problem", "The sidecar is switched off: it measures nothing.", fix, evidence)
-    yield from _attached(name, configuration, log)
+    yield from _attached(attach, configuration, log)
     level = configuration.get("LoggingConfig", {}).get("ApplicationLogLevel")
     if level in ("WARN", "ERROR", "FATAL"):
         yield Finding(
@@ -29,22 +29,19 @@ def of_configuration(configuration: Mapping[str, Any], log: Log) -> Iterator[Fin
         )
 
 
-def _attached(name: str, configuration: Mapping[str, Any], log: Log) -> Iterator[Finding]:
+def _attached(attach: str, configuration: Mapping[str, Any], log: Log) -> Iterator[Finding]:
     architecture = (configuration.get("Architectures") or ["x86_64"])[0]
     layers = [layer["Arn"] for layer in configuration.get("Layers", ())]
     own = next((arn for arn in layers if "truemem" in arn), None)
     if own is not None and (other := OTHER.get(architecture, "")) and other in own:
-        rest = [arn for arn in layers if arn != own]
-        fix = set_layers(name, [*rest, own.replace(other, architecture)])
-        yield Finding("problem", f"The function is {architecture}, the layer's name says {other}.", fix, own)
+        yield Finding("problem", f"The function is {architecture}, the layer's name says {other}.", attach, own)
     elif own is not None:
         yield Finding("ok", "The layer is attached.", evidence=own)
     elif log.lines or log.attached:
         yield Finding("ok", "The sidecar is attached: its log says so. No layer has truemem in its name.")
     elif configuration.get("PackageType") == "Image":
         text = "A container image without a line of the sidecar in this log: it may not be in the image."
-        yield Finding("note", text, "docs/attach.md#container-image", "PackageType: Image")
+        yield Finding("note", text, "truemem layer-files DIR", "PackageType: Image")
     else:
-        fix = set_layers(name, [*layers, f"arn:aws:lambda:REGION:ACCOUNT:layer:truemem-{architecture}:VERSION"])
         text = "No layer with truemem in its name is attached, and no line is in the log."
-        yield Finding("problem", text, fix, f"Layers: {', '.join(layers) or 'none'}")
+        yield Finding("problem", text, attach, f"Layers: {', '.join(layers) or 'none'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 
 from ..lines.unread import not_read
 from ..support.plural import counted
-from .aws_commands import WRAPPER, set_variable
 
 if TYPE_CHECKING:
     from ..lines.line import Line
@@ -217,7 +217,7 @@ def _of_intervals(log: Log, function: str) -> Iterator[Finding]:
             "note",
             f"{_intervals(log.raced)}: the function may have run before the window was open."
             " Exact mode makes them figures.",
-            set_variable(function, "AWS_LAMBDA_EXEC_WRAPPER", WRAPPER),
+            f"truemem attach {shlex.quote(function or 'NAME')} --exact",
             log.evidence("raced"),
         )
     if len(log.children) > MANY * log.invocations:
@@ -251,7 +251,7 @@ def _silent(log: Log, fix: str) -> Finding:
             "Invoke the function twice.",
         )
     if log.reports:
-        return Finding("problem", "The function runs without the sidecar.", "Attach the layer: docs/attach.md")
+        return Finding("problem", "The function runs without the sidecar.", "truemem attach NAME")
     return Finding("problem", "No invocation and no line of the sidecar is in this log.", fix)
 
 

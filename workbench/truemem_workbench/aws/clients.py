@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from ..support.bad_input import BadInput
-from ..support.extras import need
 
 ATTEMPTS = 10
 """Attempts if AWS answers that it is busy, with exponential back-off and jitter (botocore's `standard` mode)."""
@@ -32,8 +31,10 @@ _FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL
 
 
 def client(service: str, **settings: Any) -> Any:
-    """Make a client of the caller's region and credentials. Raises BadInput without boto3 or a region."""
-    need("aws")
+    """Make a client of the caller's region and credentials; `region_name` names another region.
+
+    Raises BadInput if there is no region.
+    """
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
@@ -75,21 +76,22 @@ class _Patience:
 
 
 @contextmanager
-def refused(what: str, permissions: str) -> Iterator[None]:
-    """Turn botocore's errors into BadInput, and KeyError, which an answer that is not AWS's causes."""
-    need("aws")
+def refused(what: str, permissions: str, region: str | None = None) -> Iterator[None]:
+    """Turn botocore's errors into BadInput, and KeyError, which an answer that is not AWS's causes.
+
+    `region` is where the call goes, if that is not the caller's own region.
+    """
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
     from botocore.parsers import ResponseParserError
 
     try:
         yield
     except ClientError as error:
-        raise BadInput(_told(what, permissions, error.response.get("Error", {}))) from error
+        raise BadInput(_told(what, permissions, region, error.response.get("Error", {}))) from error
     except (KeyError, ResponseParserError) as error:
         raise BadInput(f"{what}: {_FIX_PROXY}") from error
     except (ConnectionError, HTTPClientError) as error:
-        region = _session().region_name
-        fix = f"Check the network, and the region {region}. Try AWS_REGION, HTTPS_PROXY"
+        fix = f"Check the network, and the region {region or _session().region_name}. Try AWS_REGION, HTTPS_PROXY"
         raise BadInput(f"{what}: {_sentence(error)} {fix}") from error
     except BotoCoreError as error:
         missing = type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError")
@@ -125,6 +127,12 @@ def log_group_in(configuration: Any, function: str) -> str:
     return group
 
 
+def log_group_named(logs: Any, name: str) -> Any:
+    """What CloudWatch Logs says about this log group, or None if there is none. Raises botocore's errors."""
+    groups = logs.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
+    return next((each for each in groups if each["logGroupName"] == name), None)
+
+
 def log_group_of(function: str) -> str:
     """Ask Lambda for the log group. Returns Lambda's default if that is refused, or if the function no longer exists.
 
@@ -139,8 +147,10 @@ def log_group_of(function: str) -> str:
             return log_group_in({}, function)
 
 
-def _told(what: str, permissions: str, error: Any) -> str:
+def _told(what: str, permissions: str, region: str | None, error: Any) -> str:
     code, message = error.get("Code", ""), _sentence(error.get("Message", ""))
+    if code in _EXPIRED and region is not None:  # AWS answers the same where the account has not enabled the region
+        return f"{what}: {code}. Check that the region is enabled for the account. {_FIX_CREDENTIALS}"
     if code in _EXPIRED:
         return f"the AWS credentials are expired or not valid ({code}). {_FIX_CREDENTIALS}"
     if code in _DENIED:

@@ -12,7 +12,6 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
-from ..support.extras import need
 from ..support.outputs import check_outputs, chosen, format_options, output_option
 from ..support.terminal import steps, tell
 from .baseline import Growth
@@ -172,7 +171,6 @@ def _measured(
             raise BadInput(
                 "--function takes the function as it is: leave out --no-exact, --memory, --timeout, --env and --python"
             )
-        need("aws")
         from . import remote_run
 
         with steps() as progress:

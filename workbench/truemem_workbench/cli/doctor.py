@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import click
 
-from ..analysis.aws_commands import invoke_twice
 from ..analysis.function_diagnosis import of_configuration
 from ..analysis.log_diagnosis import Finding, Log, of_log, read
 from ..aws.log_source import Source, source, source_options
@@ -27,6 +27,7 @@ EPILOG = """
 \b
 Examples:
   truemem doctor --function my-function
+  truemem doctor my-function --follow --invoke
   truemem doctor my-function.log
 \b
 Exit codes:
@@ -38,23 +39,39 @@ Exit codes:
 
 @click.command(epilog=EPILOG)
 @source_options
+@click.option("--follow", is_flag=True, help="Wait for the first record after the function was changed.")
+@click.option("--invoke", is_flag=True, help="With --follow: invoke the function twice.")
+@click.option("--event", metavar="JSON|@FILE", help="With --invoke: the event [default: {}].")
+@click.option("--wait", type=click.IntRange(0, 86_400), default=600, show_default=True, metavar="SECONDS",
+              help="With --follow: for so long.")  # fmt: skip
 @format_options("text", "json")
 def doctor(
     files: tuple[Path, ...],
     function_name: str | None,
     log_group: str | None,
     since: str | None,
+    follow: bool,
+    invoke: bool,
+    event: str | None,
+    wait: int,
     form: str | None,
     as_json: bool,
 ) -> int:
     """Look at a function in AWS (--function: its configuration and its log), or at FILEs of log lines (`-` is standard
     input). JSON has an object for each finding.
 
-    For a function it needs lambda:GetFunctionConfiguration, logs:DescribeLogGroups and logs:FilterLogEvents.
+    With --follow and the name of a function it waits for the first record since the function was changed, and shows
+    the first peak beside the mark.
+
+    For a function it needs lambda:GetFunctionConfiguration, logs:DescribeLogGroups and logs:FilterLogEvents; for
+    --invoke lambda:InvokeFunction.
     """
     try:
         form = chosen(form, as_json)
-        if function_name is not None and not files and log_group is None:
+        if follow or invoke or event is not None:
+            name, payload = _followed(files, function_name, log_group or since, follow, invoke, event)
+            found = list(_of_first(name, payload, wait))
+        elif function_name is not None and not files and log_group is None:
             begin = since_ms("3h" if since is None else since, time.time() * 1000)
             found = list(_of_function(function_name, begin))
         else:
@@ -75,6 +92,31 @@ def doctor(
     return int(any(finding.grade == "problem" for finding in found))
 
 
+def _followed(
+    files: tuple[Path, ...], name: str | None, elsewhere: str | None, follow: bool, invoke: bool, event: str | None
+) -> tuple[str, str | None]:
+    """The one function of --follow, and the event to invoke it with. Raises BadInput for options that do not fit."""
+    if not follow or (event is not None and not invoke):
+        raise BadInput("--invoke is for --follow, and --event for --invoke. Try --follow --invoke")
+    names = [*map(str, files), *([name] if name else [])]
+    if len(names) != 1 or elsewhere:
+        raise BadInput("--follow is for one function. Try truemem doctor my-function --follow")
+    return names[0], (event or "{}") if invoke else None
+
+
+def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Finding]:
+    """The first record; or, if none came, all that can be found out about the function."""
+    from ..check.events import read_event
+    from .doctor_follow import follow
+
+    first = follow(name, None if event is None else read_event(event), wait_s)
+    if first is not None:
+        yield from first
+        return
+    yield Finding("problem", f"No record came within {wait_s:,.0f} s.")
+    yield from _of_function(name, time.time() * 1000 - 3 * 3_600_000)
+
+
 def _of_log(where: Source) -> Iterator[Finding]:
     from ..lines.log_files import events, on_disk, size_of
 
@@ -88,18 +130,17 @@ def _of_log(where: Source) -> Iterator[Finding]:
 
 def _of_function(name: str, begin_ms: float) -> Iterator[Finding]:
     """Look at the log first: what it proves, the configuration is not blamed for."""
-    from ..aws.clients import client, configuration_of, log_group_in, refused
+    from ..aws.clients import client, configuration_of, log_group_in, log_group_named, refused
     from ..aws.cloudwatch import recent
 
     with refused(f"function {name}", "lambda:GetFunctionConfiguration"):
         configuration = configuration_of(name)
     group = log_group_in(configuration, name)
     with refused(f"log group {group}", "logs:DescribeLogGroups"):
-        groups = client("logs").describe_log_groups(logGroupNamePrefix=group)["logGroups"]
-    found = next((each for each in groups if each["logGroupName"] == group), None)
+        found = log_group_named(client("logs"), group)
     log = Log() if found is None else read(recent(group, int(begin_ms), int(time.time() * 1000)))
     yield from of_configuration(configuration, log)
-    invoke = invoke_twice(configuration["FunctionName"])
+    invoke = f"truemem doctor {shlex.quote(configuration['FunctionName'])} --follow --invoke"
     if found is None:
         text = "The log group is not there: the function was never invoked, or its role does not permit logs."
         yield Finding("problem", text, f"{invoke}  # the role needs AWSLambdaBasicExecutionRole", group)

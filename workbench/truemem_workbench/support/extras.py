@@ -9,7 +9,6 @@ from .bad_input import BadInput
 _LOCAL = ("aiohttp", "awslambdaric", "jsonschema", "psutil")
 _PAGE = ("matplotlib", "numpy", "scipy")
 MODULES = {
-    "aws": ("boto3",),
     "check": (*_LOCAL, "numpy", "scipy", "yaml"),
     "demo": (*_LOCAL, *_PAGE, "aws_lambda_powertools", "onnxruntime"),
     "local": _LOCAL,

@@ -47,7 +47,8 @@ def _stacked(made: Table, console: Console) -> Iterator[Text]:
     columns = [[text(column.header), *map(text, column.cells)] for column in made.columns]
     aligned = [column.justify == "right" for column in made.columns]
     widths = [max(cell_len(cell.plain) for cell in column) for column in columns]
-    yield Text("\n").append_text(text(made.title or ""))
+    if made.title:
+        yield Text("\n").append_text(text(made.title))
     for number, row in enumerate(zip(*columns, strict=True)):
         words = [cell for cell, figure in zip(row, aligned, strict=True) if not figure and cell.plain]
         line = Text("")
@@ -58,6 +59,7 @@ def _stacked(made: Table, console: Console) -> Iterator[Text]:
             line = line.append(INDENT if line.plain.strip() else "").append_text(word)
         yield line
         figures = [cell.plain.rjust(width) for cell, width, figure in zip(row, widths, aligned, strict=True) if figure]
-        yield Text(INDENT + " ".join(figures), style="bold" if number == 0 else "")
+        if figures:
+            yield Text(INDENT + " ".join(figures), style="bold" if number == 0 else "")
     if made.caption:
         yield text(made.caption)

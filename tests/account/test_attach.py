@@ -1,0 +1,482 @@
+"""`truemem attach` and `truemem detach` on an account: what is changed, what is refused, what is restored."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClientError
+from truemem_workbench.attach.change import CHAINED, EXACT, WRAPPER
+from truemem_workbench.attach.records_file import RecordsFile
+
+from tests.account.conftest import Account, denied
+from tests.report.conftest import Command, Ran
+
+ARN = "arn:aws:lambda:us-east-1:123456789012:layer:truemem-"
+
+
+def statuses(ran: Ran) -> dict[str, str]:
+    """By function, from --json."""
+    return {each["function"]: each["status"] for each in map(json.loads, ran.out.splitlines())}
+
+
+def reason(ran: Ran) -> str:
+    """Of the one function that was not changed."""
+    (told,) = [each["reason"] for each in map(json.loads, ran.out.splitlines()) if "reason" in each]
+    return str(told)
+
+
+# --- Attach -----------------------------------------------------------------------------------------------------------
+
+
+def test_it_publishes_the_layer_once_and_adds_it_after_the_others(truemem: Command, account: Account) -> None:
+    vendor = account.layer("vendor")
+    for name in ("one", "two"):
+        account.function(name, Layers=[vendor], variables={"A": "1"})
+    ran = truemem("attach", "one", "two", "--yes")
+    assert ran.code == 0, ran
+    assert account.held("one") == account.held("two") == ([vendor, f"{ARN}x86_64:1"], {"A": "1"})
+    assert account.our_layers() == ["truemem-x86_64:1"]
+    assert account.updates == ["one", "two"]
+
+
+def test_the_plan_comes_first_and_a_dry_run_ends_with_it(
+    truemem: Command, account: Account, records: RecordsFile
+) -> None:
+    account.function("one", variables={WRAPPER: "/opt/vendor"})
+    ran = truemem("attach", "one", "--exact", "--set", "aggregate=60", "--dry-run")
+    assert ran.code == 0
+    assert ran.out.splitlines() == [
+        "publish truemem-x86_64 in us-east-1",
+        "one",
+        f"  + layer {ARN}x86_64:NEW",
+        f"  ~ {WRAPPER}={EXACT} (was /opt/vendor)",
+        "  + TRUEMEM_AGGREGATE=60",
+        f"  + {CHAINED}=/opt/vendor",
+    ]
+    assert (account.our_layers(), account.updates, records.read()) == ([], [], {})
+
+
+def test_it_does_nothing_without_a_yes(truemem: Command, account: Account) -> None:
+    account.function("one")
+    ran = truemem("attach", "one")
+    assert (ran.code, account.updates, account.our_layers()) == (2, [], [])
+    assert "--yes" in ran.err
+
+
+def test_each_function_gets_the_layer_of_its_architecture(truemem: Command, account: Account) -> None:
+    account.function("intel")
+    account.function("graviton", Architectures=["arm64"])
+    assert truemem("attach", "intel", "graviton", "--yes").code == 0
+    assert account.held("intel").layers == [f"{ARN}x86_64:1"]
+    assert account.held("graviton").layers == [f"{ARN}arm64:1"]
+
+
+def test_attaching_again_changes_nothing(truemem: Command, account: Account) -> None:
+    account.function("one")
+    assert truemem("attach", "one", "--yes").code == 0
+    assert statuses(truemem("attach", "one", "--yes", "--json")) == {"one": "as it was"}
+    assert account.updates == ["one"]
+
+
+@pytest.mark.parametrize("older", ["truemem-x86_64", "truemem-arm64"])
+def test_an_older_version_and_one_of_the_other_architecture_are_replaced_in_their_place(
+    truemem: Command, account: Account, older: str
+) -> None:
+    layers = [account.layer("first"), account.layer(older), account.layer("last")]
+    account.function("one", Layers=layers)
+    assert truemem("attach", "one", "--yes").code == 0
+    newest = max(int(each.split(":")[1]) for each in account.our_layers() if "x86_64" in each)
+    assert account.held("one").layers == [layers[0], f"{ARN}x86_64:{newest}", layers[2]]
+    assert truemem("detach", "one", "--yes").code == 0
+    assert account.held("one").layers == layers
+
+
+def test_a_layer_of_another_account_can_be_named(truemem: Command, account: Account) -> None:
+    account.function("one")
+    there = account.layer("truemem-x86_64")
+    assert truemem("attach", "one", "--layer", there, "--yes").code == 0
+    assert account.held("one").layers == [there]
+    account.function("two", Architectures=["arm64"])
+    assert "one more --layer" in truemem("attach", "two", "--layer", there, "--yes").refusal
+
+
+@pytest.mark.parametrize(
+    ("runtime", "before", "after"),
+    [
+        ("python3.13", {}, {WRAPPER: EXACT}),
+        ("nodejs22.x", {WRAPPER: "/opt/vendor"}, {WRAPPER: EXACT, CHAINED: "/opt/vendor"}),
+        ("java21", {WRAPPER: EXACT, CHAINED: "/opt/vendor"}, {WRAPPER: EXACT, CHAINED: "/opt/vendor"}),
+    ],
+)
+def test_exact_mode_comes_before_a_wrapper_that_is_there(
+    truemem: Command, account: Account, runtime: str, before: dict[str, str], after: dict[str, str]
+) -> None:
+    account.function("one", Runtime=runtime, variables=before)
+    assert truemem("attach", "one", "--exact", "--yes").code == 0
+    assert account.held("one").variables == after
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("agregate=60", "aggregate"),
+        ("aggregate", "NAME=VALUE"),
+        ("aggregate=", "no value"),
+        ("aggregate=999", "seconds from 1 to 300"),
+        ("dimensions=PeakRSS=1", "member of every line"),
+    ],
+)
+def test_a_setting_that_the_sidecar_would_not_take_is_refused(
+    truemem: Command, account: Account, setting: str, said: str
+) -> None:
+    account.function("one")
+    assert said in truemem("attach", "one", "--set", setting, "--yes").refusal
+    assert account.updates == []
+
+
+# --- What is left as it is --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("says", "options", "why"),
+    [
+        ({"PackageType": "Image"}, [], "truemem layer-files"),
+        ({"LastUpdateStatus": "InProgress"}, [], "another update is in progress"),
+        ({"State": "Pending"}, [], "being created"),
+        ({"State": "Failed", "StateReason": "no subnet"}, [], "no subnet"),
+        ({"Architectures": ["riscv"]}, [], "no layer for riscv"),
+        ({"Runtime": "provided.al2023"}, ["--exact"], "takes no wrapper"),
+        ({"Runtime": "nodejs22.x"}, ["--heap"], "not Python"),
+        ({"CodeSize": 300 << 20}, [], "250 MB"),
+        (
+            {"Layers": [{"Arn": f"arn:aws:lambda:us-east-1:1:layer:a:{n}", "CodeSize": 1} for n in range(5)]},
+            [],
+            "5 layers",
+        ),
+        (
+            {"Environment": {"Error": {"ErrorCode": "AccessDeniedException", "Message": "kms"}}},
+            ["--exact"],
+            "kms:Decrypt",
+        ),
+    ],
+)
+def test_a_function_that_cannot_take_it_is_named_with_the_reason(
+    truemem: Command, account: Account, says: dict[str, Any], options: list[str], why: str
+) -> None:
+    account.function("it")
+    account.function("other")
+    account.said["it"] = says
+    ran = truemem("attach", "it", "other", "--set", "journal=off", *options, "--yes", "--json")
+    assert (ran.code, statuses(ran)["it"]) == (1, "left")
+    assert why in json.loads(ran.out.splitlines()[0])["reason"]
+    assert "it" not in account.updates
+
+
+def test_a_version_or_alias_is_refused(truemem: Command, account: Account) -> None:
+    for qualified in ("one:prod", "arn:aws:lambda:us-east-1:123456789012:function:one:7"):
+        assert "Try one" in truemem("attach", qualified, "--yes").refusal
+
+
+def test_what_a_user_should_know_is_in_the_plan(truemem: Command, account: Account) -> None:
+    account.function("one", variables={"TRUEMEM_ENABLED": "false"})
+    version = account.lambdas.publish_version(FunctionName="one")["Version"]
+    account.lambdas.create_alias(FunctionName="one", Name="prod", FunctionVersion=version)
+    account.said["one"] = {
+        "LoggingConfig": {"LogFormat": "JSON", "ApplicationLogLevel": "WARN"},
+        "CapacityProviderConfig": {},
+    }
+    account.client("logs").create_log_group(logGroupName="/aws/lambda/one", logGroupClass="INFREQUENT_ACCESS")
+    told = truemem("attach", "one", "--dry-run").out
+    for note in ("alias prod", "its log level is WARN", "TRUEMEM_ENABLED=false", "Managed Instances"):
+        assert f"! {note}" in told
+
+
+# --- What goes wrong on the way ---------------------------------------------------------------------------------------
+
+
+def test_a_concurrent_change_is_refused_named_and_leaves_no_record(
+    truemem: Command, account: Account, records: RecordsFile
+) -> None:
+    account.function("one")
+    account.function("two")
+
+    def another(function: Any) -> None:
+        if function.function_name == "one":
+            account.revisions["one"] += 1
+
+    account.before_update = another
+    ran = truemem("attach", "one", "two", "--yes", "--json")
+    assert statuses(ran) == {"one": "failed", "two": "done"}
+    assert "changed by another" in reason(ran)
+    assert account.held("one").layers == []
+    assert [arn.split(":")[-1] for arn in records.read()] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (denied("lambda:UpdateFunctionConfiguration"), "The caller needs lambda:UpdateFunctionConfiguration"),
+        (LambdaClientError("ResourceConflictException", "An update is in progress"), "another update is in progress"),
+        (InvalidParameterValueException("Unzipped size must be smaller than 262144000"), "Unzipped size"),
+    ],
+)
+def test_a_refusal_of_one_function_does_not_stop_the_others(
+    truemem: Command, account: Account, records: RecordsFile, answer: Exception, said: str
+) -> None:
+    for name in ("one", "two", "three"):
+        account.function(name)
+
+    def refuse(function: Any) -> None:
+        if function.function_name == "two":
+            raise answer
+
+    account.before_update = refuse
+    ran = truemem("attach", "one", "two", "three", "--yes", "--json")
+    assert (ran.code, statuses(ran)) == (1, {"one": "done", "two": "failed", "three": "done"})
+    assert said in reason(ran)
+    assert len(records.read()) == 2
+
+
+def test_a_throttled_update_is_tried_again(truemem: Command, account: Account) -> None:
+    account.function("one")
+    answers = [LambdaClientError("TooManyRequestsException", "Rate exceeded")]
+
+    def throttle(function: Any) -> None:
+        if answers:
+            raise answers.pop()
+
+    account.before_update = throttle
+    ran = truemem("attach", "one", "--yes")
+    assert (ran.code, account.updates) == (0, ["one"])
+    assert "AWS throttles" in ran.err
+
+
+def test_an_update_that_fails_in_lambda_is_told_and_stays_recorded(
+    truemem: Command, account: Account, records: RecordsFile
+) -> None:
+    account.function("one")
+
+    def fail(function: Any) -> None:
+        account.said["one"] = {"LastUpdateStatus": "Failed", "LastUpdateStatusReason": "no such subnet"}
+
+    account.before_update = fail
+    ran = truemem("attach", "one", "--yes", "--json")
+    assert (statuses(ran), len(records.read())) == ({"one": "failed"}, 1)
+    assert "no such subnet" in reason(ran)
+
+
+def test_without_access_nothing_is_planned(truemem: Command, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    assert "no AWS credentials" in truemem("attach", "one", "--yes").refusal
+
+
+def test_a_record_that_cannot_be_kept_stops_it_before_any_change(
+    truemem: Command, account: Account, tmp_path: Path
+) -> None:
+    account.function("one")
+    (tmp_path / "file").touch()
+    ran = truemem("attach", "one", "--yes", "--json", "--state", tmp_path / "file" / "state.json")
+    assert (ran.code, account.updates) == (2, [])
+    assert "--state" in ran.err
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"format": 2, "functions": {}}', '{"format": 1, "functions": {"a": 1}}']
+)
+def test_a_file_that_is_no_record_is_refused_and_not_written(
+    truemem: Command, account: Account, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "state.json").write_text(text)
+    for command in ("attach", "detach"):
+        assert "state.json" in truemem(command, "one", "--yes", "--state", tmp_path / "state.json").refusal
+    assert (tmp_path / "state.json").read_text() == text
+
+
+def test_control_c_leaves_each_function_before_or_after_and_the_record_of_which(
+    truemem: Command, account: Account, records: RecordsFile
+) -> None:
+    names = [account.function(f"f{number:02}", variables={WRAPPER: "/opt/vendor"}) for number in range(12)]
+    before = {name: account.held(name) for name in names}
+    running: list[subprocess.Popen[str]] = []
+
+    def end(function: Any) -> None:
+        if len(account.updates) == 4:
+            running[0].send_signal(signal.SIGINT)
+
+    account.before_update = end
+    command = [str(Path(sys.executable).with_name("truemem")), "attach", "--match", "f*", "--exact", "--yes", "--json"]
+    running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    told, errors = running[0].communicate(timeout=60)
+    assert running[0].returncode == 128 + signal.SIGINT, errors
+    after = [name for name in names if account.held(name) != before[name]]
+    assert 4 <= len(after) < len(names)
+    said = {each["function"]: each["status"] for each in map(json.loads, told.splitlines())}
+    assert {name for name in names if said[name] in ("done", "not known")} >= {*after}
+    assert {name for name in names if said[name] == "not begun"}.isdisjoint(after)
+    assert {arn.split(":")[-1] for arn in records.read()} >= {*after}
+    assert truemem("detach", "--all", "--yes").code == 0
+    assert {name: account.held(name) for name in names} == before
+    assert records.read() == {}
+
+
+def test_two_hundred_functions_are_attached_in_one_run(truemem: Command, account: Account) -> None:
+    names = [account.function(f"f{number:03}") for number in range(200)]
+    ran = truemem("attach", "--match", "f*", "--yes")
+    assert (ran.code, sorted(account.updates)) == (0, names)
+    plan = ran.out.partition("function  ")[0]
+    assert "200 functions: f000, f001" in plan
+    assert plan.count("+ layer") == 1
+    assert "200 of 200 functions: as asked" in ran.out
+
+
+# --- Which functions --------------------------------------------------------------------------------------------------
+
+
+def test_functions_are_chosen_by_pattern_and_tag(truemem: Command, account: Account) -> None:
+    account.function("api-a", Tags={"team": "ml"})
+    account.function("api-b", Tags={"team": "web"})
+    account.function("job", Tags={"team": "ml"})
+    for options, chosen in (
+        (["--match", "api-*"], {"api-a", "api-b"}),
+        (["--tag", "team=ml"], {"api-a", "job"}),
+        (["--match", "api-*", "--tag", "team=ml"], {"api-a"}),
+    ):
+        assert {*statuses(truemem("attach", *options, "--dry-run", "--json"))} == chosen
+
+
+def test_functions_are_chosen_by_stack(truemem: Command, account: Account) -> None:
+    account.function("outside")
+    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {}}}
+    settings = {
+        "Handler": "a.b",
+        "Runtime": "python3.13",
+        "Code": {"ZipFile": "1"},
+        "Role": {"Fn::GetAtt": ["R", "Arn"]},
+    }
+    function = {"Type": "AWS::Lambda::Function", "Properties": {"FunctionName": "inside", **settings}}
+    template = json.dumps({"Resources": {"R": role, "F": function}})
+    account.client("cloudformation").create_stack(StackName="mine", TemplateBody=template)
+    assert {*statuses(truemem("attach", "--stack", "mine", "--dry-run", "--json"))} == {"inside"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no function is named"),
+        (["one", "--match", "*"], "Leave one out"),
+        (["--match", "nothing-*"], "--match nothing-*"),
+        (["--tag", "team"], "KEY=VALUE"),
+        (["--stack", "none"], "stack none"),
+        (["a b"], "no name of a function"),
+        (["missing"], "no function missing"),
+    ],
+)
+def test_a_choice_that_finds_nothing_is_one_line(
+    truemem: Command, account: Account, arguments: list[str], said: str
+) -> None:
+    for command in ("attach", "detach"):
+        assert said in truemem(command, *arguments, "--yes").refusal
+
+
+# --- Detach -----------------------------------------------------------------------------------------------------------
+
+names = st.sampled_from(["A", "LD_PRELOAD", WRAPPER, CHAINED, "TRUEMEM_AGGREGATE", "TRUEMEM_NAMESPACE", "PYTHONPATH"])
+values = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
+functions = st.fixed_dictionaries(
+    {
+        "layers": st.lists(st.sampled_from(range(4)), unique=True, max_size=4),
+        "ours": st.sampled_from([None, "truemem-x86_64", "truemem-arm64"]),
+        "architecture": st.sampled_from(["x86_64", "arm64"]),
+        "variables": st.dictionaries(names, values, max_size=6),
+    }
+)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=st.lists(functions, min_size=5, max_size=8), options=st.sets(st.sampled_from(["--exact", "--heap"])))
+def test_attach_then_detach_is_the_identity(
+    truemem: Command, account: Account, made: list[dict[str, Any]], options: set[str]
+) -> None:
+    vendors = [account.layer(f"vendor-{number}") for number in range(4)]
+    for number, each in enumerate(made):
+        layers = [vendors[at] for at in each["layers"]]
+        if each["ours"]:
+            layers.insert(len(layers) // 2, account.layer(each["ours"]))
+        account.function(f"f{number}", Layers=layers, variables=each["variables"], Architectures=[each["architecture"]])
+    before = {f"f{number}": account.held(f"f{number}") for number in range(len(made))}
+    account.updates.clear()
+    assert truemem("attach", *before, "--set", "aggregate=60", *options, "--yes").code == 0
+    assert {*account.updates} == {*before}
+    assert truemem("attach", *before, "--set", "aggregate=90", "--exact", "--yes").code == 0
+    assert truemem("detach", *before, "--yes").code == 0
+    assert {name: account.held(name) for name in before} == before
+    for name in before:
+        account.lambdas.delete_function(FunctionName=name)
+
+
+def test_variables_that_were_changed_since_are_left_and_named(truemem: Command, account: Account) -> None:
+    account.function("one", variables={"TRUEMEM_JOURNAL": "off"})
+    assert truemem("attach", "one", "--exact", "--set", "aggregate=60", "--yes").code == 0
+    changed = {**account.held("one").variables, "TRUEMEM_AGGREGATE": "90", "TRUEMEM_NAMESPACE": "mine", "B": "2"}
+    account.lambdas.update_function_configuration(FunctionName="one", Environment={"Variables": changed})
+    told = truemem("detach", "one", "--yes").out
+    assert "! TRUEMEM_AGGREGATE was changed" in told
+    assert "! TRUEMEM_NAMESPACE is not from truemem attach" in told
+    kept = {"TRUEMEM_JOURNAL": "off", "TRUEMEM_AGGREGATE": "90", "TRUEMEM_NAMESPACE": "mine", "B": "2"}
+    assert account.held("one") == ([], kept)
+
+
+def test_layers_that_were_added_since_stay(truemem: Command, account: Account) -> None:
+    account.function("one", Layers=[account.layer("first")])
+    assert truemem("attach", "one", "--yes").code == 0
+    layers = [*account.held("one").layers, account.layer("later")]
+    account.lambdas.update_function_configuration(FunctionName="one", Layers=layers)
+    assert "! the layers were changed" in truemem("detach", "one", "--yes").out
+    assert account.held("one").layers == [layers[0], layers[2]]
+
+
+def test_no_function_keeps_our_wrapper_without_our_layer(truemem: Command, account: Account) -> None:
+    """It would not start. Here exact mode was turned on by hand, so it is in no record."""
+    account.function("one")
+    assert truemem("attach", "one", "--yes").code == 0
+    by_hand = {WRAPPER: EXACT, CHAINED: "/opt/vendor"}
+    account.lambdas.update_function_configuration(FunctionName="one", Environment={"Variables": by_hand})
+    assert truemem("detach", "one", "--yes").code == 0
+    assert account.held("one") == ([], {WRAPPER: "/opt/vendor"})
+
+
+def test_without_a_record_everything_of_truemem_is_removed(
+    truemem: Command, account: Account, records: RecordsFile
+) -> None:
+    vendor = account.layer("vendor")
+    before = {"A": "1", WRAPPER: "/opt/vendor", "PYTHONPATH": "/var/task/src"}
+    account.function("one", Layers=[vendor], variables=before)
+    assert truemem("attach", "one", "--exact", "--heap", "--set", "aggregate=60", "--yes").code == 0
+    records.path.unlink()
+    told = truemem("detach", "one", "--yes").out
+    assert "! there is no record of it" in told
+    assert account.held("one") == ([vendor], before)
+
+
+def test_a_function_that_is_not_attached_stays_as_it_is(truemem: Command, account: Account) -> None:
+    account.function("one", variables={"A": "1"})
+    assert statuses(truemem("detach", "one", "--yes", "--json")) == {"one": "as it was"}
+    assert account.updates == []
+
+
+def test_all_is_each_function_of_the_file(truemem: Command, account: Account, records: RecordsFile) -> None:
+    for name in ("one", "two", "other"):
+        account.function(name)
+    assert "has no function" in truemem("detach", "--all", "--yes").refusal
+    assert truemem("attach", "one", "two", "--yes").code == 0
+    assert statuses(truemem("detach", "--all", "--yes", "--json")) == {"one": "done", "two": "done"}
+    assert records.read() == {}

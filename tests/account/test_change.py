@@ -1,0 +1,88 @@
+"""Records of changes: whatever truemem and others change in turn, detach restores what was there before truemem."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from truemem_workbench.attach.change import (
+    CHAINED,
+    EXACT,
+    WRAPPER,
+    Change,
+    applied,
+    changed,
+    from_document,
+    joined,
+    taken_off,
+    undone,
+)
+from truemem_workbench.aws.layer_zips import is_ours
+
+OURS = [f"arn:aws:lambda:us-east-1:123456789012:layer:truemem-x86_64:{number}" for number in (1, 2)]
+OTHERS = [f"arn:aws:lambda:us-east-1:123456789012:layer:vendor-{number}:1" for number in (1, 2, 3)]
+NAMES = ["A", "B", WRAPPER, CHAINED, "TRUEMEM_AGGREGATE"]
+
+variables = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["", "1", "2", EXACT, "/opt/vendor"]))
+wanted = st.dictionaries(st.sampled_from(NAMES[2:]), st.sampled_from(["60", EXACT, "/opt/vendor"]))
+layers = st.lists(st.sampled_from([*OURS, *OTHERS]), unique=True, max_size=4).map(tuple)
+one_of_ours = layers.filter(lambda arns: sum(map(is_ours, arns)) <= 1)
+
+
+def attached(now: tuple[tuple[str, ...], dict[str, str]], version: str, values: dict[str, str]) -> Change:
+    """The change that attaches this version with these variables."""
+    after = tuple(version if is_ours(arn) else arn for arn in now[0])
+    return changed((now[0], after if version in after else (*now[0], version)), now[1], values)
+
+
+def starts(held: tuple[str, ...], values: dict[str, str]) -> bool:
+    """True unless the function names our wrapper and has no layer with it."""
+    return values.get(WRAPPER) != EXACT or any(map(is_ours, held))
+
+
+@given(one_of_ours, variables, st.lists(st.tuples(st.sampled_from(OURS), wanted), min_size=1, max_size=3))
+def test_any_number_of_attachments_is_undone_by_one_record(
+    held: tuple[str, ...], values: dict[str, str], attachments: list[tuple[str, dict[str, str]]]
+) -> None:
+    assume(starts(held, values))
+    now, record = (held, values), None
+    for version, asked in attachments:
+        change = attached(now, version, asked)
+        record = joined(record, change) if record else change
+        now = (change.layers[1], applied(now[1], change))
+    assert record is not None
+    back, left = undone(from_document(record.document()), *now)
+    assert (back.layers[1], applied(now[1], back)) == (held, values)
+    assert not [note for note in left if "changed since" in note]
+
+
+@given(one_of_ours, variables, wanted, layers, variables)
+def test_what_others_have_changed_since_stays_and_is_named(
+    held: tuple[str, ...], values: dict[str, str], asked: dict[str, str], later: tuple[str, ...], others: dict[str, str]
+) -> None:
+    record = attached((held, values), OURS[1], asked)
+    after = applied(values, record)
+    back, left = undone(record, later, others)
+    result = applied(others, back)
+    assert [arn for arn in back.layers[1] if not is_ours(arn)] == [
+        arn for arn in (held if later == record.layers[1] else later) if not is_ours(arn)
+    ]
+    for name in {*others, *after} - {WRAPPER, CHAINED}:
+        if others.get(name) != after.get(name):
+            assert result.get(name) == others.get(name)
+    for name in record.variables:
+        if others.get(name) not in record.variables[name]:
+            assert any(note.startswith(f"{name} was changed") for note in left)
+
+
+@given(layers, variables)
+def test_without_a_record_nothing_of_truemem_is_left_and_the_function_starts(
+    held: tuple[str, ...], values: dict[str, str]
+) -> None:
+    change = taken_off(held, values)
+    result = applied(values, change)
+    assert change.layers[1] == tuple(arn for arn in held if not is_ours(arn))
+    assert not [name for name in result if name.startswith("TRUEMEM_")]
+    assert starts(change.layers[1], result) or values.get(CHAINED) == EXACT
+    assert {name: result[name] for name in result if name in "AB"} == {
+        name: value for name, value in values.items() if name in "AB"
+    }

@@ -1,0 +1,119 @@
+"""A change of one function's layers and variables, its record, and how it is undone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..aws.layer_zips import is_ours
+
+WRAPPER, CHAINED = "AWS_LAMBDA_EXEC_WRAPPER", "TRUEMEM_EXEC_WRAPPER"
+EXACT = "/opt/truemem/exact"
+"""Our wrapper; a function without the layer does not start with it."""
+PYTHON_PATH, HEAP_FOLDER = "PYTHONPATH", "/opt/truemem/python"
+"""The heap probe is loaded from this folder, which is first on the path."""
+PREFIX = "TRUEMEM_"
+
+Layers = tuple[str, ...]
+Values = Mapping[str, tuple[str | None, str | None]]
+"""Variables that change: the value before and after. None: not set."""
+
+
+class Change(NamedTuple):
+    """What one update does. Variables that are not named stay as they are."""
+
+    layers: tuple[Layers, Layers]
+    """Before and after."""
+    variables: Values
+
+    @property
+    def empty(self) -> bool:
+        return self.layers[0] == self.layers[1] and not self.variables
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: in the file of records, and for machines."""
+        pairs = {name: {"before": before, "after": after} for name, (before, after) in self.variables.items()}
+        return {"layers": {"before": [*self.layers[0]], "after": [*self.layers[1]]}, "variables": pairs}
+
+
+def from_document(document: Any) -> Change:
+    """Parse what `document` made. Raises KeyError, TypeError, AttributeError or ValueError for anything else."""
+    pairs = {name: (pair["before"], pair["after"]) for name, pair in document["variables"].items()}
+    before, after = (tuple(map(str, document["layers"][when])) for when in ("before", "after"))
+    for value in (each for pair in pairs.values() for each in pair):
+        if not isinstance(value, str | None):
+            raise TypeError(f"{value!r} is no value of a variable")
+    return Change((before, after), pairs)
+
+
+def changed(layers: tuple[Layers, Layers], now: Mapping[str, str], wanted: Mapping[str, str | None]) -> Change:
+    """The change from the variables that are set `now` to the wanted ones."""
+    return Change(layers, {name: (now.get(name), value) for name, value in wanted.items() if now.get(name) != value})
+
+
+def applied(variables: Mapping[str, str], change: Change) -> dict[str, str]:
+    """All variables after the change."""
+    after = {**variables, **{name: value for name, (_, value) in change.variables.items() if value is not None}}
+    return {name: value for name, value in after.items() if change.variables.get(name, ("", ""))[1] is not None}
+
+
+def joined(earlier: Change, later: Change) -> Change:
+    """One record for two changes, of which the later one is made by an upgrade: what was there before the first.
+
+    Where it was changed between the two, the record keeps what the later one found.
+    """
+    layers = later.layers
+    if earlier.layers[1] == later.layers[0]:
+        layers = (earlier.layers[0], later.layers[1])
+    elif any(map(is_ours, later.layers[0])) and not any(map(is_ours, earlier.layers[0])):
+        layers = (_without_ours(later.layers[0]), later.layers[1])
+    pairs = dict(earlier.variables)
+    for name, (before, after) in later.variables.items():
+        first, last = earlier.variables.get(name, (before, before))
+        pairs[name] = (first if last == before else before, after)
+    return Change(layers, {name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
+
+
+def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tuple[Change, list[str]]:
+    """The change that takes a function back to what it was before the recorded change, and what is left as it is.
+
+    `layers` and `variables` are those of now. What was changed since then is left and named.
+    """
+    left = []
+    wanted: dict[str, str | None] = {}
+    for name, (first, last) in record.variables.items():
+        now = variables.get(name)
+        if now == last:
+            wanted[name] = first
+        elif now != first:
+            left.append(f"{name} was changed since it was attached: it stays {'unset' if now is None else now!r}")
+    before, after = record.layers
+    if layers in (before, after):
+        back = before
+    else:
+        left.append("the layers were changed since it was attached: only truemem's is taken off")
+        put = [arn for arn in before if is_ours(arn)]
+        back = _without_ours(layers) if not put else tuple(put[0] if is_ours(arn) else arn for arn in layers)
+    if not any(map(is_ours, back)):
+        wanted = {**_unwrapped(variables), **wanted}
+        set_since = [name for name in variables if name.startswith(PREFIX) and name not in record.variables]
+        left += [f"{name} is not from truemem attach: it stays" for name in set_since if name not in wanted]
+    return changed((layers, back), variables, wanted), left
+
+
+def taken_off(layers: Layers, variables: Mapping[str, str]) -> Change:
+    """Without a record: the change that removes everything that is truemem's."""
+    ours: dict[str, str | None] = dict.fromkeys(name for name in variables if name.startswith(PREFIX))
+    path = variables.get(PYTHON_PATH, "").split(":")
+    if path[0] == HEAP_FOLDER:
+        ours[PYTHON_PATH] = ":".join(path[1:]) or None
+    return changed((layers, _without_ours(layers)), variables, {**ours, **_unwrapped(variables)})
+
+
+def _unwrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
+    """The wrapper without ours: a function does not start with a wrapper that is not there."""
+    return {WRAPPER: variables.get(CHAINED) or None, CHAINED: None} if variables.get(WRAPPER) == EXACT else {}
+
+
+def _without_ours(layers: Layers) -> Layers:
+    return tuple(arn for arn in layers if not is_ours(arn))

@@ -1,0 +1,127 @@
+"""`truemem attach`: put the layer on functions of an AWS account."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from ..support.bad_input import BadInput
+from ..support.outputs import chosen, format_options
+from .selection import Selection, selection_options
+from .session import session_options
+
+EPILOG = """
+\b
+Examples:
+  truemem attach my-function
+  truemem attach --match 'api-*' --exact --yes
+  truemem attach --tag team=ml --set aggregate=60 --dry-run
+\b
+Exit codes:
+  0  each function has the layer and the settings
+  1  one was left as it is or failed: the table says why; or the answer was no
+  2  bad input or no access: nothing was changed
+"""
+
+
+@click.command(epilog=EPILOG)
+@selection_options
+@click.option("--exact", is_flag=True, help="Exact mode: our wrapper, chained if the function has another one.")
+@click.option("--heap", is_flag=True, help="Load the heap probe (Python).")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A TRUEMEM_ variable: aggregate=60.")
+@click.option("--layer", "layers", multiple=True, metavar="ARN", help="Published elsewhere; one for each architecture.")
+@session_options
+@format_options("text", "json")
+def attach(
+    functions: tuple[str, ...],
+    pattern: str | None,
+    tag: str | None,
+    stack: str | None,
+    exact: bool,
+    heap: bool,
+    settings: tuple[str, ...],
+    layers: tuple[str, ...],
+    state: Path,
+    dry_run: bool,
+    yes: bool,
+    form: str | None,
+    as_json: bool,
+) -> int:
+    """Attach the layer to functions, by one update each. The plan is shown first.
+
+    A layer that the account does not have in this version is published. A function that has an older one is upgraded.
+    What was there before is kept in a file, for `truemem detach`.
+
+    It needs lambda:GetFunctionConfiguration, UpdateFunctionConfiguration, ListLayerVersions, GetLayerVersion and
+    PublishLayerVersion. For its notes: lambda:ListAliases, logs:DescribeLogGroups. To choose functions:
+    lambda:ListFunctions, tag:GetResources, cloudformation:ListStackResources.
+    """
+    from .function_state import FunctionState
+    from .lambda_calls import LambdaCalls
+    from .layer_choice import LayerChoice
+    from .plan import Left, Plan, Wanted, plan
+    from .records_file import RecordsFile
+    from .selection import selected
+    from .session import agreed, carry_out, code_of, planned, read_all, tell_outcomes
+
+    form = chosen(form, as_json)
+    wanted = Wanted(_variables(settings), exact=exact, heap=heap)
+    records = RecordsFile(state)
+    records.read()
+    names = selected(Selection(functions, pattern, tag, stack))
+    calls = LambdaCalls()
+    choice = LayerChoice(calls, layers)
+    states = read_all(calls, names)
+
+    def plans() -> list[Plan | Left]:
+        return [each if isinstance(each, Left) else plan(each, wanted, choice.arn(each)) for each in states]
+
+    notes = {each.arn: tuple(calls.notes(each)) for each in states if isinstance(each, FunctionState)}
+
+    def noted(made: Iterable[Plan | Left]) -> list[Plan | Left]:
+        return [
+            each._replace(notes=each.notes + notes[each.state.arn]) if isinstance(each, Plan) else each for each in made
+        ]
+
+    shown = noted(plans())
+    if not agreed(shown, form=form, dry_run=dry_run, yes=yes, first=choice.announced(shown)):
+        outcomes = planned(shown)
+        if form == "json":
+            tell_outcomes(outcomes, form)
+        return 0 if dry_run else code_of(outcomes)
+    choice.publish(shown)
+    code = carry_out(plans(), calls, records, detach=False, form=form)
+    if form == "text":
+        _tell_next(shown, state)
+    return code
+
+
+def _tell_next(plans: Sequence[object], state: Path) -> None:
+    from .plan import Plan
+
+    name = next((each.state.name for each in plans if isinstance(each, Plan)), "NAME")
+    click.echo(f"What was there before: {state}")
+    click.echo(f"Does it measure? truemem doctor {name} --follow")
+
+
+def _variables(settings: Sequence[str]) -> Mapping[str, str]:
+    """TRUEMEM_ variables by name. Raises BadInput for a name or value that the sidecar would not take."""
+    from truemem.config import NAMES, PREFIX, Config
+
+    prefix = PREFIX.decode()
+    found: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        name = re.sub(r"[^A-Z_]", "_", name.strip().upper().removeprefix(prefix))
+        if not equals or name not in NAMES:
+            known = ", ".join(each.lower() for each in NAMES)
+            raise BadInput(f"--set {setting}: not NAME=VALUE with one of {known}")
+        problems = Config({f"{prefix}{name}".encode(): value.encode()}).problems
+        if problems or not value.strip():
+            said = problems[0].partition("; using")[0] if problems else f"{prefix}{name} has no value"
+            raise BadInput(f"--set {setting}: {said}")
+        found[f"{prefix}{name}"] = value
+    return found

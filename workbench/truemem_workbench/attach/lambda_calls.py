@@ -1,0 +1,130 @@
+"""Lambda's calls for attaching: reading a function, one guarded update, and waiting until it has come into force."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+from ..aws.clients import client, log_group_named, refused
+from ..aws.layer_zips import LayerZip
+from ..aws.pace import CALLS_PER_S, Pace, paced
+from ..publish.layer_versions import publish, published
+from ..support.bad_input import BadInput
+from .change import Change, applied
+from .function_state import FunctionState, state_of
+
+IN_FORCE_S = 300
+"""Longest wait for one update, in seconds. With a VPC or a large image it takes minutes."""
+POLL_S = 1
+UPDATE = "lambda:UpdateFunctionConfiguration, lambda:GetFunctionConfiguration, lambda:GetLayerVersion"
+
+
+class Unsettled(BadInput):
+    """The update was sent, and how it ended is not known."""
+
+
+class LambdaCalls:
+    """Clients for the regions of the functions, all at one pace."""
+
+    def __init__(self, lambda_pace: Pace | None = None) -> None:
+        self._paces = {"lambda": lambda_pace or Pace(CALLS_PER_S), "logs": Pace(CALLS_PER_S)}
+        self._clients: dict[tuple[str, str | None], Any] = {}
+
+    def read(self, function: str) -> FunctionState:
+        """The state of a function. Raises BadInput."""
+        with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
+            return state_of(self._client(_region(function)).get_function_configuration(FunctionName=function))
+
+    def notes(self, state: FunctionState) -> list[str]:
+        """What a user should know about its aliases and its log group. What may not be read is left out."""
+        notes = []
+        if stale := self._stale_aliases(state):
+            names = ", ".join(stale)
+            notes.append(f"alias {names}: a published version does not change. Publish one, and move the alias")
+        with suppress(BadInput), refused(state.log_group, "logs:DescribeLogGroups"):
+            found = log_group_named(self._client(state.region, "logs"), state.log_group)
+            if found and found.get("logGroupClass") == "INFREQUENT_ACCESS":
+                notes.append("its log group is of the class Infrequent Access: no metrics, the lines alone")
+        return notes
+
+    def published(self, region: str, layer: LayerZip) -> str | None:
+        """ARN of the layer version with this content, if the account has it in this region. Raises BadInput."""
+        with refused(f"layer {layer.name} in {region}", "lambda:ListLayerVersions"):
+            return published(self._client(region), layer)
+
+    def publish(self, region: str, layer: LayerZip) -> str:
+        """Publish the layer and return its ARN. Raises BadInput."""
+        with refused(f"layer {layer.name} in {region}", "lambda:PublishLayerVersion"):
+            return publish(self._client(region), layer)
+
+    def update(self, state: FunctionState, change: Change) -> None:
+        """Make the change in one call, which Lambda refuses if the function was changed since `state` was read.
+
+        Raises BadInput if it was refused, Unsettled if no answer came.
+        """
+        from botocore.exceptions import ClientError, HTTPClientError
+
+        settings: dict[str, Any] = {"RevisionId": state.revision} if state.revision else {}
+        if change.layers[0] != change.layers[1]:
+            settings["Layers"] = [*change.layers[1]]
+        if change.variables:
+            settings["Environment"] = {"Variables": applied(state.variables, change)}
+        with refused(f"function {state.name}", UPDATE):
+            try:
+                self._client(state.region).update_function_configuration(FunctionName=state.arn, **settings)
+            except HTTPClientError as error:
+                raise Unsettled(f"no answer to the update: {error}. Run the same command again") from error
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == "PreconditionFailedException" and self._is_there(state, change):
+                    return  # a first try arrived, and its answer was lost
+                if code in _SAID:
+                    raise BadInput(_SAID[code]) from error
+                raise
+
+    def wait_until_active(self, state: FunctionState) -> None:
+        """Wait until the update is in force. Raises BadInput if Lambda could not make it, Unsettled after 5 minutes."""
+        end = time.monotonic() + IN_FORCE_S
+        while True:
+            with refused(f"function {state.name}", "lambda:GetFunctionConfiguration"):
+                now = self._client(state.region).get_function_configuration(FunctionName=state.arn)
+            status = now.get("LastUpdateStatus", "Successful")
+            if status == "Failed":
+                raise BadInput(
+                    f"Lambda could not make the update: {now.get('LastUpdateStatusReason', 'no reason given')}"
+                )
+            if status != "InProgress":
+                return
+            if time.monotonic() > end:
+                raise Unsettled(f"still in progress after {IN_FORCE_S // 60} minutes. Look at it later")
+            time.sleep(POLL_S)
+
+    def _stale_aliases(self, state: FunctionState) -> list[str]:
+        """Aliases of published versions, which no update changes. None are named if they may not be read."""
+        with suppress(BadInput), refused(f"aliases of {state.name}", "lambda:ListAliases"):
+            pages = self._client(state.region).get_paginator("list_aliases").paginate(FunctionName=state.name)
+            aliases = [alias for page in pages for alias in page["Aliases"]]
+            return [each["Name"] for each in aliases if each["FunctionVersion"] != "$LATEST"]
+        return []
+
+    def _is_there(self, state: FunctionState, change: Change) -> bool:
+        now = self.read(state.arn)
+        return now.layers == change.layers[1] and now.variables == applied(state.variables, change)
+
+    def _client(self, region: str | None, service: str = "lambda") -> Any:
+        if (service, region) not in self._clients:
+            settings = {"region_name": region} if region else {}
+            self._clients[service, region] = paced(client(service, **settings), self._paces[service])
+        return self._clients[service, region]
+
+
+_SAID = {
+    "PreconditionFailedException": "it was changed by another while this command ran: left as it is. Run it again",
+    "ResourceConflictException": "another update is in progress: left as it is. Try again later",
+}
+
+
+def _region(function: str) -> str | None:
+    """The region of an ARN; None for a name, which is of the caller's region."""
+    return function.split(":")[3] if function.startswith("arn:") else None

@@ -1,0 +1,115 @@
+"""What attaching changes in one function, or why it is left as it is. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..aws.layer_zips import ARCHITECTURES, is_ours
+from .change import CHAINED, EXACT, HEAP_FOLDER, PREFIX, PYTHON_PATH, WRAPPER, Change, changed
+from .function_state import FunctionState
+
+LAYERS = 5
+"""Layers that a function may have (Lambda quotas)."""
+UNZIPPED_BYTES = 262_144_000
+"""Code and layers of a function, unzipped (Lambda quotas: 250 MB). Lambda tells only their zipped size."""
+OS_ONLY = re.compile(r"provided|go1")
+PYTHON = re.compile(r"python3\.\d+")
+DEFAULT_PYTHON_PATH = "/var/runtime"
+"""Lambda's own value ("Defined runtime environment variables"), which a value of ours replaces."""
+
+
+class Wanted(NamedTuple):
+    """What the user asks for, the same for each function."""
+
+    settings: Mapping[str, str]
+    """TRUEMEM_ variables."""
+    exact: bool
+    heap: bool
+
+
+class Plan(NamedTuple):
+    """One function, its change, and what its user should know."""
+
+    state: FunctionState
+    change: Change
+    notes: tuple[str, ...]
+
+
+class Left(NamedTuple):
+    """A function that is left as it is."""
+
+    name: str
+    reason: str
+
+
+def plan(state: FunctionState, wanted: Wanted, layer: str) -> Plan | Left:
+    """Attach the layer version `layer`, which is of the function's architecture."""
+    reason = _reason(state, wanted)
+    if reason is not None:
+        return Left(state.name, reason)
+    after = _layers(state.layers, layer)
+    if len(after) > LAYERS:
+        held = ", ".join(state.layers)
+        return Left(state.name, f"it has {LAYERS} layers already, the most that Lambda permits: {held}")
+    variables: dict[str, str | None] = dict(wanted.settings)
+    if wanted.exact:
+        variables |= _wrapped(state.variables)
+    if wanted.heap:
+        variables |= _with_heap(state.variables)
+    change = changed((state.layers, after), state.variables, variables)
+    if change.variables and state.unreadable:
+        text = "its variables cannot be read, so they must not be written"
+        return Left(state.name, f"{text} ({state.unreadable}). The caller needs kms:Decrypt for its key")
+    return Plan(state, change, tuple(_notes(state)))
+
+
+def _reason(state: FunctionState, wanted: Wanted) -> str | None:
+    """Why this function cannot be attached to, whatever its layers are."""
+    if state.image:
+        return "a container image takes no layers. truemem layer-files DIR writes the files and the Dockerfile's lines"
+    if state.architecture not in ARCHITECTURES:
+        return f"there is no layer for {state.architecture}"
+    if state.busy:
+        return f"{state.busy}. Try again later"
+    if wanted.exact and OS_ONLY.match(state.runtime):
+        why = f"{state.runtime} takes no wrapper, so --exact has no effect"
+        return f"{why}. Leave --exact out, or put {EXACT} into its bootstrap (docs/attach.md)"
+    if wanted.heap and not PYTHON.fullmatch(state.runtime):
+        return f"{state.runtime} is not Python, and --heap is for Python. Leave --heap out"
+    if state.zipped_bytes > UNZIPPED_BYTES:
+        return f"code and layers have {state.zipped_bytes >> 20} MB zipped; Lambda permits 250 MB unzipped"
+    return None
+
+
+def _layers(layers: tuple[str, ...], ours: str) -> tuple[str, ...]:
+    """Replace ours in its place, so that the order stays; or put it last."""
+    if not any(map(is_ours, layers)):
+        return (*layers, ours)
+    place = next(at for at, arn in enumerate(layers) if is_ours(arn))
+    return tuple(ours if at == place else arn for at, arn in enumerate(layers) if at == place or not is_ours(arn))
+
+
+def _wrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
+    present = variables.get(WRAPPER)
+    if present == EXACT:
+        return {}
+    return {WRAPPER: EXACT, **({CHAINED: present} if present else {})}
+
+
+def _with_heap(variables: Mapping[str, str]) -> dict[str, str | None]:
+    path = variables.get(PYTHON_PATH) or DEFAULT_PYTHON_PATH
+    return {} if path.split(":")[0] == HEAP_FOLDER else {PYTHON_PATH: f"{HEAP_FOLDER}:{path}"}
+
+
+def _notes(state: FunctionState) -> list[str]:
+    notes = []
+    if state.log_format == "JSON" and state.log_level in ("WARN", "ERROR", "FATAL"):
+        text = f"its log level is {state.log_level}: the sidecar's first line is dropped, its records are not"
+        notes.append(text)
+    if state.variables.get(f"{PREFIX}ENABLED", "").lower() == "false":
+        notes.append("TRUEMEM_ENABLED=false is set: it will not measure")
+    if state.managed:
+        notes.append("Managed Instances run published versions: publish one to measure")
+    return notes

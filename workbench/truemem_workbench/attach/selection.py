@@ -1,0 +1,109 @@
+"""Which functions: by name or ARN, by the pattern of a name, by a tag, by a stack."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from ..aws.clients import client, name_of, refused
+from ..support.bad_input import BadInput
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ARN = re.compile(r"arn:aws[\w-]*:lambda:[\w-]+:\d{12}:function:[\w-]{1,64}", re.ASCII)
+_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+
+_OPTIONS = (
+    click.argument("functions", nargs=-1, metavar="[FUNCTION]..."),
+    click.option("--match", "pattern", metavar="PATTERN", help="Functions by name: 'api-*'."),
+    click.option("--tag", metavar="KEY=VALUE", help="Functions with this tag."),
+    click.option("--stack", metavar="NAME", help="Functions of this CloudFormation stack, nested stacks included."),
+)
+
+
+def selection_options(command: F) -> F:
+    """Add FUNCTION..., --match, --tag and --stack to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Selection(NamedTuple):
+    """What the options of `selection_options` say. The last three narrow each other."""
+
+    functions: Sequence[str]
+    pattern: str | None
+    tag: str | None
+    stack: str | None
+
+
+def selected(chosen: Selection) -> list[str]:
+    """Names or ARNs of the functions, sorted, without repetition. Raises BadInput if there are none."""
+    functions, pattern, tag, stack = chosen
+    if functions and (pattern or tag or stack):
+        raise BadInput("name functions, or choose them by --match, --tag and --stack. Leave one out")
+    for given in functions:
+        if not (_ARN.fullmatch(given) or _NAME.fullmatch(given)):
+            raise BadInput(_not_a_function(given))
+    if functions:
+        return list(dict.fromkeys(functions))
+    sets = []
+    if tag:
+        sets.append(_by_tag(tag))
+    if stack:
+        sets.append(_by_stack(stack))
+    if pattern:
+        names = sets[0] if sets else _all()
+        sets.append({name for name in names if fnmatchcase(name, pattern)})
+    if not sets:
+        raise BadInput("no function is named. Try a name, --match 'api-*', --tag KEY=VALUE or --stack NAME")
+    found = set.intersection(*sets)
+    if not found:
+        asked = {"--match": pattern, "--tag": tag, "--stack": stack}
+        said = " ".join(f"{option} {value}" for option, value in asked.items() if value)
+        raise BadInput(f"no function in this region and account has {said}. Check it, AWS_REGION and AWS_PROFILE")
+    return sorted(found)
+
+
+def _not_a_function(given: str) -> str:
+    unqualified = name_of(given)
+    if ":" in given and _NAME.fullmatch(unqualified):
+        why = "a version does not change, and an alias is one. Attach the function, publish a version, move the alias"
+        return f"{given}: {why}. Try {unqualified}"
+    return f"{given}: this is no name of a function. Quote a pattern: --match 'api-*'"
+
+
+def _all() -> set[str]:
+    with refused("the list of functions", "lambda:ListFunctions"):
+        pages = client("lambda").get_paginator("list_functions").paginate()
+        return {each["FunctionName"] for page in pages for each in page["Functions"]}
+
+
+def _by_tag(tag: str) -> set[str]:
+    key, equals, value = tag.partition("=")
+    if not (key and equals):
+        raise BadInput(f"--tag {tag}: not KEY=VALUE. Try --tag team=ml")
+    with refused(f"the functions with {tag}", "tag:GetResources"):
+        pages = client("resourcegroupstaggingapi").get_paginator("get_resources")
+        wanted = {"TagFilters": [{"Key": key, "Values": [value]}], "ResourceTypeFilters": ["lambda:function"]}
+        return {
+            name_of(each["ResourceARN"]) for page in pages.paginate(**wanted) for each in page["ResourceTagMappingList"]
+        }
+
+
+def _by_stack(stack: str) -> set[str]:
+    with refused(f"stack {stack}", "cloudformation:ListStackResources"):
+        service = client("cloudformation")
+        names: set[str] = set()
+        waiting = [stack]
+        while waiting:
+            for page in service.get_paginator("list_stack_resources").paginate(StackName=waiting.pop()):
+                for each in page["StackResourceSummaries"]:
+                    if each["ResourceType"] == "AWS::Lambda::Function":
+                        names.add(each["PhysicalResourceId"])
+                    elif each["ResourceType"] == "AWS::CloudFormation::Stack":
+                        waiting.append(each["PhysicalResourceId"])
+        return names

@@ -1,0 +1,73 @@
+"""`truemem doctor --follow`: wait for the first record after the function was changed."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from ..analysis.first_measurement import of_first
+from ..analysis.log_diagnosis import Finding
+from ..support.bad_input import BadInput
+from ..support.terminal import progress
+from ..support.time_parsing import since_ms
+
+POLL_S = 5.0
+"""Pause between two looks at the log. A line is there some seconds after it was printed."""
+
+
+def follow(function: str, event: object | None, wait_s: float) -> Iterator[Finding] | None:
+    """The findings on the first record since the function's last change; None if none came within `wait_s`.
+
+    With an event the function is invoked with it, twice. Raises BadInput.
+    """
+    from ..aws.clients import client, configuration_of, log_group_in, name_of, refused
+
+    with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
+        configuration = configuration_of(function)
+        begin_ms = since_ms(configuration["LastModified"], time.time() * 1000)
+    if event is not None:
+        with refused(f"function {function}", "lambda:InvokeFunction"):
+            _invoke_twice(client("lambda"), function, event)
+    else:
+        click.echo(f"waiting for two invocations of {name_of(function)}, or try --invoke", err=True)
+    group = log_group_in(configuration, function)
+    command = f"truemem report --function {shlex.quote(name_of(function))}"
+    end = time.monotonic() + wait_s
+    with progress("waiting", int(wait_s)) as count:
+        while True:
+            for line in _records(group, int(begin_ms)):
+                return of_first(line, command)
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            time.sleep(min(POLL_S, left))
+            count(int(min(POLL_S, left)))
+
+
+def _invoke_twice(lambdas: Any, function: str, event: object) -> None:
+    """The record of an invocation is printed when the next one begins."""
+    for _ in range(2):
+        answer = lambdas.invoke(FunctionName=function, Payload=json.dumps(event).encode())
+        body = answer["Payload"].read()
+        if "FunctionError" in answer:
+            text = body.decode(errors="replace")[:200]
+            click.echo(f"the function ended with an error, which is measured as well: {text}", err=True)
+
+
+def _records(group: str, begin_ms: int) -> Iterator[Any]:
+    from ..aws.clients import client, log_group_named, refused
+    from ..aws.cloudwatch import recent
+    from ..lines.line import parse_event
+
+    with refused(f"log group {group}", "logs:DescribeLogGroups"):
+        if log_group_named(client("logs"), group) is None:
+            return  # made by the first invocation
+    for event in recent(group, begin_ms, int(time.time() * 1000)):
+        if "exec format error" in event:
+            raise BadInput(f"the layer is for another architecture. Try truemem attach, then this again ({group})")
+        yield from parse_event(event)
