@@ -19,7 +19,17 @@ EVENTS = [
     {"ResourceStatus": "DELETE_COMPLETE"},
     {"ResourceStatus": "CREATE_FAILED", "ResourceStatusReason": "Resource creation cancelled"},
     {"ResourceStatus": "CREATE_FAILED", "ResourceStatusReason": "not authorized to perform: cloudwatch:PutDashboard"},
+    {"ResourceStatus": "UPDATE_IN_PROGRESS", "ResourceType": "AWS::CloudFormation::Stack"},
+    {"ResourceStatus": "CREATE_FAILED", "ResourceStatusReason": "a reason of last year"},
 ]
+"""The newest first."""
+OF_ALARM = {
+    "StackId": "1",
+    "EventId": "1",
+    "StackName": "memory",
+    "Timestamp": "2026-01-01T00:00:00Z",
+    "ResourceType": "AWS::CloudWatch::Alarm",
+}
 
 
 def stack(status: str, **more: Any) -> tuple[str, dict[str, Any]]:
@@ -36,11 +46,7 @@ def deploy(monkeypatch: pytest.MonkeyPatch, *answers: tuple[str, Any]) -> str:
         if isinstance(answer, tuple):
             stubber.add_client_error(operation, *answer)
         else:
-            events = [
-                {"StackId": "1", "EventId": "1", "StackName": "memory", "Timestamp": "2026-01-01T00:00:00Z", **event}
-                for event in answer.get("StackEvents", ())
-            ]
-            stubber.add_response(operation, {**answer, "StackEvents": events} if events else answer)
+            stubber.add_response(operation, answer)
     monkeypatch.setattr(deployment, "client", lambda _: client)
     with stubber:
         url = deployment.deploy("memory", DOCUMENT, (), bucket=None, replace=False)
@@ -49,7 +55,8 @@ def deploy(monkeypatch: pytest.MonkeyPatch, *answers: tuple[str, Any]) -> str:
 
 
 def test_a_creation_that_fails_says_the_first_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = [("create_stack", {}), stack("ROLLBACK_COMPLETE"), ("describe_stack_events", {"StackEvents": EVENTS})]
+    events = ("describe_stack_events", {"StackEvents": [{**OF_ALARM, **event} for event in EVENTS]})
+    failed = [("create_stack", {}), stack("ROLLBACK_COMPLETE"), events]
     with pytest.raises(BadInput, match=r"^stack memory: not authorized to perform: cloudwatch:PutDashboard$"):
         deploy(monkeypatch, NONE, *failed)
 

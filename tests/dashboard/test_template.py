@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem_workbench.dashboard import template as made
+from truemem_workbench.dashboard import watched as looked_up
 from truemem_workbench.dashboard import widgets
 from truemem_workbench.dashboard.template import MOST, PARAMETERS, template
 from truemem_workbench.dashboard.watched import LOG_GROUP, NAME, Watched, watched
@@ -105,6 +106,18 @@ def test_more_functions_than_a_template_has_room_for_are_refused() -> None:
 def test_what_lambda_would_never_answer_gets_into_no_template(answer: dict[str, Any]) -> None:
     with pytest.raises(KeyError):
         watched({"FunctionName": "orders", "MemorySize": 512, **answer})
+
+
+def test_functions_of_two_regions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", REGION)
+
+    def configuration_of(arn: str, _: object) -> dict[str, Any]:
+        return {"FunctionName": arn.rpartition(":")[2], "FunctionArn": arn, "MemorySize": 128}
+
+    monkeypatch.setattr(looked_up, "configuration_of", configuration_of)
+    arns = [f"arn:aws:lambda:{region}:123456789012:function:orders" for region in ("eu-west-1", "eu-central-1")]
+    with pytest.raises(BadInput, match=r"^functions of 2 regions \(eu-central-1, eu-west-1\)\. Try one run for each"):
+        looked_up.look_up(arns, lambda _: None)
 
 
 # --- metrics and queries ----------------------------------------------------------------------------------------------

@@ -73,7 +73,11 @@ def test_an_option_names_the_extra_that_it_misses(local_only: Installed, folder:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["publish"], ["metrics", "--function", "my-function"], ["doctor", "--function", "my-function"]]
+    "arguments",
+    [
+        *(["publish"], ["dashboard", "my-function"]),
+        *(["metrics", "--function", "my-function"], ["doctor", "--function", "my-function"]),
+    ],
 )
 def test_what_asks_aws_needs_no_extra(bare: Installed, folder: Path, arguments: list[str]) -> None:
     done = bare("truemem", *arguments, cwd=folder, AWS_CONFIG_FILE=os.devnull)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.testing.environment import Environment
 
 from deploy import application
 from tests.dashboard.metrics import made_by, of_alarms
@@ -75,3 +77,23 @@ def test_the_alarm_can_go_off_before_all_traffic_has_moved() -> None:
     group = translated("3f2a91c")["Resources"]["FunctionDeploymentGroup"]["Properties"]
     assert "Canary10Percent30Minutes" in str(group["DeploymentConfigName"])
     assert alarm["Period"] * alarm["EvaluationPeriods"] <= 30 * 60 / 2
+
+
+@pytest.mark.parametrize(("leak_kib", "goes_back"), [("0", False), ("64", True)])
+def test_under_the_local_lambda_it_reports_growth_only_with_a_leak(leak_kib: str, goes_back: bool) -> None:
+    function = application.load(TEMPLATE)["Resources"]["Function"]["Properties"]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # the local Lambda's processes are another user's
+        source = Path(folder) / "index.py"
+        source.write_text(function["InlineCode"])
+        variables = {"LEAK_KIB": leak_kib, "TRUEMEM_DIMENSIONS": "Release=3f2a91c"}
+        with Environment(source, environment=variables, exact=True, memory_mib=function["MemorySize"]) as environment:
+            for _ in range(64):
+                assert environment.attempt().function_error is None
+            records = environment.records()
+
+    values = [record.MemoryDrift for record in records if record.MemoryDrift is not None]
+    threshold = application.load(TEMPLATE)["Parameters"]["GrowthKiB"]["Default"]
+    assert len(values) >= 3  # at 32, 48 and 64 invocations
+    assert (min(values) >= threshold) is goes_back
+    assert {record.Release for record in records} == {"3f2a91c"}

@@ -16,6 +16,8 @@ INLINE_BYTES = 51_200
 """Largest template that is sent in the call itself. A larger one comes from a bucket, with up to 1 MB."""
 POLL_S, POLLS = 3, 400
 """Seconds between two looks at the stack, and how many looks: 20 minutes."""
+BEGUN = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS")
+"""Status of the stack itself with which an operation begins."""
 PERMISSIONS = (
     "cloudformation:CreateStack, UpdateStack, DescribeStacks, DescribeStackEvents and GetTemplate,"
     " cloudwatch:PutDashboard and cloudwatch:PutMetricAlarm"
@@ -121,7 +123,17 @@ def _wait(cloudformation: Any, name: str, state: str) -> None:
         waiter = cloudformation.get_waiter(state)
         waiter.wait(StackName=name, WaiterConfig={"Delay": POLL_S, "MaxAttempts": POLLS})
     except WaiterError as error:
-        events = cloudformation.describe_stack_events(StackName=name)["StackEvents"]
-        failed = [each for each in events if each["ResourceStatus"].endswith("_FAILED")]
-        reason = failed[-1].get("ResourceStatusReason") if failed else str(error)  # the newest event is the first
-        raise BadInput(f"stack {name}: {reason}") from error
+        raise BadInput(f"stack {name}: {_first_failure(cloudformation, name) or error}") from error
+
+
+def _first_failure(cloudformation: Any, name: str) -> str | None:
+    """Why the first resource failed since the stack's last operation began."""
+    reason: str | None = None
+    for page in cloudformation.get_paginator("describe_stack_events").paginate(StackName=name):
+        for event in page["StackEvents"]:  # the newest first
+            status = event["ResourceStatus"]
+            if status.endswith("_FAILED"):
+                reason = event.get("ResourceStatusReason")
+            if event["ResourceType"] == "AWS::CloudFormation::Stack" and status in BEGUN:
+                return reason
+    return reason

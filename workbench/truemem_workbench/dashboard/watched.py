@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from truemem.config import Config
 
 from ..aws.clients import client, configuration_of, log_group_in, refused
+from ..aws.pace import CALLS_PER_S, Pace, paced
 from ..support.bad_input import BadInput
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -52,7 +53,7 @@ def look_up(functions: Sequence[str], done: Callable[[int], None]) -> tuple[str,
     """
     found: dict[str, Watched] = {}
     regions: set[str] = set()
-    asked = client("lambda")
+    asked = paced(client("lambda"), Pace(CALLS_PER_S))
     for function in functions:
         with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
             configuration = configuration_of(function, asked)
