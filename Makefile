@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer wheel executable bench models probe gate line-table lock clean
+.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer wheel cdk executable bench models probe gate line-table lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ wheel: layer ## Build dist/truemem-VERSION-py3-none-any.whl with the layer insid
 	@rm -rf build/lib dist/truemem-*.whl
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
+cdk: ## Build dist/cdk/: the CDK construct for npm, and as a wheel (Node.js is needed)
+	@cd infrastructure/cdk && npm ci --no-audit --no-fund && npm run build && npm run package
+
 executable: layer ## The scenarios against the layer's executable
 	@TRUEMEM_TEST_SIDECAR=$(CURDIR)/dist/$(shell uname -m | sed s/aarch64/arm64/)/extensions/truemem $(BIN)/pytest tests/scenarios
 
@@ -109,3 +112,4 @@ lock: ## Resolve the dependencies again, into requirements.lock
 
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) build dist demo-output *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(addprefix infrastructure/cdk/,node_modules lib .jsii .npmignore tsconfig.json)

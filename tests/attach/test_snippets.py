@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -20,10 +19,8 @@ from truemem_workbench.testing.installs import Missing
 
 from deploy.application import translated
 from layer.__main__ import main as layer_command
-from tests.attach import tools
 from tests.attach.pages import DOCS, block, blocks, instructions
 from tests.layer.built import script
-from tests.scenarios.clients.installed import node
 
 PAGE = "attach.md"
 ARN = "arn:aws:lambda:eu-west-1:123456789012:layer:truemem-x86_64:1"
@@ -47,7 +44,7 @@ def test_every_snippet_has_a_test_here_or_in_test_shell() -> None:
 
 
 def test_all_of_them_attach_the_same_arn() -> None:
-    for name in ("cli", "sam", "cdk", "cdk-typescript", "terraform", "serverless", "exact-sam"):
+    for name in ("cli", "sam", "exact-sam"):
         assert ARN in block(PAGE, name)
 
 
@@ -78,55 +75,6 @@ def test_sam_passes_cfn_lint(name: str, tmp_path: Path) -> None:
     command: list[str | Path] = [Path(sys.executable).with_name("cfn-lint"), "--regions", "eu-west-1", "--", template]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_serverless_is_yaml_with_the_layer() -> None:
-    service = yaml.safe_load(block(PAGE, "serverless"))
-    assert service["functions"]["myFunction"]["layers"] == [ARN]
-    assert service["provider"]["architecture"] == "x86_64"
-
-
-# --- code -------------------------------------------------------------------------------------------------------------
-
-
-def test_cdk_in_python_parses() -> None:
-    calls = [made for made in ast.walk(ast.parse(block(PAGE, "cdk"))) if isinstance(made, ast.Call)]
-    called = {made.func.attr: made for made in calls if isinstance(made.func, ast.Attribute)}
-    assert set(called) == {"from_layer_version_arn", "add_layers"}
-    assert ast.literal_eval(called["from_layer_version_arn"].args[2]) == ARN
-
-
-def syntax_errors(source: str) -> str:
-    """What TypeScript's own parser says, a line each."""
-    compiler = or_skip(tools.typescript)
-    command = [str(or_skip(node)), str(Path(tools.__file__).with_name("parse.js")), str(compiler)]
-    return subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
-
-
-def test_cdk_in_typescript_parses() -> None:
-    assert syntax_errors(block(PAGE, "cdk-typescript")) == ""
-    assert "expected" in syntax_errors(block(PAGE, "cdk-typescript").replace(");", "", 1))
-
-
-def run_terraform(folder: Path, *arguments: str) -> str:
-    """Its output, for the snippet. Fails the test if it fails."""
-    (folder / "main.tf").write_text(block(PAGE, "terraform"))
-    # A configuration of the machine's user may send it elsewhere.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-    environment["CHECKPOINT_DISABLE"] = "1"
-    command: list[str | Path] = [or_skip(tools.terraform), *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def test_terraform_is_formatted(tmp_path: Path) -> None:
-    assert run_terraform(tmp_path, "fmt", "-check", "-diff") == ""
-
-
-def test_terraform_validates(tmp_path: Path) -> None:
-    run_terraform(tmp_path, "init", "-input=false", f"-plugin-dir={or_skip(tools.aws_provider)}")
-    assert "The configuration is valid" in run_terraform(tmp_path, "validate", "-no-color")
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

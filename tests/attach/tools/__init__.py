@@ -1,4 +1,4 @@
-"""What the snippets of docs/attach.md are for: installed once, each in a folder of its own below the environment's.
+"""What the snippets of docs/ are for: installed once, each in a folder of its own below the environment's.
 
 Each of these functions raises Missing where this machine cannot have it.
 """
