@@ -124,6 +124,15 @@ def test_exact_mode_comes_before_a_wrapper_that_is_there(
     assert account.held("one").variables == after
 
 
+def test_exact_mode_is_turned_off_and_the_wrapper_of_before_is_back(truemem: Command, account: Account) -> None:
+    account.function("one", variables={WRAPPER: "/opt/vendor"})
+    assert truemem("attach", "one", "--exact", "--yes").code == 0
+    assert truemem("attach", "one", "--yes").code == 0
+    assert account.held("one").variables[WRAPPER] == EXACT
+    assert truemem("attach", "one", "--no-exact", "--yes").code == 0
+    assert account.held("one") == ([f"{ARN}x86_64:1"], {WRAPPER: "/opt/vendor"})
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -95,7 +95,7 @@ def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tupl
         put = [arn for arn in before if is_ours(arn)]
         back = _without_ours(layers) if not put else tuple(put[0] if is_ours(arn) else arn for arn in layers)
     if not any(map(is_ours, back)):
-        wanted = {**_unwrapped(variables), **wanted}
+        wanted = {**unwrapped(variables), **wanted}
         set_since = [name for name in variables if name.startswith(PREFIX) and name not in record.variables]
         left += [f"{name} is not from truemem attach: it stays" for name in set_since if name not in wanted]
     return changed((layers, back), variables, wanted), left
@@ -107,11 +107,11 @@ def taken_off(layers: Layers, variables: Mapping[str, str]) -> Change:
     path = variables.get(PYTHON_PATH, "").split(":")
     if path[0] == HEAP_FOLDER:
         ours[PYTHON_PATH] = ":".join(path[1:]) or None
-    return changed((layers, _without_ours(layers)), variables, {**ours, **_unwrapped(variables)})
+    return changed((layers, _without_ours(layers)), variables, {**ours, **unwrapped(variables)})
 
 
-def _unwrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
-    """The wrapper without ours: a function does not start with a wrapper that is not there."""
+def unwrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
+    """The wrapper without ours, and the one that was chained to it. A function does not start with one that is gone."""
     return {WRAPPER: variables.get(CHAINED) or None, CHAINED: None} if variables.get(WRAPPER) == EXACT else {}
 
 

@@ -29,7 +29,9 @@ Exit codes:
 
 @click.command(epilog=EPILOG)
 @selection_options
-@click.option("--exact", is_flag=True, help="Exact mode: our wrapper, chained if the function has another one.")
+@click.option(
+    "--exact/--no-exact", default=None, help="Exact mode: our wrapper, chained if the function has another one."
+)
 @click.option("--heap", is_flag=True, help="Load the heap probe (Python).")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A TRUEMEM_ variable: aggregate=60.")
 @click.option("--layer", "layers", multiple=True, metavar="ARN", help="Published elsewhere; one for each architecture.")
@@ -40,7 +42,7 @@ def attach(
     pattern: str | None,
     tag: str | None,
     stack: str | None,
-    exact: bool,
+    exact: bool | None,
     heap: bool,
     settings: tuple[str, ...],
     layers: tuple[str, ...],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..aws.layer_zips import ARCHITECTURES, is_ours
-from .change import CHAINED, EXACT, HEAP_FOLDER, PREFIX, PYTHON_PATH, WRAPPER, Change, changed
+from .change import CHAINED, EXACT, HEAP_FOLDER, PREFIX, PYTHON_PATH, WRAPPER, Change, changed, unwrapped
 from .function_state import FunctionState
 
 LAYERS = 5
@@ -25,7 +25,8 @@ class Wanted(NamedTuple):
 
     settings: Mapping[str, str]
     """TRUEMEM_ variables."""
-    exact: bool
+    exact: bool | None
+    """True and False turn exact mode on and off. None leaves it as it is."""
     heap: bool
 
 
@@ -54,8 +55,8 @@ def plan(state: FunctionState, wanted: Wanted, layer: str) -> Plan | Left:
         held = ", ".join(state.layers)
         return Left(state.name, f"it has {LAYERS} layers already, the most that Lambda permits: {held}")
     variables: dict[str, str | None] = dict(wanted.settings)
-    if wanted.exact:
-        variables |= _wrapped(state.variables)
+    if wanted.exact is not None:
+        variables |= _wrapped(state.variables) if wanted.exact else unwrapped(state.variables)
     if wanted.heap:
         variables |= _with_heap(state.variables)
     change = changed((state.layers, after), state.variables, variables)
