@@ -75,8 +75,12 @@ def test_an_option_names_the_extra_that_it_misses(local_only: Installed, folder:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["publish"], ["dashboard", "my-function"]),
-        *(["metrics", "--function", "my-function"], ["doctor", "--function", "my-function"]),
+        ["publish"],
+        ["attach", "my-function"],
+        ["probe"],
+        ["dashboard", "my-function"],
+        ["metrics", "--function", "my-function"],
+        ["doctor", "--function", "my-function"],
     ],
 )
 def test_what_asks_aws_needs_no_extra(bare: Installed, folder: Path, arguments: list[str]) -> None:

@@ -16,7 +16,7 @@ from tests.report.conftest import Command
 
 @pytest.fixture(autouse=True)
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The present folder, as for `docker build .`. Its user lets no one else read new files."""
+    """The present folder, as for `docker build .`, with a umask under which other users cannot read new files."""
     folder = tmp_path / "context"
     folder.mkdir()
     monkeypatch.chdir(folder)
