@@ -55,6 +55,7 @@ def test_a_log_is_diagnosed_without_any_extra(bare: Installed, folder: Path) -> 
         (["local", "run", "app.py:handler"], "aiohttp", "local"),
         (["demo"], "aiohttp", "demo"),
         (["metrics", "--function", "my-function"], "boto3", "aws"),
+        (["probe"], "boto3", "aws"),
         (["doctor", "--function", "my-function"], "boto3", "aws"),
     ],
 )

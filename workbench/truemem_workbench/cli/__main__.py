@@ -19,6 +19,7 @@ COMMANDS = {
     "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG.", "page"),
     "metrics": Lazy(f"{PACKAGE}.aws.metrics:metrics", "The function's memory metrics in CloudWatch over time.", "aws"),
     "doctor": Lazy(f"{PACKAGE}.cli.doctor:doctor", "Does the sidecar work there, and if not, what to do."),
+    "probe": Lazy(f"{PACKAGE}.probe.command:probe", "Ask AWS Lambda itself what it permits: a file to share.", "aws"),
     "demo": Lazy(f"{PACKAGE}.demo.command:demo", "Replay an incident: a table, a verdict, a picture.", "demo"),
 }
 
