@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.aws import layer_zips
-from truemem_workbench.probe import deployment, questions, run
+from truemem_workbench.probe import deployment, questions, removal, run
 
 from tests.probe.account import Account, account_at
 from tests.report import conftest as report
@@ -30,7 +30,7 @@ def account(
         (run, "SETTLE_S"),
         (run, "PAUSE_S"),
         (deployment, "PAUSE_S"),
-        (deployment, "HALF_MADE_S"),
+        (removal, "GIVEN_UP_S"),
         (questions, "IDLE_S"),
     ]
     for module, name in pauses:

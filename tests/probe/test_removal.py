@@ -76,21 +76,21 @@ def test_a_function_has_the_layers_of_its_architecture_and_the_settings_of_its_q
 @pytest.mark.parametrize("step", EACH_STEP)
 def test_a_refusal_at_any_step_is_one_line_and_nothing_stays(step: str, account: Account, truemem: Command) -> None:
     account.refusals[step] = DENIED
-    done = truemem("probe")
+    done = truemem("probe", *([] if "arm64" in step else ["--architecture", "x86_64"]))
     assert (done.code, done.out) == (2, "")
     last = done.err.splitlines()[-1]
     assert re.match(r"truemem probe: probe truemem-probe-\w+ in us-east-1: access denied\. The caller needs iam:", last)
     assert account.present() == set()
 
 
-@pytest.mark.parametrize("function", ["measure", "filter", "java21"])
-def test_functions_that_cannot_be_asked_are_outcomes_and_nothing_stays(
-    function: str, account: Account, truemem: Command
-) -> None:
-    account.refusals[f"{function}/invocations"] = ("ServiceException", "An internal error.")
+def test_functions_that_cannot_be_asked_are_outcomes_and_nothing_stays(account: Account, truemem: Command) -> None:
+    account.refusals["(measure|filter|java21)/invocations"] = ("InvalidParameterValueException", "no")
     account.refusals["FilterLogEvents"] = DENIED
     done = truemem("probe", "--architecture", "x86_64")
     assert done.code == 0, done.err
+    (result,) = done.document["results"]
+    for question in ("environment", "mark", "log filter", "exec wrapper java21"):
+        assert "InvalidParameterValueException" in result["outcomes"][question]["error"]
     assert account.present() == set()
 
 
@@ -132,12 +132,16 @@ def test_a_role_that_lambda_does_not_know_yet_is_waited_for(
 @pytest.mark.parametrize(
     ("refused", "named", "command"),
     [
-        ("DELETE /.*/functions/.*filter", "function NAME-x86_64-filter", "aws lambda delete-function --function-name"),
-        ("DELETE /2018-10-31/layers/.*wrapper", "layer NAME-wrapper", "aws lambda delete-layer-version --layer-name"),
-        ("DeleteLogGroup", "log group /NAME", "aws logs delete-log-group --log-group-name"),
-        ("Action=DeleteRole&", "role NAME", "aws iam delete-role-policy --role-name"),
+        ("DELETE /.*/functions/.*filter", "function NAME-x86_64-filter", "lambda delete-function --function-name"),
+        (
+            "DELETE /.*wrapper/versions",
+            "layer NAME-wrapper",
+            "lambda delete-layer-version --version-number 1 --layer-name",
+        ),
+        ("DeleteLogGroup", "log group /NAME", "logs delete-log-group --log-group-name"),
+        ("Action=DeleteRole&", "role NAME", "iam delete-role-policy --role-name"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_removed_is_named_with_the_command_for_it(
     refused: str, named: str, command: str, account: Account, truemem: Command
 ) -> None:
@@ -148,8 +152,29 @@ def test_what_cannot_be_removed_is_named_with_the_command_for_it(
     (said,) = [line for line in done.err.splitlines() if "NOT removed" in line]
     (left,) = account.present()
     assert named.replace("NAME", re.findall(r"truemem-probe-[0-9a-f]{8}", left)[0]) in said
-    assert f"Try {command} {left}" in said
-    assert said.endswith("--region us-east-1")
+    assert f"Try aws {command} {left}" in said
+    assert said.endswith("--region us-east-1" if "role" not in named else left)
+
+    account.refusals.clear()
+    again = truemem("probe", "--remove", re.findall(r"truemem-probe-[0-9a-f]{8}", left)[0])
+    assert again.code == 0, again.err
+    assert account.present() == set()
+
+
+def test_what_was_not_made_is_not_said_to_be_left(account: Account, truemem: Command) -> None:
+    account.refusals["Action="] = ("AccessDenied", "User is not authorized")
+    done = truemem("probe")
+    assert done.code == 2
+    assert "removing 0 things" in done.err
+    assert "NOT removed" not in done.err
+
+
+@pytest.mark.parametrize("name", ["my-function", "truemem-probe-", "truemem-probe-0123abcd-x86_64-measure"])
+def test_only_what_a_run_made_is_removed_by_name(name: str, account: Account, truemem: Command) -> None:
+    assert (
+        "it is no run of the probe. Try a name such as truemem-probe-0123abcd"
+        in truemem("probe", "--remove", name).refusal
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -196,9 +221,7 @@ def ended(number: signal.Signals, when: threading.Event, layers: Path) -> None:
     assert "NOT removed" not in said
 
 
-def test_a_removal_that_takes_too_long_after_ctrl_c_is_named(
-    account: Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_removal_that_takes_too_long_after_ctrl_c_is_named(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment, "HASTY_S", 0)
     said: list[str] = []
     with pytest.raises(KeyboardInterrupt), deployment.Deployment([], 512, said.append) as made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import click
 
@@ -17,10 +18,11 @@ EPILOG = """
 Examples:
   truemem probe > answers.json
   truemem probe --architecture arm64 --memory 1769
+  truemem probe --remove truemem-probe-0123abcd
 \b
 Exit codes:
-  0  asked, and everything is removed
-  1  asked, but something could not be removed: stderr names it
+  0  done, and everything is removed
+  1  done, but something could not be removed: stderr names it
   2  bad input or no access
 """
 
@@ -32,7 +34,8 @@ Exit codes:
 @click.option(
     "--memory", default=512, show_default=True, type=click.IntRange(256, 10_240), help="Memory of each function, MB."
 )
-def probe(chosen: tuple[str, ...], memory: int) -> int:
+@click.option("--remove", "run_name", metavar="NAME", help="Remove what the run NAME has left, and ask nothing.")
+def probe(chosen: tuple[str, ...], memory: int, run_name: str | None) -> int:
     """Ask AWS Lambda what its environments permit and count. It takes two minutes.
 
     Makes functions, layers, a role and a log group, all named truemem-probe-..., asks the functions, and removes
@@ -41,6 +44,8 @@ def probe(chosen: tuple[str, ...], memory: int) -> int:
     """
     try:
         need("aws")
+        if run_name is not None:
+            return _remove(run_name)
         from .deployment import Deployment
         from .run import ask
 
@@ -52,6 +57,18 @@ def probe(chosen: tuple[str, ...], memory: int) -> int:
         return 2
     click.echo(json.dumps(document, indent=1))
     return 1 if deployment.left else 0
+
+
+def _remove(name: str) -> int:
+    """Remove everything of an earlier run. Raises BadInput if that is no name of a run."""
+    from .deployment import PREFIX, REMOVE_S
+    from .removal import Run, remove
+
+    if not re.fullmatch(rf"{PREFIX}[0-9a-f]{{8}}", name):
+        raise BadInput(f"--remove {name}: it is no run of the probe. Try a name such as {PREFIX}0123abcd")
+    left = remove(Run(name).everything(), REMOVE_S, _say)
+    _say(f"of {name}, {len(left) or 'nothing'} {'things are' if len(left) > 1 else 'is'} left")
+    return 1 if left else 0
 
 
 def _say(text: str) -> None:

@@ -67,6 +67,13 @@ WRAPPED = {runtime: _wrapped(runtime, *code) for runtime, code in RUNTIMES.items
 ALL = (MEASURE, FILTER, *WRAPPED.values())
 
 
+def log_settings(function: ProbeFunction) -> dict[str, str]:
+    """How the function logs, as in Lambda's LoggingConfig."""
+    if not function.filtered:
+        return {"LogFormat": "Text"}
+    return {"LogFormat": "JSON", "ApplicationLogLevel": "WARN", "SystemLogLevel": "INFO"}
+
+
 def code_zip(function: ProbeFunction) -> bytes:
     return _zip((name, SOURCES / name) for name in function.files)
 

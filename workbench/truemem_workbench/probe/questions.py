@@ -88,7 +88,7 @@ def measure(invoke: Invoke) -> dict[str, Outcome]:
     found["mark"] = outcome(lambda: {when: _mark(talk.ask(event)) for when, event in MARKS})
     found["order of release"] = outcome(lambda: _order(talk))
     found["freeze"] = outcome(lambda: _freeze(talk))
-    found["one environment"] = {"ok": True, "value": len(talk.environments) == 1}
+    found["one environment"] = outcome(lambda: _alone(talk.environments))
     found["sidecar"] = outcome(lambda: _first(_SIDECAR, talk.tail))
     return found
 
@@ -149,6 +149,12 @@ def _freeze(talk: Conversation) -> dict[str, Any]:
     if not idle["ok"]:
         raise Failed(idle["error"])
     return {"idleMs": IDLE_S * 1000, **idle["value"]}
+
+
+def _alone(environments: set[tuple[str, float]]) -> bool:
+    if not environments:
+        raise Failed("no answer came")
+    return len(environments) == 1
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str:

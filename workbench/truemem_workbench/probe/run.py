@@ -57,7 +57,7 @@ def ask(deployment: Deployment, architectures: Sequence[str], memory_mib: int, s
 
 def _ask(deployment: Deployment, architecture: str, function: ProbeFunction, say: Callable[[str], None]) -> Any:
     refused = deployment.refusals.get((architecture, function))
-    invoke = partial(deployment.invoke, deployment.function(architecture, function))
+    invoke = partial(deployment.invoke, deployment.run.function_name(architecture, function))
     if function is MEASURE:
         answer: Any = questions.measure(invoke)
     elif function is FILTER:
@@ -79,7 +79,7 @@ def _outcomes(
         if isinstance(given, Exception):
             why = refusal(given)
             given = {MEASURE: {"environment": why}, FILTER: why}.get(function, {"answer": why, "tail": ""})
-        return deployment.function(architecture, function), given
+        return deployment.run.function_name(architecture, function), given
 
     _, found = answer(MEASURE)
     for runtime, function in WRAPPED.items():
@@ -94,7 +94,7 @@ def _outcomes(
 
 def _messages(deployment: Deployment, wanted: Sequence[Key]) -> list[str]:
     """Lines of the log, some seconds after each of the wanted functions has a line of its own in it."""
-    names = [f"{deployment.function(*key)} function error" for key in wanted]
+    names = [f"{deployment.run.function_name(*key)} function error" for key in wanted]
     end = time.monotonic() + LOG_S
     while True:
         read = outcome(deployment.messages)
