@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from truemem_workbench.local import LocalLambda, LogLine
@@ -28,10 +30,16 @@ def invoke(local: LocalLambda, name: str) -> questions.Invoke:
 
 
 @pytest.fixture(scope="module")
-def asked() -> Iterator[dict[str, Outcome]]:
+def log() -> list[LogLine]:
+    """The log of `measure`, until its last answer."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def asked(log: list[LogLine]) -> Iterator[dict[str, Outcome]]:
     """All that `measure` finds out on this machine, with small files."""
     small = tuple((when, {**event, "mib": MIB} if "mib" in event else event) for when, event in questions.MARKS)
-    with pytest.MonkeyPatch.context() as patch, served("measure", functions.MEASURE) as local:
+    with pytest.MonkeyPatch.context() as patch, served("measure", functions.MEASURE, log) as local:
         patch.setattr(questions, "MARKS", small)
         patch.setattr(questions, "IDLE_S", 2.0)
         yield questions.measure(invoke(local, "measure"))
@@ -82,6 +90,24 @@ def test_a_process_stops_between_two_invocations_while_its_clock_goes_on(asked: 
     assert freeze["stopped"]["monotonicMs"] > freeze["idleMs"] / 2
     assert freeze["stopped"]["afterLastNextMs"] < freeze["idleMs"] / 2
     assert freeze["wallMs"] >= freeze["idleMs"]
+
+
+def test_the_metrics_of_the_run_are_not_among_the_users_own(asked: dict[str, Outcome], log: list[LogLine]) -> None:
+    assert asked["sidecar"]["ok"]
+    lines = [json.loads(line.text) for line in log if '"_aws"' in line.text]
+    assert {each["_aws"]["CloudWatchMetrics"][0]["Namespace"] for each in lines} == {"truemem-probe"}
+    assert all(function.variables["TRUEMEM_NAMESPACE"] == "truemem-probe" for function in functions.ALL)
+
+
+def test_a_question_that_fails_does_not_take_the_other_marks_along() -> None:
+    def invoke(event: dict[str, Any]) -> dict[str, Any]:
+        if event["do"] == "write":
+            raise questions.Failed("no space left")
+        return {"Payload": io.BytesIO(b'{"rss": {"value": {"VmRSS": 20480}}}')}
+
+    marks = questions.measure(invoke)["mark"]["value"]
+    assert marks.pop("after a file was written to /tmp") == {"error": "no space left"}
+    assert set(map(str, marks.values())) == {"{'rssMiB': 20}"}
 
 
 def test_what_the_sidecar_found_is_kept(asked: dict[str, Outcome]) -> None:

@@ -41,6 +41,8 @@ def probe(chosen: tuple[str, ...], memory: int, run_name: str | None) -> int:
     Makes functions, layers, a role and a log group, all named truemem-probe-..., asks the functions, and removes
     everything again, also after Ctrl-C. Prints one JSON document, with an outcome for each question. No account, ARN,
     function name, request or log stream is in it, so that it can be shared.
+
+    CloudWatch keeps metrics of the run in the namespace truemem-probe: it cannot delete metrics.
     """
     try:
         need("aws")

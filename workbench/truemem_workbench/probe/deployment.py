@@ -68,10 +68,10 @@ class Deployment:
         answer: dict[str, Any] = self._lambda.invoke(FunctionName=name, Payload=json.dumps(event), LogType="Tail")
         return answer
 
-    def messages(self) -> list[str]:
-        """All lines of the log so far. Raises botocore's errors."""
+    def lines(self) -> list[tuple[str, str]]:
+        """The log so far: stream and text of each line. Raises botocore's errors."""
         pages = self._logs.get_paginator("filter_log_events").paginate(logGroupName=self.run.log_group)
-        return [event["message"] for page in pages for event in page["events"]]
+        return [(event["logStreamName"], event["message"]) for page in pages for event in page["events"]]
 
     # --- making -------------------------------------------------------------------------------------------------------
 

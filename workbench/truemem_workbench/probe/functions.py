@@ -43,20 +43,24 @@ class ProbeFunction:
     """True: JSON log, in which Lambda keeps application lines from WARN on."""
 
 
+NAMESPACE = {"TRUEMEM_NAMESPACE": "truemem-probe"}
+"""CloudWatch makes metrics of the sidecar's lines, and cannot delete them: they must not be among the user's own."""
+
 MEASURE = ProbeFunction(
     "measure",
     RUNTIME,
     "lambda_function.handler",
     ("lambda_function.py", "idle.py", "moves.py", "notes.py", "steps.py"),
     EXTENSION,
+    NAMESPACE,
 )
 FILTER = ProbeFunction(
-    "filter", RUNTIME, "simple.handler", ("simple.py",), EXTENSION, {"PROBE_LINES": "1"}, filtered=True
+    "filter", RUNTIME, "simple.handler", ("simple.py",), EXTENSION, {"PROBE_LINES": "1", **NAMESPACE}, filtered=True
 )
 
 
 def _wrapped(runtime: str, handler: str, source: str) -> ProbeFunction:
-    variables = {"AWS_LAMBDA_EXEC_WRAPPER": "/opt/truemem-probe/wrapper"}
+    variables = {**NAMESPACE, "AWS_LAMBDA_EXEC_WRAPPER": "/opt/truemem-probe/wrapper"}
     if runtime.startswith("nodejs"):
         variables["NODE_OPTIONS"] = "--require /opt/truemem-probe/preload.cjs"
     return ProbeFunction(runtime.replace(".", "-"), runtime, handler, (source,), WRAPPER, variables)

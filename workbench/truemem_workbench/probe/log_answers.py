@@ -9,12 +9,15 @@ from typing import Any
 from .questions import Outcome, refusal
 
 _LINE = re.compile(r"truemem-probe (wrapper|hotspot|option) (\S+) (\S+(?: \w+:\S*)*)")
+_MODE = re.compile(r"truemem INFO method=.* mode=(\w+)")
 FILTERED = tuple(f"{who} {what}" for who in ("function", "extension") for what in ("plain", "info", "error"))
 """Lines that are printed below and above the filter's level."""
 
 
 def wrapper(name: str, asked: Mapping[str, Any], messages: Iterable[str]) -> Outcome:
-    """Whether the runtime of this function was started through the wrapper. `asked` is of `questions.wrapped`."""
+    """Whether the runtime of this function was started through the wrapper, and whether the sidecar is in exact mode
+    there. `asked` is of `questions.wrapped`, `messages` are of the function alone."""
+    messages = list(messages)
     said = _said(name, "wrapper", asked, messages)
     answer = asked["answer"]
     if not said:
@@ -22,8 +25,9 @@ def wrapper(name: str, asked: Mapping[str, Any], messages: Iterable[str]) -> Out
     value = {"runtime": said[0], "answered": answer["ok"]}
     if answer["ok"]:
         value["version"] = answer["value"].get("version")
-    if "mode" in asked:
-        value["sidecarMode"] = asked["mode"]
+    mode = _MODE.search("\n".join([asked["tail"], *messages]))
+    if mode:
+        value["sidecarMode"] = mode[1]
     return {"ok": True, "value": value}
 
 
@@ -46,8 +50,8 @@ def hotspot(name: str, asked: Mapping[str, Any], messages: Iterable[str]) -> Out
         why = "the runtime ended before a file was seen" if not seen else "there is no file"
         return refusal(" ".join([why, *options]))
     fields = dict(field.split(":", 1) for field in seen[0].split())
-    value = {"readable": fields["read"] == "yes", "isHotSpots": fields["begin"] == "cafec0c0"}
-    return {"ok": True, "value": {**value, "bytes": int(fields["bytes"] or 0), "options": options}}
+    value = {"readable": fields.get("read") == "yes", "isHotSpots": fields.get("begin") == "cafec0c0"}
+    return {"ok": True, "value": {**value, "bytes": int(fields.get("bytes") or 0), "options": options}}
 
 
 def log_filter(name: str, asked: Outcome, messages: Iterable[str]) -> Outcome:

@@ -79,6 +79,8 @@ def _cell(outcome: Mapping[str, Any] | None, show: Callable[[Any], str]) -> str:
 def _mark(outcome: Mapping[str, Any] | None, when: str) -> str:
     """Max Memory Used after that question, with what the function held."""
     value = (outcome or {}).get("value", {}).get(when, {})
+    if "error" in value:
+        return f"no: {value['error']}"
     if "maxMemoryUsedMiB" not in value:
         return "-"
     moved = f", {value['movedMiB']} MiB moved" if "movedMiB" in value else ""

@@ -34,7 +34,6 @@ IDLE_S = 3.0
 
 _MARK = re.compile(r"REPORT RequestId: (\S+).*?Max Memory Used: (\d+) MB", re.DOTALL)
 _SIDECAR = re.compile(r"truemem INFO (method=.*)")
-_MODE = re.compile(r"truemem INFO method=.* mode=(\w+)")
 
 
 class Failed(Exception):
@@ -85,7 +84,7 @@ def measure(invoke: Invoke) -> dict[str, Outcome]:
     found: dict[str, Outcome] = {}
     environment = outcome(lambda: talk.ask({"do": "environment"})["steps"])
     found |= environment["value"] if environment["ok"] else {"environment": environment}
-    found["mark"] = outcome(lambda: {when: _mark(talk.ask(event)) for when, event in MARKS})
+    found["mark"] = outcome(lambda: _marks(talk))
     found["order of release"] = outcome(lambda: _order(talk))
     found["freeze"] = outcome(lambda: _freeze(talk))
     found["one environment"] = outcome(lambda: _alone(talk.environments))
@@ -94,17 +93,23 @@ def measure(invoke: Invoke) -> dict[str, Outcome]:
 
 
 def wrapped(invoke: Invoke) -> dict[str, Any]:
-    """Start a function through the exec wrapper: what it answers, if it can, and how the sidecar measures there."""
+    """Start a function through the exec wrapper: what it answers, if it can, and the end of its log."""
     talk = Conversation(invoke)
-    answer = outcome(lambda: talk.ask({}))
-    mode = _MODE.search(talk.tail)
-    return {"answer": answer, "tail": talk.tail, **({"mode": mode[1]} if mode else {})}
+    return {"answer": outcome(lambda: talk.ask({})), "tail": talk.tail}
 
 
 def filtered(invoke: Invoke) -> dict[str, Any]:
     """Make the function with the log filter print. The second invocation makes the sidecar's line of the first."""
     talk = Conversation(invoke)
     return outcome(lambda: [talk.ask({"do": "lines"}) for _ in range(2)])
+
+
+def _marks(talk: Conversation) -> dict[str, dict[str, Any]]:
+    """Max Memory Used after each question, or why there is none. Raises Failed if there is none at all."""
+    asked = {when: outcome(lambda event=event: _mark(talk.ask(event))) for when, event in MARKS}  # type: ignore[misc]
+    if not any(each["ok"] for each in asked.values()):
+        raise Failed(next(iter(asked.values()))["error"])
+    return {when: each["value"] if each["ok"] else {"error": each["error"]} for when, each in asked.items()}
 
 
 def _mark(answer: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ LOG_S, PAUSE_S, SETTLE_S = 30.0, 2.0, 6.0
 dropped, although others are there."""
 
 Key = tuple[str, ProbeFunction]
+Lines = list[tuple[str, str]]
+"""Stream and text of each line of the log. A stream is of one environment."""
 
 
 def ask(deployment: Deployment, architectures: Sequence[str], memory_mib: int, say: Callable[[str], None]) -> Any:
@@ -35,12 +37,12 @@ def ask(deployment: Deployment, architectures: Sequence[str], memory_mib: int, s
         }
     )
     say("reading the log")
-    messages = _messages(deployment, [(architecture, FILTER) for architecture in architectures])
+    lines = _lines(deployment, [(architecture, FILTER) for architecture in architectures])
     results = [
         {
             "architecture": architecture,
             "runtime": functions.RUNTIME,
-            "outcomes": _outcomes(deployment, architecture, answers, messages),
+            "outcomes": _outcomes(deployment, architecture, answers, lines),
         }
         for architecture in architectures
     ]
@@ -68,40 +70,46 @@ def _ask(deployment: Deployment, architecture: str, function: ProbeFunction, say
     return answer
 
 
-def _outcomes(
-    deployment: Deployment, architecture: str, answers: dict[Key, Any], messages: list[str]
-) -> dict[str, Outcome]:
+def _outcomes(deployment: Deployment, architecture: str, answers: dict[Key, Any], lines: Lines) -> dict[str, Outcome]:
     """All outcomes of one architecture, by question."""
 
-    def answer(function: ProbeFunction) -> tuple[str, Any]:
-        """Name of the function, and what it was asked."""
+    def answer(function: ProbeFunction) -> tuple[str, Any, list[str]]:
+        """Name of the function, what it answered, and the lines of its environments."""
         given = answers[architecture, function]
         if isinstance(given, Exception):
             why = refusal(given)
             given = {MEASURE: {"environment": why}, FILTER: why}.get(function, {"answer": why, "tail": ""})
-        return deployment.run.function_name(architecture, function), given
+        name = deployment.run.function_name(architecture, function)
+        streams = {stream for stream, text in lines if name in text}
+        return name, given, [text for stream, text in lines if stream in streams]
 
-    _, found = answer(MEASURE)
+    _, found, _ = answer(MEASURE)
     for runtime, function in WRAPPED.items():
-        name, asked = answer(function)
+        name, asked, messages = answer(function)
         found[f"exec wrapper {runtime}"] = log_answers.wrapper(name, asked, messages)
         if runtime.startswith("nodejs"):
             found["NODE_OPTIONS preload"] = log_answers.preload(asked)
         if runtime.startswith("java"):
             found["HotSpot counters"] = log_answers.hotspot(name, asked, messages)
-    return {**found, "log filter": log_answers.log_filter(*answer(FILTER), messages)}
+    return {**found, "log filter": log_answers.log_filter(*answer(FILTER))}
 
 
-def _messages(deployment: Deployment, wanted: Sequence[Key]) -> list[str]:
-    """Lines of the log, some seconds after each of the wanted functions has a line of its own in it."""
+def _lines(deployment: Deployment, wanted: Sequence[Key]) -> Lines:
+    """Read the log, some seconds after each of the wanted functions has a line of its own in it."""
     names = [f"{deployment.run.function_name(*key)} function error" for key in wanted]
     end = time.monotonic() + LOG_S
-    while True:
-        read = outcome(deployment.messages)
-        messages: list[str] = read["value"] if read["ok"] else []
-        if all(any(name in message for message in messages) for name in names):
-            time.sleep(SETTLE_S)
-            return deployment.messages()
+    lines = _read(deployment)
+    while not all(any(name in text for _, text in lines) for name in names):
         if time.monotonic() > end:
-            return messages
+            return lines
         time.sleep(PAUSE_S)
+        lines = _read(deployment) or lines
+    time.sleep(SETTLE_S)
+    return _read(deployment) or lines
+
+
+def _read(deployment: Deployment) -> Lines:
+    """The log so far, or nothing if AWS refuses it."""
+    read = outcome(deployment.lines)
+    found: Lines = read["value"] if read["ok"] else []
+    return found
