@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer wheel cdk executable bench models probe gate line-table lock clean
+.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer wheel cdk executable bench models gate line-table verified lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,9 +74,6 @@ bench: layer ## Measure every figure of the docs and write it there
 models: $(READY) ## Make the sample's models and upload them: make models BUCKET=NAME
 	@$(BIN)/python sample_function/models.py upload $(if $(BUCKET),--bucket $(BUCKET)) $(ARGS)
 
-probe: layer ## Ask Lambda what its environment allows (an AWS account is needed): docs/verified.md
-	@$(BIN)/python -m probe $(ARGS)
-
 faults: layer ## Break things, see what is lost, and write docs/reliability.md: 20 minutes
 	@$(BIN)/python -m faults $(ARGS)
 
@@ -96,6 +93,9 @@ fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4
 
 line-table: $(READY) ## Write the line's members into docs/metrics.md, from line_schema.py
 	@$(BIN)/python -m truemem_workbench.lines.line_table docs/metrics.md
+
+verified: $(READY) ## Write docs/verified.md from what `truemem probe` printed: docs/verified/*.json
+	@$(BIN)/python -m truemem_workbench.probe.page docs
 
 gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
 	@$(BIN)/python -m benchmarks.gate $(ARGS)

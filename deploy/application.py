@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +47,4 @@ def located(template: Mapping[str, Any], bucket: str, keys: Mapping[str, str]) -
         resource = copied["Resources"][name]
         layer = resource["Type"] == "AWS::Serverless::LayerVersion"
         resource["Properties"]["ContentUri" if layer else "CodeUri"] = {"Bucket": bucket, "Key": key}
-    return copied
-
-
-def only(template: Mapping[str, Any], names: Collection[str]) -> Template:
-    """A copy with only these resources, without their conditions, and without outputs."""
-    copied = copy.deepcopy(dict(template))
-    copied["Resources"] = {name: copied["Resources"][name] for name in names}
-    for resource in copied["Resources"].values():
-        resource.pop("Condition", None)
-    copied.pop("Outputs", None)
     return copied

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from truemem_workbench.probe.functions import SOURCES
 
 from tests.install.conftest import ROOT, Installed, build_wheel
 from tests.report.written import life, log
@@ -46,6 +47,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_it_has_what_a_user_runs_and_nothing_for_our_own_tests(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
+    assert {f"truemem_workbench/probe/function/{path.name}" for path in SOURCES.glob("*.*")} <= {*names}
     assert {"truemem/run", "truemem/exact", "truemem_workbench/page/assets/page.html"} <= {*names}
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"truemem", "truemem_workbench"}
     assert not [name for name in names if "testing" in name]

@@ -19,7 +19,7 @@ from tests.template.stack import Account, Stack, plain
 
 REGION = "eu-central-1"
 Resources = Callable[[str], dict[str, dict[str, Any]]]
-EVERYTHING = {"Drive": "true", "Probe": "true", "Tracing": "true", "LogFormat": "JSON", "LogLevel": "WARN"}
+EVERYTHING = {"Drive": "true", "Tracing": "true", "LogFormat": "JSON", "LogLevel": "WARN"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,23 +27,20 @@ ARGUMENTS = dict(value.split("=", 1) for name, value in INSTRUCTIONS if name == 
 def test_every_instruction_is_one_that_docker_knows() -> None:
     assert {name for name, _ in INSTRUCTIONS} == {"ARG", "FROM", "COPY", "RUN", "CMD"}
     assert [value.partition(" AS ")[2] for name, value in INSTRUCTIONS if name == "FROM"] == ["layer", ""]
-    assert ARGUMENTS.keys() == {"BASE", "ARCHITECTURE", "FUNCTION"}
+    assert ARGUMENTS.keys() == {"BASE", "ARCHITECTURE"}
     used = set(re.findall(r"\$\{(\w+)\}", DOCKERFILE.read_text()))
     assert used == ARGUMENTS.keys()
 
 
 def test_what_it_copies_is_there_and_not_ignored() -> None:
     ignored = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text()
-    function = ARGUMENTS["FUNCTION"]
     copied = [value.split()[0] for name, value in INSTRUCTIONS if name == "COPY" and "--from" not in value]
-    assert copied == ["dist/truemem-layer-${ARCHITECTURE}.zip", "${FUNCTION}/"]
+    assert copied == ["dist/truemem-layer-${ARCHITECTURE}.zip", "sample_function/"]
     assert "!dist/*.zip" in ignored
-    for name in (function, "probe/function"):
-        assert list((ROOT / name).glob("*.py"))
-        assert f"!{name}/*.py" in ignored
+    assert "!sample_function/*.py" in ignored
     (command,) = (value for name, value in INSTRUCTIONS if name == "CMD")
     assert command == '["app.handler"]'
-    assert (ROOT / function / "app.py").is_file()
+    assert (ROOT / "sample_function" / "app.py").is_file()
 
 
 def test_its_opt_is_the_layers_content(build: Path, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from tests.template.stack import CODE, Account, Stack, plain, zips
 pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse")  # what moto does not make, it says
 
 SAMPLES = {"IncidentX86": "x86_64", "RepairedX86": "x86_64", "IncidentArm": "arm64", "RepairedArm": "arm64"}
-FUNCTIONS = {**SAMPLES, "ProbeX86": "x86_64", "ProbeArm": "arm64"}
 
 UNSUPPORTED = {"AWS::CloudWatch::Alarm", "AWS::S3::BucketPolicy", "AWS::Lambda::Permission"}
 """What moto's CloudFormation does not make, or does not list."""
@@ -48,7 +47,7 @@ def test_it_tells_both_layers_and_all_samples(truth: Stack) -> None:
     assert outputs["ModelBucket"] == truth.ids["Models"]
 
 
-@pytest.mark.parametrize(("name", "architecture"), FUNCTIONS.items())
+@pytest.mark.parametrize(("name", "architecture"), SAMPLES.items())
 def test_a_function_has_the_layer_of_its_architecture(name: str, architecture: str, resources: Resources) -> None:
     function = resources("AWS::Lambda::Function")[name]
     assert function["Runtime"] == "python3.13"
@@ -91,20 +90,18 @@ def test_the_settings_differ_as_in_the_incident(resources: Resources) -> None:
 
 
 def test_the_samples_run_in_exact_mode(template: application.Template) -> None:
-    """The image as well; not the probe, which looks at Lambda and not at us."""
+    """The image as well."""
     functions = {
-        name: each["Properties"].get("Environment", {}).get("Variables", {}).get("AWS_LAMBDA_EXEC_WRAPPER")
+        name: each["Properties"]["Environment"]["Variables"]["AWS_LAMBDA_EXEC_WRAPPER"]
         for name, each in template["Resources"].items()
         if each["Type"] == "AWS::Serverless::Function"
     }
-    wrapped = {name for name, wrapper in functions.items() if wrapper == f"/opt/{EXECUTABLES[1]}"}
-    assert wrapped == {*SAMPLES, "SampleImage"}
-    assert {functions[name] for name in functions.keys() - wrapped} == {None}
+    assert functions == dict.fromkeys([*SAMPLES, "SampleImage"], f"/opt/{EXECUTABLES[1]}")
 
 
 def test_text_logs_have_no_level_to_filter_by(template: application.Template) -> None:
     default = Resolver(plain(template), {}, {}).resources("AWS::Lambda::Function")
-    assert set(default) == set(SAMPLES)  # the probe and the images are off
+    assert set(default) == set(SAMPLES)  # the image is off
     for function in default.values():
         assert function["LoggingConfig"]["LogFormat"] == "Text"
         assert "ApplicationLogLevel" not in function["LoggingConfig"]

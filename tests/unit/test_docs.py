@@ -95,7 +95,7 @@ ROOMS = ("lifecycle", "records", "measure", "platform", "linux", "support")
 
 
 def test_pages_name_only_files_that_there_are_and_the_architecture_only_modules() -> None:
-    folders = "tests|layer|faults|benchmarks|probe|deploy|infrastructure|extension|workbench|sample_function"
+    folders = "tests|layer|faults|benchmarks|deploy|infrastructure|extension|workbench|sample_function"
     named = {path for page in PAGES for path in re.findall(rf"`((?:{folders})/[\w/.-]+)`", page.read_text())}
     assert len(named) > 30
     modules = re.findall(rf"`((?:{'|'.join(ROOMS)})/\w+)`", (DOCS.parent / "ARCHITECTURE.md").read_text())

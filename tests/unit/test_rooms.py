@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLACES = {"truemem": ROOT / "extension", "truemem_workbench": ROOT / "workbench", "probe": ROOT}
+PLACES = {"truemem": ROOT / "extension", "truemem_workbench": ROOT / "workbench"}
 
 
 def contracts(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -36,7 +36,6 @@ def contracts(folder: Path) -> subprocess.CompletedProcess[str]:
         ("truemem_workbench.local.processes.memory", "from truemem_workbench.local import LocalLambda"),
         ("truemem_workbench.check.target", "def late() -> None:\n    from .template import from_template"),
         ("truemem_workbench.testing.workload", "from tests import golden"),
-        ("probe.page", "from tests import golden"),
     ],
 )
 def test_a_wrong_import_breaks_a_contract(tmp_path: Path, module: str, statement: str) -> None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "detach": Lazy(f"{PACKAGE}.attach.detach_command:detach", "Take it off, and restore what was there."),
     "publish": Lazy(f"{PACKAGE}.publish.command:publish", "The layer in your regions, where its content is not there."),
     "layer-files": Lazy(f"{PACKAGE}.publish.layer_files:layer_files", "The layer's files, for a container image."),
+    "probe": Lazy(f"{PACKAGE}.probe.command:probe", "Ask AWS Lambda itself what it permits: a file to share."),
     "demo": Lazy(f"{PACKAGE}.demo.command:demo", "Replay an incident: a table, a verdict, a picture.", "demo"),
 }
 

@@ -1,7 +1,9 @@
 """The probe: records what the environment allows, one outcome per step. Standard library only.
 
 Event `{"do": ...}`: `environment` runs every step; `code`, `write` and `read` move `"mib"` (default 200) MiB of files
-through the page cache with a small buffer, so that REPORT shows whether cached pages count; `nothing` does nothing.
+through the page cache with a small buffer, and `map` maps them, so that REPORT shows what the mark counts. `order`
+notes when the handler began, `arrivals` compares that with the extension. `freeze` and `thaw` look at the time between
+them. `nothing` does nothing.
 
 An outcome is `{"ok": true, "value": ...}` or `{"ok": false, "errno": "EACCES", "error": ...}`; sizes are KiB.
 """
@@ -15,15 +17,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import idle
+import moves
 import steps
-
-BUFFER = 1 << 20
-FILE = Path(os.environ.get("TMPDIR") or "/tmp") / "truemem-probe.bin"
-CODE = ("/var/lang", "/usr/lib64", "/usr/lib", "/usr/bin")
-"""Folders of a zip function's read-only files: the runtime and the operating system."""
 
 BORN = time.time()
 """Start of this process. Two answers with the same value are of the same environment."""
@@ -31,29 +29,45 @@ BORN = time.time()
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Answer one question. A refused step does not raise: the refusal is the answer."""
+    began = time.monotonic_ns()
     do = event.get("do", "environment")
+    if do == "order":
+        idle.STARTED[context.aws_request_id] = began
+        return {"do": do}
     limit = int(event.get("mib", 200)) << 20
     works: dict[str, Callable[[], dict[str, Any]]] = {
         "environment": environment,
-        "code": lambda: {"bytes": read_folders(CODE, limit)},
-        "write": lambda: {"bytes": write_file(limit)},
-        "read": lambda: {"bytes": read_file(FILE, limit)},
+        "code": lambda: {"bytes": moves.read_folders(moves.CODE, limit)},
+        "map": lambda: mapped(limit),
+        "write": lambda: {"bytes": moves.write_file(limit)},
+        "read": lambda: {"bytes": moves.read_file(moves.FILE, limit)},
+        "arrivals": lambda: {"leadsUs": steps.attempt(idle.arrivals)},
+        "freeze": lambda: {"ready": steps.attempt(idle.before_the_freeze)},
+        "thaw": lambda: {"idle": steps.attempt(idle.after_the_freeze)},
         "nothing": dict,
     }
     work = works.get(do)
     if work is None:
-        raise ValueError(f'event {event!r}: "do" is one of environment, code, write, read, nothing')
+        raise ValueError(f'event {event!r}: "do" is one of order, {", ".join(works)}')
     answer = work()
     return {
         "do": do,
         "requestId": context.aws_request_id,
         "logStream": context.log_stream_name,
         "born": BORN,
-        "memoryMiB": int(os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]),
         "rss": steps.attempt(lambda: steps.memory("self")),
         "meminfo": steps.attempt(lambda: steps.meminfo("MemTotal", "MemFree", "MemAvailable", "Cached", "Shmem")),
         **answer,
     }
+
+
+def mapped(limit: int) -> dict[str, Any]:
+    """Map files, and look at this process while it has them."""
+    files = moves.Mapped(moves.CODE, limit)
+    try:
+        return {"bytes": files.bytes, "rss": steps.attempt(lambda: steps.memory("self"))}
+    finally:
+        files.close()
 
 
 def environment() -> dict[str, Any]:
@@ -98,36 +112,3 @@ class Child:
         if not line:
             raise OSError(0, "the child does not answer")
         return json.loads(line)
-
-
-def write_file(size: int) -> int:
-    """Bytes written to /tmp."""
-    block = os.urandom(BUFFER)
-    with FILE.open("wb", buffering=0) as file:
-        for _ in range(size // BUFFER):
-            file.write(block)
-    return size // BUFFER * BUFFER
-
-
-def read_file(path: Path, limit: int) -> int:
-    """Bytes read, at most `limit`, into one small buffer: RSS does not grow."""
-    done, buffer = 0, memoryview(bytearray(BUFFER))
-    with path.open("rb", buffering=0) as file:
-        while done < limit and (count := file.readinto(buffer[: limit - done])):
-            done += count
-    return done
-
-
-def read_folders(folders: tuple[str, ...], limit: int) -> int:
-    """Bytes read of what is below `folders`, at most `limit`."""
-    done = 0
-    for folder in folders:
-        for parent, _, names in os.walk(folder):
-            for name in names:
-                path = Path(parent, name)
-                if path.is_file() and not path.is_symlink() and done < limit:
-                    try:
-                        done += read_file(path, limit - done)
-                    except OSError:
-                        continue  # not ours to read
-    return done

@@ -57,8 +57,8 @@ def kib(path: Path, *names: str) -> dict[str, int]:
 
 
 def memory(pid: int | str) -> dict[str, int]:
-    """VmHWM and VmRSS, KiB."""
-    return kib(PROC / str(pid) / "status", "VmHWM", "VmRSS")
+    """VmHWM, VmRSS, and of it the pages of files, KiB."""
+    return kib(PROC / str(pid) / "status", "VmHWM", "VmRSS", "RssFile")
 
 
 def meminfo(*names: str) -> dict[str, int]:

@@ -1,2 +1,0 @@
-"""Finds out what Lambda's own kernel allows: a function that tries it, and a client that deploys, asks and removes
-it."""

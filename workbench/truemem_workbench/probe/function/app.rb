@@ -1,0 +1,3 @@
+def handler(event:, context:)
+  { version: RUBY_VERSION }
+end

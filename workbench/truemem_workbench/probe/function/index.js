@@ -1,0 +1,1 @@
+exports.handler = async () => ({ preload: globalThis.truememProbePreload === true, version: process.version });
