@@ -411,7 +411,7 @@ functions = st.fixed_dictionaries(
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(made=st.lists(functions, min_size=5, max_size=8), options=st.sets(st.sampled_from(["--exact", "--heap"])))
+@given(made=st.lists(functions, min_size=3, max_size=6), options=st.sets(st.sampled_from(["--exact", "--heap"])))
 def test_attach_then_detach_is_the_identity(
     truemem: Command, account: Account, made: list[dict[str, Any]], options: set[str]
 ) -> None:

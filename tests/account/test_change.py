@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from truemem_workbench.attach.change import (
     CHAINED,
@@ -39,6 +39,7 @@ def starts(held: tuple[str, ...], values: dict[str, str]) -> bool:
     return values.get(WRAPPER) != EXACT or any(map(is_ours, held))
 
 
+@settings(max_examples=500)
 @given(one_of_ours, variables, st.lists(st.tuples(st.sampled_from(OURS), wanted), min_size=1, max_size=3))
 def test_any_number_of_attachments_is_undone_by_one_record(
     held: tuple[str, ...], values: dict[str, str], attachments: list[tuple[str, dict[str, str]]]

@@ -95,7 +95,8 @@ def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tupl
         put = [arn for arn in before if is_ours(arn)]
         back = _without_ours(layers) if not put else tuple(put[0] if is_ours(arn) else arn for arn in layers)
     if not any(map(is_ours, back)):
-        wanted = {**unwrapped(variables), **wanted}
+        if wanted.get(WRAPPER, variables.get(WRAPPER)) == EXACT:
+            wanted |= unwrapped(variables)
         set_since = [name for name in variables if name.startswith(PREFIX) and name not in record.variables]
         left += [f"{name} is not from truemem attach: it stays" for name in set_since if name not in wanted]
     return changed((layers, back), variables, wanted), left
