@@ -12,7 +12,8 @@ GB_SECOND = 0.0000166667
 LOG_GB = 0.50
 """Ingestion into CloudWatch Logs. (Storage: 0.03 per GB and month more.)"""
 METRIC_MONTH = 0.30
-"""Each of the four metrics of a function (OutOfMemory only if it happens), however often it is written."""
+"""Each of the four metrics of a function, however often it is written. MemoryGrowing and OutOfMemory are two more,
+while they are written."""
 
 VCPU_MIB = 1769
 MILLION = 1_000_000

@@ -43,6 +43,8 @@ class Metrics:
     """what REPORT says: the environment's high-water mark, if the report came"""
     MemoryDrift = KIB
     """growth of the environment's memory per invocation: with each `drift` ([below](#drift))"""
+    MemoryGrowing = WHOLE
+    """1 where the verdict of `drift` is `growing`, and only there"""
     OutOfMemory = WHOLE
     """1 where the invocation ran out of memory, and only there: its sum is the number of such invocations"""
 

@@ -61,10 +61,10 @@ def test_deployed_it_is_a_stack_with_a_dashboard_and_its_address(dashboard: Dash
 
 def test_an_update_adds_functions_and_keeps_the_parameters(dashboard: Dashboard, account: Account) -> None:
     dashboard("orders", "--deploy", "--set", "PeakPercent=80", "--topic", "arn:aws:sns:us-east-1:1:alarms")
-    dashboard("orders", "payments-api", "--deploy", "--set", "GrowthKiB=64")
+    dashboard("orders", "payments-api", "--deploy", "--set", "GrowingPeriods=3")
 
     assert parameters(account)["AlarmTopic"] == "arn:aws:sns:us-east-1:1:alarms"
-    assert (parameters(account)["PeakPercent"], parameters(account)["GrowthKiB"]) == ("80", "64")
+    assert (parameters(account)["PeakPercent"], parameters(account)["GrowingPeriods"]) == ("80", "3")
     assert any(title.startswith("payments-api: ") for title in shown(account))
 
 

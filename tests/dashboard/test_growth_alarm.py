@@ -1,57 +1,59 @@
-"""The growth alarm with its defaults, on made-up curves: what sets it off, and what does not."""
+"""The growth alarm with its defaults, on made-up and on recorded curves: what sets it off, and what does not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import groupby
-
 import pytest
-from truemem.records.drift import Drift
 from truemem_workbench.dashboard.alarms import alarms
 from truemem_workbench.dashboard.template import PARAMETERS
 from truemem_workbench.dashboard.watched import Watched
-from truemem_workbench.testing.drift.judged import points
-from truemem_workbench.testing.drift.synthetic import make
+from truemem_workbench.testing.drift import recorded
+from truemem_workbench.testing.drift.synthetic import LEAKS
 
-INVOCATIONS = 100
-"""Of one environment in one period."""
-ENVIRONMENTS = 3
-GROWING = next(each["Properties"] for name, each in alarms(Watched("a", 512, "/a")).items() if name.endswith("Growing"))
+from tests.dashboard.growing import goes_off, replaced, told
 
-
-def written(kind: str, seed: int, periods: int) -> Iterable[tuple[int, float]]:
-    """The values of MemoryDrift that an environment writes, each with its period."""
-    drift = Drift()
-    for point in points(make(kind, seed, periods * INVOCATIONS)):
-        drift.see(round(point.current_kib), round(point.peak_kib or 0))
-        drift.add(round(point.current_kib), round(point.time_ms))
-        if drift.due():
-            growth = drift.document(0)["perInvocationKiB"]
-            assert isinstance(growth, float)
-            yield (point.invocation - 1) // INVOCATIONS, growth
+PROPERTIES = next(each["Properties"] for name, each in alarms(Watched("a", 512, "/a")).items() if "Growing" in name)
+ALARM = {**PROPERTIES, "DatapointsToAlarm": PARAMETERS[PROPERTIES["DatapointsToAlarm"]["Ref"]]["Default"]}
+COUNT = 900
+"""Invocations of each environment."""
+PER_MINUTE = 7
+THREE = range(3)
+LIVES = pytest.mark.parametrize("life", [COUNT, 300], ids=["they stay", "replaced"])
+"""Invocations until an environment is replaced."""
+RECORDED = {**recorded.LABELS, **recorded.HELD_OUT}
+SMALL_OR_HIDDEN = {"threads", "garbage and leak", "Node, listeners"}
+"""Recorded leaks that are not promised to be found within 600 invocations: benchmarks/results/drift.md."""
 
 
-def goes_off(kind: str, seed: int, periods: int = 8) -> bool:
-    """As CloudWatch evaluates the alarm: so many periods one after the other, by its statistic."""
-    assert (GROWING["Statistic"], GROWING["ComparisonOperator"]) == ("Minimum", "GreaterThanOrEqualToThreshold")
-    threshold, wanted = (PARAMETERS[name]["Default"] for name in ("GrowthKiB", "GrowthPeriods"))
-    values = sorted(
-        value for number in range(ENVIRONMENTS) for value in written(kind, ENVIRONMENTS * seed + number, periods)
-    )
-    lowest = {period: min(growth for _, growth in own) for period, own in groupby(values, key=lambda value: value[0])}
-    breaching = [lowest.get(period, 0) >= threshold for period in range(periods)]
-    return any(all(breaching[begin : begin + wanted]) for begin in range(periods - wanted + 1))
+@LIVES
+@pytest.mark.parametrize("kind", LEAKS)
+def test_a_leak_of_4_kib_or_more_sets_it_off(kind: str, life: int) -> None:
+    for seed in THREE:
+        fleet = [replaced(kind, 3 * seed + number, life, COUNT) for number in THREE]
+        assert goes_off(ALARM, fleet, PER_MINUTE)
 
 
-@pytest.mark.parametrize("kind", ["4 KiB", "4 KiB, sawtooth", "4 KiB, one step", "40 KiB in 1 of 10", "1 MiB"])
-def test_a_leak_of_4_kib_or_more_in_every_environment_sets_it_off(kind: str) -> None:
-    assert all(goes_off(kind, seed) for seed in range(3))
+@pytest.mark.parametrize("per_minute", [0.5, PER_MINUTE, 30])
+def test_one_environment_that_leaks_is_enough_at_30_invocations_an_hour(per_minute: float) -> None:
+    fleet = [replaced(kind, 0, COUNT, COUNT) for kind in ("steady", "4 KiB", "settling")]
+    assert goes_off(ALARM, fleet, per_minute)
 
 
-@pytest.mark.parametrize("kind", ["steady", "settling", "sawtooth", "wave", "model swap", "cache, full", "arenas"])
-def test_memory_that_is_steady_or_has_settled_does_not(kind: str) -> None:
-    assert not any(goes_off(kind, seed) for seed in range(3))
+@LIVES
+@pytest.mark.parametrize(
+    "kind", ["steady", "settling", "sawtooth", "model swap", "one step", "cache, full", "arenas", "one spike", "spikes"]
+)
+def test_memory_that_is_steady_or_has_settled_does_not(kind: str, life: int) -> None:
+    for seed in THREE:
+        fleet = [replaced(kind, 3 * seed + number, life, COUNT) for number in THREE]
+        assert not goes_off(ALARM, fleet, PER_MINUTE)
 
 
-def test_a_cache_that_fills_for_longer_than_all_periods_does_as_the_page_says() -> None:
-    assert goes_off("cache, filling", 0)
+@pytest.mark.parametrize("name", sorted(RECORDED.keys() - SMALL_OR_HIDDEN - {"Zipf cache"}))
+def test_on_recorded_functions_it_is_right(name: str) -> None:
+    leaks = RECORDED[name] == ("growing",)
+    assert goes_off(ALARM, [told(recorded.stored(name))], PER_MINUTE) is leaks
+
+
+def test_a_cache_that_goes_on_filling_sets_it_off_as_the_page_says() -> None:
+    assert goes_off(ALARM, [replaced("cache, filling", number, COUNT, COUNT) for number in THREE], PER_MINUTE)
+    assert goes_off(ALARM, [told(recorded.stored("Zipf cache"))], PER_MINUTE)

@@ -126,7 +126,7 @@ def test_functions_of_two_regions_are_refused(monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture(params=[{}, {b"TRUEMEM_DIMENSIONS": b"Stage=prod,Team=ml"}], ids=["", "dimensions"])
 def lines(request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]) -> list[str]:
     """What the sidecar prints of an environment of `orders` that leaks, and then runs out of memory."""
-    records = [record(number, 30 + number) for number in range(1, 50)]
+    records = [record(number, 30 + number) for number in range(1, 131)]
     records[-1].status, records[-1].error_type = "error", "Runtime.OutOfMemory"
     return printed(capfd, records, request.param)
 
@@ -137,8 +137,8 @@ def test_alarms_and_graphs_look_at_metrics_that_a_line_makes(lines: list[str]) -
     own = {metric for metric in graphs if metric[0] != "AWS/Lambda"}
 
     assert alarms | own <= made_by(lines)
-    assert {name for _, name, _ in alarms} == {"OutOfMemory", "PeakRSS", "MemoryDrift"}
-    assert {name for _, name, _ in own} == {"OutOfMemory", "PeakRSS", "CurrentRSS", "MaxMemoryUsed", "MemoryDrift"}
+    assert {name for _, name, _ in alarms} == {"OutOfMemory", "PeakRSS", "MemoryGrowing"}
+    assert {name for _, name, _ in own} == {"OutOfMemory", "PeakRSS", "CurrentRSS", "MaxMemoryUsed", "MemoryGrowing"}
     assert {name for _, name, _ in graphs - own} == {"Duration"}
 
 
@@ -186,9 +186,9 @@ def test_thresholds_are_parameters_and_each_one_is_used() -> None:
     ("name", "value", "wanted"),
     [
         ("PeakPercent", "101", "1 to 100"),
-        ("GrowthKiB", "x", "1 or more"),
-        ("GrowthPeriodSeconds", "301", "300 or 900 or 3600"),
-        ("GrowthPeriods", "9" * 5000, "1 to 24"),
+        ("OutOfMemoryCount", "x", "1 or more"),
+        ("GrowingPeriods", "0", "1 to 4"),
+        ("GrowingPeriods", "9" * 5000, "1 to 4"),
     ],
 )
 def test_a_threshold_that_cloudwatch_would_refuse_is_refused_before(name: str, value: str, wanted: str) -> None:

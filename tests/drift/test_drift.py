@@ -90,6 +90,7 @@ def test_a_function_that_leaks_is_found_out_as_it_runs() -> None:
     last = told[at_the_end]
     assert last["drift"]["verdict"] == GROWING
     assert last["MemoryDrift"] == last["drift"]["perInvocationKiB"] == pytest.approx(8, rel=0.25)
+    assert last["MemoryGrowing"] == 1
     assert 0 < last["drift"]["invocationsLeft"] < 512 * 1024 / 6
     assert {"Name": "MemoryDrift", "Unit": "Kilobytes"} in last["_aws"]["CloudWatchMetrics"][0]["Metrics"]
     assert "MemoryDrift" not in lines[0].members

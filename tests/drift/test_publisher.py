@@ -52,6 +52,17 @@ def test_every_16th_line_tells_from_the_32nd(printed: Printed) -> None:
     assert [line["invocation"] for line in lines if "MemoryDrift" in line] == [32, 48, 64]
 
 
+@pytest.mark.parametrize(("leak_mib", "told"), [(0.1, [128, 144, 160]), (0.0, [])])
+def test_memory_growing_is_1_on_lines_with_that_verdict_and_nowhere_else(
+    leak_mib: float, told: list[int], printed: Printed
+) -> None:
+    lines = [printed.line(30 + leak_mib * number) for number in range(170)]
+    assert [line["invocation"] for line in lines if line.get("drift", {}).get("verdict") == "growing"] == told
+    assert [(line["invocation"], line["MemoryGrowing"]) for line in lines if "MemoryGrowing" in line] == [
+        (invocation, 1) for invocation in told
+    ]
+
+
 def test_the_last_line_tells_and_its_own_level_does_not_count(printed: Printed) -> None:
     for _ in range(33):
         printed.line(30)

@@ -134,10 +134,23 @@ def test_none_waits_for_longer_than_it_may() -> None:
     assert not aggregate.fits(finished(late, Config({}), ""))
 
 
-def test_a_verdict_that_came_within_is_told(capfd: Capture) -> None:
+def test_the_last_verdict_that_came_within_is_told(capfd: Capture) -> None:
     lines = printed(capfd, [record(number, 90 + number) for number in range(1, 151)], ON)
     told = [json.loads(line) for line in lines]
     assert [line["invocation"] for line in told] == [100, 150]
     for line in told:
         assert line["MemoryDrift"] == line["drift"]["perInvocationKiB"]
         assert {"Name": "MemoryDrift", "Unit": "Kilobytes"} in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+    assert [line["drift"]["verdict"] for line in told] == ["warming", "growing"]
+    assert [line.get("MemoryGrowing") for line in told] == [None, 1]
+
+
+def test_a_verdict_that_another_took_back_within_the_line_is_not_told(capfd: Capture) -> None:
+    def lines(environ: dict[bytes, bytes]) -> list[Any]:
+        made = [record(number, 90 + min(number, 150)) for number in range(1, 301)]
+        return [json.loads(line) for line in printed(capfd, made, environ)]
+
+    assert [line["invocation"] for line in lines({}) if "MemoryGrowing" in line] == [128, 144, 160, 176]
+    together = lines(ON)
+    assert [line["drift"]["verdict"] for line in together] == ["warming", "warming", "plateau"]
+    assert not any("MemoryGrowing" in line for line in together)

@@ -73,6 +73,9 @@ class BatchLine:
         if not self._ids:
             self._kind, self._first_ms = _kind(record), record.time_ms
         members = record.properties
+        if "drift" in members:
+            self._drift = members["drift"]
+            self._metrics.pop("MemoryGrowing", None)  # a line tells the last verdict alone
         if "raced" in members:
             self._raced.append(len(self))
         for name, value in record.metrics.items():
@@ -84,7 +87,6 @@ class BatchLine:
             self.slots.append(record.slot)
         self._ids.append(members["requestId"])
         self._starts.append(record.time_ms - self._first_ms)
-        self._drift = members.get("drift") or self._drift
         self._last = record
 
     def take(self, config: Config) -> str:

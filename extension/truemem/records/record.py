@@ -73,9 +73,14 @@ def _metrics(pending: PendingRecord, signals: Sequence[str], drift: Mapping[str,
         values["CurrentRSS"] = mib(held)
     if pending.max_memory_used_mib is not None:
         values["MaxMemoryUsed"] = pending.max_memory_used_mib
-    growth = drift.get("perInvocationKiB") if drift else None
-    if isinstance(growth, float):
-        values["MemoryDrift"] = growth
+    if drift:
+        from .drift import GROWING  # not at the top, as in environment_state: here it is loaded already
+
+        growth = drift.get("perInvocationKiB")
+        if isinstance(growth, float):
+            values["MemoryDrift"] = growth
+        if drift.get("verdict") == GROWING:
+            values["MemoryGrowing"] = 1
     if signals:
         values["OutOfMemory"] = 1
     return values

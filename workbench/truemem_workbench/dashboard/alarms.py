@@ -10,6 +10,8 @@ from .watched import Watched
 
 KINDS = ("OutOfMemory", "NearLimit", "Growing")
 """Alarms of each function, by the end of their logical ids."""
+GROWING_OF = 4
+"""Periods of 15 minutes that the alarm on growth looks at."""
 CONDITION = "Notified"
 """Condition of the template: there is a topic."""
 
@@ -65,12 +67,13 @@ def _near_limit(function: Watched) -> dict[str, Any]:
 
 
 def _growing(function: Watched) -> dict[str, Any]:
-    """The lowest growth of any verdict in the period: one environment that does not grow keeps the alarm quiet."""
+    """A verdict `growing` in several periods: one alone is often that of a cache which has not bent yet."""
     return {
-        "AlarmDescription": f"Memory of {function.name} grows with each invocation, in every environment",
-        **_metric(function, "MemoryDrift"),
-        "Statistic": "Minimum",
-        "Period": {"Ref": "GrowthPeriodSeconds"},
-        "EvaluationPeriods": {"Ref": "GrowthPeriods"},
-        "Threshold": {"Ref": "GrowthKiB"},
+        "AlarmDescription": f"Memory of {function.name} grows with each invocation",
+        **_metric(function, "MemoryGrowing"),
+        "Statistic": "Sum",
+        "Period": 900,
+        "EvaluationPeriods": GROWING_OF,
+        "DatapointsToAlarm": {"Ref": "GrowingPeriods"},
+        "Threshold": 1,
     }

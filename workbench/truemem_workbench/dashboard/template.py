@@ -8,7 +8,7 @@ from typing import Any
 
 from ..support.bad_input import BadInput
 from . import widgets
-from .alarms import CONDITION, KINDS, alarms
+from .alarms import CONDITION, GROWING_OF, KINDS, alarms
 from .watched import Watched
 
 RESOURCES = 500
@@ -28,11 +28,9 @@ PARAMETERS: Mapping[str, dict[str, Any]] = {
     TOPIC: {"Type": "String", "Default": "", "Description": "ARN of an SNS topic for the alarms - empty for none"},
     "OutOfMemoryCount": _number(1, 1, "Alarm at so many invocations within 5 minutes that ran out of memory"),
     "PeakPercent": _number(90, 1, "Alarm when a peak reaches this percentage of the memory size", MaxValue=100),
-    "GrowthKiB": _number(2, 1, "Alarm when memory grows by so many KiB in each invocation, in every environment"),
-    "GrowthPeriodSeconds": _number(
-        900, 300, "Length of one period of the growth alarm", AllowedValues=[300, 900, 3600]
+    "GrowingPeriods": _number(
+        2, 1, "Alarm when so many of the last four quarters of an hour had a verdict growing", MaxValue=GROWING_OF
     ),
-    "GrowthPeriods": _number(4, 1, "Periods one after the other until the growth alarm goes off", MaxValue=24),
 }
 URL = "https://${AWS::Region}.console.aws.amazon.com/cloudwatch/home?region=${AWS::Region}#dashboards/dashboard/${Dashboard}"
 
@@ -77,10 +75,9 @@ def _setting(name: str, text: str | None, parameter: Mapping[str, Any]) -> str |
     default: str | int = parameter["Default"]
     if text is None or parameter["Type"] != "Number":
         return default if text is None else text
-    allowed = parameter.get("AllowedValues")
     least, most = parameter["MinValue"], parameter.get("MaxValue", "")
-    wanted = " or ".join(map(str, allowed)) if allowed else f"{least} to {most}" if most else f"{least} or more"
+    wanted = f"{least} to {most}" if most else f"{least} or more"
     value = int(text) if text.isdecimal() and len(text) < 10 else None
-    if value is None or value < least or (most and value > most) or (allowed and value not in allowed):
+    if value is None or value < least or (most and value > most):
         raise BadInput(f"--set {name}={text}: it has to be {wanted}. Try --set {name}={default}")
     return value

@@ -80,9 +80,8 @@ def _headroom(functions: Sequence[Watched]) -> dict[str, Any]:
 
 
 def _growth(functions: Sequence[Watched]) -> dict[str, Any]:
-    metrics = [_metric(function, "MemoryDrift") for function in functions]
-    title = "Lowest growth per invocation of any environment (KiB)"
-    return {"title": title, "stat": "Minimum", "period": 900, "metrics": metrics}
+    metrics = [_metric(function, "MemoryGrowing") for function in functions]
+    return {"title": "Verdicts that memory is growing", "stat": "Sum", "period": 900, "metrics": metrics}
 
 
 def _memory(function: Watched) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+"""An alarm on the metric MemoryGrowing, evaluated as CloudWatch does, on labelled curves of environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from truemem.records.drift import GROWING, Drift
+from truemem_workbench.analysis.drift import Point
+from truemem_workbench.testing.drift.judged import points
+from truemem_workbench.testing.drift.synthetic import make
+
+
+def told(curve: Iterable[Point]) -> Iterator[int]:
+    """The invocations of one life whose line has MemoryGrowing."""
+    drift = Drift()
+    for point in curve:
+        drift.see(round(point.current_kib), round(point.peak_kib or 0))
+        if point.certain:
+            drift.add(round(point.current_kib), round(point.time_ms))
+            if drift.due() and drift.verdict == GROWING:
+                yield point.invocation
+
+
+@cache
+def told_of(kind: str, seed: int, life: int) -> Sequence[int]:
+    """The same of a made-up curve."""
+    return [*told(points(make(kind, seed, life)))]
+
+
+def replaced(kind: str, seed: int, life: int, count: int) -> list[int]:
+    """The same of `count` invocations, where an environment is replaced after each `life`, not all at once."""
+    first = -(life // 3) * (seed % 3) if life < count else 0
+    begins = range(first, count, life)
+    numbers = (begin + number for at, begin in enumerate(begins) for number in told_of(kind, 10 * seed + at, life))
+    return [number for number in numbers if 0 < number <= count]
+
+
+def goes_off(alarm: Mapping[str, Any], environments: Iterable[Iterable[int]], per_minute: float) -> bool:
+    """Does the alarm go off? `environments`: the invocations of each that MemoryGrowing is written with, at so many
+    invocations per minute."""
+    assert alarm["MetricName"] == "MemoryGrowing"
+    assert (alarm["Statistic"], alarm["Threshold"]) == ("Sum", 1)
+    assert (alarm["ComparisonOperator"], alarm["TreatMissingData"]) == ("GreaterThanOrEqualToThreshold", "notBreaching")
+    minutes, of, wanted = alarm["Period"] / 60, alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]
+    breaching = {int((number - 1) / per_minute / minutes) for numbers in environments for number in numbers}
+    return any(len(breaching & set(range(end - of + 1, end + 1))) >= wanted for end in breaching)
