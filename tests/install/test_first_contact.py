@@ -27,7 +27,8 @@ PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 COMMAND = re.compile(r"^(?:\$ )?((?:(?:sam|aws) [^|\n]+ \| )?(?:\.venv/bin/)?truemem [a-z-].+?)(?: +#.*)?$")
 OUTPUT = re.compile(r"^truemem (INFO|WARN|ERROR|\S+:|\d)")
 """What truemem prints begins like a command."""
-NOT_HERE = ("truemem publish", "--function", "--log-group", "--runtime", "./bootstrap")
+ACCOUNT = ("publish", "attach", "detach", "dashboard", "probe")
+NOT_HERE = (*map("truemem {}".format, ACCOUNT), "--function", "--follow", "--log-group", "--runtime", "./bootstrap")
 """What asks AWS or npm, or runs a file that is the reader's own: it is refused in one line that says what to try."""
 SERVES = ("--event", "--invocations", "--scenario", "--help", "--version")
 """A local run with none of these serves until Ctrl-C."""
