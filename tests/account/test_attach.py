@@ -13,11 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClientError
+from moto.awslambda.models import LambdaFunction
 from truemem_workbench.attach.change import CHAINED, EXACT, WRAPPER
 from truemem_workbench.attach.records_file import RecordsFile
+from truemem_workbench.aws.layer_zips import layer_zip
+from truemem_workbench.publish.layer_versions import description
 
 from tests.account.conftest import Account, denied
 from tests.report.conftest import Command, Ran
+from tests.template.stack import EMPTY_ZIP
 
 ARN = "arn:aws:lambda:us-east-1:123456789012:layer:truemem-"
 
@@ -489,3 +493,120 @@ def test_all_is_each_function_of_the_file(truemem: Command, account: Account, re
     assert truemem("attach", "one", "two", "--yes").code == 0
     assert statuses(truemem("detach", "--all", "--yes", "--json")) == {"one": "done", "two": "done"}
     assert records.read() == {}
+
+
+# --- What an adversary has tried --------------------------------------------------------------------------------------
+
+UNREADABLE = {"Environment": {"Error": {"ErrorCode": "AccessDeniedException", "Message": "kms"}}}
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_detach_leaves_a_function_whose_variables_cannot_be_read(
+    truemem: Command, account: Account, records: RecordsFile, recorded: bool
+) -> None:
+    account.function("one", variables={"A": "1"})
+    assert truemem("attach", "one", "--exact", "--yes").code == 0
+    if not recorded:
+        records.path.unlink()
+    before = account.held("one")
+    account.said["one"] = UNREADABLE
+    ran = truemem("detach", "one", "--yes", "--json")
+    assert (ran.code, statuses(ran)) == (1, {"one": "left"})
+    account.said.clear()
+    assert account.held("one") == before
+
+
+def test_exact_mode_is_not_said_to_be_off_where_variables_cannot_be_read(truemem: Command, account: Account) -> None:
+    account.function("one")
+    assert truemem("attach", "one", "--exact", "--yes").code == 0
+    account.said["one"] = UNREADABLE
+    assert statuses(truemem("attach", "one", "--no-exact", "--yes", "--json")) == {"one": "left"}
+
+
+def test_a_second_command_does_not_take_the_first_ones_record_away(
+    truemem: Command, account: Account, records: RecordsFile
+) -> None:
+    """The other command changes the function after ours has read it. Ours is refused; the record of the other stays."""
+    account.function("one", variables={"TRUEMEM_AGGREGATE": "30"})
+    others: list[int] = []
+
+    def another(function: Any) -> None:
+        if not others:
+            others.append(0)
+            others.append(truemem("attach", "one", "--set", "aggregate=90", "--yes").code)
+
+    account.before_update = another
+    ran = truemem("attach", "one", "--set", "aggregate=60", "--yes", "--json")
+    assert (others, statuses(ran)) == ([0, 0], {"one": "failed"})
+    assert len(records.read()) == 1
+    assert truemem("detach", "one", "--yes").code == 0
+    assert account.held("one") == ([], {"TRUEMEM_AGGREGATE": "30"})
+
+
+def test_a_garbled_answer_to_an_update_keeps_the_record(
+    truemem: Command, account: Account, records: RecordsFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account.function("one")
+    update = LambdaFunction.update_configuration
+
+    def garbled(self: Any, config_updates: dict[str, Any]) -> Any:
+        update(self, config_updates)
+        return "<html>a proxy's page</html>"
+
+    monkeypatch.setattr(LambdaFunction, "update_configuration", garbled)
+    ran = truemem("attach", "one", "--yes", "--json")
+    assert ran.code == 1
+    assert statuses(ran)["one"] in ("done", "not known")
+    assert len(records.read()) == 1
+
+
+def test_an_update_that_failed_is_not_said_to_be_in_force(
+    truemem: Command, account: Account, records: RecordsFile
+) -> None:
+    account.function("one")
+    assert truemem("attach", "one", "--yes").code == 0
+    account.said["one"] = {"LastUpdateStatus": "Failed", "LastUpdateStatusReason": "no subnet"}
+    ran = truemem("attach", "one", "--yes", "--json")
+    assert (ran.code, statuses(ran)) == (1, {"one": "left"})
+    assert "no subnet" in reason(ran)
+
+
+def test_records_of_functions_that_are_gone_or_as_they_were_are_removed(
+    truemem: Command, account: Account, records: RecordsFile
+) -> None:
+    for name in ("one", "two"):
+        account.function(name)
+    assert truemem("attach", "one", "two", "--yes").code == 0
+    account.lambdas.delete_function(FunctionName="one")
+    account.lambdas.update_function_configuration(FunctionName="two", Layers=[])
+    ran = truemem("detach", "--all", "--yes", "--json")
+    assert (ran.code, statuses(ran)) == (0, {"two": "as it was"})
+    assert "function:one is gone" in ran.err
+    assert records.read() == {}
+
+
+def test_what_is_left_is_named_in_json_too(truemem: Command, account: Account) -> None:
+    account.function("one")
+    assert truemem("attach", "one", "--set", "aggregate=60", "--yes").code == 0
+    variables = {"TRUEMEM_AGGREGATE": "90"}
+    account.lambdas.update_function_configuration(FunctionName="one", Environment={"Variables": variables})
+    (told,) = map(json.loads, truemem("detach", "one", "--yes", "--json").out.splitlines())
+    assert told["status"] == "done"
+    assert "TRUEMEM_AGGREGATE was changed" in told["notes"][0]
+
+
+def test_a_layer_is_known_by_its_content_and_not_by_what_its_description_says(
+    truemem: Command, account: Account
+) -> None:
+    planted = {"LayerName": "truemem-x86_64", "Content": {"ZipFile": EMPTY_ZIP}}
+    account.lambdas.publish_layer_version(Description=description(layer_zip("x86_64")), **planted)
+    account.function("one")
+    assert truemem("attach", "one", "--yes").code == 0
+    assert account.held("one").layers == [f"{ARN}x86_64:2"]
+
+
+def test_functions_of_others_keep_their_variables(truemem: Command, account: Account) -> None:
+    """An image can have the sidecar in it, with settings: it has no layer and no record."""
+    account.function("one", variables={"TRUEMEM_NAMESPACE": "mine"})
+    assert statuses(truemem("detach", "--match", "*", "--yes", "--json")) == {"one": "as it was"}
+    assert account.updates == []

@@ -76,14 +76,41 @@ def test_what_others_have_changed_since_stays_and_is_named(
 
 
 @given(layers, variables)
-def test_without_a_record_nothing_of_truemem_is_left_and_the_function_starts(
+def test_without_a_record_nothing_of_truemem_is_left_beside_the_layer_and_the_function_starts(
     held: tuple[str, ...], values: dict[str, str]
 ) -> None:
     change = taken_off(held, values)
     result = applied(values, change)
     assert change.layers[1] == tuple(arn for arn in held if not is_ours(arn))
-    assert not [name for name in result if name.startswith("TRUEMEM_")]
     assert starts(change.layers[1], result) or values.get(CHAINED) == EXACT
-    assert {name: result[name] for name in result if name in "AB"} == {
-        name: value for name, value in values.items() if name in "AB"
-    }
+    others = {name for name in values if name in "AB"}
+    if any(map(is_ours, held)):
+        assert not [name for name in result if name.startswith("TRUEMEM_")]
+    elif starts((), values):
+        others = {*values}
+    assert {name: result[name] for name in others} == {name: values[name] for name in others}
+
+
+@given(one_of_ours, variables, wanted, variables)
+def test_whatever_is_left_the_function_starts(
+    held: tuple[str, ...], values: dict[str, str], asked: dict[str, str], others: dict[str, str]
+) -> None:
+    assume(CHAINED not in others or others[CHAINED] != EXACT)
+    record = attached((held, values), OURS[1], asked)
+    back, _ = undone(record, tuple(arn for arn in record.layers[1] if not is_ours(arn)), others)
+    assert starts(back.layers[1], applied(others, back)) or EXACT in (values.get(CHAINED), asked.get(CHAINED))
+
+
+def test_an_upgrade_after_another_layer_was_added_goes_back_to_the_first_version() -> None:
+    first = Change(((OURS[0],), (OURS[1],)), {})
+    added = (OURS[1], OTHERS[0])
+    newest = OURS[1].replace(":2", ":3")
+    second = Change((added, (newest, OTHERS[0])), {})
+    assert joined(first, second).layers[0] == (OURS[0], OTHERS[0])
+
+
+def test_a_function_that_was_made_anew_has_a_record_of_its_own() -> None:
+    name = "TRUEMEM_AGGREGATE"
+    old = Change(((), (OURS[0],)), {name: ("30", "60")})
+    new = Change(((), (OURS[0],)), {WRAPPER: (None, EXACT)})
+    assert joined(old, new) == new

@@ -13,7 +13,7 @@ from truemem_workbench.cli import doctor_follow
 
 from tests.account.conftest import Account
 from tests.report.conftest import Command, put_events
-from tests.report.written import line
+from tests.report.written import line, line_now
 
 NAME = "orders"
 
@@ -27,7 +27,7 @@ def invoked(account: Account, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     def invoke(self: Any, body: str, *_: Any) -> str:
         events.append(json.loads(body))
         if len(events) == 2:
-            written(account, line("a", 1, mode="exact", PeakRSS=84.25, MaxMemoryUsed=96.0))
+            written(account, line_now("a", 1, mode="exact", PeakRSS=84.25, MaxMemoryUsed=96.0))
         return "{}"
 
     monkeypatch.setattr(LambdaFunction, "invoke", invoke)
@@ -63,7 +63,7 @@ def test_it_invokes_the_function_twice_and_tells_the_first_peak_beside_the_mark(
 
 
 def test_it_waits_for_others_to_invoke_it(truemem: Command, account: Account, invoked: list[Any]) -> None:
-    written(account, line("a", 1))
+    written(account, line_now("a", 1))
     ran = truemem("doctor", "--function", NAME, "--follow", "--json")
     assert (ran.code, invoked) == (0, [])
     assert [json.loads(each)["grade"] for each in ran.out.splitlines()].count("problem") == 0
@@ -74,6 +74,40 @@ def test_records_of_before_the_change_do_not_count(truemem: Command, account: Ac
     ran = truemem("doctor", NAME, "--follow", "--wait", "0")
     assert ran.code == 1
     assert "No record came within 0 s" in ran.out
+
+
+def test_a_record_of_an_invocation_before_the_change_does_not_count_though_it_is_printed_later(
+    truemem: Command, account: Account, invoked: list[Any]
+) -> None:
+    """An environment of before prints its last record when it ends."""
+    written(account, line_now("a", 1, ago_s=60))
+    ran = truemem("doctor", NAME, "--follow", "--wait", "0")
+    assert (ran.code, "No record came" in ran.out) == (1, True)
+
+
+def test_a_clock_that_is_late_finds_the_record(truemem: Command, account: Account, invoked: list[Any]) -> None:
+    written(account, line_now("a", 1, ago_s=-60), ago_s=-60)
+    assert truemem("doctor", NAME, "--follow", "--wait", "0").code == 0
+
+
+def test_other_lines_say_nothing_about_the_layer(truemem: Command, account: Account, invoked: list[Any]) -> None:
+    written(account, "ffmpeg: exec format error", line_now("a", 1))
+    assert truemem("doctor", NAME, "--follow", "--wait", "0").code == 0
+
+
+def test_a_function_that_is_slow_is_invoked_once_for_each_invocation(
+    truemem: Command, account: Account, invoked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_follow, "LONGEST_S", 0.2)
+
+    def slow(self: Any, body: str, *_: Any) -> str:
+        invoked.append(body)
+        time.sleep(1)
+        return "{}"
+
+    monkeypatch.setattr(LambdaFunction, "invoke", slow)
+    assert truemem("doctor", NAME, "--follow", "--invoke").code == 2
+    assert len(invoked) == 1
 
 
 def test_a_layer_for_another_architecture_is_told_at_once(

@@ -108,6 +108,11 @@ def test_what_lambda_would_never_answer_gets_into_no_template(answer: dict[str, 
         watched({"FunctionName": "orders", "MemorySize": 512, **answer})
 
 
+def test_a_function_whose_variables_cannot_be_read_is_refused_because_its_namespace_is_not_known() -> None:
+    with pytest.raises(BadInput, match="kms:Decrypt"):
+        watched({"FunctionName": "orders", "MemorySize": 512, "Environment": {"Error": {"ErrorCode": "AccessDenied"}}})
+
+
 def test_functions_of_two_regions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", REGION)
 

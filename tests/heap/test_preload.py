@@ -82,7 +82,30 @@ def test_an_error_of_it_is_told_and_ends_nothing_as_without_us(layer: Path, tmp_
     assert "RuntimeError: own" in done.stderr
 
 
+LOADED = "import sys; print([name for name in ('truemem_heap', 'awslambdaric') if name in sys.modules])"
+RUNTIME = f"import awslambdaric.bootstrap; {LOADED}"
+
+
 def test_an_extension_in_python_does_not_load_it(layer: Path) -> None:
-    program = "import sys; print([name for name in ('truemem_heap', 'awslambdaric') if name in sys.modules])"
-    assert started(layer, program).stdout == "[]\n"
+    assert started(layer, LOADED).stdout == "[]\n"
+    assert started(layer, RUNTIME).stdout == "['awslambdaric']\n"
+    assert started(layer, RUNTIME, _HANDLER="app.handler").stdout == "['truemem_heap', 'awslambdaric']\n"
+
+
+def test_a_wrapper_in_python_that_starts_the_runtime_passes_it_on(layer: Path) -> None:
+    program = f"import os, sys; os.execv(sys.executable, [sys.executable, '-c', {RUNTIME!r}])"
     assert started(layer, program, _HANDLER="app.handler").stdout == "['truemem_heap', 'awslambdaric']\n"
+
+
+def test_the_client_is_the_one_that_the_runtime_finds(layer: Path, tmp_path: Path) -> None:
+    """Lambda's client can be beside the runtime's program, first on the path; another one is in the task."""
+    for place in ("runtime", "task"):
+        (tmp_path / place / "awslambdaric").mkdir(parents=True)
+        (tmp_path / place / "awslambdaric" / "__init__.py").touch()
+        (tmp_path / place / "awslambdaric" / "lambda_runtime_client.py").write_text(f"WHOSE = {place!r}")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'runtime')!r}); "
+        "from awslambdaric.lambda_runtime_client import WHOSE; print(WHOSE)"
+    )
+    done = started(layer, program, tmp_path / "task", _HANDLER="app.handler", AWS_LAMBDA_RUNTIME_API="x")
+    assert (done.stdout, done.stderr) == ("runtime\n", "")

@@ -18,7 +18,7 @@ from moto.awslambda.models import LambdaFunction
 from tests.account.conftest import Account
 from tests.install.conftest import ROOT, Installed
 from tests.report.conftest import put_events
-from tests.report.written import line
+from tests.report.written import line_now
 
 NAME = "my-function"
 VARIABLES = {"TABLE": "orders", "AWS_LAMBDA_EXEC_WRAPPER": "/opt/vendor"}
@@ -66,7 +66,7 @@ def test_the_commands_of_the_readme_work_as_typed(
         invocations.append(body)
         at = int(time.time() * 1000)
         if len(invocations) == 2:
-            put_events(account.client("logs"), f"/aws/lambda/{NAME}", "a", [(at, line("a", 1, mode="exact"))])
+            put_events(account.client("logs"), f"/aws/lambda/{NAME}", "a", [(at, line_now("a", 1, mode="exact"))])
         return "{}"
 
     monkeypatch.setattr(LambdaFunction, "invoke", invoke)

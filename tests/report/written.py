@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,14 @@ from typing import Any
 
 BEGIN_MS = 1_795_288_667_424
 MINUTE_MS = 60_000
+
+
+def line_now(environment: str = "a", invocation: int = 1, *, ago_s: float = 0, **members: Any) -> str:
+    """A line of an invocation that began just now, or so many seconds ago."""
+    at = int((time.time() - ago_s) * 1000)
+    return line(
+        environment, invocation, _aws={"Timestamp": at, "CloudWatchMetrics": [{"Namespace": "truemem"}]}, **members
+    )
 
 
 def line(environment: str = "a", invocation: int = 1, **members: Any) -> str:

@@ -1,7 +1,7 @@
 """Loads truemem_heap into a function in Python without a change of its code: PYTHONPATH=/opt/truemem/python:...
 
-Python imports `sitecustomize` when it starts (module `site`). Another one on the path runs after this one. Child
-processes and sys.path are as they would be without it. Its errors do not reach the function.
+Python imports `sitecustomize` when it starts (module `site`). Another one on the path runs after this one. sys.path and
+child processes of the function are as they would be without it. Its errors do not reach the function.
 """
 
 from __future__ import annotations
@@ -9,9 +9,16 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs start time
 PROBE = os.path.join(os.path.dirname(os.path.dirname(FOLDER)), "python")  # noqa: PTH118, PTH120
 """Folder of truemem_heap. Lambda puts it on the path, but only later."""
+
+
+CLIENT = "awslambdaric.lambda_runtime_client"
 
 
 def hide() -> None:
@@ -25,20 +32,47 @@ def hide() -> None:
 
 
 def load() -> None:
-    """Load the probe, after the runtime client that it hooks into. Last on the path: no other module is replaced."""
+    """Load the probe, which hooks into the client. Last on the path: no other module is replaced."""
+    hide()
     sys.path.append(PROBE)
     try:
-        import awslambdaric.lambda_runtime_client  # noqa: F401
         import truemem_heap  # type: ignore[import-not-found]  # noqa: F401
     finally:
         sys.path.remove(PROBE)
+
+
+class AfterClient:
+    """Waits until the runtime imports its client, from wherever it has it, and then loads the probe.
+
+    It only passes on what the other finders find. A process that imports no client, such as a vendor's wrapper in
+    Python that starts the runtime, keeps its path as it is.
+    """
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != CLIENT:
+            return None
+        sys.meta_path.remove(self)
+        finders = (finder.find_spec(name, path, target) for finder in sys.meta_path)
+        found = next(filter(None, finders), None)
+        if found is not None and found.loader is not None:
+            run = found.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                run(module)
+                try:  # noqa: SIM105 - contextlib costs start time
+                    load()
+                except Exception:
+                    pass
+
+            found.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return found
 
 
 def run_next() -> None:
     """Run the sitecustomize that Python would have found without this one. Its errors are its own, as ever."""
     from importlib.machinery import PathFinder
 
-    found = PathFinder.find_spec("sitecustomize", sys.path)
+    found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != FOLDER])
     if found is None or found.loader is None:
         return
     from importlib.util import module_from_spec
@@ -48,10 +82,6 @@ def run_next() -> None:
     found.loader.exec_module(module)
 
 
-try:
-    hide()
-    if "_HANDLER" in os.environ:  # of the runtime alone: an extension in Python has the same PYTHONPATH
-        load()
-except Exception:
-    pass
+if "_HANDLER" in os.environ:  # of the runtime: an extension in Python has the same PYTHONPATH
+    sys.meta_path.insert(0, AfterClient())
 run_next()

@@ -12,6 +12,8 @@ EXACT = "/opt/truemem/exact"
 """Our wrapper; a function without the layer does not start with it."""
 PYTHON_PATH, HEAP_FOLDER = "PYTHONPATH", "/opt/truemem/python"
 """The heap probe is loaded from this folder, which is first on the path."""
+DEFAULT_PYTHON_PATH = "/var/runtime"
+"""Lambda's own value ("Defined runtime environment variables"), which a value of ours replaces."""
 PREFIX = "TRUEMEM_"
 
 Layers = tuple[str, ...]
@@ -60,18 +62,33 @@ def applied(variables: Mapping[str, str], change: Change) -> dict[str, str]:
 def joined(earlier: Change, later: Change) -> Change:
     """One record for two changes, of which the later one is made by an upgrade: what was there before the first.
 
-    Where it was changed between the two, the record keeps what the later one found.
+    Where it was changed between the two, the record keeps what the later one found. If our layer was gone in between,
+    it is another attachment, perhaps of a new function with the same name: then only the later one counts.
     """
-    layers = later.layers
-    if earlier.layers[1] == later.layers[0]:
-        layers = (earlier.layers[0], later.layers[1])
-    elif any(map(is_ours, later.layers[0])) and not any(map(is_ours, earlier.layers[0])):
-        layers = (_without_ours(later.layers[0]), later.layers[1])
+    if any(map(is_ours, earlier.layers[1])) and not any(map(is_ours, later.layers[0])):
+        return later
     pairs = dict(earlier.variables)
     for name, (before, after) in later.variables.items():
         first, last = earlier.variables.get(name, (before, before))
         pairs[name] = (first if last == before else before, after)
+    layers = (_before_both(earlier.layers, later.layers[0]), later.layers[1])
     return Change(layers, {name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
+
+
+def _before_both(earlier: tuple[Layers, Layers], found: Layers) -> Layers:
+    """Layers before the first change, where `found` are those before the second."""
+    if found == earlier[1]:
+        return earlier[0]
+    ours = [arn for arn in found if is_ours(arn)]
+    if not ours or ours[0] not in earlier[1]:
+        return found
+    return _with_ours_as_in(earlier[0], found)
+
+
+def _with_ours_as_in(before: Layers, layers: Layers) -> Layers:
+    """`layers` with our version of `before` in the place of the present one, or without any."""
+    put = [arn for arn in before if is_ours(arn)]
+    return tuple(put[0] if is_ours(arn) else arn for arn in layers) if put else _without_ours(layers)
 
 
 def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tuple[Change, list[str]]:
@@ -92,26 +109,27 @@ def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tupl
         back = before
     else:
         left.append("the layers were changed since it was attached: only truemem's is taken off")
-        put = [arn for arn in before if is_ours(arn)]
-        back = _without_ours(layers) if not put else tuple(put[0] if is_ours(arn) else arn for arn in layers)
+        back = _with_ours_as_in(before, layers)
     if not any(map(is_ours, back)):
-        if wanted.get(WRAPPER, variables.get(WRAPPER)) == EXACT:
-            wanted |= unwrapped(variables)
+        wanted |= unwrapped({**variables, **wanted})
         set_since = [name for name in variables if name.startswith(PREFIX) and name not in record.variables]
         left += [f"{name} is not from truemem attach: it stays" for name in set_since if name not in wanted]
     return changed((layers, back), variables, wanted), left
 
 
 def taken_off(layers: Layers, variables: Mapping[str, str]) -> Change:
-    """Without a record: the change that removes everything that is truemem's."""
+    """Without a record: the change that removes everything that is truemem's from a function with our layer. Without
+    the layer no more than the wrapper is taken off, because the function does not start with it."""
+    if not any(map(is_ours, layers)):
+        return changed((layers, layers), variables, unwrapped(variables))
     ours: dict[str, str | None] = dict.fromkeys(name for name in variables if name.startswith(PREFIX))
     path = variables.get(PYTHON_PATH, "").split(":")
     if path[0] == HEAP_FOLDER:
-        ours[PYTHON_PATH] = ":".join(path[1:]) or None
+        ours[PYTHON_PATH] = ":".join(path[1:]) if path[1:] != [DEFAULT_PYTHON_PATH] else None
     return changed((layers, _without_ours(layers)), variables, {**ours, **unwrapped(variables)})
 
 
-def unwrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
+def unwrapped(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     """The wrapper without ours, and the one that was chained to it. A function does not start with one that is gone."""
     return {WRAPPER: variables.get(CHAINED) or None, CHAINED: None} if variables.get(WRAPPER) == EXACT else {}
 

@@ -94,8 +94,9 @@ def attach(
         if form == "json":
             tell_outcomes(outcomes, form)
         return 0 if dry_run else code_of(outcomes)
+    records.check()
     choice.publish(shown)
-    code = carry_out(plans(), calls, records, detach=False, form=form)
+    code = carry_out(noted(plans()), calls, records, detach=False, form=form)
     if form == "text":
         _tell_next(shown, state)
     return code

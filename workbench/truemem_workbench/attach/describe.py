@@ -67,6 +67,8 @@ def _noted(states: list[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
 
 def document(outcome: Outcome) -> dict[str, Any]:
     """One function for machines."""
-    reason = {"reason": outcome.reason} if outcome.reason else {}
+    reason: dict[str, Any] = {"reason": outcome.reason} if outcome.reason else {}
+    if outcome.notes:
+        reason["notes"] = [*outcome.notes]
     change = outcome.change.document() if outcome.change else {}
     return {"function": outcome.name, "status": outcome.status, **reason, **change}

@@ -54,8 +54,9 @@ def detach(
 
     It needs lambda:GetFunctionConfiguration, UpdateFunctionConfiguration and GetLayerVersion.
     """
+    from ..support.terminal import tell
     from .lambda_calls import LambdaCalls
-    from .plan import Left
+    from .plan import Left, Plan
     from .records_file import RecordsFile
     from .selection import selected
     from .session import agreed, carry_out, code_of, planned, read_all, tell_outcomes
@@ -69,20 +70,28 @@ def detach(
     if recorded and not kept:
         raise BadInput(f"{state} has no function. Name them, or try --state FILE")
     calls = LambdaCalls()
-    states = read_all(calls, [*kept] if recorded else selected(Selection(functions, pattern, tag, stack)))
+    names = [*kept] if recorded else selected(Selection(functions, pattern, tag, stack))
+    states = read_all(calls, names, known=recorded)
     plans = [each if isinstance(each, Left) else _plan(each, kept.get(each.arn)) for each in states]
-    if not agreed(plans, form=form, dry_run=dry_run, yes=yes):
+    unchanged = not any(isinstance(each, Plan) and not each.change.empty for each in plans)
+    if not agreed(plans, form=form, dry_run=dry_run, yes=yes) and (dry_run or not unchanged):
         outcomes = planned(plans)
         if form == "json":
             tell_outcomes(outcomes, form)
         return 0 if dry_run else code_of(outcomes)
+    for arn in (each.name for each in plans if isinstance(each, Left) and each.gone and each.name in kept):
+        records.put_back(arn, kept[arn])
+        tell("truemem detach", f"{arn} is gone: its record is removed")
+    plans = [each for each in plans if not (isinstance(each, Left) and each.gone and each.name in kept)]
     return carry_out(plans, calls, records, detach=True, form=form)
 
 
 def _plan(state: FunctionState, record: Change | None) -> Plan | Left:
     from .change import taken_off, undone
-    from .plan import Left, Plan
+    from .plan import Left, Plan, unreadable
 
+    if state.image and record is None:
+        return Left(state.name, "a container image: what it has of truemem is in the image")
     if state.busy:
         return Left(state.name, f"{state.busy}. Try again later")
     if record is None:
@@ -93,6 +102,8 @@ def _plan(state: FunctionState, record: Change | None) -> Plan | Left:
         notes = [] if change.empty else notes
     else:
         change, notes = undone(record, state.layers, state.variables)
-    if change.variables and state.unreadable:
-        return Left(state.name, f"its variables cannot be read ({state.unreadable}). The caller needs kms:Decrypt")
+    if state.unreadable and (record is not None or not change.empty):
+        return Left(state.name, unreadable(state))
+    if change.empty and state.failed:
+        return Left(state.name, state.failed)
     return Plan(state, change, tuple(notes))

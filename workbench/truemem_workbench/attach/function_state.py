@@ -27,6 +27,8 @@ class FunctionState(NamedTuple):
     """Why the variables could not be read: they must not be written then."""
     busy: str | None
     """Why the function takes no update now."""
+    failed: str | None
+    """Why its last update failed: what its configuration says is not in force then."""
     managed: bool
     """On Managed Instances: only published versions run."""
     log_format: str
@@ -62,6 +64,7 @@ def state_of(configuration: Mapping[str, Any]) -> FunctionState:
         variables=environment.get("Variables") or {},
         unreadable=f"{error.get('ErrorCode')}: {error.get('Message')}" if error else None,
         busy=_busy(configuration),
+        failed=_failed(configuration),
         managed="CapacityProviderConfig" in configuration,
         log_format=logging.get("LogFormat") or "Text",
         log_level=logging.get("ApplicationLogLevel") or "",
@@ -77,3 +80,10 @@ def _busy(configuration: Mapping[str, Any]) -> str | None:
     if configuration.get("State") == "Failed":
         return f"its state is Failed: {configuration.get('StateReason', 'Lambda gives no reason')}"
     return None
+
+
+def _failed(configuration: Mapping[str, Any]) -> str | None:
+    if configuration.get("LastUpdateStatus") != "Failed":
+        return None
+    reason = configuration.get("LastUpdateStatusReason", "Lambda gives no reason")
+    return f"its last update failed: {reason}. Repair it, and try again"

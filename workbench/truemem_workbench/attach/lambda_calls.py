@@ -24,6 +24,10 @@ class Unsettled(BadInput):
     """The update was sent, and how it ended is not known."""
 
 
+class Gone(BadInput):
+    """There is no such function."""
+
+
 class LambdaCalls:
     """Clients for the regions of the functions, all at one pace."""
 
@@ -32,9 +36,17 @@ class LambdaCalls:
         self._clients: dict[tuple[str, str | None], Any] = {}
 
     def read(self, function: str) -> FunctionState:
-        """The state of a function. Raises BadInput."""
-        with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
-            return state_of(self._client(_region(function)).get_function_configuration(FunctionName=function))
+        """The state of a function. Raises BadInput; Gone if there is none of this name."""
+        from botocore.exceptions import ClientError
+
+        try:
+            with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
+                return state_of(self._client(_region(function)).get_function_configuration(FunctionName=function))
+        except BadInput as error:
+            cause = error.__cause__
+            if isinstance(cause, ClientError) and cause.response["Error"]["Code"] == "ResourceNotFoundException":
+                raise Gone(str(error)) from error
+            raise
 
     def notes(self, state: FunctionState) -> list[str]:
         """What a user should know about its aliases and its log group. What may not be read is left out."""
@@ -50,7 +62,7 @@ class LambdaCalls:
 
     def published(self, region: str, layer: LayerZip) -> str | None:
         """ARN of the layer version with this content, if the account has it in this region. Raises BadInput."""
-        with refused(f"layer {layer.name} in {region}", "lambda:ListLayerVersions"):
+        with refused(f"layer {layer.name} in {region}", "lambda:ListLayerVersions and lambda:GetLayerVersion"):
             return published(self._client(region), layer)
 
     def publish(self, region: str, layer: LayerZip) -> str:
@@ -61,9 +73,10 @@ class LambdaCalls:
     def update(self, state: FunctionState, change: Change) -> None:
         """Make the change in one call, which Lambda refuses if the function was changed since `state` was read.
 
-        Raises BadInput if it was refused, Unsettled if no answer came.
+        Raises BadInput if it was surely refused, Unsettled if Lambda may have taken it.
         """
         from botocore.exceptions import ClientError, HTTPClientError
+        from botocore.parsers import ResponseParserError
 
         settings: dict[str, Any] = {"RevisionId": state.revision} if state.revision else {}
         if change.layers[0] != change.layers[1]:
@@ -73,10 +86,13 @@ class LambdaCalls:
         with refused(f"function {state.name}", UPDATE):
             try:
                 self._client(state.region).update_function_configuration(FunctionName=state.arn, **settings)
-            except HTTPClientError as error:
+            except (HTTPClientError, ResponseParserError, AttributeError, TypeError, ValueError) as error:
+                # The last three are botocore's for an answer that is not Lambda's.
                 raise Unsettled(f"no answer to the update: {error}. Run the same command again") from error
             except ClientError as error:
                 code = error.response["Error"]["Code"]
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
+                    raise Unsettled(f"Lambda has an error of its own ({code}). Run the same command again") from error
                 if code == "PreconditionFailedException" and self._is_there(state, change):
                     return  # a first try arrived, and its answer was lost
                 if code in _SAID:
@@ -87,8 +103,11 @@ class LambdaCalls:
         """Wait until the update is in force. Raises BadInput if Lambda could not make it, Unsettled after 5 minutes."""
         end = time.monotonic() + IN_FORCE_S
         while True:
-            with refused(f"function {state.name}", "lambda:GetFunctionConfiguration"):
-                now = self._client(state.region).get_function_configuration(FunctionName=state.arn)
+            try:
+                with refused(f"function {state.name}", "lambda:GetFunctionConfiguration"):
+                    now = self._client(state.region).get_function_configuration(FunctionName=state.arn)
+            except BadInput as error:
+                raise Unsettled(f"Lambda has taken the update; whether it is in force is not known: {error}") from error
             status = now.get("LastUpdateStatus", "Successful")
             if status == "Failed":
                 raise BadInput(
@@ -114,7 +133,7 @@ class LambdaCalls:
 
     def _client(self, region: str | None, service: str = "lambda") -> Any:
         if (service, region) not in self._clients:
-            settings = {"region_name": region} if region else {}
+            settings: dict[str, Any] = {"region_name": region} if region else {}
             self._clients[service, region] = paced(client(service, **settings), self._paces[service])
         return self._clients[service, region]
 

@@ -22,7 +22,7 @@ class LayerChoice:
         self._calls = calls
         self._given: dict[tuple[str, str], str] = {}
         for arn in given:
-            if not is_ours(arn):
+            if not is_ours(arn) or arn.endswith(f":{NEW}"):
                 raise BadInput(f"--layer {arn}: not the ARN of a layer version of {NAME}{' or '.join(ARCHITECTURES)}")
             region, name = arn.split(":")[3], arn.split(":")[6]
             self._given[region, name.removeprefix(NAME)] = arn

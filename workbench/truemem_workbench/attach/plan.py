@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..aws.layer_zips import ARCHITECTURES, is_ours
-from .change import CHAINED, EXACT, HEAP_FOLDER, PREFIX, PYTHON_PATH, WRAPPER, Change, changed, unwrapped
+from .change import (
+    CHAINED,
+    DEFAULT_PYTHON_PATH,
+    EXACT,
+    HEAP_FOLDER,
+    PREFIX,
+    PYTHON_PATH,
+    WRAPPER,
+    Change,
+    changed,
+    unwrapped,
+)
 from .function_state import FunctionState
 
 LAYERS = 5
@@ -16,8 +27,6 @@ UNZIPPED_BYTES = 262_144_000
 """Code and layers of a function, unzipped (Lambda quotas: 250 MB). Lambda tells only their zipped size."""
 OS_ONLY = re.compile(r"provided|go1")
 PYTHON = re.compile(r"python3\.\d+")
-DEFAULT_PYTHON_PATH = "/var/runtime"
-"""Lambda's own value ("Defined runtime environment variables"), which a value of ours replaces."""
 
 
 class Wanted(NamedTuple):
@@ -28,6 +37,9 @@ class Wanted(NamedTuple):
     exact: bool | None
     """True and False turn exact mode on and off. None leaves it as it is."""
     heap: bool
+
+
+NOTHING = Wanted({}, exact=None, heap=False)
 
 
 class Plan(NamedTuple):
@@ -43,6 +55,8 @@ class Left(NamedTuple):
 
     name: str
     reason: str
+    gone: bool = False
+    """True if Lambda says that there is no such function."""
 
 
 def plan(state: FunctionState, wanted: Wanted, layer: str) -> Plan | Left:
@@ -60,10 +74,17 @@ def plan(state: FunctionState, wanted: Wanted, layer: str) -> Plan | Left:
     if wanted.heap:
         variables |= _with_heap(state.variables)
     change = changed((state.layers, after), state.variables, variables)
-    if change.variables and state.unreadable:
-        text = "its variables cannot be read, so they must not be written"
-        return Left(state.name, f"{text} ({state.unreadable}). The caller needs kms:Decrypt for its key")
+    if state.unreadable and (change.variables or wanted != NOTHING):
+        return Left(state.name, unreadable(state))
+    if change.empty and state.failed:
+        return Left(state.name, state.failed)
     return Plan(state, change, tuple(_notes(state)))
+
+
+def unreadable(state: FunctionState) -> str:
+    """Why variables that cannot be read must not be written."""
+    text = "its variables cannot be read, so they must not be written"
+    return f"{text} ({state.unreadable}). The caller needs kms:Decrypt for its key"
 
 
 def _reason(state: FunctionState, wanted: Wanted) -> str | None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from ..support.bad_input import BadInput
-from .change import Change, from_document
+from .change import Change, from_document, joined
 
 FORMAT = 1
+ARN = re.compile(r"arn:aws[\w-]*:lambda:[\w-]+:\d{12}:function:[\w-]{1,64}", re.ASCII)
+Records = dict[str, Change]
 
 
 def default_path() -> Path:
@@ -41,32 +44,70 @@ class RecordsFile:
         try:
             document = json.loads(text)
             functions = {FORMAT: document["functions"]}[document["format"]]
-            return {arn: from_document(each) for arn, each in functions.items()}
+            return {_arn(name): from_document(each) for name, each in functions.items()}
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise BadInput(f"{self.path}: this is no file of truemem attach. Try --state FILE") from error
 
-    def keep(self, arn: str, change: Change) -> None:
-        """Record the change of this function. Raises BadInput if it cannot be written."""
-        self._update(lambda records: {**records, arn: change})
+    def check(self) -> None:
+        """Raises BadInput if the file cannot be written."""
+        self._update(lambda records: records)
 
-    def forget(self, arn: str) -> None:
-        """Remove the record of this function. Raises BadInput if it cannot be written."""
-        self._update(lambda records: {each: change for each, change in records.items() if each != arn})
+    def add(self, arn: str, change: Change) -> tuple[Change | None, Change]:
+        """Record a change that is about to be made. Returns the record of before, if there is one, and the new one.
 
-    def _update(self, change: Callable[[dict[str, Change]], dict[str, Change]]) -> None:
+        Raises BadInput if it cannot be written.
+        """
+        earlier: list[Change | None] = []
+
+        def added(records: Records) -> Records:
+            earlier.append(records.get(arn))
+            return {**records, arn: joined(earlier[-1], change) if earlier[-1] else change}
+
+        record = self._update(added)[arn]
+        return earlier[-1], record
+
+    def put_back(self, arn: str, record: Change, earlier: Change | None = None) -> None:
+        """Replace the record by the earlier one, or remove it; unless another command has written one since.
+
+        Raises BadInput if it cannot be written.
+        """
+
+        def back(records: Records) -> Records:
+            if records.get(arn) != record:
+                return records
+            rest = {each: change for each, change in records.items() if each != arn}
+            return {**rest, arn: earlier} if earlier else rest
+
+        self._update(back)
+
+    def _update(self, change: Callable[[Records], Records]) -> Records:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Two commands at the same time: each adds to what the other has written.
-            with self.path.with_name(f"{self.path.name}.lock").open("w") as lock:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            lock = os.open(self.path.with_name(f"{self.path.name}.lock"), flags, 0o600)
+            try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                self._write(change(self.read()))
+                after = change(self.read())
+                self._write(after)
+                return after
+            finally:
+                os.close(lock)
         except OSError as error:
             raise BadInput(f"{self.path}: {error.strerror or error}. Try --state FILE") from error
 
-    def _write(self, records: dict[str, Change]) -> None:
+    def _write(self, records: Records) -> None:
         document = {"format": FORMAT, "functions": {arn: change.document() for arn, change in records.items()}}
-        with tempfile.NamedTemporaryFile("w", dir=self.path.parent, prefix=f".{self.path.name}.", delete=False) as file:
+        path = self.path.resolve()  # a link stays one
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             file.write(json.dumps(document, indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        Path(file.name).replace(self.path)
+        Path(file.name).replace(path)
+
+
+def _arn(name: str) -> str:
+    """Raises ValueError if it is none of a function."""
+    if not ARN.fullmatch(name):
+        raise ValueError(name)
+    return name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
 from ..support.bad_input import BadInput
-from .change import Change, joined
+from .change import Change
 from .lambda_calls import LambdaCalls, Unsettled
 from .plan import Left, Plan
 from .records_file import RecordsFile
@@ -25,6 +25,7 @@ class Outcome(NamedTuple):
     status: Status
     reason: str = ""
     change: Change | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Rollout:
@@ -32,8 +33,11 @@ class Rollout:
 
     def __init__(self, calls: LambdaCalls, records: RecordsFile, *, detach: bool, done: Callable[[int], None]) -> None:
         self._calls, self._records, self._detach, self._done = calls, records, detach, done
-        self._earlier = records.read()
+        self._planned = records.read() if detach else {}
+        """Records that the plan was made from: those that another command writes in the meantime stay."""
         self._pending: deque[Plan] = deque()
+        self.sent = False
+        """True from the first update on."""
         self.outcomes: dict[str, Outcome] = {}
         """By ARN, or by name for a function that was left as it is."""
 
@@ -45,24 +49,33 @@ class Rollout:
                 self.outcomes[each.name] = Outcome(each.name, "left", each.reason)
             else:
                 self._say(each, "as it was" if each.change.empty else "not begun")
-                if self._detach and each.change.empty and each.state.arn in self._earlier:
-                    self._records.forget(each.state.arn)
+                if each.change.empty:
+                    self._forget(each)
         for plan in plans:
             if isinstance(plan, Plan) and not plan.change.empty:
                 self._begin(plan)
-                while len(self._pending) > IN_FLIGHT:
+                while len(self._pending) >= IN_FLIGHT:
                     self._settle()
             else:
                 self._done(1)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait for the updates that Lambda works on."""
         while self._pending:
             self._settle()
 
+    def _forget(self, plan: Plan) -> None:
+        record = self._planned.get(plan.state.arn)
+        if record is not None:
+            self._records.put_back(plan.state.arn, record)
+
     def _begin(self, plan: Plan) -> None:
         """Record the change first: if this program ends now, `truemem detach` still knows what was there."""
-        arn = plan.state.arn
-        earlier = self._earlier.get(arn)
+        arn, earlier, record = plan.state.arn, None, None
         if not self._detach:
-            self._records.keep(arn, joined(earlier, plan.change) if earlier else plan.change)
+            earlier, record = self._records.add(arn, plan.change)
+        self.sent = True
         self._say(plan, "not known", "the command ended while Lambda was asked")
         try:
             self._calls.update(plan.state, plan.change)
@@ -71,10 +84,8 @@ class Rollout:
             self._done(1)
         except BadInput as error:
             self._say(plan, "failed", str(error))
-            if not self._detach and earlier:
-                self._records.keep(arn, earlier)
-            elif not self._detach:
-                self._records.forget(arn)
+            if record is not None:
+                self._records.put_back(arn, record, earlier)
             self._done(1)
         else:
             self._say(plan, "not known", "the command ended before Lambda said that the update is in force")
@@ -90,9 +101,8 @@ class Rollout:
             self._say(plan, "failed", str(error))
         else:
             self._say(plan, "done")
-            if self._detach:
-                self._records.forget(plan.state.arn)
+            self._forget(plan)
         self._done(1)
 
     def _say(self, plan: Plan, status: Status, reason: str = "") -> None:
-        self.outcomes[plan.state.arn] = Outcome(plan.state.name, status, reason, plan.change)
+        self.outcomes[plan.state.arn] = Outcome(plan.state.name, status, reason, plan.change, plan.notes)

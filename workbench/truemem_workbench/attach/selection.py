@@ -102,8 +102,9 @@ def _by_stack(stack: str) -> set[str]:
         while waiting:
             for page in service.get_paginator("list_stack_resources").paginate(StackName=waiting.pop()):
                 for each in page["StackResourceSummaries"]:
-                    if each["ResourceType"] == "AWS::Lambda::Function":
-                        names.add(each["PhysicalResourceId"])
-                    elif each["ResourceType"] == "AWS::CloudFormation::Stack":
-                        waiting.append(each["PhysicalResourceId"])
+                    made = each.get("PhysicalResourceId")  # absent where it could not be made
+                    if made and each["ResourceType"] == "AWS::Lambda::Function":
+                        names.add(made)
+                    elif made and each["ResourceType"] == "AWS::CloudFormation::Stack":
+                        waiting.append(made)
         return names

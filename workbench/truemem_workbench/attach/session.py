@@ -12,11 +12,11 @@ import click
 
 from ..support.bad_input import BadInput
 from ..support.plural import counted
-from ..support.terminal import output, progress
+from ..support.terminal import output, progress, tell
 from ..support.untrusted_text import visible
 from .describe import described, document
 from .function_state import FunctionState
-from .lambda_calls import LambdaCalls
+from .lambda_calls import Gone, LambdaCalls
 from .plan import Left, Plan
 from .records_file import RecordsFile, default_path
 from .rollout import GOOD, Outcome, Rollout
@@ -38,19 +38,27 @@ def session_options(command: F) -> F:
     return command
 
 
-def read_all(calls: LambdaCalls, functions: Sequence[str]) -> list[FunctionState | Left]:
-    """The state of each function; or why it cannot be read. Raises BadInput if none of them can."""
+def read_all(calls: LambdaCalls, functions: Sequence[str], *, known: bool = False) -> list[FunctionState | Left]:
+    """The state of each function; or why it cannot be read. Raises BadInput if none of them can.
+
+    `known`: they have a record, so one that is gone is no error of the user's.
+    """
     found: list[FunctionState | Left] = []
     first: BadInput | None = None
     with progress("reading", len(functions)) as count:
         for function in functions:
             try:
                 found.append(calls.read(function))
+            except Gone as error:
+                found.append(Left(function, str(error), gone=True))
+                first = first or error
             except BadInput as error:
                 found.append(Left(function, str(error)))
                 first = first or error
             count(1)
-    if first is not None and not any(isinstance(each, FunctionState) for each in found):
+    if first is not None and len(functions) == 1 and not known:
+        raise first
+    if first is not None and all(isinstance(each, Left) and not each.gone for each in found):
         raise first
     return found
 
@@ -78,7 +86,7 @@ def planned(plans: Iterable[Plan | Left]) -> list[Outcome]:
     return [
         Outcome(each.name, "left", each.reason)
         if isinstance(each, Left)
-        else Outcome(each.state.name, "as it was" if each.change.empty else "not begun", "", each.change)
+        else Outcome(each.state.name, "as it was" if each.change.empty else "not begun", "", each.change, each.notes)
         for each in plans
     ]
 
@@ -91,6 +99,11 @@ def carry_out(
         rollout = Rollout(calls, records, detach=detach, done=count)
         try:
             rollout.run(plans)
+        except BadInput as error:  # of the file of records: no function may change without one
+            rollout.settle()
+            if not rollout.sent:
+                raise
+            tell("truemem", error)
         except BaseException:
             tell_outcomes([*rollout.outcomes.values()], form)
             raise

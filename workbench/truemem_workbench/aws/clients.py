@@ -30,15 +30,17 @@ _FIX_CREDENTIALS = "Try aws sso login, or aws configure; AWS_PROFILE chooses one
 _FIX_PROXY = "the answer is not from AWS. Check HTTPS_PROXY and AWS_ENDPOINT_URL"
 
 
-def client(service: str, **settings: Any) -> Any:
+def client(service: str, *, attempts: int = ATTEMPTS, **settings: Any) -> Any:
     """Make a client of the caller's region and credentials; `region_name` names another region.
+
+    With one of `attempts` no request is sent twice.
 
     Raises BadInput if there is no region.
     """
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
 
-    retries = {"mode": "standard", "total_max_attempts": ATTEMPTS}
+    retries = {"mode": "standard", "total_max_attempts": attempts}
     config = Config(retries=retries, connect_timeout=CONNECT_S, **settings)  # type: ignore[arg-type]
     try:
         made: Any = _session().client(service, config=config)
@@ -47,7 +49,9 @@ def client(service: str, **settings: Any) -> Any:
         raise BadInput(f"{_sentence(error)} {fix}") from error
     except ValueError as error:  # botocore's for a URL that is none
         raise BadInput(f"{_sentence(error)} Check AWS_ENDPOINT_URL") from error
-    made.meta.events.register_first(f"needs-retry.{made.meta.service_model.service_id.hyphenize()}", _Patience().look)
+    made.meta.events.register_first(
+        f"needs-retry.{made.meta.service_model.service_id.hyphenize()}", _Patience(attempts).look
+    )
     return made
 
 
@@ -61,14 +65,15 @@ def _session() -> Any:
 class _Patience:
     """Ends hopeless retries of one client early, and tells the user once about throttling."""
 
-    def __init__(self) -> None:
+    def __init__(self, attempts: int) -> None:
         self._told = False
+        self._unanswered = min(attempts, UNANSWERED)
 
     def look(self, attempts: int, caught_exception: Exception | None, response: Any, **_: Any) -> None:
         from botocore.exceptions import ConnectTimeoutError
 
         if caught_exception is not None:
-            if attempts >= UNANSWERED or isinstance(caught_exception, ConnectTimeoutError):
+            if attempts >= self._unanswered or isinstance(caught_exception, ConnectTimeoutError):
                 raise caught_exception
         elif response and throttled(response[1].get("Error", {}).get("Code", "")) and not self._told:
             self._told = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ WHEEL = Path(__file__).parents[1] / "layers"
 CHECKOUT = Path(__file__).parents[3] / "dist"
 NAME = "truemem-"
 """How the names of our layers begin; the architecture follows."""
+
+_OURS = re.compile(rf"arn:aws[\w-]*:lambda:[\w-]+:\w+:layer:{NAME}({'|'.join(ARCHITECTURES)}):(\d+|NEW)", re.ASCII)
 
 
 class LayerZip(NamedTuple):
@@ -36,6 +39,5 @@ def layer_zip(architecture: str) -> LayerZip:
 
 
 def is_ours(arn: str) -> bool:
-    """True for the ARN of a layer version of truemem, of any account: arn:aws:lambda:REGION:ACCOUNT:layer:NAME:N."""
-    parts = arn.split(":")
-    return len(parts) == 8 and parts[6] in {NAME + architecture for architecture in ARCHITECTURES}
+    """True for the ARN of a layer version of truemem, of any account. Its number may be NEW: not published yet."""
+    return _OURS.fullmatch(arn) is not None

@@ -30,12 +30,17 @@ class Watched(NamedTuple):
 
 
 def watched(configuration: Mapping[str, Any]) -> Watched:
-    """Read what Lambda's GetFunctionConfiguration returned. Raises KeyError if it is not Lambda's answer."""
+    """Read what Lambda's GetFunctionConfiguration returned. Raises KeyError if it is not Lambda's answer, and BadInput
+    if the variables cannot be read."""
     name, memory = configuration["FunctionName"], configuration["MemorySize"]
+    environment = configuration.get("Environment") or {}
+    if "Error" in environment:
+        why = "its variables cannot be read, and TRUEMEM_NAMESPACE may be among them"
+        raise BadInput(f"function {name}: {why}. The caller needs kms:Decrypt for its key")
     group = log_group_in(configuration, name)
     if not (NAME.fullmatch(name) and isinstance(memory, int) and LOG_GROUP.fullmatch(group)):
         raise KeyError(name)
-    namespace = configuration.get("Environment", {}).get("Variables", {}).get("TRUEMEM_NAMESPACE", "")
+    namespace = environment.get("Variables", {}).get("TRUEMEM_NAMESPACE", "")
     layers = [str(layer.get("Arn")) for layer in configuration.get("Layers", ())]
     return Watched(
         name,

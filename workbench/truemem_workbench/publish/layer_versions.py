@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 from truemem import VERSION
@@ -18,12 +19,17 @@ def description(layer: LayerZip) -> str:
 
 
 def published(client: Any, layer: LayerZip) -> str | None:
-    """ARN of the newest version with this content in the client's region, or None. Raises botocore's errors."""
+    """ARN of the newest version with this content in the client's region, or None. Raises botocore's errors.
+
+    The caller needs lambda:ListLayerVersions and lambda:GetLayerVersion.
+    """
     for page in client.get_paginator("list_layer_versions").paginate(LayerName=layer.name):
         for version in page["LayerVersions"]:
             if version.get("Description", "").endswith(KEPT + layer.sha256):
                 arn: str = version["LayerVersionArn"]
-                return arn
+                found = client.get_layer_version(LayerName=layer.name, VersionNumber=version["Version"])
+                if b64decode(found["Content"]["CodeSha256"]).hex() == layer.sha256:  # a description can say anything
+                    return arn
     return None
 
 

@@ -76,7 +76,7 @@ def _look_in(region: str, layers: Sequence[LayerZip], share: Share | None, used:
 
 def _look_for(version: Version, share: Share | None) -> None:
     what = f"layer {version.layer.name} in {version.region}"
-    with refused(what, "lambda:ListLayerVersions", version.region):
+    with refused(what, "lambda:ListLayerVersions and lambda:GetLayerVersion", version.region):
         version.arn = published(version.lambdas, version.layer)
     if version.arn is None:
         return
