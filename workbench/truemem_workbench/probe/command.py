@@ -15,7 +15,7 @@ from ..support.untrusted_text import visible
 EPILOG = """
 \b
 Examples:
-  truemem probe > answers.json
+  truemem probe
   truemem probe --architecture arm64 --memory 1769
   truemem probe --remove truemem-probe-0123abcd
 \b
