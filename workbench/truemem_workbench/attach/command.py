@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -61,13 +61,14 @@ def attach(
     PublishLayerVersion. For its notes: lambda:ListAliases, logs:DescribeLogGroups. To choose functions:
     lambda:ListFunctions, tag:GetResources, cloudformation:ListStackResources.
     """
+    from ..support.terminal import progress
     from .function_state import FunctionState
     from .lambda_calls import LambdaCalls
     from .layer_choice import LayerChoice
     from .plan import Left, Plan, Wanted, plan
     from .records_file import RecordsFile
     from .selection import selected
-    from .session import agreed, carry_out, code_of, planned, read_all, tell_outcomes
+    from .session import agreed, carry_out, not_carried_out, read_all
 
     form = chosen(form, as_json)
     wanted = Wanted(_variables(settings), exact=exact, heap=heap)
@@ -78,25 +79,24 @@ def attach(
     choice = LayerChoice(calls, layers)
     states = read_all(calls, names)
 
+    notes = {}
+    with progress("checking", len(states)) as count:
+        for each in states:
+            if isinstance(each, FunctionState):
+                notes[each.arn] = calls.notes(each)
+            count(1)
+
     def plans() -> list[Plan | Left]:
-        return [each if isinstance(each, Left) else plan(each, wanted, choice.arn(each)) for each in states]
-
-    notes = {each.arn: tuple(calls.notes(each)) for each in states if isinstance(each, FunctionState)}
-
-    def noted(made: Iterable[Plan | Left]) -> list[Plan | Left]:
         return [
-            each._replace(notes=each.notes + notes[each.state.arn]) if isinstance(each, Plan) else each for each in made
+            each if isinstance(each, Left) else plan(each, wanted, choice.arn(each), notes[each.arn]) for each in states
         ]
 
-    shown = noted(plans())
+    shown = plans()
     if not agreed(shown, form=form, dry_run=dry_run, yes=yes, first=choice.announced(shown)):
-        outcomes = planned(shown)
-        if form == "json":
-            tell_outcomes(outcomes, form)
-        return 0 if dry_run else code_of(outcomes)
+        return not_carried_out(shown, form=form, dry_run=dry_run)
     records.check()
     choice.publish(shown)
-    code = carry_out(noted(plans()), calls, records, detach=False, form=form)
+    code = carry_out(plans(), calls, records, kept=None, form=form)
     if form == "text":
         _tell_next(shown, state)
     return code

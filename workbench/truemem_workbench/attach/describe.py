@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from ..support.plural import counted
+from ..support.plural import counted, some
 from .change import Change
 from .plan import Left, Plan
 from .rollout import Outcome
@@ -50,9 +50,8 @@ def _differences(change: Change) -> Iterator[str]:
 
 
 def _named(names: list[str]) -> str:
-    listed = ", ".join(names[:NAMES])
-    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
-    return f"{counted(len(names), 'function')}: {listed}{more}" if len(names) > 1 else listed
+    listed = some(names, NAMES)
+    return f"{counted(len(names), 'function')}: {listed}" if len(names) > 1 else listed
 
 
 def _noted(states: list[tuple[str, tuple[str, ...]]]) -> Iterator[str]:

@@ -59,7 +59,7 @@ def detach(
     from .plan import Left, Plan
     from .records_file import RecordsFile
     from .selection import selected
-    from .session import agreed, carry_out, code_of, planned, read_all, tell_outcomes
+    from .session import agreed, carry_out, not_carried_out, read_all
 
     form = chosen(form, as_json)
     records = RecordsFile(state)
@@ -75,15 +75,12 @@ def detach(
     plans = [each if isinstance(each, Left) else _plan(each, kept.get(each.arn)) for each in states]
     unchanged = not any(isinstance(each, Plan) and not each.change.empty for each in plans)
     if not agreed(plans, form=form, dry_run=dry_run, yes=yes) and (dry_run or not unchanged):
-        outcomes = planned(plans)
-        if form == "json":
-            tell_outcomes(outcomes, form)
-        return 0 if dry_run else code_of(outcomes)
-    for arn in (each.name for each in plans if isinstance(each, Left) and each.gone and each.name in kept):
-        records.put_back(arn, kept[arn])
-        tell("truemem detach", f"{arn} is gone: its record is removed")
-    plans = [each for each in plans if not (isinstance(each, Left) and each.gone and each.name in kept)]
-    return carry_out(plans, calls, records, detach=True, form=form)
+        return not_carried_out(plans, form=form, dry_run=dry_run)
+    gone = [each for each in plans if isinstance(each, Left) and each.gone and each.name in kept]
+    for each in gone:
+        records.put_back(each.name, kept[each.name])
+        tell("truemem detach", f"{each.name} is gone: its record is removed")
+    return carry_out([each for each in plans if each not in gone], calls, records, kept=kept, form=form)
 
 
 def _plan(state: FunctionState, record: Change | None) -> Plan | Left:
@@ -95,11 +92,8 @@ def _plan(state: FunctionState, record: Change | None) -> Plan | Left:
     if state.busy:
         return Left(state.name, f"{state.busy}. Try again later")
     if record is None:
-        change, notes = (
-            taken_off(state.layers, state.variables),
-            ["there is no record of it: what is truemem's is removed"],
-        )
-        notes = [] if change.empty else notes
+        change = taken_off(state.layers, state.variables)
+        notes = [] if change.empty else ["there is no record of it: what is truemem's is removed"]
     else:
         change, notes = undone(record, state.layers, state.variables)
     if state.unreadable and (record is not None or not change.empty):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..aws.layer_zips import ARCHITECTURES, is_ours
@@ -59,8 +59,8 @@ class Left(NamedTuple):
     """True if Lambda says that there is no such function."""
 
 
-def plan(state: FunctionState, wanted: Wanted, layer: str) -> Plan | Left:
-    """Attach the layer version `layer`, which is of the function's architecture."""
+def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] = ()) -> Plan | Left:
+    """Attach the layer version `layer`, which is of the function's architecture. `notes` are told beside the plan's."""
     reason = _reason(state, wanted)
     if reason is not None:
         return Left(state.name, reason)
@@ -78,7 +78,7 @@ def plan(state: FunctionState, wanted: Wanted, layer: str) -> Plan | Left:
         return Left(state.name, unreadable(state))
     if change.empty and state.failed:
         return Left(state.name, state.failed)
-    return Plan(state, change, tuple(_notes(state)))
+    return Plan(state, change, (*_notes(state), *notes))
 
 
 def unreadable(state: FunctionState) -> str:

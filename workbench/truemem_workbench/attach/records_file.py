@@ -8,16 +8,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from ..aws.clients import FUNCTION_ARN
 from ..support.bad_input import BadInput
 from .change import Change, from_document, joined
 
 FORMAT = 1
-ARN = re.compile(r"arn:aws[\w-]*:lambda:[\w-]+:\d{12}:function:[\w-]{1,64}", re.ASCII)
 Records = dict[str, Change]
 
 
@@ -57,14 +56,13 @@ class RecordsFile:
 
         Raises BadInput if it cannot be written.
         """
-        earlier: list[Change | None] = []
 
         def added(records: Records) -> Records:
-            earlier.append(records.get(arn))
-            return {**records, arn: joined(earlier[-1], change) if earlier[-1] else change}
+            earlier = records.get(arn)
+            return {**records, arn: joined(earlier, change) if earlier else change}
 
-        record = self._update(added)[arn]
-        return earlier[-1], record
+        before, after = self._update(added)
+        return before.get(arn), after[arn]
 
     def put_back(self, arn: str, record: Change, earlier: Change | None = None) -> None:
         """Replace the record by the earlier one, or remove it; unless another command has written one since.
@@ -80,7 +78,8 @@ class RecordsFile:
 
         self._update(back)
 
-    def _update(self, change: Callable[[Records], Records]) -> Records:
+    def _update(self, change: Callable[[Records], Records]) -> tuple[Records, Records]:
+        """Write the changed records. Returns those of before, and the new ones."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Two commands at the same time: each adds to what the other has written.
@@ -88,9 +87,10 @@ class RecordsFile:
             lock = os.open(self.path.with_name(f"{self.path.name}.lock"), flags, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                after = change(self.read())
+                before = self.read()
+                after = change(before)
                 self._write(after)
-                return after
+                return before, after
             finally:
                 os.close(lock)
         except OSError as error:
@@ -108,6 +108,6 @@ class RecordsFile:
 
 def _arn(name: str) -> str:
     """Raises ValueError if it is none of a function."""
-    if not ARN.fullmatch(name):
+    if not FUNCTION_ARN.fullmatch(name):
         raise ValueError(name)
     return name

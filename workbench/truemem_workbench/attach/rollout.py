@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
 from ..support.bad_input import BadInput
@@ -31,10 +31,16 @@ class Outcome(NamedTuple):
 class Rollout:
     """Changes functions. `outcomes` is right at every moment, also when an exception ends the run."""
 
-    def __init__(self, calls: LambdaCalls, records: RecordsFile, *, detach: bool, done: Callable[[int], None]) -> None:
-        self._calls, self._records, self._detach, self._done = calls, records, detach, done
-        self._planned = records.read() if detach else {}
-        """Records that the plan was made from: those that another command writes in the meantime stay."""
+    def __init__(
+        self,
+        calls: LambdaCalls,
+        records: RecordsFile,
+        kept: Mapping[str, Change] | None,
+        done: Callable[[int], None],
+    ) -> None:
+        """`kept` are the records that a plan to detach was made from: those that another command writes in the
+        meantime stay. None attaches."""
+        self._calls, self._records, self._kept, self._done = calls, records, kept, done
         self._pending: deque[Plan] = deque()
         self.sent = False
         """True from the first update on."""
@@ -66,14 +72,14 @@ class Rollout:
             self._settle()
 
     def _forget(self, plan: Plan) -> None:
-        record = self._planned.get(plan.state.arn)
+        record = (self._kept or {}).get(plan.state.arn)
         if record is not None:
             self._records.put_back(plan.state.arn, record)
 
     def _begin(self, plan: Plan) -> None:
         """Record the change first: if this program ends now, `truemem detach` still knows what was there."""
         arn, earlier, record = plan.state.arn, None, None
-        if not self._detach:
+        if self._kept is None:
             earlier, record = self._records.add(arn, plan.change)
         self.sent = True
         self._say(plan, "not known", "the command ended while Lambda was asked")

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import click
 
-from ..aws.clients import client, name_of, refused
+from ..aws.clients import FUNCTION_ARN, client, name_of, refused
 from ..support.bad_input import BadInput
+from ..support.outputs import option_group
 
-F = TypeVar("F", bound=Callable[..., Any])
-_ARN = re.compile(r"arn:aws[\w-]*:lambda:[\w-]+:\d{12}:function:[\w-]{1,64}", re.ASCII)
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 
-_OPTIONS = (
+selection_options = option_group(
     click.argument("functions", nargs=-1, metavar="[FUNCTION]..."),
     click.option("--match", "pattern", metavar="PATTERN", help="Functions by name: 'api-*'."),
     click.option("--tag", metavar="KEY=VALUE", help="Functions with this tag."),
     click.option("--stack", metavar="NAME", help="Functions of this CloudFormation stack, nested stacks included."),
 )
-
-
-def selection_options(command: F) -> F:
-    """Add FUNCTION..., --match, --tag and --stack to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""Adds FUNCTION..., --match, --tag and --stack to a command."""
 
 
 class Selection(NamedTuple):
@@ -46,7 +39,7 @@ def selected(chosen: Selection) -> list[str]:
     if functions and (pattern or tag or stack):
         raise BadInput("name functions, or choose them by --match, --tag and --stack. Leave one out")
     for given in functions:
-        if not (_ARN.fullmatch(given) or _NAME.fullmatch(given)):
+        if not (FUNCTION_ARN.fullmatch(given) or _NAME.fullmatch(given)):
             raise BadInput(_not_a_function(given))
     if functions:
         return list(dict.fromkeys(functions))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from ..support.bad_input import BadInput
+from ..support.outputs import option_group
 from ..support.plural import counted
 from ..support.terminal import output, progress, tell
 from ..support.untrusted_text import visible
+from .change import Change
 from .describe import described, document
 from .function_state import FunctionState
 from .lambda_calls import Gone, LambdaCalls
@@ -21,21 +22,13 @@ from .plan import Left, Plan
 from .records_file import RecordsFile, default_path
 from .rollout import GOOD, Outcome, Rollout
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_OPTIONS = (
+session_options = option_group(
     click.option("--state", type=click.Path(path_type=Path, dir_okay=False), default=default_path, metavar="FILE",
                  help="Where the state before is kept [default: ~/.local/state/truemem/attached.json]."),
     click.option("--dry-run", is_flag=True, help="Print the plan, and change nothing."),
     click.option("--yes", is_flag=True, help="Do not ask."),
 )  # fmt: skip
-
-
-def session_options(command: F) -> F:
-    """Add --state, --dry-run and --yes to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""Adds --state, --dry-run and --yes to a command."""
 
 
 def read_all(calls: LambdaCalls, functions: Sequence[str], *, known: bool = False) -> list[FunctionState | Left]:
@@ -81,22 +74,33 @@ def agreed(plans: Sequence[Plan | Left], *, form: str, dry_run: bool, yes: bool,
     return click.confirm(f"Change {counted(changes, 'function')}?", default=False)
 
 
-def planned(plans: Iterable[Plan | Left]) -> list[Outcome]:
-    """How a plan would be told that is not carried out."""
-    return [
+def not_carried_out(plans: Iterable[Plan | Left], *, form: str, dry_run: bool) -> int:
+    """Say how it is, as JSON, where the plan ends it. Returns the exit code."""
+    outcomes = [
         Outcome(each.name, "left", each.reason)
         if isinstance(each, Left)
         else Outcome(each.state.name, "as it was" if each.change.empty else "not begun", "", each.change, each.notes)
         for each in plans
     ]
+    if form == "json":
+        tell_outcomes(outcomes, form)
+    return 0 if dry_run else code_of(outcomes)
 
 
 def carry_out(
-    plans: Sequence[Plan | Left], calls: LambdaCalls, records: RecordsFile, *, detach: bool, form: str
+    plans: Sequence[Plan | Left],
+    calls: LambdaCalls,
+    records: RecordsFile,
+    *,
+    kept: Mapping[str, Change] | None,
+    form: str,
 ) -> int:
-    """Make the changes and print how it went, also if the command is ended. Returns the exit code."""
-    with progress("detaching" if detach else "attaching", len(plans)) as count:
-        rollout = Rollout(calls, records, detach=detach, done=count)
+    """Make the changes and print how it went, also if the command is ended. Returns the exit code.
+
+    `kept` are the records that a plan to detach was made from; None attaches.
+    """
+    with progress("attaching" if kept is None else "detaching", len(plans)) as count:
+        rollout = Rollout(calls, records, kept, count)
         try:
             rollout.run(plans)
         except BadInput as error:  # of the file of records: no function may change without one

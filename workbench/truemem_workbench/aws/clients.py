@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,8 @@ UNANSWERED = 2
 """Attempts if no answer comes at all."""
 CONNECT_S = 5
 """Time to connect, in seconds, for each address of the host name."""
+FUNCTION_ARN = re.compile(r"arn:aws[\w-]*:lambda:[\w-]+:\d{12}:function:[\w-]{1,64}", re.ASCII)
+"""A function's ARN without a qualifier."""
 _EXPIRED = (
     "ExpiredToken",
     "ExpiredTokenException",

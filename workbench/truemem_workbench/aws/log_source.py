@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 import click
 
 from ..support.bad_input import BadInput
+from ..support.outputs import option_group
 from ..support.terminal import progress
 from ..support.time_parsing import since_ms
 
@@ -18,9 +19,8 @@ DEFAULT_SINCE_MS = 3 * 3_600_000
 """How far back CloudWatch is read without --since."""
 _FUNCTION = re.compile(r"arn:aws[\w-]*:lambda:.+|(/aws/lambda/)?\w[\w-]{0,63}(:[\w$-]+)?", re.ASCII)
 """What may be a function, and not a file: a name, an ARN, a log group."""
-F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = (
+source_options = option_group(
     click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path, allow_dash=True)),
     click.option(
         "--function", "function_name", metavar="NAME", help="Read its log in CloudWatch; with FILEs, only its lines."
@@ -28,13 +28,7 @@ _OPTIONS = (
     click.option("--log-group", metavar="NAME", help="Read this log group in CloudWatch."),
     click.option("--since", metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601 [CloudWatch's default: 3h]."),
 )
-
-
-def source_options(command: F) -> F:
-    """Add FILE..., --function, --log-group and --since to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""Adds FILE..., --function, --log-group and --since to a command."""
 
 
 class Source(NamedTuple):

@@ -13,15 +13,24 @@ from .bad_input import BadInput
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def option_group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Add these options and arguments to a command, in this order: the same group for several commands."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 def format_options(*names: str) -> Callable[[F], F]:
     """Add --format with these names, of which `text` is the default, and --json. Read both with `chosen`."""
 
-    def add(command: F) -> F:
-        short = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-        long = click.option("--format", "form", type=click.Choice(names), help="What is printed [default: text].")
-        return long(short(command))
-
-    return add
+    return option_group(
+        click.option("--format", "form", type=click.Choice(names), help="What is printed [default: text]."),
+        click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
+    )
 
 
 def chosen(form: str | None, as_json: bool) -> str:
