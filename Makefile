@@ -66,8 +66,9 @@ cdk: ## Build dist/cdk/: the CDK construct for npm, and as a wheel (Node.js is n
 executable: layer ## The scenarios against the layer's executable
 	@TRUEMEM_TEST_SIDECAR=$(CURDIR)/dist/$(shell uname -m | sed s/aarch64/arm64/)/extensions/truemem $(BIN)/pytest tests/scenarios
 
-bench: layer ## Measure every figure of the docs and write it there
-	@failed=; for program in accuracy exact children many sample_settings layer heap drift command; do \
+bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
+	@failed=; for program in accuracy exact children many sample_settings "layer $(if $(GO),--go $(GO))" \
+		"start --profile" heap drift command; do \
 		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 

@@ -41,6 +41,8 @@ class BareApi:
         self._received: dict[socket.socket, bytes] = {}
         self._next: socket.socket | None = None
         self._telemetry: socket.socket | None = None
+        self.registering: Callable[[], None] = lambda: None
+        """Called when `register` has come, before it is answered: the extension waits."""
         self.at_ns: dict[str, int] = {}
         """When the last request of each kind had come: `register`, `telemetry`, `next`. Monotonic ns."""
         self.listener: tuple[str, int] | None = None
@@ -168,6 +170,7 @@ class BareApi:
         path = head.split(b" ", 2)[1]
         if path.endswith(b"/register"):
             self.at_ns["register"] = at_ns
+            self.registering()
             ready.sendall(_answer(b'{"functionName":"bare"}', IDENTIFIER))
         elif path.endswith(b"/telemetry"):
             self.at_ns["telemetry"] = at_ns
@@ -227,7 +230,14 @@ def _answer(body: bytes, headers: bytes) -> bytes:
 class Extension:
     """One extension under a BareApi, from exec to its end."""
 
-    def __init__(self, command: Sequence[str | Path], variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        variables: Mapping[str, str] | None = None,
+        stdin: str | Path = os.devnull,
+        errors: bool = True,
+    ) -> None:
+        """`stdin` is a file's path. Without `errors` what it says on stderr is dropped."""
         self.api = BareApi()
         environment = {
             "PATH": os.defpath,
@@ -237,7 +247,13 @@ class Extension:
             **(variables or {}),
         }
         arguments = [str(part) for part in command]
-        quiet = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
+        quiet = [
+            (os.POSIX_SPAWN_OPEN, 0, str(stdin), os.O_RDONLY, 0),
+            *(
+                (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_WRONLY, 0)
+                for descriptor in ((1,) if errors else (1, 2))
+            ),
+        ]
         self.began_ns = time.monotonic_ns()
         self.pid = os.posix_spawn(arguments[0], arguments, environment, file_actions=quiet)
 
@@ -259,6 +275,11 @@ class Extension:
         """The sums of /proc/PID/smaps_rollup (proc_pid_smaps(5)) in KiB."""
         lines = Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()[1:]
         return {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+
+    def read_kib(self) -> int:
+        """What was read from disk for it, in KiB (read_bytes of /proc/PID/io, proc_pid_io(5))."""
+        lines = Path(f"/proc/{self.pid}/io").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:")) // 1024
 
     def cpu_ns(self) -> int:
         """CPU time so far (/proc/PID/schedstat)."""

@@ -1,7 +1,9 @@
-"""The extensions that are compared: our executable, the same source under python3, a usual extension, and the floor."""
+"""The extensions that are compared: our executable, the same without its image and from source, a usual extension, the
+floor, and AWS's own sample in Go if it is given."""
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -11,7 +13,9 @@ from pathlib import Path
 
 from truemem_workbench.testing.environment import SOURCE
 
+from benchmarks.bare import Extension
 from benchmarks.publish import ROOT
+from layer import cpython, executable
 from layer.__main__ import default_cache
 from layer.toolchain import Toolchain
 
@@ -31,33 +35,57 @@ class Contender:
     name: str
     command: tuple[str | Path, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
+    stdin: str | Path = os.devnull
+    errors: bool = True
+    """Is what it says on stderr shown?"""
+
+    def start(self, variables: Mapping[str, str] | None = None) -> Extension:
+        """Start it under an API of its own."""
+        return Extension(self.command, {**self.variables, **(variables or {})}, self.stdin, self.errors)
 
 
 OURS = "truemem"
+UNSAVED = "truemem without its image"
 SOURCED = "truemem from source"
 PLAIN = "a usual extension"
+GO = "AWS's sample in Go"
 FLOOR = "floor: static C"
 
+ONE_FILE = (OURS, GO, FLOOR)
+"""Those that are one file, and can be started cold."""
 
-def contenders(folder: Path) -> list[Contender]:
-    """All four; the floor is compiled into `folder`. Raises RuntimeError if the layer has not been built."""
+GO_VARIABLES = {"AWS_SAM_LOCAL": "true", "DISPATCH_POST_URI": "http://127.0.0.1:9/"}
+"""It listens on all addresses instead of the name `sandbox`; it does not start without an address to send to."""
+
+
+def contenders(folder: Path, go: Path | None = None) -> list[Contender]:
+    """All of them, ours first and the floor last; what is compiled goes into `folder`. `go` is a checkout of
+    go-example-telemetry-api-extension (github.com/aws-samples/aws-lambda-extensions), or what was built from one.
+    Raises RuntimeError if the layer has not been built, or the sample cannot be."""
     if not EXECUTABLE.exists():
         raise RuntimeError(f"{EXECUTABLE} is not there: run `make layer`")
     toolchain = Toolchain(default_cache().resolve(), lambda what: None)
+    build = cpython.build(default_cache().resolve(), toolchain, lambda what: None)
     floor = folder / "floor"
-    command: list[str | Path] = [
-        toolchain.compiler(MACHINE),
-        "-static",
-        "-s",
-        "-O2",
-        EXTENSIONS / "floor.c",
-        "-o",
-        floor,
-    ]
+    command = [toolchain.compiler(MACHINE), "-static", "-s", "-O2", str(EXTENSIONS / "floor.c"), "-o", str(floor)]
     subprocess.run(command, env=toolchain.environment(), check=True)
+    unsaved = executable.program(build, toolchain, MACHINE, folder, symbols=True)
+    frozen = executable.freeze(build, executable.modules(build), folder)
     return [
         Contender(OURS, (EXECUTABLE,)),
+        Contender(UNSAVED, (unsaved,), stdin=frozen),
         Contender(SOURCED, (SOURCE,)),
         Contender(PLAIN, (sys.executable, EXTENSIONS / "plain.py")),
+        *([Contender(GO, (_sample(go, folder),), GO_VARIABLES, errors=False)] if go is not None else []),
         Contender(FLOOR, (floor,)),
     ]
+
+
+def _sample(given: Path, folder: Path) -> Path:
+    if given.is_file():
+        return given.resolve()
+    built = folder / "go-sample"
+    done = subprocess.run(["go", "build", "-o", built], cwd=given, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"go build in {given}: {done.stderr.strip()}")
+    return built

@@ -17,8 +17,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import namespace, publish, running, start
-from benchmarks.contenders import FLOOR, OURS, contenders
+from benchmarks import cold_start, namespace, publish, running
+from benchmarks.contenders import contenders
 from benchmarks.layer import RATIOS, ratios
 from benchmarks.sizes import measure_sizes
 
@@ -48,9 +48,9 @@ def main(rounds: int, anywhere: bool) -> None:
             click.echo(f"not compared: {RATIOS.name} is from {committed['machine']}; --anywhere does", err=True)
             sys.exit(2)
         with tempfile.TemporaryDirectory() as folder:
-            all_four = contenders(Path(folder))
-            starts = start.measure(all_four, (OURS, FLOOR), rounds, lambda: None)
-            growths = [running.growth(all_four[0], 100, lambda: None)]
+            compared = contenders(Path(folder))
+            starts = cold_start.measure(compared, rounds, lambda: None)
+            growths = [running.growth(compared[0], 100, lambda: None)]
         rows = compare(ratios(starts, growths, measure_sizes()), committed["ratios"])
     except (OSError, AssertionError, RuntimeError, LookupError, ValueError) as error:
         click.echo(f"could not measure: {error!r}", err=True)

@@ -21,8 +21,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from benchmarks import added, namespace, publish, running, start
-from benchmarks.contenders import EXECUTABLE, FLOOR, OURS, PLAIN, SOURCED, contenders
+from benchmarks import added, cold_start, namespace, publish, running
+from benchmarks.contenders import EXECUTABLE, FLOOR, GO, OURS, PLAIN, SOURCED, UNSAVED, contenders
 from benchmarks.cost import SIZES_MIB, cost
 from benchmarks.layer_tables import (
     Section,
@@ -45,15 +45,16 @@ SAMPLING_S = 20.0
 
 
 def ratios(
-    starts: Sequence[start.Start], growths: Sequence[running.Growth], sizes: Sequence[Sizes]
+    starts: Sequence[cold_start.Start], growths: Sequence[running.Growth], sizes: Sequence[Sizes]
 ) -> dict[str, float]:
     """What `make gate` compares: nothing that depends on the machine's speed alone."""
     by_name = {row.name: row for row in starts}
     ours = by_name[OURS]
     made = {}
-    for other in (SOURCED, PLAIN, FLOOR):
+    for other in (UNSAVED, SOURCED, PLAIN, FLOOR):
         made[f"exec to register, minimum, against {other}"] = ours.register_min / by_name[other].register_min
         made[f"exec to next, minimum, against {other}"] = ours.next_min / by_name[other].next_min
+    made[f"CPU to next against {UNSAVED}"] = ours.cpu_median / by_name[UNSAVED].cpu_median
     made[f"PSS against {PLAIN}"] = growths[0].pss / by_name[PLAIN].pss
     made[f"private dirty against {PLAIN}"] = growths[0].private_dirty / by_name[PLAIN].private_dirty
     for row in sizes:
@@ -81,13 +82,16 @@ def write_results(sections: Sequence[Section], reached: list[list[str]], compare
 
 
 @click.command(help=__doc__)
-@click.option("--rounds", default=start.ROUNDS, show_default=True, help="Starts of each; all else in proportion.")
+@click.option("--rounds", default=cold_start.ROUNDS, show_default=True, help="Starts of each; all else in proportion.")
+@click.option(
+    "--go", type=click.Path(exists=True, path_type=Path), help=f"Compare with {GO}: a checkout, or its build."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 @click.option("--write/--no-write", default=True, help="Write results and tables.")
-def main(rounds: int, as_json: bool, write: bool) -> None:
+def main(rounds: int, go: Path | None, as_json: bool, write: bool) -> None:
     """See the module."""
     namespace.enter()
-    part = rounds / start.ROUNDS
+    part = rounds / cold_start.ROUNDS
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     try:
         with (
@@ -99,20 +103,20 @@ def main(rounds: int, as_json: bool, write: bool) -> None:
                 return partial(progress.advance, progress.add_task(name, total=total))
 
             Path(folder).chmod(0o755)  # an extension runs as an ordinary user
-            all_four = contenders(Path(folder))
-            ours = all_four[0]
-            advance = step("cold starts", len(all_four) * (rounds + 1))
-            starts = start.measure(all_four, (OURS, FLOOR), rounds, advance)
+            compared = contenders(Path(folder), go)
+            ours = compared[0]
+            advance = step("cold starts", len(compared) * (rounds + 1))
+            starts = cold_start.measure(compared, rounds, advance)
             answers = running.scale(ours, round(500 * part), step("functions of all sizes", len(running.SCALE)))
             count = round(GROWTH_INVOCATIONS * part)
             growths = [running.growth(ours, count, step("own memory", count + 1000))]
             advance = step("sampling", 2)
             samplings = []
             for memory_mib in (128, running.VCPU_MIB):
-                samplings.append(running.sampling(ours, memory_mib, SAMPLING_S * part, answers[0].cpu_ms))
+                samplings.append(running.sampling(ours, memory_mib, max(2, SAMPLING_S * part)))
                 advance()
             blocks = max(2, round(25 * part))
-            sides = {"floor": all_four[-1].command[0], "with": EXECUTABLE}
+            sides = {"floor": compared[-1].command[0], "with": EXECUTABLE}
             steps = (len(sides) + 1) * len(added.HANDLERS) * blocks
             addeds = added.measure({name: Path(path) for name, path in sides.items()}, blocks, step("added", steps))
             sizes = measure_sizes()

@@ -4,34 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks import added, running, start
-from benchmarks.contenders import OURS, PLAIN
+from benchmarks import added, cold_start, running
+from benchmarks.contenders import FLOOR, GO, OURS, PLAIN
 from benchmarks.cost import METRIC_MONTH, Cost
 from benchmarks.sizes import Sizes
+
+GO_AIMS = 1.0, 1.3
+"""Times that of AWS's sample in Go: register, warm and cold, and the first `next`."""
+FLOOR_AIMS = 8.0, 12.0
+"""The same against static C that does nothing else."""
 
 Section = tuple[str, Sequence[str], list[list[str]], str]
 """Title, headings, rows, and what they mean."""
 
 
-def start_section(rows: Sequence[start.Start]) -> Section:
+def start_section(rows: Sequence[cold_start.Start]) -> Section:
     """Cold start."""
     cells = [
         [
             row.name,
             f"{row.register_median:.2f} ({row.register_min:.2f})",
             f"{row.next_median:.2f} ({row.next_min:.2f})",
-            "" if row.cold_register_median is None else f"{row.cold_register_median:.1f}",
+            f"{row.cpu_median:.1f}",
+            *(
+                ["", "", ""]
+                if row.cold_register_median is None
+                else [f"{row.cold_register_median:.1f}", f"{row.cold_next_median:.1f}", f"{row.cold_read_kib:,.0f}"]
+            ),
             *(f"{size:.1f}" for size in (row.rss, row.pss, row.private_dirty)),
         ]
         for row in rows
     ]
-    headings = ("", "exec to register, ms", "exec to `next`, ms", "register, cold", "RSS, MiB", "PSS", "private dirty")
+    headings = ("", "exec to register, ms", "exec to `next`, ms", "CPU", "register, cold", "`next`, cold", "KiB read")
     return (
         "Cold start",
-        headings,
+        (*headings, "RSS, MiB", "PSS", "private dirty"),
         cells,
-        f"Medians (minima) of {rows[0].rounds}, by turns; as the API's side sees it. Cold: the file's pages dropped "
-        f"from the page cache before. Memory after the first `next`.",
+        f"Medians (minima) of {rows[0].rounds}, by turns; as the API's side sees it. CPU: ms until the first `next`. "
+        "Cold: the file's pages dropped from the page cache before; read from disk before register. Memory after the "
+        "first `next`.",
     )
 
 
@@ -75,15 +86,20 @@ def growth_section(rows: Sequence[running.Growth]) -> Section:
 def sampling_section(rows: Sequence[running.Sampling]) -> Section:
     """Sampling."""
     cells = [
-        [f"{row.memory_mib} MiB", f"{row.share_percent:.2f} %", "yes" if row.cgroup else "not permitted"]
+        [
+            f"{row.memory_mib} MiB",
+            f"{row.share_percent:.2f} %",
+            f"{row.worst_percent:.2f} %",
+            "yes" if row.cgroup else "not permitted",
+        ]
         for row in rows
     ]
     return (
         "Sampling",
-        ("memory size", "share", "in a cpu cgroup"),
+        ("memory size", "share", "in the worst second", "in a cpu cgroup"),
         cells,
-        f"CPU time of the sidecar in one invocation of {rows[0].seconds:g} s, in percent of the CPU that the memory "
-        "size buys. The default budget is 1 %.",
+        f"CPU time of the sidecar in one invocation of {rows[0].seconds:g} s beyond that of one without sampling, in "
+        "percent of the CPU that the memory size buys. The default budget is 1 %.",
     )
 
 
@@ -140,8 +156,29 @@ def sizes_section(sizes: Sequence[Sizes]) -> Section:
     return "Size", ("architecture", "zip, MB", "unpacked, MB"), cells, "The whole layer, notices included."
 
 
+def _of_start(starts: Sequence[cold_start.Start]) -> list[tuple[str, str, str, bool]]:
+    """Beside AWS's sample in Go, or without one beside the floor. Medians."""
+    by_name = {row.name: row for row in starts}
+    ours, other = by_name[OURS], by_name.get(GO) or by_name[FLOOR]
+    register, following = GO_AIMS if other.name == GO else FLOOR_AIMS
+    ratios = (
+        ("exec to register", register, ours.register_median, other.register_median),
+        ("the same, cold", register, ours.cold_register_median or 0, other.cold_register_median or 1),
+        ("exec to first `next`", following, ours.next_median, other.next_median),
+    )
+    return [
+        (
+            f"{name}, beside {other.name}",
+            f"{aim:g}",
+            f"{mine / others:.2f} ({mine:.1f} ms, {others:.1f} ms)",
+            mine <= aim * others,
+        )
+        for name, aim, mine, others in ratios
+    ]
+
+
 def aims(
-    starts: Sequence[start.Start],
+    starts: Sequence[cold_start.Start],
     growths: Sequence[running.Growth],
     answers: Sequence[running.Answer],
     samplings: Sequence[running.Sampling],
@@ -155,26 +192,16 @@ def aims(
     worst = max(abs(row.difference) / row.error if row.error else 0.0 for row in addeds)
     waits = max(row.after_p50[2] - row.after_p50[1] for row in addeds)
     rows: list[tuple[str, str, str, bool]] = [
+        *_of_start(starts),
         (
-            "exec to register",
-            "6 ms",
-            f"{ours.register_median:.1f} ms (least {ours.register_min:.1f})",
-            ours.register_median <= 6,
-        ),
-        (
-            "the same beside a usual extension",
+            "exec to register beside a usual extension",
             "1/15",
             f"1/{plain.register_median / ours.register_median:.0f}",
             plain.register_median / ours.register_median >= 15,
         ),
-        (
-            "exec to first `next`",
-            "10 ms",
-            f"{ours.next_median:.1f} ms (least {ours.next_min:.1f})",
-            ours.next_median <= 10,
-        ),
-        ("PSS after 1,000 invocations", "6.0 MiB", f"{grown.pss:.1f} MiB", grown.pss <= 6),
-        ("private dirty", "3.0 MiB", f"{grown.private_dirty:.1f} MiB", grown.private_dirty <= 3),
+        ("CPU to the first `next`", "10 ms", f"{ours.cpu_median:.1f} ms", ours.cpu_median <= 10),
+        ("PSS after 1,000 invocations", "5.0 MiB", f"{grown.pss:.2f} MiB", grown.pss <= 5),
+        ("private dirty", "2.5 MiB", f"{grown.private_dirty:.1f} MiB", grown.private_dirty <= 2.5),
         (
             f"own growth over {grown.invocations:,} invocations",
             "64 KiB",
@@ -186,10 +213,10 @@ def aims(
         ("CPU of an invocation, outside sampling", "0.6 ms", f"{answer.cpu_ms:.2f} ms", answer.cpu_ms <= 0.6),
         *(
             (
-                f"sampling at {row.memory_mib} MiB",
+                f"sampling at {row.memory_mib} MiB, in any second",
                 "1 %",
-                f"{row.share_percent:.2f} %",
-                row.share_percent <= 1,
+                f"{row.worst_percent:.2f} %",
+                row.worst_percent <= 1,
             )
             for row in samplings
         ),
@@ -198,9 +225,9 @@ def aims(
         *(
             (
                 f"zip / unpacked, {row.architecture}",
-                "2.0 / 4.5 MB",
+                "1.6 / 6.0 MB",
                 f"{row.zip_bytes / 1e6:.2f} / {row.unpacked_bytes / 1e6:.2f} MB",
-                row.zip_bytes <= 2e6 and row.unpacked_bytes <= 4.5e6,
+                row.zip_bytes <= 1.6e6 and row.unpacked_bytes <= 6e6,
             )
             for row in sizes
         ),

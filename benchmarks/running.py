@@ -3,6 +3,7 @@ processes, threads and memory."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +57,8 @@ class Sampling:
     memory_mib: int
     seconds: float
     share_percent: float
+    worst_percent: float
+    """Of any second."""
     cgroup: bool
     """Was the environment confined to that share by a cpu cgroup?"""
 
@@ -84,7 +87,7 @@ def invoke(extension: Extension, number: int) -> float:
 @contextmanager
 def attached(contender: Contender, variables: dict[str, str] | None = None, **function: int) -> Iterator[Extension]:
     """An extension that waits for its first event, and function processes beside it."""
-    with Extension(contender.command, {**contender.variables, **(variables or {})}) as extension:
+    with contender.start(variables) as extension:
         extension.api.wait_for_next()
         with FunctionProcesses(extension.api.address, **function):
             yield extension
@@ -132,20 +135,37 @@ def descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def sampling(contender: Contender, memory_mib: int, seconds: float, outside_ms: float) -> Sampling:
-    """See Sampling. The function's memory rests. `outside_ms`: CPU time of an invocation without sampling."""
+def sampling(contender: Contender, memory_mib: int, seconds: float) -> Sampling:
+    """See Sampling. The function's memory rests."""
     share = memory_mib / VCPU_MIB
-    variables = {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mib)}
-    with attached(contender, variables) as extension, confined([extension.pid], share) as cgroup:
+    bare, _ = _long_invocation(contender, memory_mib, 1, HARDLY_SAMPLING)
+    (_, outside), (_, after) = bare
+    spent, cgroup = _long_invocation(contender, memory_mib, round(seconds), {})
+    spent[0] = spent[0][0], spent[0][1] + after - outside
+    percents = [
+        100 * (cpu - cpu_before) / (at - before) / share
+        for (before, cpu_before), (at, cpu) in [*itertools.pairwise(spent), (spent[0], spent[-1])]
+    ]
+    return Sampling(memory_mib, seconds, round(percents[-1], 2), round(max(percents[:-1]), 2), cgroup)
+
+
+def _long_invocation(
+    contender: Contender, memory_mib: int, seconds: int, variables: dict[str, str]
+) -> tuple[list[tuple[int, int]], bool]:
+    """(Monotonic ns, CPU ns so far) at its beginning and after each second of it; and if it was in a cpu cgroup."""
+    share = memory_mib / VCPU_MIB
+    size = {"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mib)}
+    with attached(contender, {**size, **variables}) as extension, confined([extension.pid], share) as cgroup:
         extension.api.invoke("warm")
         extension.api.wait_for_next()
         time.sleep(0.5)
-        before, began = extension.cpu_ns(), time.monotonic()
+        began = time.monotonic_ns()
+        spent = [(began, extension.cpu_ns())]
         extension.api.invoke("long")
-        time.sleep(seconds)
-        spent = extension.cpu_ns() - before - outside_ms * 1e6
-        percent = 100 * spent / 1e9 / (time.monotonic() - began) / share
-    return Sampling(memory_mib, seconds, round(percent, 2), cgroup)
+        for number in range(1, seconds + 1):
+            time.sleep(max(0, number - (time.monotonic_ns() - began) / 1e9))
+            spent.append((time.monotonic_ns(), extension.cpu_ns()))
+    return spent, cgroup
 
 
 @contextmanager

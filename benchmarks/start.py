@@ -1,87 +1,53 @@
-"""Measures the cold start: the time from exec to the register request, and to the first `next`."""
+"""Measures the cold start: the time from exec to the register request, and to the first `next`.
+
+With --profile it says where the time goes, with Linux's own profiler (perf, as root), and writes the table of
+docs/overhead.md. Without it nothing is written: `make bench` does that.
+
+Exit codes: 0 measured, 2 not measured.
+"""
 
 from __future__ import annotations
 
-import os
-import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
-from benchmarks.bare import Extension
-from benchmarks.contenders import Contender
+import click
+from rich.console import Console
 
-ROUNDS = 40
-COLD_ROUNDS = 10
-
-
-@dataclass(frozen=True)
-class Start:
-    """One row. Times in ms from exec, as the API's side sees it; memory in MiB after the first `next`."""
-
-    name: str
-    rounds: int
-    register_min: float
-    register_median: float
-    next_min: float
-    next_median: float
-    rss: float
-    pss: float
-    private_dirty: float
-    cold_register_median: float | None = None
-    """With the executable's pages dropped from the page cache before."""
+from benchmarks import namespace, publish
+from benchmarks.cold_start import ROUNDS, measure
+from benchmarks.contenders import GO, contenders
+from benchmarks.layer_tables import start_section
+from benchmarks.start_profile import profile_section
 
 
-def once(contender: Contender) -> tuple[float, float, dict[str, int]]:
-    """Start it, until it waits for its first event."""
-    with Extension(contender.command, contender.variables) as extension:
-        extension.api.wait_for_next()
-        memory = extension.memory_kib()
-        return extension.ms_since_exec("register"), extension.ms_since_exec("next"), memory
+@click.command(help=__doc__)
+@click.option("--profile", is_flag=True, help="Say where the time goes.")
+@click.option("--rounds", default=ROUNDS, show_default=True, help="Starts of each.")
+@click.option(
+    "--go", type=click.Path(exists=True, path_type=Path), help=f"Compare with {GO}: a checkout, or its build."
+)
+@click.option("--write/--no-write", default=True, help="Write the profile into docs/overhead.md.")
+def main(profile: bool, rounds: int, go: Path | None, write: bool) -> None:
+    """See the module."""
+    namespace.enter()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o755)
+            if profile:
+                title, headings, rows, text = profile_section(contenders(Path(folder)), 5 * rounds)
+            else:
+                title, headings, rows, text = start_section(measure(contenders(Path(folder), go), rounds, lambda: None))
+    except (OSError, AssertionError, RuntimeError, LookupError, subprocess.SubprocessError) as error:
+        click.echo(f"could not measure: {error!r}", err=True)
+        sys.exit(2)
+    Console(width=160).print(publish.shown(title, headings, rows))
+    if profile and write:
+        block = f"{publish.markdown(headings, rows)}\n\n{text}"
+        publish.replace(publish.ROOT / "docs" / "overhead.md", "profile", block)
 
 
-def forget(path: str | os.PathLike[str]) -> None:
-    """Drop a file from the page cache (posix_fadvise(2), POSIX_FADV_DONTNEED)."""
-    descriptor = os.open(path, os.O_RDONLY)
-    os.fsync(descriptor)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
-
-
-def measure(
-    contenders: Sequence[Contender], one_file: Sequence[str], rounds: int, advance: Callable[[], None]
-) -> list[Start]:
-    """All by turns. `one_file` names those that are one file, and can be started cold."""
-    warm: dict[str, list[tuple[float, float, dict[str, int]]]] = {contender.name: [] for contender in contenders}
-    cold: dict[str, list[float]] = {name: [] for name in one_file}
-    for number in range(rounds + 1):
-        for contender in contenders:
-            made = once(contender)
-            if number:  # the first is not counted: page cache, byte code
-                warm[contender.name].append(made)
-            advance()
-    for _ in range(min(COLD_ROUNDS, rounds)):
-        for contender in contenders:
-            if contender.name in cold:
-                forget(contender.command[0])
-                cold[contender.name].append(once(contender)[0])
-    return [_row(name, made, cold.get(name)) for name, made in warm.items()]
-
-
-def _row(name: str, made: Sequence[tuple[float, float, dict[str, int]]], cold: Sequence[float] | None) -> Start:
-    registers, nexts = [one[0] for one in made], [one[1] for one in made]
-
-    def mib(member: str) -> float:
-        return round(statistics.median(one[2][member] for one in made) / 1024, 2)
-
-    return Start(
-        name=name,
-        rounds=len(made),
-        register_min=round(min(registers), 2),
-        register_median=round(statistics.median(registers), 2),
-        next_min=round(min(nexts), 2),
-        next_median=round(statistics.median(nexts), 2),
-        rss=mib("Rss"),
-        pss=mib("Pss"),
-        private_dirty=mib("Private_Dirty"),
-        cold_register_median=round(statistics.median(cold), 2) if cold else None,
-    )
+if __name__ == "__main__":
+    main()

@@ -9,11 +9,13 @@ import hashlib
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import click
 
 from . import archive, cpython, executable
+from .emulator import emulator
 from .errors import BuildError
 from .pins import ARCHITECTURES
 from .toolchain import Toolchain
@@ -54,11 +56,11 @@ def main(output: Path, cache: Path, source: Path | None) -> None:
         toolchain = Toolchain(cache, say)
         build = cpython.build(cache, toolchain, say, source)
         chosen = executable.modules(build)
-        say(f"linking {len(chosen)} modules into one file per architecture")
+        say(f"making the image of {len(chosen)} modules for each architecture")
         sidecar, wrapper = (
             {machine: output / name / path for name, machine in ARCHITECTURES.items()} for path in EXECUTABLES
         )
-        executable.link(build, toolchain, chosen, sidecar)
+        executable.link(build, toolchain, chosen, sidecar, partial(emulator, cache=cache, say=say))
         executable.compile_wrapper(toolchain, wrapper)
         for name in ARCHITECTURES:
             layer, files = output / f"truemem-layer-{name}.zip", {path: output / name / path for path in EXECUTABLES}

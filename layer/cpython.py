@@ -19,7 +19,6 @@ from .toolchain import FLAGS, LOCK, Toolchain
 VERSION = PYTHON.rpartition(".")[0]
 
 LIBRARY = f"libpython{VERSION}.a"
-HASHES = "libHacl_Hash_SHA2.a"
 
 NATIVE = "x86_64"
 """The first that is built; its interpreter runs the freezing for all: the marshal format is the version's alone."""
@@ -28,7 +27,7 @@ UNWANTED = """
     _asyncio _bisect _blake2 _bz2 _codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw
     _contextvars _csv _ctypes _ctypes_test _curses _curses_panel _datetime _dbm _decimal _elementtree _gdbm
     _hashlib _heapq _interpchannels _interpqueues _interpreters _lsprof _lzma _md5 _multibytecodec
-    _multiprocessing _opcode _pickle _posixshmem _posixsubprocess _queue _random _sha1 _sha3 _sqlite3 _ssl
+    _multiprocessing _opcode _pickle _posixshmem _posixsubprocess _queue _random _sha1 _sha2 _sha3 _sqlite3 _ssl
     _statistics _tkinter _uuid _zoneinfo cmath grp mmap pyexpat readline resource syslog termios unicodedata
     xxsubtype zlib
 """.split()  # noqa: SIM905 - one name a line would be a page
@@ -36,9 +35,11 @@ UNWANTED = """
 
 CONFIGURE = (
     *("--prefix=/opt", "--disable-shared", "--disable-test-modules", "--without-ensurepip", "--without-doc-strings"),
-    *("--without-mimalloc", "--without-readline", "--with-builtin-hashlib-hashes=sha2"),
+    *("--without-mimalloc", "--without-readline", "--with-builtin-hashlib-hashes="),
     "OPT=-DNDEBUG -O2 -fwrapv -g0",
-    "CFLAGS=-ffunction-sections -fdata-sections -Wno-date-time",
+    "CFLAGS=-ffunction-sections -fdata-sections -Wno-date-time -fno-asynchronous-unwind-tables "
+    # Small arenas of small pools (Include/internal/pycore_obmalloc.h): the tree that maps large ones takes 0.6 MiB.
+    "-DWITH_PYMALLOC_RADIX_TREE=0",
     "LDFLAGS=-static -s -Wl,--gc-sections",
     "LINKFORSHARED= ",
 )
@@ -66,8 +67,14 @@ SAME_EVERYWHERE = tuple(
 """What configure need not find out a second time: musl's answers, the same on each 64-bit little-endian machine. 40 s
 saved. (What differs, such as the sign of wchar_t, goes by other names.)"""
 
-NEVER_CALLED = ("frozen.o", "getpath.o")
-"""Members of the library that main.c and the frozen modules take the place of."""
+NEVER_CALLED = (
+    *("frozen.o", "getpath.o", "config.o"),  # the tables that freeze.py writes take their place, and main.c
+    *("parser.o", "pegen.o", "pegen_errors.o", "action_helpers.o", "string_parser.o"),
+    *("lexer.o", "state.o", "buffer.o", "file_tokenizer.o", "readline_tokenizer.o", "string_tokenizer.o"),
+    *("utf8_tokenizer.o", "helpers.o", "Python-tokenize.o", "Python-ast.o", "ast.o", "ast_opt.o", "ast_unparse.o"),
+    *("asdl.o", "compile.o", "symtable.o", "flowgraph.o", "assemble.o", "instruction_sequence.o", "symtablemodule.o"),
+)
+"""Members of the library that are left out: its tables, and the compiler, which has nothing to compile (absent.c)."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +101,9 @@ class Build:
         """Runs on the machine that builds."""
         return self.folder / NATIVE / "python"
 
-    def archives(self, machine: str) -> list[Path]:
+    def archive(self, machine: str) -> Path:
         """What to link with."""
-        return [self.folder / machine / name for name in (LIBRARY, HASHES)]
+        return self.folder / machine / LIBRARY
 
     def configuration(self, machine: str) -> Path:
         """Folder of its pyconfig.h."""
@@ -146,7 +153,7 @@ def _compile(tree: Path, folder: Path, machine: str, toolchain: Toolchain, say: 
     configure = os.path.relpath(tree / "configure", folder)  # as it is given here, it stands in the object files
     _run([configure, *CONFIGURE, f"--cache-file={answers}", *cross, *pairs], folder, toolchain, "configure")
     say(f"compiling CPython {PYTHON} for {machine}")
-    wanted = ["python"] if machine == NATIVE else [LIBRARY, f"Modules/_hacl/{HASHES}"]
+    wanted = ["python"] if machine == NATIVE else [LIBRARY]
     _run(["make", f"-j{os.cpu_count() or 1}", *wanted], folder, toolchain, "make")
 
 
@@ -154,7 +161,6 @@ def _keep(built: Path, kept: Path, toolchain: Toolchain) -> None:
     kept.mkdir(parents=True)
     shutil.copy(built / LIBRARY, kept)
     _run(["zar", "d", LIBRARY, *NEVER_CALLED], kept, toolchain, "ar")
-    shutil.copy(built / "Modules" / "_hacl" / HASHES, kept)
     shutil.copy(built / "pyconfig.h", kept)
     if kept.name == NATIVE:
         shutil.copy(built / "python", kept)

@@ -39,8 +39,9 @@ class _Imports(ast.NodeVisitor):
 
     def visit_If(self, node: ast.If) -> None:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            return
-        if self._deep:
+            for each in node.orelse:
+                self.visit(each)
+        elif self._deep:
             self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
@@ -105,20 +106,6 @@ def closure(ours: Path, library: Path, builtin: Collection[str], stand_ins: Path
                 raise BuildError(f"{module.path}: imports {names[0]}, which the executable does not have")
             pending += [one for one in wanted if one is not None and one.name not in found]
     return [found[name] for name in sorted(found)]
-
-
-def at_import(modules: Collection[Module], roots: Collection[str]) -> set[str]:
-    """Names of those of `modules` that the import of `roots` loads at once: not what functions import later."""
-    by_name = {module.name: module for module in modules}
-    pending = list(roots)
-    found: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name in by_name and name not in found:
-            found.add(name)
-            pending += [one for names in imported(by_name[name], deep=False) for one in names]
-            pending.append(name.rpartition(".")[0])
-    return found
 
 
 def _own(path: Path, ours: Path) -> Module:

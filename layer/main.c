@@ -1,4 +1,4 @@
-/* The sidecar as one static file: CPython without a search path, everything it imports frozen in.
+/* The sidecar as one static file: CPython without a search path, with everything imported (image.c).
  *
  * Isolated: nothing of the function's environment (PYTHON*, LD_*) or file system reaches it.
  */
@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "image.h"
 
 /* CPython would look for its standard library here: stat() by stat(), and 0.5 ms. There is none. getpath.o is left
  * out of the archive. */
@@ -56,7 +58,7 @@ static void enough_stack(void)
     (void)setrlimit(RLIMIT_STACK, &limit);
 }
 
-/* Below that it still starts, perhaps, and runs out of memory later: measured are 9 and 4 MiB, and 7 more in a flood of
+/* Below that it still starts, perhaps, and runs out of memory later: measured are 7 and 4 MiB, and 7 more in a flood of
  * telemetry. Said here, as CPython itself may not start. */
 static void tell_of_limit(int which, const char *name, unsigned needed_mib)
 {
@@ -66,7 +68,7 @@ static void tell_of_limit(int which, const char *name, unsigned needed_mib)
                 needed_mib);
 }
 
-static void start(int argc, char **argv)
+static void start(void)
 {
     PyPreConfig pre;
     PyPreConfig_InitIsolatedConfig(&pre);
@@ -84,7 +86,7 @@ static void start(int argc, char **argv)
     config.optimization_level = 2;
     config.install_signal_handlers = 0;
     config.module_search_paths_set = 1; /* and empty */
-    must(PyConfig_SetBytesArgv(&config, argc, argv));
+    config.use_hash_seed = 1;           /* 0: hashes are in the image, so they are no secret (docs/security.md) */
     wchar_t **nowhere[] = {&config.program_name, &config.executable, &config.base_executable, &config.home,
                            &config.prefix, &config.base_prefix, &config.exec_prefix, &config.base_exec_prefix,
                            &config.stdlib_dir, &config.platlibdir};
@@ -94,24 +96,40 @@ static void start(int argc, char **argv)
     PyConfig_Clear(&config);
 }
 
-int install_quick_import(void);
+/* All that does not depend on where and when it runs. */
+static void initialise(void)
+{
+    use_room();
+    if (read_modules() < 0) {
+        fputs("stdin is not what freeze.py writes\n", stderr);
+        _exit(1);
+    }
+    start();
+    PyGC_Disable(); /* until the sidecar has made what stays */
+    PyObject *collector = import_modules() == 0 ? PyImport_ImportModule("gc") : NULL;
+    if (collector == NULL || PyObject_CallMethod(collector, "freeze", NULL) == NULL) {
+        PyErr_Print();
+        _exit(1);
+    }
+}
 
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* EPIPE is an answer like others */
     signal(SIGXFSZ, SIG_IGN); /* and so is EFBIG */
+    if (!is_image)
+        initialise();
+    if (argc > 1 && strcmp(argv[1], "--image") == 0)
+        write_image();
     fill_descriptors();
     tell_of_limit(RLIMIT_AS, "RLIMIT_AS", 16);
     tell_of_limit(RLIMIT_DATA, "RLIMIT_DATA", 12);
     enough_stack();
-    start(argc, argv);
-    PyGC_Disable(); /* until all is imported: those objects stay */
-    if (install_quick_import() < 0)
-        PyErr_Clear(); /* slower, and no more */
-    int check = argc > 1 && strcmp(argv[1], "--check") == 0;
-    PyObject *module = PyImport_ImportModule(check ? "truemem.lifecycle.self_check" : "truemem.__main__");
-    PyObject *path = module ? PyUnicode_DecodeFSDefault(argc > 0 ? argv[0] : "") : NULL;
-    PyObject *result = path ? PyObject_CallMethod(module, "main", "O", path) : NULL;
+    int check = argc > 1 && strcmp(argv[1], "--check") == 0, resumed = resume();
+    const char *name = check ? "truemem.lifecycle.self_check" : "truemem.__main__";
+    PyObject *module = resumed < 0 ? NULL : PyImport_ImportModule(name);
+    PyObject *path = module != NULL ? PyUnicode_DecodeFSDefault(argc > 0 ? argv[0] : "") : NULL;
+    PyObject *result = path != NULL ? PyObject_CallMethod(module, "main", "O", path) : NULL;
     if (result == NULL)
         PyErr_Print(); /* leaves here on SystemExit, with its code */
     _exit(result == NULL); /* what the sidecar wrote is written: no buffers, nothing to finalize */

@@ -1,8 +1,7 @@
 """Start: register, then everything else.
 
-Lambda starts the runtime once all extensions have registered, so whatever is not needed for that is imported while the
-request is on its way. Registered, the sidecar never exits before SHUTDOWN: Lambda takes any exit for a crash of the
-function's environment.
+Lambda starts the runtime once all extensions have registered, so whatever is not needed for that comes after it.
+Registered, the sidecar never exits before SHUTDOWN: Lambda takes any exit for a crash of the function's environment.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ import select
 import sys
 import time
 
+from .lifecycle.startup import start
+from .platform.exact_mode import ExactMode
 from .platform.extensions_api import ApiError, ExtensionsApi
-from .platform.proxy_sockets import Door, open_door
+from .platform.proxy_sockets import open_door
+from .platform.runtime_proxy import RuntimeProxy
 from .support import files, switch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .platform.runtime_proxy import RuntimeProxy
 
 PASSING_S = 0.01
 """Where nothing is measured any more: the wait before `next` is asked for again, or given up."""
@@ -45,24 +43,13 @@ def main(path: str) -> None:
     proxy = None
     if measuring:
         try:
-            proxy = _proxy(door, address)
-            from .lifecycle.startup import start
-
+            proxy = RuntimeProxy(door, address, ExactMode()) if door is not None else None
             start(api, address, folder, name, managed, loadavg, proxy)
             return
         except Exception as error:  # a bug of ours must not become the function's
             reserve.clear()
             _say(f"stopped measuring: {error!r}")
     _sit_out(api, proxy)
-
-
-def _proxy(door: Door | None, address: str) -> RuntimeProxy | None:
-    if door is None:
-        return None
-    from .platform.exact_mode import ExactMode
-    from .platform.runtime_proxy import RuntimeProxy
-
-    return RuntimeProxy(door, address, ExactMode())
 
 
 def _say(text: str) -> None:
@@ -108,20 +95,12 @@ def _registered(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -
 
 def _register(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -> bool:
     """Register; True on Managed Instances, where the platform grants SHUTDOWN only. Raises ApiError."""
-    api.send_register(name, '["INVOKE","SHUTDOWN"]' if measuring and not managed else '["SHUTDOWN"]')
-    if measuring:
-        try:
-            from .lifecycle import startup  # noqa: F401 - while the request is on its way: most of the imports
-            from .platform import runtime_proxy  # noqa: F401 - while the request is on its way: most of the imports
-        except Exception as error:
-            _say(f"{error!r}")
     try:
-        api.finish_register()
+        api.register(name, '["INVOKE","SHUTDOWN"]' if measuring and not managed else '["SHUTDOWN"]')
     except ApiError as error:
         if b"Extension.InvalidEventType" not in error.body:
             raise
-        api.send_register(name, '["SHUTDOWN"]')
-        api.finish_register()
+        api.register(name, '["SHUTDOWN"]')
         return True
     return managed
 

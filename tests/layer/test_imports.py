@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from layer.errors import BuildError
-from layer.imports import BOOTSTRAP, at_import, closure
+from layer.imports import BOOTSTRAP, closure
 
 BUILTIN = ("sys", "posix", "time", "_io")
 
@@ -53,6 +53,7 @@ PACKAGE = {"package/__init__.py": "", "package/part.py": ""}
         ("from package import part, no_module", PACKAGE, {"package", "package.part"}),
         ("import posix\nfrom . import b", {}, set()),
         ("TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import typing", {}, set()),
+        ("if TYPE_CHECKING:\n    import typing\nelse:\n    import used", {"used.py": ""}, {"used"}),
         ("from __future__ import annotations\nfrom .b import x", {}, set()),
     ],
 )
@@ -79,18 +80,3 @@ def test_an_import_that_the_file_would_not_have_stops_the_build(tree: Path, stat
     write(tree, "own/a.py", statement)
     with pytest.raises(BuildError, match=r"own/a.py: imports missing"):
         names(tree)
-
-
-def test_what_an_import_loads_at_once_leaves_out_what_functions_import(tree: Path) -> None:
-    write(
-        tree,
-        "own/start.py",
-        "from .room.near import x\nif TYPE_CHECKING:\n    from . import typed\ndef f():\n    from . import late\n",
-    )
-    write(tree, "own/room/__init__.py", "")
-    write(tree, "own/room/near.py", "import used")
-    for name in ("typed", "late", "alone"):
-        write(tree, f"own/{name}.py", "")
-    write(tree, "Lib/used.py", "")
-    made = closure(tree / "own", tree / "Lib", BUILTIN, tree / "stand_ins")
-    assert at_import(made, ["own.start"]) == {"own", "own.start", "own.room", "own.room.near", "used"}

@@ -56,11 +56,11 @@ class Script:
 
 
 @contextmanager
-def server(*answers: bytes | None) -> Iterator[Script]:
+def server(*answers: bytes | None, host: str = "127.0.0.1") -> Iterator[Script]:
     """Answers each request with the next of `answers`, piece by piece; None closes the connection instead, and so does
     HTTP/1.0 after it."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    script = Script(f"127.0.0.1:{listening.getsockname()[1]}")
+    listening = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    script = Script(f"{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}")
     left = list(answers)
 
     def serve() -> None:
@@ -95,8 +95,7 @@ def server(*answers: bytes | None) -> Iterator[Script]:
 
 def registered(script: Script, rest_s: float = REST_S) -> ExtensionsApi:
     api = ExtensionsApi(script.address, rest_s)
-    api.send_register("truemem", '["INVOKE","SHUTDOWN"]')
-    api.finish_register()
+    api.register("truemem", '["INVOKE","SHUTDOWN"]')
     return api
 
 
@@ -169,9 +168,8 @@ NO_REGISTRATION = {
 def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
     with server(answer) as script:
         api = ExtensionsApi(script.address)
-        api.send_register("truemem", "[]")
         with pytest.raises(ApiError) as refused:
-            api.finish_register()
+            api.register("truemem", "[]")
         assert "timed out" not in str(refused.value)  # it is told from what has come
 
 
@@ -179,8 +177,10 @@ def test_a_subscription_asks_for_buffering_and_an_error_has_status_and_body() ->
     with server(REGISTERED, refusal(202, "Telemetry.NotSupported"), SUBSCRIBED) as script:
         api = registered(script)
         with pytest.raises(ApiError, match="status 202") as error:
-            api.subscribe(4242, "/secret")
-        api.subscribe(4242, "/secret", MANAGED_SCHEMA, MANAGED_TIMEOUT_MS)
+            api.send_subscription(4242, "/secret")
+            api.finish_subscription()
+        api.send_subscription(4242, "/secret", MANAGED_SCHEMA, MANAGED_TIMEOUT_MS)
+        api.finish_subscription()
     assert error.value.status == 202
     assert b"Telemetry.NotSupported" in error.value.body
     _, on_demand, managed = script.requests
@@ -215,7 +215,8 @@ def test_while_nothing_has_come_it_is_not_waited_for() -> None:
     """The runtime's bytes would have to wait as well. It may come hours later, unlike any other answer."""
     with server(REGISTERED, SUBSCRIBED, Late(INVOKE)) as script:
         api = registered(script, rest_s=0.05)
-        api.subscribe(4242, "/secret")
+        api.send_subscription(4242, "/secret")
+        api.finish_subscription()
         api.send_next()
         assert api.receive_event() == b""
         assert (api.waiting, api.overdue_at) == (True, NEVER)
@@ -246,7 +247,8 @@ def test_a_subscription_without_an_answer_is_given_up() -> None:
     with server(REGISTERED, b"", INVOKE) as script:
         api = registered(script, rest_s=0.05)
         with pytest.raises(ApiError, match="the answer does not come"):
-            api.subscribe(4242, "/secret")
+            api.send_subscription(4242, "/secret")
+            api.finish_subscription()
         assert next_event(api) == EVENT
 
 
@@ -308,12 +310,10 @@ def test_a_refused_connection_is_an_error_and_an_ipv6_address_is_connected_to() 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ApiError, match="refused"):
-        ExtensionsApi(f"127.0.0.1:{port}").send_register("truemem", "[]")
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listening:
-        ExtensionsApi(f"[::1]:{listening.getsockname()[1]}").send_register("truemem", "[]")
-        connection, _ = listening.accept()
-        with connection:
-            assert connection.recv(100).startswith(b"POST /2020-01-01/extension/register")
+        ExtensionsApi(f"127.0.0.1:{port}").register("truemem", "[]")
+    with server(REGISTERED, host="::1") as script:
+        ExtensionsApi(script.address).register("truemem", "[]")
+    assert script.requests[0].startswith(b"POST /2020-01-01/extension/register")
 
 
 def test_where_the_kernel_has_no_socket_options_it_works_without(monkeypatch: pytest.MonkeyPatch) -> None:

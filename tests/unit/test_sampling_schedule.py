@@ -51,6 +51,26 @@ def test_in_the_init_phase_it_looks_for_the_runtime_and_then_rests(age_ms: int, 
     assert init_interval_ns(age_ms * MS, found) == interval_ms * MS
 
 
+@given(st.integers(20_000, 300_000), st.sampled_from([128, 512, 1769, 10240]), st.lists(st.booleans(), max_size=400))
+def test_no_second_costs_more_than_its_share_however_much_was_saved(
+    cost: int, memory_mib: int, for_children: list[bool]
+) -> None:
+    """After a minute's rest, the most eager sampler there can be: of the function, and of children in between."""
+    share = 0.01 * memory_mib / 1769
+    budget = Budget(0.01, memory_mib / 1769, 0)
+    now_ns = 60 * SECOND
+    spent: list[tuple[int, int]] = []
+    for of_child in [*for_children, False, False]:
+        if of_child and not budget.sparing(now_ns):
+            continue
+        now_ns += 1 * MS if of_child else max(1 * MS, budget.wait_ns(now_ns))
+        budget.spend(cost, now_ns, saved=of_child)
+        spent.append((now_ns, cost))
+    for number, (began, _) in enumerate(spent):
+        within = sum(each for at, each in spent[number:] if at < began + SECOND)
+        assert within <= share * SECOND + cost  # what a tick costs is known afterwards
+
+
 @given(
     st.lists(st.integers(1_000, 5 * MS), min_size=50, max_size=300),
     st.sampled_from([128, 512, 1769, 10240]),

@@ -92,9 +92,9 @@ class Loop:
         self._own = {ASK_NEXT: self._ask_next, TAKE_DELIVERIES: self._take_deliveries}
 
     def run(self) -> None:
-        """Ask for the first event, and serve until all is over. Raises OSError if the kernel cannot wait any more."""
-        self.pending.ask_at_ns = self._clock.monotonic_ns()
-        self.did(self._ask_next)
+        """Serve until all is over. Raises OSError if the kernel cannot wait any more."""
+        if not self._api.waiting:
+            self.did(self._ask_next)
         while self.machine.state != OVER:
             self.turn()
 

@@ -79,7 +79,6 @@ class ManagedInstances:
                 f"telemetry={self._parts.unsubscribed}: on Managed Instances only telemetry tells of requests, "
                 "so there are no records",
             )
-        self._table.scan()
         self._loop.run()
 
     def look(self, pending: Pending) -> None:

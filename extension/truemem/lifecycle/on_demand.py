@@ -84,7 +84,6 @@ class OnDemand:
     def run(self, kills: int = 0) -> None:
         """Serve until SHUTDOWN. `kills`: OOM kills since an earlier process of this environment looked."""
         self._publisher.recover(kills)
-        self._table.scan()  # a process that is here before the runtime is not the function
         self._loop.run()
 
     def look(self, pending: Pending) -> None:

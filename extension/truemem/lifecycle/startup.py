@@ -1,5 +1,9 @@
-"""From registered to serving: read the settings, subscribe to telemetry, make the parts. All before the first `next`,
-which ends the init phase and closes the subscription."""
+"""From registered to serving: subscribe to telemetry, look at the processes, ask for the first event, make all else.
+
+The first `next` ends the init phase and closes the subscription. A runtime that starts in milliseconds waits for it, so
+it goes out as soon as the first look at the processes is done. That look is made while the platform answers the
+subscription.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,7 @@ from ..records.journal import SLOTS, Journal
 from ..support.clock import Clock
 from ..support.log import log, set_level
 from ..support.private_file import path_in
+from .managed_instances import ManagedInstances
 from .on_demand import OnDemand
 from .parts import Parts
 
@@ -54,33 +59,43 @@ def start(
     set_level(config.log_level)
     for problem in config.problems:
         log("warn", problem)
-    telemetry_server, unsubscribed = _subscribe(api, managed)
+    telemetry_server, unsubscribed = _subscription(api, managed)
     proc = Procfs()
     oom_score = OomScore(proc, config.oom_score_adj)
     table = ProcessTable(proc, address, folder or "/opt/extensions", oom_score, parse_last_pid(loadavg))
     if proxy is not None:
         table.proxy_address = proxy.address
+    table.scan()  # a process that is here before the runtime is not the function
+    telemetry_server, unsubscribed = _granted(api, telemetry_server, unsubscribed)
+    _ask_for_first(api)
     recorder = Recorder(table, proc, config.memory_mib * 1024)
     level = MemorySource(proc)
     environment_memory, kills = EnvironmentMemory(table, level), OomKills(level)
+    if managed:
+        environment_state = journal = None
+    else:
+        slots = SLOTS + (VALUES if config.aggregate_s else 0)
+        journal = Journal(path_in(posix.environ, name) if config.journal else "", slots)
+        environment_state = _environment_state(journal, proc)
     about = config, table, recorder, environment_memory, kills
     parts = Parts(api, telemetry_server, unsubscribed, *about, proxy, Clock())
-    if managed:
-        from .managed_instances import ManagedInstances
-
-        gc.freeze()
-        gc.enable()
-        ManagedInstances(parts).run()
+    if environment_state is None or journal is None:
+        managed_instances = ManagedInstances(parts)
+        _collect_from_here()
+        managed_instances.run()
         return
-    slots = SLOTS + (VALUES if config.aggregate_s else 0)
-    journal = Journal(path_in(posix.environ, name) if config.journal else "", slots)
-    environment_state = _environment_state(journal, proc)
     killed = kills.since(environment_state.kills)
     environment_state.kills = kills.seen
     lifecycle = OnDemand(parts, environment_state, journal)
-    gc.freeze()  # these objects stay: the collector need not look at them again
-    gc.enable()  # off since the start where this is the layer's executable
+    _collect_from_here()
     lifecycle.run(killed)
+
+
+def _collect_from_here() -> None:
+    """What has been made stays: the collector need not look at it again. It is off until now where this is the layer's
+    executable."""
+    gc.freeze()
+    gc.enable()
 
 
 def _environment_state(journal: Journal, proc: Procfs) -> EnvironmentState:
@@ -95,15 +110,33 @@ def _environment_state(journal: Journal, proc: Procfs) -> EnvironmentState:
     return environment_state
 
 
-def _subscribe(api: ExtensionsApi, managed: bool) -> tuple[TelemetryServer | None, str]:
-    """A server that telemetry is delivered to, or None and the reason why there is none."""
+def _subscription(api: ExtensionsApi, managed: bool) -> tuple[TelemetryServer | None, str]:
+    """A server that telemetry is to be delivered to, asked for and not yet granted; or None and the reason."""
     try:
         server = TelemetryServer()
     except OSError as error:
         return None, f"no port to listen on: {error.strerror}"
     try:
         wanted = (MANAGED_SCHEMA, MANAGED_TIMEOUT_MS) if managed else (TELEMETRY_SCHEMA, TIMEOUT_MS)
-        api.subscribe(server.port, server.path, *wanted)
+        api.send_subscription(server.port, server.path, *wanted)
+    except ApiError as error:
+        return None, str(error)
+    return server, ""
+
+
+def _granted(api: ExtensionsApi, server: TelemetryServer | None, why_not: str) -> tuple[TelemetryServer | None, str]:
+    """The same once the platform has answered."""
+    if server is None:
+        return None, why_not
+    try:
+        api.finish_subscription()
     except ApiError as error:
         return None, "not supported here" if error.status == 202 else str(error)
     return server, ""
+
+
+def _ask_for_first(api: ExtensionsApi) -> None:
+    try:
+        api.send_next()
+    except ApiError:
+        pass  # the loop asks, and says why that fails

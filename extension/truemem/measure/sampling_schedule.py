@@ -32,9 +32,15 @@ URGENT_FRACTION = 4
 OVERDRAFT_NS = 5 * MS
 """CPU time that may be spent on that before it is earned."""
 BURST_NS = 2 * MS
-"""CPU time that may be saved up while nothing is sampled, and then spent in dense ticks."""
+"""CPU time that may be saved up while nothing is sampled, and then spent in dense ticks: so much,"""
+BURST_PART = 0.75
+"""and at most this part of a second's, so that a small function's first second is not blind after them."""
 SAVED_NS = 20 * MS
 """The same for samples of children: they are worth more, as nothing else tells their peak."""
+SECOND_NS = 1000 * MS
+"""However much is saved, no second has more than its own share,"""
+SLOTS = 10
+"""counted in parts of it."""
 REST_NS = 1 * MS
 """CPU time of reading the other ones of many processes, after the answer,"""
 MOST_REST_NS = 2 * MS
@@ -48,7 +54,10 @@ class Budget:
     def __init__(self, fraction: float, cpu_share: float, now_ns: int) -> None:
         """`fraction` of `cpu_share` vCPUs: 0.01 of the 0.58 that 1,024 MiB buy is 5.8 ms in each second."""
         self._rate = fraction * cpu_share
-        self._allowance: float = BURST_NS
+        self._burst = min(BURST_NS, self._rate * SECOND_NS * BURST_PART)
+        self._allowance: float = self._burst
+        self._spent: list[tuple[int, int]] = []
+        """Of the last second: the number of its part, counted from the clock's beginning, and what was spent in it."""
         self._saved: float = 0
         self._cost: float = 100_000
         self._updated = now_ns
@@ -56,6 +65,9 @@ class Budget:
     def spend(self, cost_ns: int, now_ns: int, saved: bool = False) -> None:
         """A tick used `cost_ns` of CPU time, waking up included: of what is `saved`, for a sample of children."""
         self._accrue(now_ns)
+        part = now_ns * SLOTS // SECOND_NS
+        before = self._spent.pop()[1] if self._spent and self._spent[-1][0] == part else 0
+        self._spent.append((part, before + cost_ns))
         if saved:
             self._saved -= cost_ns
         else:
@@ -70,19 +82,33 @@ class Budget:
     def sparing(self, now_ns: int) -> int:
         """How many times as seldom children are to be looked at, the less is saved: 1, 2 or 4; 0 for not at all."""
         self._accrue(now_ns)
-        if self._saved <= 0:
+        if self._saved <= 0 or self._second_full_ns(now_ns):
             return 0
         return 1 if self._saved > SAVED_NS / 2 else 2 if self._saved > SAVED_NS / 8 else 4
 
     def wait_ns(self, now_ns: int, overdraft_ns: int = 0) -> int:
         """Time until a tick of the usual cost can be paid for, having spent `overdraft_ns` more than there was."""
         self._accrue(now_ns)
-        return max(0, round((self._cost - overdraft_ns - self._allowance) / self._rate))
+        earned_ns = max(0, round((self._cost - overdraft_ns - self._allowance) / self._rate))
+        return earned_ns if overdraft_ns else max(earned_ns, self._second_full_ns(now_ns))
+
+    def _second_full_ns(self, now_ns: int) -> int:
+        """Time until a second that ends with a tick of the usual cost has no more than its share: 0 for now."""
+        oldest = now_ns * SLOTS // SECOND_NS - SLOTS
+        self._spent = [(part, cost_ns) for part, cost_ns in self._spent if part >= oldest]
+        over = sum(cost_ns for _, cost_ns in self._spent) + 1.5 * self._cost - self._rate * SECOND_NS
+        free_ns = now_ns
+        for part, cost_ns in self._spent:  # the first that was spent is the first that no longer counts
+            if over <= 0:
+                break
+            over -= cost_ns
+            free_ns = (part + SLOTS + 1) * SECOND_NS // SLOTS
+        return free_ns - now_ns
 
     def _accrue(self, now_ns: int) -> None:
         # A freeze may have passed, or a clock may have jumped: it fills both purses, and no more.
         earned = self._allowance + max(0, now_ns - self._updated) * self._rate
-        self._allowance = min(BURST_NS, earned)
+        self._allowance = min(self._burst, earned)
         self._saved = min(SAVED_NS, self._saved + earned - self._allowance)
         self._updated = now_ns
 

@@ -86,15 +86,10 @@ class ExtensionsApi:
         """The socket's descriptor, readable when an answer has come; -1 when not connected."""
         return self._socket.fileno() if self._socket is not None else -1
 
-    def send_register(self, name: str, events: str) -> None:
-        """Send the register request and return: what may come later can be imported meanwhile.
-
-        `name` is the full base name of the extension's file, `events` a JSON array of event types.
-        """
+    def register(self, name: str, events: str) -> None:
+        """Register. `name` is the full base name of the extension's file, `events` a JSON array of event types. Raises
+        ApiError."""
         self._send("POST", EXTENSION_PATH + "register", f'{{"events":{events}}}', f"Lambda-Extension-Name: {name}\r\n")
-
-    def finish_register(self) -> None:
-        """Take the answer to `send_register`. Raises ApiError."""
         answer = self._expect(200, "register")
         identifier = answer.headers.get(b"lambda-extension-identifier")
         if not identifier:
@@ -102,15 +97,20 @@ class ExtensionsApi:
         self._extension = f"Lambda-Extension-Identifier: {identifier.decode('latin-1')}\r\n"
         self._next = self._request("GET", EXTENSION_PATH + "event/next", "", self._extension)
 
-    def subscribe(self, port: int, path: str, schema: str = TELEMETRY_SCHEMA, timeout_ms: int = TIMEOUT_MS) -> None:
+    def send_subscription(
+        self, port: int, path: str, schema: str = TELEMETRY_SCHEMA, timeout_ms: int = TIMEOUT_MS
+    ) -> None:
         """Ask for `platform` telemetry at our listener on `port`, at `path`, `timeout_ms` after the first event of a
-        batch at the latest. Raises ApiError, also for 202 (unsupported)."""
+        batch at the latest. Does not wait: there is work to do meanwhile. Raises ApiError."""
         destination = f'{{"protocol":"HTTP","URI":"http://sandbox.localdomain:{port}{path}"}}'
         buffering = BUFFERING % timeout_ms
         body = (
             f'{{"schemaVersion":"{schema}","types":["platform"],"buffering":{buffering},"destination":{destination}}}'
         )
         self._send("PUT", TELEMETRY_PATH, body, self._extension)
+
+    def finish_subscription(self) -> None:
+        """Take the answer to `send_subscription`. Raises ApiError, also for 202 (unsupported)."""
         self._expect(200, "telemetry", at_once=True)
 
     def send_next(self) -> None:
