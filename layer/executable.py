@@ -27,8 +27,12 @@ SIDECAR = HERE.parent / "extension" / "truemem"
 
 def modules(build: Build) -> list[Module]:
     """The modules of the executable. Raises BuildError."""
-    builtin = re.findall(r"^    MODULE\((\w+),", TABLES.read_text(), re.MULTILINE)
-    return closure(SIDECAR, build.library, ["builtins", "sys", *builtin])
+    return closure(SIDECAR, build.library, built_in())
+
+
+def built_in() -> list[str]:
+    """Names of the modules that are in the interpreter itself."""
+    return ["builtins", "sys", *re.findall(r"^    MODULE\((\w+),", TABLES.read_text(), re.MULTILINE)]
 
 
 def link(

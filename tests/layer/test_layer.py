@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from layer.__main__ import EXECUTABLES, default_cache
-from layer.executable import SIDECAR, TABLES
+from layer.executable import SIDECAR, built_in
 from layer.imports import STAND_INS
 from layer.pins import ARCHITECTURES, PYTHON
 from layer.toolchain import Toolchain
@@ -90,9 +90,7 @@ def test_of_the_standard_library_hardly_anything_is(native: Layer) -> None:
     """Each is memory, or may become it. Say here why, before adding to it."""
     _, modules = check(native)
     standard = {name for name in modules if not name.startswith("truemem")}
-    built_in = set(re.findall(r"^    MODULE\((\w+),", TABLES.read_text(), re.MULTILINE))
-    interpreter = {"_frozen_importlib", "__main__", "builtins", "sys"}
-    assert standard == {path.stem for path in STAND_INS.glob("*.py")} | built_in | interpreter
+    assert standard == {path.stem for path in STAND_INS.glob("*.py")} | {*built_in(), "_frozen_importlib", "__main__"}
 
 
 NO_DOWNLOAD = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}

@@ -71,19 +71,16 @@ def start(
     recorder = Recorder(table, proc, config.memory_mib * 1024)
     level = MemorySource(proc)
     environment_memory, kills = EnvironmentMemory(table, level), OomKills(level)
-    if managed:
-        environment_state = journal = None
-    else:
-        slots = SLOTS + (VALUES if config.aggregate_s else 0)
-        journal = Journal(path_in(posix.environ, name) if config.journal else "", slots)
-        environment_state = _environment_state(journal, proc)
     about = config, table, recorder, environment_memory, kills
     parts = Parts(api, telemetry_server, unsubscribed, *about, proxy, Clock())
-    if environment_state is None or journal is None:
+    if managed:
         managed_instances = ManagedInstances(parts)
         _collect_from_here()
         managed_instances.run()
         return
+    slots = SLOTS + (VALUES if config.aggregate_s else 0)
+    journal = Journal(path_in(posix.environ, name) if config.journal else "", slots)
+    environment_state = _environment_state(journal, proc)
     killed = kills.since(environment_state.kills)
     environment_state.kills = kills.seen
     lifecycle = OnDemand(parts, environment_state, journal)
