@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import posix
 import shutil
 import signal
 import socket
@@ -38,6 +40,11 @@ def scanned(folder: Path, **settings: Any) -> ProcessTable:
     processes = ProcessTable(Procfs(str(folder)), ADDRESS, **settings)
     processes.scan()
     return processes
+
+
+def refuses(path: str) -> list[str]:
+    """/proc cannot be listed."""
+    raise PermissionError(errno.EACCES, path)
 
 
 def function(processes: ProcessTable) -> list[int]:
@@ -113,6 +120,21 @@ def test_a_pid_that_has_been_another_processs_before_is_looked_at_anew(tmp_path:
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 70\n")
     processes.scan()
     assert function(processes) == [50, 70]
+
+
+def test_what_was_there_when_proc_could_not_be_listed_is_found_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc = Procfs(str(unpack("lambda", tmp_path)))
+    processes = ProcessTable(proc, ADDRESS)
+    (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 31\n")
+    with monkeypatch.context() as kernel:
+        kernel.setattr(posix, "listdir", refuses)
+        processes.scan()
+    assert (function(processes), processes.errors) == ([], 1)
+    (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 32\n")  # one more, which is none of ours
+    processes.scan()
+    assert function(processes) == [12, 31]
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,17 @@ class NewPids:
 
     def find(self) -> tuple[set[int], bool]:
         """Pids that may be new, and whether these are all there are. Raises OSError if /proc cannot be listed."""
-        before, self.last = self.last, self._proc.last_pid()
+        before, last = self.last, self._proc.last_pid()
         self._found_at = time.monotonic()
-        if before > 0 and 0 < self.last - before <= FEW:
+        if before > 0 and 0 < last - before <= FEW:
             # Pids are given out in order: these are all that can be new, and threads.
-            made = range(before + 1, self.last + 1)
+            self.last = last
+            made = range(before + 1, last + 1)
             self.unrelated.difference_update(made)  # each has been another process's pid before
             return {pid for pid in made if self._proc.leads(pid)} | self.waiting, False
+        self.last = -2  # if /proc cannot be listed, what was there before stays unseen: the next time lists it as well
         present = set(self._proc.pids())
+        self.last = last
         # A pid that is gone from one scan to the next may come back as another process's.
         self.unrelated &= present
         return present, True
