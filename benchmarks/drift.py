@@ -228,18 +228,18 @@ def held_out_page(told: dict[int, list[Told]]) -> str:
         *set_page(told, held_out.AGAIN, held_out.GROUPS_AGAIN, each),
     ]
     rows = []
-    for name, labels in recorded.HELD_OUT.items():
+    for name, leaks in recorded.REAL.items():
         curve = recorded.stored(name)
         verdict = judge(curve)
         rate = "" if verdict.per_invocation_kib is None else f"{verdict.per_invocation_kib:.1f}"
-        truth = GROWING if GROWING in labels else "not growing"
+        truth = GROWING if leaks else "not growing"
         half = judge(curve[: len(curve) // 2]).name
         rows.append([name, truth, half, verdict.name, list(on_the_way(curve))[-1], rate])
     headings = ["function", "truth", "workbench, half", "workbench", "sidecar", "KiB per invocation"]
-    parts.append(f"\n## Held out: recorded, {recorded.HELD_OUT_INVOCATIONS} invocations each\n")
+    parts.append(f"\n## Real programs: recorded, {recorded.REAL_INVOCATIONS:,} invocations each\n")
     parts.append(markdown(headings, rows, 5))
     parts.append(
-        "\n*threads* leaks less than is promised to be found. *Zipf cache*, and *cache, Zipf keys* above, are caches "
+        "\n*Zipf cache*, and *cache, Zipf keys* above, are caches "
         "whose rare keys go on coming: for a while the growth of their second half is that of the first. A load that "
         "rises, or a collector that has not run yet, for as long as it has been watched, is a leak as far as its curve "
         "tells.\n"

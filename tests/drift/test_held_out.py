@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from truemem.records.drift import GROWING
 from truemem_workbench.analysis.drift import Point, judge
-from truemem_workbench.testing.drift import recorded
 from truemem_workbench.testing.drift.held_out import AGAIN, BOUNDED, GROUPS, GROUPS_AGAIN, KINDS, WARMING, Kind, make
 from truemem_workbench.testing.drift.judged import sidecar, workbench
 from truemem_workbench.testing.drift.synthetic import PAGE_KIB
@@ -118,38 +117,3 @@ def test_a_cache_by_rare_keys_is_not_called_a_leak(verdict: Verdict) -> None:
 @BOTH
 def test_a_leak_is_found_behind_a_large_warm_up(verdict: Verdict) -> None:
     assert growing("leak and warm-up", verdict) > len(SEEDS) / 2
-
-
-# --- recorded ---------------------------------------------------------------------------------------------------------
-
-WRONG = {
-    "Zipf cache": ((workbench, sidecar), "rare keys go on coming"),
-    "Node, listeners": ((workbench, sidecar), "V8 makes room in advance: half of the growth comes in the first third"),
-    "threads": ((workbench, sidecar), "1.5 KiB per invocation: less than is promised"),
-    "garbage and leak": ((sidecar,), "a collector's teeth are larger than the leak"),
-}
-"""Whose verdict is, and why."""
-
-
-@BOTH
-@pytest.mark.parametrize("name", recorded.HELD_OUT)
-def test_a_recorded_curve_is_told_for_what_it_is(name: str, verdict: Verdict, request: pytest.FixtureRequest) -> None:
-    whose, why = WRONG.get(name, ((), ""))
-    if verdict in whose:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=why))
-    curve = recorded.stored(name)
-    assert len(curve) == recorded.HELD_OUT_INVOCATIONS
-    assert (verdict(curve) == GROWING) == (GROWING in recorded.HELD_OUT[name])
-
-
-def test_the_curves_kept_are_those_that_are_named() -> None:
-    assert not set(recorded.LABELS) & set(recorded.HELD_OUT)
-    kept = {path.name for path in (recorded.FOLDER / "held_out").iterdir()}
-    assert kept == {recorded.file_of(name).name for name in recorded.HELD_OUT}
-
-
-def test_a_held_out_function_can_be_recorded_anew() -> None:
-    lines = recorded.run("log handlers", 60)
-    assert [line.invocation for line in lines] == list(range(1, 61))
-    held = [line.current_rss for line in lines if line.current_rss is not None]
-    assert max(held[50:]) > max(held[:10])

@@ -1,0 +1,67 @@
+"""The recorded curves of real programs: each is there, and is of what its code says. No verdict is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from truemem_workbench.testing.drift import recorded
+
+LARGEST = 25_000
+"""Bytes of a file."""
+SLOW_KIB = 4
+"""What is not a leak may go on filling by so much per invocation for a while; no leak is smaller."""
+
+
+def levels(name: str) -> list[float]:
+    """What the program held after each invocation that is certain."""
+    return [point.current_kib for point in recorded.stored(name) if point.certain]
+
+
+def test_about_half_of_the_programs_leak() -> None:
+    leaks = sum(recorded.REAL.values())
+    assert len(recorded.REAL) == 46
+    assert 22 <= leaks <= 24
+    assert not set(recorded.LABELS) & set(recorded.REAL)
+    assert {name for name in recorded.KIB if not recorded.REAL[name]} == set()
+
+
+def test_the_curves_kept_are_those_that_are_named() -> None:
+    kept = {path.name for path in (recorded.FOLDER / "real").iterdir()}
+    assert kept == {recorded.file_of(name).name for name in recorded.REAL}
+
+
+def test_each_program_in_node_is_in_its_file() -> None:
+    code = (recorded.FUNCTIONS / "node_real").read_text()
+    leaks, _, calm = code.partition("const calm")
+    for name, leak in recorded.REAL.items():
+        if name.startswith("Node, "):
+            assert f'"{name}": (' in (leaks if leak else calm)
+
+
+@pytest.mark.parametrize("name", recorded.REAL)
+def test_each_has_a_small_file_of_all_its_invocations(name: str) -> None:
+    assert recorded.file_of(name).stat().st_size < LARGEST
+    curve = recorded.stored(name)
+    assert [point.invocation for point in curve] == list(range(1, recorded.REAL_INVOCATIONS + 1))
+    assert sum(point.certain for point in curve) > 0.95 * len(curve)
+    assert curve[0].time_ms == 0
+
+
+@pytest.mark.parametrize("name", recorded.REAL)
+def test_what_leaks_goes_on_by_what_its_code_keeps_and_what_does_not_slows(name: str) -> None:
+    held = levels(name)
+    begin, end = (float(np.median(part)) for part in (held[900:1000], held[-100:]))
+    rate = (end - begin) / (len(held) - 1000)
+    if name in recorded.KIB:
+        assert rate == pytest.approx(recorded.KIB[name], rel=0.25)
+    if recorded.REAL[name]:
+        assert SLOW_KIB <= rate <= 64
+    else:
+        assert rate < max(SLOW_KIB, 0.5 * (begin - held[0]) / 900)
+
+
+def test_a_real_program_can_be_recorded_anew() -> None:
+    lines = recorded.run("log handlers", 60)
+    assert [line.invocation for line in lines] == list(range(1, 61))
+    held = [line.current_rss for line in lines if line.current_rss is not None]
+    assert max(held[50:]) > max(held[:10])
