@@ -77,9 +77,7 @@ def make(kinds: Mapping[str, Kind], name: str, seed: int, count: int) -> Series:
         rate = drawn if kind.steady else None
     current = np.maximum(np.round(held / PAGE_KIB), 1) * PAGE_KIB
     need = random.lognormal(np.log(random.uniform(50, 2000)), 0.7, count)
-    return Series(
-        name, kind.truth, kind.beside, at, current, current + np.round(need / PAGE_KIB) * PAGE_KIB, rate
-    )
+    return Series(name, kind.truth, kind.beside, at, current, current + np.round(need / PAGE_KIB) * PAGE_KIB, rate)
 
 
 def _gaps(random: Generator, count: int) -> Floats:
