@@ -1,7 +1,7 @@
 """Kinds of memory against which a verdict is tried once it is finished.
 
-No threshold may be chosen by these. They were written before any verdict was run on them, and by what is known of
-allocators, runtimes and web handlers alone. Those who tune by them must write others.
+No threshold may be chosen by these. They were written after the thresholds had been chosen, before any verdict was run
+on them, and by what is known of allocators, runtimes and web handlers alone. Those who tune by them must write others.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from truemem_workbench.testing.drift.corpus import BOUNDED, FILLING, LEAK, MIB, 
 
 ALONE = (4.0, 64.0)
 BESIDE = (8.0, 64.0)
-SMALL = (4.0, 8.0)
-CHUNKS = (256.0, 1024.0)
+CHUNKS = (128.0, 1024.0)
 STEPS = (MIB, 8 * MIB)
 
 
@@ -23,53 +22,53 @@ def _beside(other: Curve, leak: Curve, step_kib: tuple[float, float] = (0, 0)) -
 
 
 KINDS: dict[str, Kind] = {
-    "two generations": Kind(BOUNDED, bounded.generations),
-    "committed heap": Kind(BOUNDED, bounded.committed),
-    "paced heap": Kind(BOUNDED, bounded.paced),
-    "sessions": Kind(BOUNDED, bounded.sessions),
-    "two waves": Kind(BOUNDED, bounded.waves),
-    "traffic": Kind(BOUNDED, bounded.traffic),
-    "buffers": Kind(BOUNDED, bounded.buffers),
-    "model swaps": Kind(BOUNDED, bounded.swaps),
-    "turnover": Kind(BOUNDED, bounded.turnover),
-    "cleared cache": Kind(BOUNDED, bounded.cleared),
-    "trimmed top": Kind(BOUNDED, bounded.trimmed),
-    "mapped file": Kind(BOUNDED, bounded.mapped),
-    "threads": Kind(BOUNDED, bounded.threads),
-    "keys": Kind(FILLING, filling.keys),
-    "lru cache": Kind(FILLING, filling.lru),
-    "imports": Kind(FILLING, filling.imports),
-    "weights": Kind(FILLING, filling.weights),
-    "compiled code": Kind(FILLING, filling.code),
-    "fragments": Kind(FILLING, filling.fragments),
-    "record arenas": Kind(FILLING, filling.records),
-    "words": Kind(FILLING, filling.words),
-    "peers": Kind(FILLING, filling.peers),
-    "leak": Kind(LEAK, None, leaks.constant, ALONE),
-    "leak by size": Kind(LEAK, None, leaks.by_size, ALONE),
-    "leak in one of some": Kind(LEAK, None, leaks.seldom, ALONE),
-    "leak by time": Kind(LEAK, None, leaks.by_time, ALONE),
-    "leak by route, chunks": Kind(LEAK, None, leaks.by_route, ALONE, step_kib=CHUNKS),
-    "leak in steps": Kind(LEAK, None, leaks.uneven, BESIDE, step_kib=STEPS),
-    "leak by size in steps": Kind(LEAK, None, leaks.by_size, BESIDE, step_kib=(MIB, 4 * MIB)),
-    "small leak, jitter": Kind(LEAK, filling.jitter, leaks.uneven, SMALL),
-    "late leak": Kind(LEAK, filling.jitter, leaks.late, ALONE, steady=False),
-    "leak ever faster": Kind(LEAK, None, leaks.faster, ALONE, steady=False),
-    "leak in bursts": Kind(LEAK, None, leaks.bursts, ALONE),
-    "two loads, leak": Kind(LEAK, filling.loads, leaks.uneven, ALONE),
-    "warm-up, leak": Kind(LEAK, filling.warm, leaks.constant, ALONE),
-    "two generations, leak": _beside(bounded.generations, leaks.uneven),
-    "paced heap, leak": _beside(bounded.paced, leaks.by_size),
-    "two waves, leak": _beside(bounded.waves, leaks.constant),
-    "hours, leak": _beside(bounded.hours, leaks.uneven),
-    "model swaps, leak": _beside(bounded.swaps, leaks.by_route),
-    "trimmed top, leak": _beside(bounded.trimmed, leaks.uneven, CHUNKS),
-    "keys, leak": _beside(filling.keys, leaks.constant),
-    "sessions, leak": _beside(bounded.sessions, leaks.seldom),
-    "traffic, leak": _beside(bounded.traffic, leaks.by_size),
-    "heavy tails, leak": _beside(bounded.tails, leaks.uneven),
-    "connections, leak": _beside(bounded.connections, leaks.by_time),
-    "cleared cache, leak": _beside(bounded.cleared, leaks.constant, (MIB, 4 * MIB)),
-    "mapped file, leak": _beside(bounded.mapped, leaks.bursts),
+    "decayed arenas": Kind(BOUNDED, bounded.decayed),
+    "queue": Kind(BOUNDED, bounded.queue),
+    "expiring entries": Kind(BOUNDED, bounded.expiring),
+    "batches": Kind(BOUNDED, bounded.batches),
+    "outages": Kind(BOUNDED, bounded.outages),
+    "largest request": Kind(BOUNDED, bounded.largest),
+    "tenants": Kind(BOUNDED, bounded.tenants),
+    "regimes": Kind(BOUNDED, bounded.regimes),
+    "cycles": Kind(BOUNDED, bounded.cycles),
+    "ring": Kind(BOUNDED, bounded.ring),
+    "compacted store": Kind(BOUNDED, bounded.compacted),
+    "resident files": Kind(BOUNDED, bounded.resident),
+    "flushed code": Kind(BOUNDED, bounded.flushed),
+    "universe of keys": Kind(FILLING, filling.universe),
+    "templates": Kind(FILLING, filling.combinations),
+    "labels": Kind(FILLING, filling.series),
+    "widest pool": Kind(FILLING, filling.widest),
+    "cache bound in bytes": Kind(FILLING, filling.bytes_bound),
+    "restored heap": Kind(FILLING, filling.touched),
+    "histograms": Kind(FILLING, filling.sketches),
+    "hash table": Kind(FILLING, filling.doubling),
+    "lanes": Kind(FILLING, filling.lanes),
+    "leak each time": Kind(LEAK, None, leaks.each, ALONE),
+    "leak by item": Kind(LEAK, None, leaks.items, ALONE),
+    "leak by error": Kind(LEAK, None, leaks.errors, ALONE),
+    "leak in spells": Kind(LEAK, None, leaks.spells, ALONE),
+    "leak of two sizes": Kind(LEAK, None, leaks.two_sizes, ALONE),
+    "leak by the clock": Kind(LEAK, None, leaks.clock, ALONE),
+    "heavy leak, chunks": Kind(LEAK, None, leaks.heavy, ALONE, step_kib=CHUNKS),
+    "leak by item in steps": Kind(LEAK, None, leaks.items, BESIDE, step_kib=STEPS),
+    "leak in steps": Kind(LEAK, None, leaks.each, BESIDE, step_kib=(2 * MIB, 4 * MIB)),
+    "leak, scratch": Kind(LEAK, filling.scratch, leaks.items, (4.0, 8.0)),
+    "leak that begins": Kind(LEAK, filling.scratch, leaks.begins, ALONE, steady=False),
+    "leak that feeds itself": Kind(LEAK, None, leaks.cubic, ALONE, steady=False),
+    "two stages, leak": Kind(LEAK, filling.two_stages, leaks.two_sizes, ALONE),
+    "decayed arenas, leak": _beside(bounded.decayed, leaks.items),
+    "queue, leak": _beside(bounded.queue, leaks.each),
+    "shifts, leak": _beside(bounded.shifts, leaks.two_sizes),
+    "blocks, leak": _beside(bounded.blocks, leaks.items, CHUNKS),
+    "tenants, leak": _beside(bounded.tenants, leaks.errors),
+    "regimes, leak": _beside(bounded.regimes, leaks.items),
+    "cycles, leak": _beside(bounded.cycles, leaks.heavy),
+    "largest request, leak": _beside(bounded.largest, leaks.each),
+    "compacted store, leak": _beside(bounded.compacted, leaks.clock),
+    "resident files, leak": _beside(bounded.resident, leaks.items, STEPS),
+    "flushed code, leak": _beside(bounded.flushed, leaks.spells),
+    "universe of keys, leak": _beside(filling.universe, leaks.items),
+    "restored heap, leak": _beside(filling.touched, leaks.each),
 }
 """By name."""

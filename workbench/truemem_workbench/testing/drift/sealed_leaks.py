@@ -6,65 +6,64 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import Floats
-from truemem_workbench.testing.drift.sealed_parts import amounts, spread
+from truemem_workbench.testing.drift.parts import spread
 
 
-def constant(random: Generator, at: Floats) -> Floats:
-    """The same in each invocation."""
+def each(random: Generator, at: Floats) -> Floats:
+    """The same object in each invocation."""
     return np.arange(1.0, len(at) + 1)
 
 
-def uneven(random: Generator, at: Floats) -> Floats:
-    """A little more in one invocation than in another."""
-    return np.cumsum(amounts(random, len(at)))
+def items(random: Generator, at: Floats) -> Floats:
+    """An entry for each record of a batch."""
+    mean = spread(random, 1, 10)
+    return np.cumsum(random.poisson(mean, len(at)) / mean)
 
 
-def by_size(random: Generator, at: Floats) -> Floats:
-    """As much as the request is large."""
-    sigma = random.uniform(0.3, 1.2)
-    return np.cumsum(random.lognormal(-(sigma**2) / 2, sigma, len(at)))
+def errors(random: Generator, at: Floats) -> Floats:
+    """A traceback with each error, which come one by one."""
+    chance = random.uniform(0.08, 0.5)
+    return np.cumsum((random.random(len(at)) < chance) / chance)
 
 
-def seldom(random: Generator, at: Floats) -> Floats:
-    """In one invocation of some."""
-    every = spread(random, 2, 20)
-    return np.cumsum((random.random(len(at)) < 1 / every) * every)
+def spells(random: Generator, at: Floats) -> Floats:
+    """Much at times of one kind of traffic, little in between."""
+    count, stay = len(at), spread(random, 5, 60)
+    state = (np.cumsum(random.random(count) < 1 / stay) + random.integers(2)) % 2
+    low = random.uniform(0, 0.4)
+    return np.cumsum(np.where(state == 1, 2 - low, low))
 
 
-def by_time(random: Generator, at: Floats) -> Floats:
-    """A background task's, by the second."""
-    held: Floats = at * (len(at) / at[-1])
+def two_sizes(random: Generator, at: Floats) -> Floats:
+    """Little with most requests, and much with some."""
+    chance, little = random.uniform(0.05, 0.3), random.uniform(0.1, 0.8)
+    much = (1 - little * (1 - chance)) / chance
+    return np.cumsum(np.where(random.random(len(at)) < chance, much, little))
+
+
+def clock(random: Generator, at: Floats) -> Floats:
+    """A timer's, by the second, as long as the environment runs."""
+    run = np.minimum(np.diff(at, prepend=0), 30_000)
+    held: Floats = run.cumsum() * (len(at) / run.sum())
     return held
 
 
-def by_route(random: Generator, at: Floats) -> Floats:
-    """Each route leaks its own amount, and some leak nothing."""
-    routes = int(random.integers(3, 9))
-    often = random.dirichlet(np.full(routes, 2))
-    leaks = random.lognormal(0, 0.8, routes) * (np.arange(routes) < random.integers(1, routes))
-    return np.cumsum((leaks / float(often @ leaks))[random.choice(routes, len(at), p=often)])
+def heavy(random: Generator, at: Floats) -> Floats:
+    """Buffers of very different sizes."""
+    shape = random.uniform(0.15, 0.5)
+    return np.cumsum(random.gamma(shape, 1 / shape, len(at)))
 
 
-def bursts(random: Generator, at: Floats) -> Floats:
-    """In runs of failing invocations, with none between them."""
+def begins(random: Generator, at: Floats) -> Floats:
+    """Nothing until a feature is switched on, and then the same in each invocation."""
     count = len(at)
-    run, rest = spread(random, 3, 20), spread(random, 8, 80)
-    lengths = np.empty(2 * count, np.intp)
-    lengths[0::2], lengths[1::2] = random.geometric(1 / rest, count), random.geometric(1 / run, count)
-    fails = np.repeat(np.tile([False, True], count), np.minimum(lengths, count))
-    begin = int(random.integers(0, len(fails) - count + 1)) if len(fails) > count else 0
-    return np.cumsum(fails[begin : begin + count] * ((run + rest) / run))
+    first = min(random.uniform(50, 350), random.uniform(0.15, 0.4) * count)
+    return (np.arange(1, count + 1) - first).clip(0) * (count / (count - first))
 
 
-def late(random: Generator, at: Floats) -> Floats:
-    """None at first, then the same in each invocation; a short life has a short begin."""
+def cubic(random: Generator, at: Floats) -> Floats:
+    """More and more: each invocation also copies a part of what is there."""
     count = len(at)
-    begin = min(random.uniform(100, 300), random.uniform(0.2, 0.4) * count)
-    return (np.arange(1, count + 1) - begin).clip(0) * (count / (count - begin))
-
-
-def faster(random: Generator, at: Floats) -> Floats:
-    """Ever more, as what was kept is kept again."""
-    count = len(at)
-    power = random.uniform(1.3, 2)
-    return np.asarray(count * (np.arange(1, count + 1) / count) ** power, dtype=np.float64)
+    share = np.arange(1, count + 1) / count
+    part = random.uniform(0.2, 0.7)
+    return np.asarray(count * ((1 - part) * share + part * share**3), dtype=np.float64)
