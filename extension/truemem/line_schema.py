@@ -143,6 +143,10 @@ class Properties:
         "high": KIB,
         "perMinuteKiB": KIB,
         "invocationsLeft": WHOLE,
+        "confidence": WHOLE,
+        "since": WHOLE,
+        "grownKiB": KIB,
+        "ended": TEXT,
     }
     """leak or not, so far ([below](#drift)); on about every 16th line of an environment and its last, from the 32nd
     invocation"""

@@ -62,8 +62,8 @@ LEVEL = [50.0] * 200
 """As flat as can be."""
 LEAK = [50 + 0.0078125 * number for number in range(200)]
 """8 KiB with each invocation."""
-NOISY = [level + 2 * (number * 37 % 100) / 100 for number, level in enumerate(LEAK)]
-"""The same, and up to 2 MiB that come and go."""
+NOISY = [level + (number * 37 % 100) / 100 for number, level in enumerate(LEAK)]
+"""The same, and up to 1 MiB that comes and goes."""
 FILLING = [50 + 8 * (1 - math.exp(-number / 120)) for number in range(400)]
 """A cache that has not filled yet."""
 

@@ -35,12 +35,13 @@ def gate(kib: float, noise_kib: int, seed: int, limits: Limits) -> tuple[int, in
         (8, 0, FREE, 200),
         (4, 0, FREE, 200),
         (2, 0, FREE, 400),
-        (1, 0, FREE, 700),
+        (1.5, 0, FREE, 500),
+        (1, 0, FREE, 640),
         (8, 500, FREE, 200),
         (4, 500, FREE, 300),
         (8, 0, LIMITED, 200),
-        (8, 500, LIMITED, 200),
-        (8, 2048, LIMITED, 400),
+        (8, 500, LIMITED, 320),
+        (8, 2048, LIMITED, 500),
     ],
 )
 def test_a_leak_is_found_within_so_many(kib: float, noise_kib: int, limits: Limits, within: int) -> None:

@@ -27,8 +27,8 @@ def outcomes(measurement: Measurement, baseline: Baseline | None = None, **limit
         (LEAK, {"drift_kib": 7.5}, {"max-drift": "broken"}),
         (LEAK, {"drift_kib": 8.5}, {"max-drift": "kept"}),  # tolerated, so that it may be `growing`
         (LEVEL, {"drift_kib": 0}, {"max-drift": "kept"}),
-        (LEAK, {"drift_per_minute_kib": 4700}, {"max-drift-per-minute": "broken"}),  # one in 100 ms: 4,800
-        (LEAK, {"drift_per_minute_kib": 4900}, {"max-drift-per-minute": "kept"}),
+        (LEAK, {"drift_per_minute_kib": 4400}, {"max-drift-per-minute": "broken"}),  # one in 100 ms: 4,800
+        (LEAK, {"drift_per_minute_kib": 5000}, {"max-drift-per-minute": "kept"}),
         (LEVEL, {"peak_mib": 54.9}, {"growth": "kept", "max-peak": "broken"}),
         (LEVEL, {"peak_mib": 55}, {"growth": "kept", "max-peak": "kept"}),
         (LEVEL, {"current_mib": 49.9}, {"growth": "kept", "max-current": "broken"}),

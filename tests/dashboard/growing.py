@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from truemem.records.drift import GROWING, Drift
+from truemem.records.leak_verdict import GROWING
 from truemem_workbench.analysis.drift import Point
-from truemem_workbench.testing.drift.judged import points
+from truemem_workbench.testing.drift.judged import drifts, points
 from truemem_workbench.testing.drift.synthetic import make
 
+LIMIT_KIB = 512 * 1024
+"""Memory size of the functions."""
 
-def told(curve: Iterable[Point]) -> Iterator[int]:
+
+def told(curve: Iterable[Point], limit_kib: float = LIMIT_KIB) -> Iterator[int]:
     """The invocations of one life whose line has MemoryGrowing."""
-    drift = Drift()
-    for point in curve:
-        drift.see(round(point.current_kib), round(point.peak_kib or 0))
-        if point.certain:
-            drift.add(round(point.current_kib), round(point.time_ms))
-            if drift.due() and drift.verdict == GROWING:
-                yield point.invocation
+    curve = list(curve)
+    for point, drift in zip(curve, drifts(curve, limit_kib), strict=True):
+        if point.certain and drift.due() and drift.verdict.name == GROWING:
+            yield point.invocation
 
 
 @cache

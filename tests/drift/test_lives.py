@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from numpy.random import Generator
-from truemem.records.drift import GROWING_FROM
-from truemem_workbench.analysis.drift import MINIMUM, SHORT, Point, judge
+from truemem.records.drift import MINIMUM
+from truemem.records.leak_verdict import GROWING_FROM
+from truemem_workbench.analysis.drift import Point, judge
+from truemem_workbench.analysis.killed_lives import SHORT
 from truemem_workbench.testing.drift.synthetic import MIB, Floats
 
 from tests.drift.test_drift import interval

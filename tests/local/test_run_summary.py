@@ -82,7 +82,7 @@ def test_errors_stay_visible_and_are_in_the_table(arguments: list[str], visible:
 @pytest.mark.parametrize(
     ("printed", "environment", "verdict", "says"),
     [
-        (list(leak(200)), "leak", "growing", ["Growing: 40", "no size is safe for long"]),
+        (list(leak(300)), "leak", "growing", ["Growing: 40", "no size is safe for long"]),
         (
             list(curve([100.0] * 150)),
             "a",

@@ -11,7 +11,7 @@ from truemem_workbench.testing.invented_lines import line, noisy, parsed, record
 
 def test_after_a_reset_memory_begins_anew_and_is_no_fall() -> None:
     def held(row: int) -> float:
-        return 50.0 + (row % 150) * 0.5
+        return 50.0 + (row % 150) * 1.0
 
     texts = [line(row, CurrentRSS=held(row), PeakRSS=held(row) + 5, suppressedInit=row == 150) for row in range(300)]
     (environment,) = gather(parsed(texts))

@@ -26,7 +26,7 @@ def logs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[Path, Path]
     def made(environ: dict[bytes, bytes], name: str) -> Path:
         records = []
         for number in range(1, 251):
-            one = record(number, 90 + number / 20, 120 + number % 9 + 40 * (number == 77), raced=number % 50 == 3)
+            one = record(number, 90 + number / 2, 240 + number % 9 + 40 * (number == 77), raced=number % 50 == 3)
             one.duration_ms = 10 + number / 8
             records.append(one)
         lines = printed(capfd, records, ENVIRON | environ)

@@ -125,12 +125,12 @@ def test_the_bar_turns_and_counts_the_time_while_nothing_is_done() -> None:
 
 
 def test_ctrl_c_reaches_the_judges_too_and_they_say_nothing(tmp_path: Path, temporary: Path) -> None:
-    path = log(tmp_path, [each for number in range(WORTH_A_POOL) for each in life(f"{number:x}", 40)])
+    path = log(tmp_path, [each for number in range(WORTH_A_POOL) for each in life(f"{number:x}", 150)])
     process = started(path, temporary)
     judges = min(os.cpu_count() or 1, WORTH_A_POOL // 25)
     while len(psutil.Process(process.pid).children()) < 1 + judges:  # one is multiprocessing's own tracker
         assert process.poll() is None
         time.sleep(0.01)
-    time.sleep(0.2)  # they import scipy
+    time.sleep(0.2)  # they judge
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     ends_by(process, signal.SIGINT, temporary)

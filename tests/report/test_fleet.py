@@ -29,8 +29,8 @@ def fleet(tmp_path: Path) -> Path:
 
 FIRST = [
     ("dead", "out of memory: 1 of 121 invocations, 1,024 MB; try 2,048 MB"),
-    ("grows-soon", "growing: 1,017 KiB per invocation; at the limit in 23 more"),
-    (LONGEST, "growing: 1,017 KiB per invocation; at the limit in 731 more"),
+    ("grows-soon", "growing: 1,024 KiB per invocation; at the limit in 23 more"),
+    (LONGEST, "growing: 1,024 KiB per invocation; at the limit in 727 more"),
     ("near", "near the limit: 105.0 of 108 MB (97%); smallest safe size 128 MB"),
     ("oversized", "oversized: needs 100.0 of 1,024 MB; 128 MB is safe (88% less)"),
     ("a-00", "nothing to do: 128 MB fits"),

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from truemem_workbench.analysis.drift import points
 from truemem_workbench.cli.__main__ import cli
@@ -198,7 +199,7 @@ def test_a_leak_is_a_failure_only_when_asked_for(fail_on: list[str], code: int, 
 
 def test_many_environments_are_judged_in_batches_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collect, "WORTH_A_POOL", 1)
-    lines = [each for number in range(12) for each in life(f"{number:08x}", 150, grows=1.0 if number == 7 else 0.0)]
+    lines = [each for number in range(12) for each in life(f"{number:08x}", 150, grows=2.0 if number == 7 else 0.0)]
     with Store(batch=400) as store:
         report = collect.collect(store, store.load([log(tmp_path, sorted(lines, key=hash))]))
 
@@ -243,3 +244,21 @@ def test_the_page_names_only_options_that_there_are() -> None:
     of_others = {"--help", "--name", "--log-group-name", "--recursive", "--limit", "--raw"}
 
     assert set(re.findall(r"--[a-z][a-z-]*", page)) <= options | of_others
+
+
+def test_a_leak_behind_model_swaps_is_found_by_the_models_name(report: Report) -> None:
+    random = np.random.default_rng(4)
+    models = np.repeat(random.integers(4, size=1024), random.geometric(1 / 15, 1024))[:1024]
+
+    def lines() -> Iterator[str]:
+        for number, model in enumerate(models.tolist(), 1):
+            held = 150 + 40 * model + number * 8 / 1024
+            yield SAID["plain JSON"].format(id=request("a", number), model=f"model {model}")
+            yield line("a", number, PeakRSS=held, CurrentRSS=held, memoryLimit=10240)
+
+    (with_name,) = report(lines(), "--by", "model_id")["environments"]
+    (without,) = report(lines())["environments"]
+    assert without["verdict"]["name"] != "growing"
+    assert with_name["verdict"]["name"] == "growing"
+    assert with_name["verdict"]["explained"] == "model_id"
+    assert 6 < with_name["verdict"]["per_invocation_kib"] < 10

@@ -84,7 +84,7 @@ def test_a_mark_that_rose_with_the_memory_told_the_truth(told: Told) -> None:
         (life("a", 5), life("b", 200, 1.0), "Version 42 grows; 41 has too few invocations to judge."),
         (life("a", 200, 1.0), life("b", 6), "Version 41 grew; 42 has too few invocations to judge."),
         (life("a", 200, 1.0), life("b", 200), "Version 42 ended the growth of 41."),
-        (life("a", 200, 1.0), life("b", 200, 0.5), "Both versions grow."),
+        (life("a", 200, 1.5), life("b", 200, 1.0), "Both versions grow."),
     ],
 )
 def test_a_release_is_blamed_only_for_what_is_known_of_both(

@@ -22,6 +22,7 @@ SEEN = Seen(
     out_of_memory=0,
     environments=10,
     growing=0,
+    together=False,
     settled=8,
     rising=0,
     billed_ms=100.0,

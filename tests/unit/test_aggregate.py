@@ -147,10 +147,11 @@ def test_the_last_verdict_that_came_within_is_told(capfd: Capture) -> None:
 
 def test_a_verdict_that_another_took_back_within_the_line_is_not_told(capfd: Capture) -> None:
     def lines(environ: dict[bytes, bytes]) -> list[Any]:
-        made = [record(number, 90 + min(number, 150)) for number in range(1, 301)]
+        made = [record(number, 90 + min(number, 130)) for number in range(1, 301)]
         return [json.loads(line) for line in printed(capfd, made, environ)]
 
     assert [line["invocation"] for line in lines({}) if "MemoryGrowing" in line] == [128, 144, 160, 176]
     together = lines(ON)
-    assert [line["drift"]["verdict"] for line in together] == ["warming", "warming", "plateau"]
+    assert [line["drift"]["verdict"] for line in together] == ["warming", "plateau", "plateau"]
+    assert [line["drift"].get("ended") for line in together] == [None, "levelled off", "levelled off"]
     assert not any("MemoryGrowing" in line for line in together)

@@ -220,15 +220,17 @@ class Publisher:
             return None
         held_kib = current(record.window)
         # The last reading may be that of a dying function.
+        memory, limit_kib = record.memory, None
+        if self._config.memory_mib:
+            others_kib = memory.sidecar + sum(memory.extensions.values()) if memory is not None else 0
+            limit_kib = self._config.memory_mib * 1024 - others_kib
         drift.see(held_kib, record.peak.estimate)
         if held_kib and record.closed_by != "shutdown":
-            drift.add(held_kib, record.time_ms)
+            drift.add(held_kib, record.time_ms, limit_kib)
             due |= drift.due()
         if not due:
             return None
-        memory = record.memory
-        others_kib = memory.sidecar + sum(memory.extensions.values()) if memory is not None else 0
-        return drift.document(self._config.memory_mib * 1024 - record.peak.estimate - others_kib)
+        return drift.document(record.invocation, None if limit_kib is None else limit_kib - record.peak.estimate)
 
 
 def _slots(slot: int | None) -> tuple[int, ...]:

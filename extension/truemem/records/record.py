@@ -74,7 +74,7 @@ def _metrics(pending: PendingRecord, signals: Sequence[str], drift: Mapping[str,
     if pending.max_memory_used_mib is not None:
         values["MaxMemoryUsed"] = pending.max_memory_used_mib
     if drift:
-        from .drift import GROWING  # not at the top, as in environment_state: here it is loaded already
+        from .leak_verdict import GROWING  # not at the top, as in environment_state: here it is loaded already
 
         growth = drift.get("perInvocationKiB")
         if isinstance(growth, float):

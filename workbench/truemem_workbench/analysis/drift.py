@@ -1,37 +1,35 @@
 """Judges from one environment's invocations whether memory leaks.
 
-Values in, a value out. The shape of the curve tells a leak from a cache, a collector or changing traffic. The verdict
-is `truemem.records.drift.shape`, as in the sidecar. The sidecar judges while the environment runs, and merges its
-levels as they come. Here all points are there, and each level is the median of its part: that finds more leaks beside
-larger movements. The growth is Theil-Sen's slope over all points. Its interval assumes independent points, so it is
-widened by their autocorrelation.
+Values in, a value out. The verdict is the sidecar's (`truemem.records.leak_verdict`), look after look. The sidecar's
+last look may be some time ago; here the last one is at all points. So the two can differ about the end; and where the
+lines say what moves the curve (`covariates`), about the rest, which `explained` says.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from truemem.records import drift
+from truemem.records.drift import BLOCK, FIRST, LEVELS, MINIMUM, STEP, is_spike
+from truemem.records.leak_verdict import GROWING_FROM, URGENT_UNTIL, LeakVerdict, levels_of
 
 from ..lines.line import Line
-from .block_medians import edges, medians, usual_edges
+from .covariates import Value, rest_of
+from .killed_lives import SHORT, grew_into_the_limit
 
 Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient"]
 Floats = NDArray[np.float64]
 
-MINIMUM = drift.MINIMUM
-SHORT = 8
-"""Least length of a life for a verdict, if it ended by running out of memory."""
-SEVERAL = 3
-"""Number of such lives that are judged together, if one alone is not enough."""
-MOST = 150
-"""Most points for Theil-Sen, which compares all pairs. More points are reduced to medians."""
+NEARLY = 0.9
+"""A look at so many of all readings, or more, gives way to the one at the end."""
+LAST = 32
+"""Levels of the look at the end of a long life. With more of them its interval comes out too narrow."""
 MINUTE_MS = 60_000
 
 PATTERNS: dict[Name, str] = {
@@ -80,11 +78,26 @@ class Verdict:
     """Invocations until the memory limit at this rate. Only for `growing`."""
     pattern: str
     """Anchor in docs/patterns.md."""
+    confidence: float | None = None
+    """Of verdicts `growing` like this one, so many were right (benchmarks/results/drift.md). Only for `growing`, as
+    the two below."""
+    since: int | None = None
+    """The invocation at which it was called growing."""
+    grown_kib: float | None = None
+    """What it has grown by in all."""
+    ended: str | None = None
+    """Why it is not called growing any more, if it was."""
+    explained: str | None = None
+    """What moves with the memory, and was taken away before it was judged, if that made another verdict of it."""
 
     def sentence(self) -> str:
         """The verdict as a sentence for the user."""
         if self.name == "growing":
-            return self._growing()
+            hidden = f" Hidden at first by what moves with {self.explained}." if self.explained else ""
+            return self._growing() + hidden
+        ended = f" It was called growing, and {self.ended}." if self.ended else ""
+        if self.explained:
+            ended = f" Its growth is that of {self.explained}."
         return {
             "stable": "Stable: what it holds after an invocation goes up and down, and does not grow.",
             "warming": f"Warming: it still grows, by {_size(self.per_invocation_kib)} per invocation; it is too early"
@@ -92,7 +105,7 @@ class Verdict:
             "plateau": "Plateau: it has grown and stopped, as a full cache does.",
             "spiky": "Spiky: single invocations need much more than they leave behind; this is not a leak.",
             "insufficient": f"Too few to judge: {MINIMUM} invocations of one environment are needed.",
-        }[self.name]
+        }[self.name] + ended
 
     def _growing(self) -> str:
         said = f"Growing: {_size(self.per_invocation_kib)} per invocation"
@@ -101,24 +114,36 @@ class Verdict:
             said += f", {_size(self.per_minute_kib)} a minute"
         if self.invocations_left is not None:
             said += f"; the limit is about {self.invocations_left:,} invocations away"
+        if self.since is not None and self.grown_kib is not None:
+            said += f". Said since invocation {self.since:,}; {_size(self.grown_kib)} in all"
+        if self.confidence is not None:
+            said += f". A leak with {self.confidence:.0%} confidence, else"
+            return said + " a cache that is far from full."
         return said + ". A leak, or a cache that is far from full."
 
 
 INSUFFICIENT = Verdict("insufficient", None, None, None, None, None, PATTERNS["insufficient"])
 
 
-def judge(points: Sequence[Point], limit_mib: int | None = None) -> Verdict:
+def judge(
+    points: Sequence[Point],
+    limit_mib: int | None = None,
+    is_patient: bool = True,
+    beside: Mapping[str, Mapping[int, Value]] = MappingProxyType({}),
+) -> Verdict:
     """Judge one environment's invocations, given in any order.
 
     Each life (the time between two resets) is judged on its own. A leak in any life is a leak; else the verdict is that
     of the last life that is long enough. Of the lives that ran out of memory before they were long enough, at least
-    half must have grown into the limit.
+    half must have grown into the limit. `is_patient`: see LeakVerdict; a gate is not. `beside`: by name, what may move
+    with the memory: a value by the invocation's number.
     """
     all_lives = list(lives(points))
-    told = [verdict for verdict in (_judge(life, limit_mib) for life in all_lives) if verdict.name != "insufficient"]
+    judged = (_judge(life, limit_mib, is_patient, beside) for life in all_lives)
+    told = [verdict for verdict in judged if verdict.name != "insufficient"]
     growing = [verdict for verdict in told if verdict.name == "growing"]
-    killed = [life for life in all_lives if SHORT <= len(life) < drift.GROWING_FROM and life[-1].died]
-    return (growing or _killed(killed) or told or [INSUFFICIENT])[-1]
+    killed = [life for life in all_lives if SHORT <= len(life) < GROWING_FROM and life[-1].died]
+    return (growing or _of_killed(killed) or told or [INSUFFICIENT])[-1]
 
 
 def lives(points: Sequence[Point]) -> Iterator[list[Point]]:
@@ -138,87 +163,90 @@ def trusted_of(life: list[Point], least: int = MINIMUM) -> list[Point]:
     return certain if len(certain) >= least else life  # doubtful is better than not at all: medians bear some of it
 
 
-def _judge(life: list[Point], limit_mib: int | None) -> Verdict:
+def _judge(
+    life: list[Point], limit_mib: int | None, is_patient: bool, beside: Mapping[str, Mapping[int, Value]]
+) -> Verdict:
     trusted = trusted_of(life)
     if len(trusted) < MINIMUM:
         return INSUFFICIENT
-    numbers = np.array([point.invocation for point in trusted], dtype=float)
-    held = np.array([point.current_kib for point in trusted], dtype=float)
+    spikes = _spikes(life)
+    plain = _looked(trusted, life[0].invocation, spikes, limit_mib, is_patient)
+    if not beside or len(trusted) < GROWING_FROM:
+        return plain
+    columns = {name: [values.get(point.invocation) for point in trusted] for name, values in beside.items()}
+    explained = rest_of([point.current_kib for point in trusted], columns)
+    if explained is None:
+        return plain
+    by, rest = explained
+    bare = [point._replace(current_kib=held) for point, held in zip(trusted, rest, strict=True)]
+    of_the_rest = _looked(bare, life[0].invocation, spikes, limit_mib, is_patient)
+    if (of_the_rest.name == "growing") == (plain.name == "growing"):
+        return plain
+    return replace(of_the_rest, explained=by)
 
-    parts = usual_edges(len(held))
-    levels = medians(held.tolist(), parts)
-    name = cast(Name, drift.shape(levels, len(held), _spikes(life)).name)
 
-    first, smooth = drift.judged_part(levels)
-    loaded = np.repeat(np.array(levels[first:]) - smooth, np.diff(parts[first:]))
-    begin = parts[first]
-    growth, low, high = _growth(numbers[begin:], held[begin:] - loaded)
-    high += float(loaded[-1] / (numbers[-1] - numbers[begin]))  # a load, or a part of the growth: unknown which
+def _looked(trusted: list[Point], first: int, spikes: int, limit_mib: int | None, is_patient: bool) -> Verdict:
+    """The verdict on the points of a life that began at the invocation `first`."""
+    seen = LeakVerdict(is_patient)
+    for count, levels, floors in _looks(np.array([point.current_kib for point in trusted], dtype=float)):
+        room_kib = limit_mib * 1024 - levels[-1] if limit_mib else None
+        seen.look(levels, floors, trusted[count - 1].invocation - first + 1, room_kib, spikes)
+    name, (growth, low, high) = cast(Name, seen.name), seen.growth
+    made = Verdict(name, growth, low, high, per_minute(growth, trusted), None, PATTERNS[name], ended=seen.ended or None)
+    if name != "growing":
+        return made
     left = None
-    if name == "growing" and limit_mib and growth > 0:
+    if limit_mib and growth > 0:
         highest = np.quantile([point.peak_kib or point.current_kib for point in trusted[-MINIMUM:]], 0.9)
         left = max(0, math.floor((limit_mib * 1024 - highest) / growth))
-    return Verdict(name, growth, low, high, _per_minute(growth, trusted[begin:]), left, PATTERNS[name])
+    return replace(
+        made,
+        invocations_left=left,
+        confidence=seen.confidence,
+        since=first + seen.since - 1,
+        grown_kib=seen.grown_kib,
+    )
 
 
-def _killed(lives: list[list[Point]]) -> list[Verdict]:
-    """Judge lives that ran out of memory: `growing` if at least half of them grew evenly into the limit.
-
-    If there are several, it is enough that, taken together, they grew as much late as early.
-    """
-    grew = [(verdict, held) for verdict, held in map(_into_the_limit, lives) if verdict is not None]
-    even = [verdict for verdict, held in grew if drift.evenly(held) and not drift.slows(held)]
-    if even and 2 * len(even) >= len(lives):
-        return even
-    early = sum(held[len(held) // 2] - held[0] for _, held in grew)
-    late = sum(held[-1] - held[-1 - len(held) // 2] for _, held in grew)
-    several = len(grew) >= SEVERAL and 2 * len(grew) >= len(lives) and late >= drift.DECELERATED * early
-    return [verdict for verdict, _ in grew] if several else []
-
-
-def _into_the_limit(life: list[Point]) -> tuple[Verdict | None, list[float]]:
-    """Judge one life that ran out of memory: did it grow into the limit? Returns its levels too.
-
-    It must have grown by at least half of the way, and by no more than a third of that at once. A spike that kills, a
-    load, and a cache that was nearly full are not growth.
-    """
-    *before, last = life
-    trusted = trusted_of(before, SHORT - 1)
-    numbers = np.array([point.invocation for point in trusted], dtype=float)
-    held = np.array([point.current_kib for point in trusted], dtype=float)
-    growth, low, high = _growth(numbers, held)
-    way = max(last.current_kib, last.peak_kib or 0) - float(held[0])
-    grown = growth * (last.invocation - float(numbers[0]))
-    if low <= 0 or grown < max(way / 2, drift.FLOOR_KIB) or np.diff(held).max() > grown / 3:
-        return None, []
-    per_minute = _per_minute(growth, trusted)
-    return Verdict("growing", growth, low, high, per_minute, None, PATTERNS["growing"]), held.tolist()
+def _looks(held: Floats) -> Iterator[tuple[int, list[float], list[float]]]:
+    """The looks that the sidecar takes (truemem.records.drift), and one at all readings in place of the last. Of each:
+    the number of readings, the levels and their floors."""
+    whole = held[: len(held) // BLOCK * BLOCK].reshape(-1, BLOCK)
+    middles, lowest = np.median(whole, axis=1), whole.min(axis=1)
+    blocks, count = 1, FIRST
+    while blocks * count * BLOCK <= NEARLY * len(held):
+        first = middles[: blocks * count].reshape(count, blocks), lowest[: blocks * count].reshape(count, blocks)
+        yield blocks * count * BLOCK, first[0].mean(axis=1).tolist(), first[1].min(axis=1).tolist()
+        if count == LEVELS:
+            blocks, count = blocks * 2, LEVELS // 2
+        count += STEP
+    most = LEVELS if len(held) < URGENT_UNTIL else LAST
+    yield len(held), *levels_of(held.tolist(), min(most, len(held) // BLOCK))
 
 
-def _per_minute(growth: float, points: Sequence[Point]) -> float | None:
+def _of_killed(lives: list[list[Point]]) -> list[Verdict]:
+    """The verdict of each life that grew into the limit, if these show a leak."""
+    curves = []
+    for life in lives:
+        *before, last = life
+        trusted = trusted_of(before, SHORT - 1)
+        numbers, held = ([point[at] for point in trusted] for at in (0, 2))
+        curves.append((np.array(numbers, float), np.array(held, float), max(last.current_kib, last.peak_kib or 0)))
+    return [
+        Verdict("growing", *growth, per_minute(growth.slope, lives[at]), None, PATTERNS["growing"])
+        for at, growth in grew_into_the_limit(curves)
+    ]
+
+
+def per_minute(growth: float, points: Sequence[Point]) -> float | None:
     """Growth per minute; None if the times are not known."""
     span = (points[-1].time_ms - points[0].time_ms) / MINUTE_MS
     return growth * (points[-1].invocation - points[0].invocation) / span if span > 0 else None
 
 
-def _growth(numbers: Floats, held: Floats) -> tuple[float, float, float]:
-    """Growth in KiB per invocation, and its 95 % interval."""
-    from scipy import stats  # half a second, which a command's first output need not wait for
-
-    if len(held) > MOST:
-        between = edges(len(held), MOST)
-        numbers, held = (np.array(medians(values.tolist(), between)) for values in (numbers, held))
-    slope, _, low, high = stats.theilslopes(held, numbers, 0.95)
-    off = stats.rankdata(held - slope * numbers)  # ranks: one outlier must not hide what all others remember
-    memory = float(np.corrcoef(off[:-1], off[1:])[0, 1]) if np.ptp(off[:-1]) and np.ptp(off[1:]) else 0.0
-    memory = min(max(memory, 0.0), 0.95)
-    wider = math.sqrt((1 + memory) / (1 - memory))
-    return float(slope), float(slope - (slope - low) * wider), float(slope + (high - slope) * wider)
-
-
 def _spikes(points: Sequence[Point]) -> int:
     return sum(
-        point.peak_kib is not None and drift.is_spike(point.peak_kib, max(before.current_kib, point.current_kib))
+        point.peak_kib is not None and is_spike(point.peak_kib, max(before.current_kib, point.current_kib))
         for before, point in pairwise(points)
     )
 

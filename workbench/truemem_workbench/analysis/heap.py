@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from truemem.records import drift
+from truemem.records.leak_verdict import GROWING, WARMING, LeakVerdict, levels_of
+from truemem.records.trend import LEAST_KIB
 
 from ..lines.record import Record
-from .block_medians import medians, usual_edges
 
 TAIL = 10
 """Number of readings whose median is one level."""
@@ -151,9 +152,10 @@ def _risen(curve: Sequence[float]) -> tuple[float, float] | None:
     if len(curve) < drift.MINIMUM:
         before, after = statistics.median(curve[-2 * TAIL : -TAIL]), statistics.median(curve[-TAIL:])
         return (before, after) if _grown(before, after) else None
-    made = medians([mib * 1024 for mib in curve], usual_edges(len(curve)))
-    grows = drift.shape(made, len(curve)).name in (drift.GROWING, drift.WARMING)
-    if not grows or made[-1] - made[0] < drift.FLOOR_KIB:
+    made, floors = levels_of([mib * 1024 for mib in curve], min(drift.LEVELS, len(curve) // drift.BLOCK))
+    verdict = LeakVerdict(is_patient=False)
+    verdict.look(made, floors, len(curve))
+    if verdict.name not in (GROWING, WARMING) or made[-1] - made[0] < LEAST_KIB:
         return None
     return made[0] / 1024, made[-1] / 1024
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from truemem.records.drift import GROWING_FROM
+from truemem.records.leak_verdict import GATE_KIB as NOTHING_KIB
+from truemem.records.leak_verdict import GROWING_FROM
 
 from .measurement import Measurement
 from .peaks import Outcome
-
-NOTHING_KIB = 1.0
-"""Growth per invocation that counts as none, even if memory still grows."""
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,11 @@ class Result:
             "high": verdict.high_kib,
             "perMinuteKiB": verdict.per_minute_kib,
             "invocationsLeft": verdict.invocations_left,
+            "confidence": verdict.confidence,
+            "since": verdict.since,
+            "grownKiB": verdict.grown_kib,
+            "explained": verdict.explained,
+            "ended": verdict.ended,
         }
         document = {
             "checked": measured.spec,

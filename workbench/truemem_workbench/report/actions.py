@@ -96,12 +96,20 @@ def _out_of_memory(function: Function) -> _Found | None:
 def _growing(function: Function) -> _Found | None:
     growing = function.verdicts.get("growing", 0)
     if not growing:
-        return None
+        return _growing_together(function)
     left = function.invocations_left
     where = f" in {brief(growing)} of {brief(function.environments)} environments" if function.environments > 1 else ""
     soon = f"; at the limit in {brief(left)} more" if left is not None else ""
     text = f"{mib(function.growth_kib)} KiB per invocation{where}{soon}"
     return Need.GROWING, float("inf") if left is None else float(left), text
+
+
+def _growing_together(function: Function) -> _Found | None:
+    together = function.together
+    if together is None or not together.grows:
+        return None
+    where = f"{brief(together.environments)} environments together"
+    return Need.GROWING, float("inf"), f"{mib(together.per_invocation_kib)} KiB per invocation, {where}"
 
 
 def _near(function: Function) -> _Found | None:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..analysis import fleet
+from ..analysis.covariates import Value
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import explain, hoarding
 from ..analysis.urgency import urgency
@@ -52,7 +54,7 @@ FROM batch GROUP BY environment ORDER BY environment
 _POINTS = """
 SELECT * FROM (
     SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, peak, certain, begins, out_of_memory AS died,
-        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current"
+        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", told, threads, shared_by, files
     FROM batch WHERE invocation IS NOT NULL
 ) WHERE "current" IS NOT NULL ORDER BY environment, invocation
 """
@@ -70,6 +72,8 @@ class Curve(NamedTuple):
     begins: NDArray[np.bool_]
     died: NDArray[np.bool_]
     size: float | None
+    beside: dict[str, NDArray[Any]]
+    """What may move with the memory, by name, if it is not always the same; None or NaN if unknown."""
 
 
 def collect(
@@ -84,12 +88,15 @@ def collect(
 ) -> Report:
     """Make the report of all that `store` has loaded. `judged` is called with the lines that are done."""
     environments: list[Environment] = []
+    evidences: dict[tuple[str, str], list[fleet.Evidence]] = {}
     with _judges(store) as judges:
         for lines in store.batches():
             rows = store.rows(_ENVIRONMENTS)
             count(store, first=not environments)
-            verdicts = judges(_curves(store, rows))
-            environments += [_environment(row, verdict) for row, verdict in zip(rows, verdicts, strict=True)]
+            for row, (verdict, evidence) in zip(rows, judges(_curves(store, rows, by)), strict=True):
+                environments.append(made := _environment(row, verdict))
+                if not made.only_hoards:  # else the allocator's figures say that it is no leak
+                    evidences.setdefault((made.function, made.version), []).append(evidence)
             judged(lines)
     environments.sort(key=lambda each: urgency(each.peaks.out_of_memory, each.verdict, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
@@ -98,10 +105,12 @@ def collect(
         groups.setdefault((environment.function, environment.version), []).append(environment)
     peaks = peaks_by(store, "coalesce(function, ''), coalesce(version, '')")
     explained, lasted = payloads(store), durations(store)
+    together = dict(zip(evidences, fleet.accuse(list(map(fleet.pool, evidences.values()))), strict=True))
 
     def function(key: tuple[str, str]) -> Function:
         share = None if per_month is None else per_month * peaks[key].invocations / total
-        return function_of(key, groups[key], peaks[key], (explained.get(key), lasted.get(key)), headroom, share, price)
+        more = explained.get(key), lasted.get(key), together.get(key)
+        return function_of(key, groups[key], peaks[key], more, headroom, share, price)
 
     return Report(
         functions=[function(key) for key in sorted(groups)],
@@ -116,18 +125,24 @@ def collect(
     )
 
 
-def verdict_of(curve: Curve) -> Verdict:
-    """Judge one curve."""
+def verdict_of(curve: Curve) -> tuple[Verdict, fleet.Evidence]:
+    """Judge one curve, alone and for its function."""
     columns = (curve.invocation.astype(int), curve.time_ms, curve.current * 1024, curve.peak * 1024)
     numbers, times, currents, peaks = (column.tolist() for column in columns)  # lists: Python reads them sooner
     known = [None if math.isnan(peak) else peak for peak in peaks]
     flags = (column.tolist() for column in (curve.certain, curve.begins, curve.died))
     points = list(map(Point._make, zip(numbers, times, currents, known, *flags, strict=True)))
-    return judge(points, int(curve.size) if curve.size else None)
+    beside = {name: dict(zip(numbers, _known(column), strict=True)) for name, column in curve.beside.items()}
+    return judge(points, int(curve.size) if curve.size else None, beside=beside), fleet.evidence(points)
+
+
+def _known(column: NDArray[Any]) -> list[Value]:
+    """The values, None where there is none."""
+    return column.tolist() if column.dtype == object else [None if math.isnan(one) else one for one in column.tolist()]
 
 
 @contextmanager
-def _judges(store: Store) -> Iterator[Callable[[Sequence[Curve]], list[Verdict]]]:
+def _judges(store: Store) -> Iterator[Callable[[Sequence[Curve]], list[tuple[Verdict, fleet.Evidence]]]]:
     """Yield a function that judges curves, on all cores if there are many."""
     if store.value("SELECT count(DISTINCT environment) FROM line") < WORTH_A_POOL:
         yield lambda curves: [verdict_of(curve) for curve in curves]
@@ -138,17 +153,13 @@ def _judges(store: Store) -> Iterator[Callable[[Sequence[Curve]], list[Verdict]]
         yield lambda curves: list(pool.map(verdict_of, curves, chunksize=25))
 
 
-def _curves(store: Store, rows: Sequence[dict[str, Any]]) -> list[Curve]:
+def _curves(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> list[Curve]:
     """The curve of each row, in their order."""
-    columns = {
-        name: np.ma.filled(values.astype(float) if name != "environment" else values, np.nan)
-        if isinstance(values, np.ma.MaskedArray)
-        else values
-        for name, values in store.columns(_POINTS).items()
-    }
+    columns = {name: _filled(name, values) for name, values in store.columns(_POINTS).items()}
     keys, begins = np.unique(columns["environment"], return_index=True)
     ends = [*begins[1:], len(columns["environment"])][: len(keys)]
     places = {int(key): slice(begin, end) for key, begin, end in zip(keys, begins, ends, strict=True)}
+    names = {"threads": "threads", "shared_by": "sharedBy", "files": "rss.file", **({"told": by} if by else {})}
 
     def curve(row: dict[str, Any]) -> Curve:
         at = places.get(row["environment"], slice(0, 0))
@@ -156,9 +167,20 @@ def _curves(store: Store, rows: Sequence[dict[str, Any]]) -> list[Curve]:
             columns[name][at].astype(float) for name in ("invocation", "time_ms", "current", "peak")
         )
         certain, begins, died = (columns[name][at].astype(bool) for name in ("certain", "begins", "died"))
-        return Curve(invocation, time_ms, current, peak, certain, begins, died, row["size"])
+        beside = {name: columns[column][at] for column, name in names.items()}
+        beside = {name: values for name, values in beside.items() if len(values) and (values != values[0]).any()}
+        return Curve(invocation, time_ms, current, peak, certain, begins, died, row["size"], beside)
 
     return [curve(row) for row in rows]
+
+
+def _filled(name: str, values: Any) -> NDArray[Any]:
+    """A column as a plain array: NaN, or None in texts, where there is no value."""
+    if name == "told":
+        return np.ma.filled(values.astype(object), None) if isinstance(values, np.ma.MaskedArray) else values
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values)
+    return np.ma.filled(values.astype(float) if name != "environment" else values, np.nan)
 
 
 def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:

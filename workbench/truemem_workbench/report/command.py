@@ -30,7 +30,7 @@ FORMATS = ("text", "json", "csv", "line")
 ENDINGS = (".json", ".csv", ".html")
 ORDERS = ("urgency", "name", "peak", "growth", "saving", "invocations")
 FAILURES = {
-    "leak": lambda view: any(function.verdicts.get("growing") for function in view.report.functions),
+    "leak": lambda view: any(function.growing for function in view.report.functions),
     "oom": lambda view: any(function.peaks.out_of_memory for function in view.report.functions),
     "peak": lambda view: any(each.peak_rose for each in view.changes.changes),
     "duration": lambda view: any(each.duration_rose for each in view.changes.changes),

@@ -75,8 +75,8 @@ def compare(report: Report, wanted: str) -> Comparison:
         before_name,
         after_name,
         rows,
-        grew_before=before.verdicts.get("growing", 0),
-        grow_after=after.verdicts.get("growing", 0),
+        grew_before=before.growing,
+        grow_after=after.growing,
         settled_before=before.settled,
         settled_after=after.settled,
     )

@@ -40,6 +40,11 @@ _CSV = {
     "highKiB": "verdict.high_kib",
     "perMinuteKiB": "verdict.per_minute_kib",
     "invocationsLeft": "verdict.invocations_left",
+    "confidence": "verdict.confidence",
+    "since": "verdict.since",
+    "grownKiB": "verdict.grown_kib",
+    "explained": "verdict.explained",
+    "ended": "verdict.ended",
     "firstMs": "first_ms",
     "lastMs": "last_ms",
 }

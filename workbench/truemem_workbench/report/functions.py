@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from ..analysis.fleet import Together
 from . import sizing
 from .summary import Durations, Environment, Function, Holder, Payload, Peaks, added
 
@@ -13,7 +14,7 @@ def function_of(
     key: tuple[str, str],
     environments: Sequence[Environment],
     peaks: Peaks,
-    more: tuple[Payload | None, Durations | None],
+    more: tuple[Payload | None, Durations | None, Together | None],
     headroom: float,
     per_month: float | None,
     price: float,
@@ -26,7 +27,7 @@ def function_of(
             held.setdefault(name, []).append(value)
     billed = sum(each.billed for each in environments)
     growing = [each.verdict for each in environments if each.verdict.name == "growing"]
-    payload, lasted = more
+    payload, lasted, together = more
     latest = max(environments, key=lambda each: each.last_ms or 0)
     seen = sizing.Seen(
         invocations=peaks.invocations,
@@ -38,6 +39,7 @@ def function_of(
         out_of_memory=peaks.out_of_memory,
         environments=len(environments),
         growing=verdicts.get("growing", 0),
+        together=together is not None and together.grows,
         settled=sum(each.settled for each in environments),
         rising=sum(each.rises for each in environments),
         billed_ms=sum(each.billed_ms for each in environments) / billed if billed else None,
@@ -53,6 +55,7 @@ def function_of(
         verdicts=verdicts,
         slope_median_kib=_median(slopes),
         growth_kib=_highest(each.per_invocation_kib for each in growing),
+        together=together,
         invocations_left=min((left for each in growing if (left := each.invocations_left) is not None), default=None),
         settled=seen.settled,
         rising=seen.rising,

@@ -82,6 +82,9 @@ _COLUMNS = {
     "heap": "CASE WHEN isfinite(m.heap.held + coalesce(m.heap.inUse, 0) + coalesce(m.heap.mapped, 0)"
     " + coalesce(m.rss.anon, 0) + coalesce(m.CurrentRSS, 0)) THEN {'heap': m.heap, 'rss': m.rss,"
     " 'processes': m.processes, 'CurrentRSS': m.CurrentRSS} END",
+    "threads": "m.threads",
+    "shared_by": "m.sharedBy",
+    "files": _mib("m.rss.file"),
     "status": "m.status",
     "error_type": "m.errorType",
     "method": "m.method",
@@ -115,7 +118,10 @@ _OF_EACH = {
 _SHAPE = _shape(_COLUMNS.values(), "m", MEMBERS)
 _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, kind in METRICS.items()}})
 """Arrays in a line of many invocations."""
-_OF_THE_LAST = ("baseline", "lower", "payload", "held_truemem", "held_function", "held_extensions", "heap")
+_OF_THE_LAST = (
+    *("baseline", "lower", "payload", "held_truemem", "held_function", "held_extensions", "heap", "threads"),
+    *("shared_by", "files"),
+)
 
 
 def _selected(columns: dict[str, str]) -> str:

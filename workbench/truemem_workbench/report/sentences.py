@@ -5,12 +5,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from ..analysis.fleet import RATE
 from ..analysis.heap import UNKNOWN
 from ..support.amounts import mib, whole
 from ..support.plural import counted
 from .sizing import ORDINARY_MIB, Sizing
 from .summary import Environment, Function, Report
 
+FALSE_ALARMS = (
+    f"Of the functions that a report accuses like that, at most {RATE:.1%} are expected to be false alarms"
+    " (docs/report.md#many-environments-together)."
+)
 NAMED = 3
 """Most request ids in a sentence."""
 
@@ -31,7 +36,7 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
         among = f": {', '.join(requests)}" + (", ..." if function.peaks.out_of_memory > len(requests) else "")
         count = f"{function.peaks.out_of_memory:,} of {function.peaks.invocations:,} invocations ran out of memory"
         yield count + (among if requests else ".")
-    yield from _of_growth(own)
+    yield from _of_growth(own, function)
     if function.mark_only_rises:
         many = counted(function.mark_only_rises, "environment")
         yield (
@@ -46,7 +51,7 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
         )
 
 
-def _of_growth(own: Sequence[Environment]) -> Iterator[str]:
+def _of_growth(own: Sequence[Environment], function: Function) -> Iterator[str]:
     """Say whether it leaks. The allocator's figures decide, if there are any."""
     growing = [each for each in own if each.verdict.name == "growing"]
     hoarding = max((each for each in own if each.hoards), key=lambda each: each.heap_held or 0.0, default=None)
@@ -58,6 +63,9 @@ def _of_growth(own: Sequence[Environment]) -> Iterator[str]:
             verb = "grows" if len(growing) == 1 else "grow"
             many = f"{len(growing):,} of {len(own):,} environments {verb}; the fastest, {worst.environment_id}: "
             yield f"{many}{worst.verdict.sentence()} (docs/patterns.md#{worst.verdict.pattern})"
+    elif function.together is not None and function.together.grows:
+        yield f"{function.together.sentence()}: a leak that none of them shows alone."
+        yield FALSE_ALARMS
     elif hoarding is not None and hoarding.only_hoards:
         yield f"{hoarding.environment_id}: {hoarding.heap_says} (docs/patterns.md#arenas)"
         return

@@ -40,6 +40,8 @@ class Seen:
     """Invocations whose peak may have reached the memory size."""
     out_of_memory: int
     environments: int
+    together: bool
+    """True if they grow together (`analysis.fleet`)."""
     growing: int
     settled: int
     rising: int
@@ -107,6 +109,8 @@ def _reason(seen: Seen, wanted: int | None) -> str | None:
         return "no peak was measured"
     if seen.growing:
         return f"memory grows in {seen.growing} of its environments: no size is safe for long, fix that first"
+    if seen.together:
+        return "memory grows in its environments together: no size is safe for long, fix that first"
     if not seen.settled and 2 * seen.rising >= seen.environments:
         return (
             f"memory still rises in {seen.rising:,} of {seen.environments:,} environments, and none has settled:"

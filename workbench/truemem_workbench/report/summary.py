@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..analysis.drift import Verdict
+from ..analysis.fleet import Together
 from .sizing import Sizing
 
 SETTLED = ("stable", "plateau", "spiky")
@@ -141,6 +142,8 @@ class Function:
     """Median growth per invocation of the environments with a verdict."""
     growth_kib: float | None
     """The same of the environments that grow: the highest."""
+    together: Together | None
+    """The growth of its environments together. None if too few have enough invocations that can be compared."""
     invocations_left: int | None
     """Until the first environment that grows has reached the memory size."""
     settled: int
@@ -155,6 +158,12 @@ class Function:
     payload: Payload | None
     durations: Durations
     sizing: Sizing
+
+    @property
+    def growing(self) -> int:
+        """Environments that grow: those that show it alone, else all that show it together."""
+        alone = self.verdicts.get("growing", 0)
+        return alone or (self.together.environments if self.together is not None and self.together.grows else 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,31 @@
-"""Both verdicts on a curve: the workbench's, from all points, and the sidecar's, from some 60 numbers."""
+"""Both verdicts on a curve: the workbench's, from all points, and the sidecar's, from some hundred numbers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from truemem.records.drift import GROWING, INSUFFICIENT, Drift
+from truemem.records.drift import Drift
+from truemem.records.leak_verdict import GROWING, INSUFFICIENT, LeakVerdict
 
 from ...analysis.drift import Point, judge
+from .corpus import Floats
 from .synthetic import Series
 
 MS = 200
 """Time between invocations in ms."""
+
+
+class Told(NamedTuple):
+    """A verdict on a curve."""
+
+    verdict: str
+    low: float
+    high: float
+    """The 95 % interval of the growth, KiB per invocation."""
+    confidence: float | None
 
 
 def points(series: Series) -> list[Point]:
@@ -22,7 +35,7 @@ def points(series: Series) -> list[Point]:
 
 
 def workbench(curve: Sequence[Point]) -> str:
-    """The workbench's verdict."""
+    """The workbench's verdict, where no limit is known."""
     return judge(curve).name
 
 
@@ -33,14 +46,51 @@ def sidecar(curve: Iterable[Point]) -> str:
 
 def on_the_way(curve: Iterable[Point]) -> Iterable[str]:
     """The sidecar's verdict after each invocation: a reset ends its history with the processes."""
-    drift = Drift()
+    for made in drifts(curve):
+        yield made.verdict.name or INSUFFICIENT
+
+
+def drifts(curve: Iterable[Point], limit_kib: float = 0) -> Iterator[Drift]:
+    """The sidecar's drift after each invocation. `limit_kib`: the memory limit, 0 where it is not known."""
+    made = Drift()
     for point in curve:
         if point.begins:
-            drift = Drift()
-        drift.see(round(point.current_kib), round(point.peak_kib or 0))
+            made = Drift()
+        made.see(round(point.current_kib), round(point.peak_kib or 0))
         if point.certain:
-            drift.add(round(point.current_kib), round(point.time_ms))
-        yield drift.verdict or INSUFFICIENT
+            made.add(round(point.current_kib), round(point.time_ms), round(limit_kib) or None)
+        yield made
+
+
+def sidecar_at(
+    current: Floats, peak: Floats, time_ms: Floats, lengths: Sequence[int], limit_kib: float = 0
+) -> tuple[dict[int, Told], int | None]:
+    """The sidecar's verdict after each of these numbers of invocations, and the first invocation at which it said
+    growing, or None. KiB and ms."""
+    told, first = {}, None
+    for number, made in enumerate(drifts(_points(current, peak, time_ms), limit_kib), 1):
+        if first is None and made.verdict.since:
+            first = number
+        if number in lengths:
+            told[number] = _told(made.verdict)
+    return told, first
+
+
+def workbench_of(current: Floats, peak: Floats, time_ms: Floats, limit_kib: float = 0) -> Told:
+    """The workbench's verdict. KiB and ms."""
+    made = judge(list(_points(current, peak, time_ms)), round(limit_kib / 1024) or None)
+    return Told(made.name, made.low_kib or 0.0, made.high_kib or 0.0, made.confidence)
+
+
+def _told(verdict: LeakVerdict) -> Told:
+    _, low, high = verdict.growth
+    return Told(verdict.name or INSUFFICIENT, low, high, verdict.confidence if verdict.since else None)
+
+
+def _points(current: Floats, peak: Floats, time_ms: Floats) -> Iterator[Point]:
+    rows = zip(current.tolist(), peak.tolist(), time_ms.tolist(), strict=True)
+    for number, (held, most, time) in enumerate(rows, 1):
+        yield Point(number, time, held, most)
 
 
 @dataclass

@@ -1,0 +1,140 @@
+"""Many environments together: a small leak is found, what fills or moves is not accused, and the report says so."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from truemem_workbench.analysis.drift import Point
+from truemem_workbench.analysis.fleet import LEAST, RATE, Evidence, Together, accuse, evidence, pool
+from truemem_workbench.testing.fleets import QUIET, leaking, quiet
+
+from tests.report.conftest import Command, Report, Told
+from tests.report.written import line
+
+
+def evidences(fleet: Sequence[Sequence[Point]]) -> list[Evidence]:
+    return [evidence(environment) for environment in fleet]
+
+
+def judged(fleet: Sequence[Sequence[Point]]) -> Together:
+    (found,) = accuse([pool(evidences(fleet))])
+    assert found is not None
+    return found
+
+
+LEAK = evidences(leaking(2, 1, environments=30))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_1_kib_per_invocation_is_found_in_100_environments_of_200(seed: int) -> None:
+    found = judged(leaking(1, seed))
+    assert found.grows
+    assert found.environments > 90
+    assert 0.8 < found.low_kib < found.per_invocation_kib < found.high_kib < 1.2
+
+
+@pytest.mark.parametrize("kind", QUIET)
+def test_a_fleet_without_a_leak_is_not_accused(kind: str) -> None:
+    for seed in range(3):
+        (found,) = accuse([pool(evidences(quiet(kind, seed)))])
+        assert found is None or not found.grows
+
+
+@settings(deadline=None)
+@given(st.permutations(LEAK))
+def test_the_order_of_environments_does_not_matter(shuffled: list[Evidence]) -> None:
+    one, other = pool(LEAK), pool(shuffled)
+    assert one is not None
+    assert other is not None
+    assert dataclasses.astuple(other) == pytest.approx(dataclasses.astuple(one))
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1e6), min_size=len(LEAK), max_size=len(LEAK)))
+def test_what_each_environment_holds_at_first_does_not_matter(bases: list[float]) -> None:
+    raised = [
+        {width: tuple(level + base for level in levels) for width, levels in each.items()}
+        for base, each in zip(bases, LEAK, strict=True)
+    ]
+    one, other = pool(LEAK), pool(raised)
+    assert one is not None
+    assert other is not None
+    assert other.per_invocation_kib == pytest.approx(one.per_invocation_kib)
+
+
+@settings(deadline=None)
+@given(st.floats(0.1, 1))
+def test_it_scales(factor: float) -> None:
+    scaled = [{width: tuple(level * factor for level in levels) for width, levels in each.items()} for each in LEAK]
+    one, other = pool(LEAK), pool(scaled)
+    assert one is not None
+    assert other is not None
+    assert other.per_invocation_kib == pytest.approx(one.per_invocation_kib * factor)
+    assert other.p == pytest.approx(one.p)
+
+
+def test_too_few_environments_or_invocations_are_not_judged() -> None:
+    assert pool(LEAK[: LEAST - 1]) is None
+    assert pool(evidences(leaking(4, 1, count=120))) is None
+    assert pool([]) is None
+    assert evidence([]) == {}
+
+
+def test_a_leak_with_a_collector_in_a_few_environments_is_left_open() -> None:
+    fleet = leaking(4, 1)
+    for environment in fleet[:10]:
+        environment[100:] = [point._replace(current_kib=point.current_kib - 2048) for point in environment[100:]]
+    assert pool(evidences(fleet)) is None
+
+
+def test_a_doubtful_level_does_not_count() -> None:
+    fleet = leaking(1, 1, environments=10)
+    spoiled = [
+        [point._replace(current_kib=9e9, certain=False) if point.invocation % 10 == 0 else point for point in each]
+        for each in fleet
+    ]
+    assert judged(spoiled).per_invocation_kib == pytest.approx(judged(fleet).per_invocation_kib, abs=0.5)
+
+
+def test_false_alarms_are_controlled_over_the_functions_of_a_report() -> None:
+    some = pool(LEAK)
+    assert some is not None
+    alone = dataclasses.replace(some, p=RATE * 0.9)
+    others = [dataclasses.replace(some, p=0.5)] * 9
+    assert [each is not None and each.grows for each in accuse([alone])] == [True]
+    assert not any(each is not None and each.grows for each in accuse([alone, *others, None]))
+    assert all(each is not None and each.grows for each in accuse([alone] * 10))
+
+
+def lines(kib: float, environments: int = 100) -> list[str]:
+    """A fleet's lines."""
+    return [
+        line(f"e{number}", point.invocation, CurrentRSS=round(point.current_kib / 1024, 2), PeakRSS=400.0)
+        for number, environment in enumerate(leaking(kib, 3, environments))
+        for point in environment
+    ]
+
+
+def test_the_report_finds_a_leak_that_no_environment_shows_alone(truemem: Command, report: Report, told: Told) -> None:
+    (function,) = report(lines(1))["functions"]
+    assert "growing" not in function["verdicts"]
+    assert function["together"]["grows"]
+    assert function["together"]["per_invocation_kib"] == pytest.approx(1, abs=0.1)
+    assert function["sizing"]["suggested"] is None
+    text = told(lines(1))
+    assert "- Together its 100 environments grow by 1.0 KiB per invocation (95 % interval " in text
+    assert "at most 0.1% are expected to be false alarms" in text
+    assert "1 function, 20,000 invocations: 1 growing" in text
+
+
+def test_a_leak_together_fails_where_leaks_were_asked_for(
+    told: Told, truemem: Command, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for kib, code in ((2.0, 1), (0.0, 0)):
+        path = tmp_path_factory.mktemp("log") / "fleet.log"
+        path.write_text("\n".join(lines(kib, 40)))
+        assert truemem("report", path, "--fail-on", "leak").code == code
