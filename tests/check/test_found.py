@@ -54,3 +54,9 @@ def test_a_leak_is_found_within_so_many(kib: float, noise_kib: int, limits: Limi
 @pytest.mark.parametrize("noise_kib", [0, 500, 2048])
 def test_what_does_not_grow_passes(noise_kib: int, limits: Limits) -> None:
     assert {gate(0, noise_kib, seed, limits)[0] for seed in SEEDS} == {KEPT}
+
+
+@pytest.mark.parametrize(("kib", "noise_kib", "tenths"), [(8, 2048, 7), (4, 2048, 1), (2, 500, 0)])
+def test_of_leaks_within_much_noise_only_so_many_are_found(kib: float, noise_kib: int, tenths: int) -> None:
+    found = sum(gate(kib, noise_kib, seed, FREE)[0] == BROKEN for seed in range(40))
+    assert round(found / 4) == tenths
