@@ -62,8 +62,8 @@ def make(kinds: Mapping[str, Kind], name: str, seed: int, count: int) -> Series:
     """The curve of that kind and seed, of `count` invocations. A longer one is another curve."""
     kind = kinds[name]
     random = np.random.default_rng([seed, count, *name.encode()])
-    at = np.cumsum(_gaps(random, count))
-    held = random.uniform(16, 300) * MIB + _noise(random, count)
+    at = np.cumsum(gaps(random, count))
+    held = random.uniform(16, 300) * MIB + noise(random, count)
     if kind.other is not None:
         held = held + kind.other(random, at)
     rate: float | None = 0.0 if kind.truth == BOUNDED else None
@@ -80,13 +80,13 @@ def make(kinds: Mapping[str, Kind], name: str, seed: int, count: int) -> Series:
     return Series(name, kind.truth, kind.beside, at, current, current + np.round(need / PAGE_KIB) * PAGE_KIB, rate)
 
 
-def _gaps(random: Generator, count: int) -> Floats:
+def gaps(random: Generator, count: int) -> Floats:
     """Times between invocations in ms: 2 s at the median, and some minutes without any now and then."""
     pause = np.where(random.random(count) < 0.01, random.uniform(1, 10, count) * 60_000, 0)
     return random.lognormal(np.log(2000), 1, count) + pause
 
 
-def _noise(random: Generator, count: int) -> Floats:
+def noise(random: Generator, count: int) -> Floats:
     """Noise that only adds: log-normal jitter, and one invocation in fifty that leaves far more behind, for up to
     five."""
     sigma = float(np.exp(random.uniform(np.log(4), np.log(64))))

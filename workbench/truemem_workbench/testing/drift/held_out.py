@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ...analysis.drift import Point
+from .corpus import gaps, noise
 from .held_out_again import AGAIN
 from .held_out_kinds import BOUNDED, KINDS, LEAK, WARMING, Kind
 from .synthetic import MIB, PAGE_KIB, Floats
@@ -47,10 +48,10 @@ def make(kind: str, seed: int, count: int) -> list[Point]:
     """The curve of one environment: one life, unless something kills it."""
     random = np.random.default_rng([seed, *kind.encode()])
     about = {**KINDS, **AGAIN}[kind]
-    at = np.cumsum(_gaps(random, count))
+    at = np.cumsum(gaps(random, count))
     base = random.uniform(16, 300) * MIB
     moved, began, died = _moved(random, about, at)
-    held = base + moved + _noise(random, count)
+    held = base + moved + noise(random, count)
     current = np.maximum(np.round(held / PAGE_KIB), 1) * PAGE_KIB
     peak = current + np.round(random.lognormal(np.log(random.uniform(50, 2000)), 0.7, count) / PAGE_KIB) * PAGE_KIB
     rows = zip(at.tolist(), current.tolist(), peak.tolist(), strict=True)
@@ -81,19 +82,3 @@ def _moved(random: Generator, kind: Kind, at: Floats) -> tuple[Floats, set[int],
         if last in spike or last in full:
             died.add(first - 1)
     return made, began, died
-
-
-def _gaps(random: Generator, count: int) -> Floats:
-    """Times between invocations in ms: 2 s at the median, and some minutes without any now and then."""
-    pause = np.where(random.random(count) < 0.01, random.uniform(1, 10, count) * 60_000, 0)
-    return random.lognormal(np.log(2000), 1, count) + pause
-
-
-def _noise(random: Generator, count: int) -> Floats:
-    """Noise that only adds: log-normal jitter, and one invocation in fifty that leaves far more behind, for up to
-    five."""
-    sigma = float(np.exp(random.uniform(np.log(4), np.log(64))))
-    made = random.lognormal(0, 0.8, count) * sigma
-    for number in np.flatnonzero(random.random(count) < 0.02):
-        made[number : number + random.integers(1, 6)] += min(random.pareto(1.5) * 4 * sigma, 20 * MIB)
-    return made
