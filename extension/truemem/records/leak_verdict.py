@@ -105,7 +105,7 @@ class LeakVerdict:
         goes_on = (of_levels.goes_on or of_floors.goes_on) and not has_been_there
         self._looks = [*self._looks, goes_on][-OF:]
         if self.since:
-            self._withdraw(goes_on, levels, floors, of_levels, per_level)
+            self._withdraw(goes_on, levels, of_levels, per_level)
         elif goes_on and (seen.low > 0 or sum(self._looks) >= AGREE) and self._is_leak(invocations, room_kib):
             self.since, self.ended = invocations, ""
             self._called_at, self._base, self._top = self.growth[0], min(judged_floors), max(judged)
@@ -130,12 +130,10 @@ class LeakVerdict:
             return rate >= GATE_KIB
         return rate >= SLOW_KIB and (invocations >= URGENT_UNTIL or room_kib is None)
 
-    def _withdraw(
-        self, goes_on: bool, levels: Sequence[float], floors: Sequence[float], seen: Trend, per_level: float
-    ) -> None:
+    def _withdraw(self, goes_on: bool, levels: Sequence[float], seen: Trend, per_level: float) -> None:
         """Only a level ends it: another form of growth does not."""
         self._top = max(self._top, levels[-1])
-        sixth = max(1, len(floors) // 6)
+        sixth = max(1, len(levels) // 6)
         if median(levels[-sixth:]) < self._base + GIVEN_BACK * (self._top - self._base):
             self.ended = FELL_BACK
         elif not goes_on and seen.late_high / per_level < LEVELLED * self._called_at:

@@ -48,8 +48,6 @@ class Trend(NamedTuple):
     """Upper end of the interval of the second half alone."""
     last: float
     """Slope of the last third."""
-    rise: float
-    """From the first to the last level, by the slope."""
     is_rising: bool
     """Beyond chance, and by more than LEAST_KIB."""
     goes_on: bool
@@ -74,7 +72,7 @@ def trend(levels: Sequence[float]) -> Trend:
         and last + THIRD_ALLOWED * movement / count > ENDS * slope
         and _largest_step(levels) < AT_ONCE * rise
     )
-    return Trend(slope, low, high, late + late_margin, last, rise, is_rising, goes_on)
+    return Trend(slope, low, high, late + late_margin, last, is_rising, goes_on)
 
 
 def all_slopes(levels: Sequence[float]) -> list[float]:

@@ -168,10 +168,16 @@ def _curves(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> lis
         )
         certain, begins, died = (columns[name][at].astype(bool) for name in ("certain", "begins", "died"))
         beside = {name: columns[column][at] for column, name in names.items()}
-        beside = {name: values for name, values in beside.items() if len(values) and (values != values[0]).any()}
+        beside = {name: values for name, values in beside.items() if _varies(values)}
         return Curve(invocation, time_ms, current, peak, certain, begins, died, row["size"], beside)
 
     return [curve(row) for row in rows]
+
+
+def _varies(values: NDArray[Any]) -> bool:
+    """Is there more than one known value?"""
+    known = values if values.dtype == object else values[~np.isnan(values)]
+    return len(known) > 0 and bool((known != known[0]).any())
 
 
 def _filled(name: str, values: Any) -> NDArray[Any]:

@@ -43,6 +43,16 @@ class Kind(NamedTuple):
     """Range of the step in which the allocator takes memory from the kernel; (0, 0): page by page."""
 
 
+ALONE = (4.0, 64.0)
+BESIDE = (8.0, 64.0)
+"""Ranges of a leak's rate, KiB per invocation."""
+
+
+def leak_beside(other: Curve, leak: Curve, step_kib: tuple[float, float] = (0, 0)) -> Kind:
+    """A leak beside something that moves more."""
+    return Kind(LEAK, other, leak, BESIDE, beside=True, step_kib=step_kib)
+
+
 class Series(NamedTuple):
     """One life of an environment, as its lines would tell it."""
 

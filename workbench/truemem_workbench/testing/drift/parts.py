@@ -18,7 +18,7 @@ def size(random: Generator, low: float = 4, high: float = 80) -> float:
     return spread(random, low, high) * MIB
 
 
-def gaps(at: Floats) -> Floats:
+def since_last(at: Floats) -> Floats:
     """ms since the invocation before; for the first one, since the start."""
     return np.diff(at, prepend=0)
 
@@ -55,3 +55,13 @@ def shares(random: Generator, things: int, total: float) -> Floats:
     """KiB of each of some things, some far larger than others, that are about `total` together."""
     sigma = random.uniform(0.1, 1.2)
     return random.lognormal(-(sigma**2) / 2, sigma, things) * total / things
+
+
+def constant(random: Generator, at: Floats) -> Floats:
+    """The same leaks in each invocation."""
+    return np.arange(1.0, len(at) + 1)
+
+
+def leaks_from(begin: float, count: int) -> Floats:
+    """Nothing leaks at first, then the same in each invocation."""
+    return (np.arange(1, count + 1) - begin).clip(0) * (count / (count - begin))

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import MIB, Floats
-from truemem_workbench.testing.drift.parts import amounts, gaps, reverting, shares, size, spread
+from truemem_workbench.testing.drift.parts import amounts, reverting, shares, since_last, size, spread
 
 
 def decayed(random: Generator, at: Floats) -> Floats:
     """Arenas, one for each worker, whose freed pages go back to the kernel by the second."""
     count, arenas = len(at), int(random.integers(2, 9))
     high, sigma = size(random, 10, 70) / arenas, random.uniform(0.4, 1.1)
-    stays = np.exp(-gaps(at) / spread(random, 3_000, 120_000)).tolist()
+    stays = np.exp(-since_last(at) / spread(random, 3_000, 120_000)).tolist()
     needs = (high * random.lognormal(-1, sigma, count)).clip(0, 3 * high).tolist()
     dirty, held = [0.0] * arenas, []
     for arena, need, stay in zip(random.integers(arenas, size=count).tolist(), needs, stays, strict=True):

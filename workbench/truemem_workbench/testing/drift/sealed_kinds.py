@@ -9,17 +9,11 @@ from __future__ import annotations
 from truemem_workbench.testing.drift import sealed_bounded as bounded
 from truemem_workbench.testing.drift import sealed_filling as filling
 from truemem_workbench.testing.drift import sealed_leaks as leaks
-from truemem_workbench.testing.drift.corpus import BOUNDED, FILLING, LEAK, MIB, Curve, Kind
+from truemem_workbench.testing.drift.corpus import ALONE, BESIDE, BOUNDED, FILLING, LEAK, MIB, Kind, leak_beside
+from truemem_workbench.testing.drift.parts import constant
 
-ALONE = (4.0, 64.0)
-BESIDE = (8.0, 64.0)
 CHUNKS = (128.0, 1024.0)
 STEPS = (MIB, 8 * MIB)
-
-
-def _beside(other: Curve, leak: Curve, step_kib: tuple[float, float] = (0, 0)) -> Kind:
-    return Kind(LEAK, other, leak, BESIDE, beside=True, step_kib=step_kib)
-
 
 KINDS: dict[str, Kind] = {
     "decayed arenas": Kind(BOUNDED, bounded.decayed),
@@ -44,7 +38,7 @@ KINDS: dict[str, Kind] = {
     "histograms": Kind(FILLING, filling.sketches),
     "hash table": Kind(FILLING, filling.doubling),
     "lanes": Kind(FILLING, filling.lanes),
-    "leak each time": Kind(LEAK, None, leaks.each, ALONE),
+    "leak each time": Kind(LEAK, None, constant, ALONE),
     "leak by item": Kind(LEAK, None, leaks.items, ALONE),
     "leak by error": Kind(LEAK, None, leaks.errors, ALONE),
     "leak in spells": Kind(LEAK, None, leaks.spells, ALONE),
@@ -52,23 +46,23 @@ KINDS: dict[str, Kind] = {
     "leak by the clock": Kind(LEAK, None, leaks.clock, ALONE),
     "heavy leak, chunks": Kind(LEAK, None, leaks.heavy, ALONE, step_kib=CHUNKS),
     "leak by item in steps": Kind(LEAK, None, leaks.items, BESIDE, step_kib=STEPS),
-    "leak in steps": Kind(LEAK, None, leaks.each, BESIDE, step_kib=(2 * MIB, 4 * MIB)),
+    "leak in steps": Kind(LEAK, None, constant, BESIDE, step_kib=(2 * MIB, 4 * MIB)),
     "leak, scratch": Kind(LEAK, filling.scratch, leaks.items, (4.0, 8.0)),
     "leak that begins": Kind(LEAK, filling.scratch, leaks.begins, ALONE, steady=False),
     "leak that feeds itself": Kind(LEAK, None, leaks.cubic, ALONE, steady=False),
     "two stages, leak": Kind(LEAK, filling.two_stages, leaks.two_sizes, ALONE),
-    "decayed arenas, leak": _beside(bounded.decayed, leaks.items),
-    "queue, leak": _beside(bounded.queue, leaks.each),
-    "shifts, leak": _beside(bounded.shifts, leaks.two_sizes),
-    "blocks, leak": _beside(bounded.blocks, leaks.items, CHUNKS),
-    "tenants, leak": _beside(bounded.tenants, leaks.errors),
-    "regimes, leak": _beside(bounded.regimes, leaks.items),
-    "cycles, leak": _beside(bounded.cycles, leaks.heavy),
-    "largest request, leak": _beside(bounded.largest, leaks.each),
-    "compacted store, leak": _beside(bounded.compacted, leaks.clock),
-    "resident files, leak": _beside(bounded.resident, leaks.items, STEPS),
-    "flushed code, leak": _beside(bounded.flushed, leaks.spells),
-    "universe of keys, leak": _beside(filling.universe, leaks.items),
-    "restored heap, leak": _beside(filling.touched, leaks.each),
+    "decayed arenas, leak": leak_beside(bounded.decayed, leaks.items),
+    "queue, leak": leak_beside(bounded.queue, constant),
+    "shifts, leak": leak_beside(bounded.shifts, leaks.two_sizes),
+    "blocks, leak": leak_beside(bounded.blocks, leaks.items, CHUNKS),
+    "tenants, leak": leak_beside(bounded.tenants, leaks.errors),
+    "regimes, leak": leak_beside(bounded.regimes, leaks.items),
+    "cycles, leak": leak_beside(bounded.cycles, leaks.heavy),
+    "largest request, leak": leak_beside(bounded.largest, constant),
+    "compacted store, leak": leak_beside(bounded.compacted, leaks.clock),
+    "resident files, leak": leak_beside(bounded.resident, leaks.items, STEPS),
+    "flushed code, leak": leak_beside(bounded.flushed, leaks.spells),
+    "universe of keys, leak": leak_beside(filling.universe, leaks.items),
+    "restored heap, leak": leak_beside(filling.touched, constant),
 }
 """By name."""

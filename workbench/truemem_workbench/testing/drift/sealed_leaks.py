@@ -6,12 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import Floats
-from truemem_workbench.testing.drift.parts import spread
-
-
-def each(random: Generator, at: Floats) -> Floats:
-    """The same object in each invocation."""
-    return np.arange(1.0, len(at) + 1)
+from truemem_workbench.testing.drift.parts import leaks_from, spread
 
 
 def items(random: Generator, at: Floats) -> Floats:
@@ -58,7 +53,7 @@ def begins(random: Generator, at: Floats) -> Floats:
     """Nothing until a feature is switched on, and then the same in each invocation."""
     count = len(at)
     first = min(random.uniform(50, 350), random.uniform(0.15, 0.4) * count)
-    return (np.arange(1, count + 1) - first).clip(0) * (count / (count - first))
+    return leaks_from(first, count)
 
 
 def cubic(random: Generator, at: Floats) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import MIB, Floats
-from truemem_workbench.testing.drift.parts import amounts, gaps, reverting, shares, size, spread
+from truemem_workbench.testing.drift.parts import amounts, reverting, shares, since_last, size, spread
 
 
 def generations(random: Generator, at: Floats) -> Floats:
@@ -36,7 +36,7 @@ def committed(random: Generator, at: Floats) -> Floats:
     made = (amounts(random, count) * limit / spread(random, 5, 120)).tolist()
     tenured = (1 + reverting(random, count, spread(random, 5, 60))).clip(0) * limit * random.uniform(0.01, 0.1)
     touched, held = 0.0, []
-    for gap, kept, more in zip(gaps(at).tolist(), keep, made, strict=True):
+    for gap, kept, more in zip(since_last(at).tolist(), keep, made, strict=True):
         if gap > idle:
             touched *= kept
         touched = min(limit, touched + more)
@@ -50,7 +50,7 @@ def paced(random: Generator, at: Floats) -> Floats:
     mean, growth = size(random, 3, 25), random.uniform(0.5, 2)
     lives = mean * np.exp(random.uniform(0.05, 0.3) * reverting(random, count, spread(random, 5, 100)).clip(-3, 3))
     made = amounts(random, count) * mean * growth / spread(random, 1.5, 60)
-    returned = 1 - np.exp(-gaps(at) / spread(random, 10_000, 600_000))
+    returned = 1 - np.exp(-since_last(at) / spread(random, 10_000, 600_000))
     garbage, goal, resident, held = 0.0, mean * (1 + growth), 0.0, []
     for live, more, share in zip(lives.tolist(), made.tolist(), returned.tolist(), strict=True):
         garbage += more
@@ -194,7 +194,7 @@ def threads(random: Generator, at: Floats) -> Floats:
     count, most = len(at), int(spread(random, 6, 64))
     wave = 0.4 + 0.25 * reverting(random, count, spread(random, 3, 80)) + 0.1 * random.normal(size=count)
     wanted = np.round(most * wave.clip(0.05, 1)).astype(np.intp).tolist()
-    idle = 1 - np.exp(-gaps(at) / spread(random, 15_000, 180_000))
+    idle = 1 - np.exp(-since_last(at) / spread(random, 15_000, 180_000))
     number, held = 0, []
     for want, share, luck in zip(wanted, idle.tolist(), random.random(count).tolist(), strict=True):
         number = max(want, number - int((number - want) * share + luck)) if number > want else want
@@ -209,7 +209,7 @@ def connections(random: Generator, at: Floats) -> Floats:
     closes, timeout = spread(random, 0.02, 0.15), random.uniform(50, 350) * 1000
     old = random.binomial(1, closes, count) * random.uniform(0.1, 0.8, count)
     number, held = 0, []
-    for gap, more, share in zip(gaps(at).tolist(), opened, old.tolist(), strict=True):
+    for gap, more, share in zip(since_last(at).tolist(), opened, old.tolist(), strict=True):
         kept = 0 if gap > timeout else number - int(number * share)
         number = min(most, kept + more)
         held.append(number)

@@ -8,18 +8,12 @@ from __future__ import annotations
 from truemem_workbench.testing.drift import second_bounded as bounded
 from truemem_workbench.testing.drift import second_filling as filling
 from truemem_workbench.testing.drift import second_leaks as leaks
-from truemem_workbench.testing.drift.corpus import BOUNDED, FILLING, LEAK, MIB, Curve, Kind
+from truemem_workbench.testing.drift.corpus import ALONE, BESIDE, BOUNDED, FILLING, LEAK, MIB, Kind, leak_beside
+from truemem_workbench.testing.drift.parts import constant
 
-ALONE = (4.0, 64.0)
-BESIDE = (8.0, 64.0)
 SMALL = (4.0, 8.0)
 CHUNKS = (256.0, 1024.0)
 STEPS = (MIB, 8 * MIB)
-
-
-def _beside(other: Curve, leak: Curve, step_kib: tuple[float, float] = (0, 0)) -> Kind:
-    return Kind(LEAK, other, leak, BESIDE, beside=True, step_kib=step_kib)
-
 
 KINDS: dict[str, Kind] = {
     "two generations": Kind(BOUNDED, bounded.generations),
@@ -44,7 +38,7 @@ KINDS: dict[str, Kind] = {
     "record arenas": Kind(FILLING, filling.records),
     "words": Kind(FILLING, filling.words),
     "peers": Kind(FILLING, filling.peers),
-    "leak": Kind(LEAK, None, leaks.constant, ALONE),
+    "leak": Kind(LEAK, None, constant, ALONE),
     "leak by size": Kind(LEAK, None, leaks.by_size, ALONE),
     "leak in one of some": Kind(LEAK, None, leaks.seldom, ALONE),
     "leak by time": Kind(LEAK, None, leaks.by_time, ALONE),
@@ -56,19 +50,19 @@ KINDS: dict[str, Kind] = {
     "leak ever faster": Kind(LEAK, None, leaks.faster, ALONE, steady=False),
     "leak in bursts": Kind(LEAK, None, leaks.bursts, ALONE),
     "two loads, leak": Kind(LEAK, filling.loads, leaks.uneven, ALONE),
-    "warm-up, leak": Kind(LEAK, filling.warm, leaks.constant, ALONE),
-    "two generations, leak": _beside(bounded.generations, leaks.uneven),
-    "paced heap, leak": _beside(bounded.paced, leaks.by_size),
-    "two waves, leak": _beside(bounded.waves, leaks.constant),
-    "hours, leak": _beside(bounded.hours, leaks.uneven),
-    "model swaps, leak": _beside(bounded.swaps, leaks.by_route),
-    "trimmed top, leak": _beside(bounded.trimmed, leaks.uneven, CHUNKS),
-    "keys, leak": _beside(filling.keys, leaks.constant),
-    "sessions, leak": _beside(bounded.sessions, leaks.seldom),
-    "traffic, leak": _beside(bounded.traffic, leaks.by_size),
-    "heavy tails, leak": _beside(bounded.tails, leaks.uneven),
-    "connections, leak": _beside(bounded.connections, leaks.by_time),
-    "cleared cache, leak": _beside(bounded.cleared, leaks.constant, (MIB, 4 * MIB)),
-    "mapped file, leak": _beside(bounded.mapped, leaks.bursts),
+    "warm-up, leak": Kind(LEAK, filling.warm, constant, ALONE),
+    "two generations, leak": leak_beside(bounded.generations, leaks.uneven),
+    "paced heap, leak": leak_beside(bounded.paced, leaks.by_size),
+    "two waves, leak": leak_beside(bounded.waves, constant),
+    "hours, leak": leak_beside(bounded.hours, leaks.uneven),
+    "model swaps, leak": leak_beside(bounded.swaps, leaks.by_route),
+    "trimmed top, leak": leak_beside(bounded.trimmed, leaks.uneven, CHUNKS),
+    "keys, leak": leak_beside(filling.keys, constant),
+    "sessions, leak": leak_beside(bounded.sessions, leaks.seldom),
+    "traffic, leak": leak_beside(bounded.traffic, leaks.by_size),
+    "heavy tails, leak": leak_beside(bounded.tails, leaks.uneven),
+    "connections, leak": leak_beside(bounded.connections, leaks.by_time),
+    "cleared cache, leak": leak_beside(bounded.cleared, constant, (MIB, 4 * MIB)),
+    "mapped file, leak": leak_beside(bounded.mapped, leaks.bursts),
 }
 """By name."""

@@ -6,12 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import Floats
-from truemem_workbench.testing.drift.parts import amounts, spread
-
-
-def constant(random: Generator, at: Floats) -> Floats:
-    """The same in each invocation."""
-    return np.arange(1.0, len(at) + 1)
+from truemem_workbench.testing.drift.parts import amounts, leaks_from, spread
 
 
 def uneven(random: Generator, at: Floats) -> Floats:
@@ -60,7 +55,7 @@ def late(random: Generator, at: Floats) -> Floats:
     """None at first, then the same in each invocation; a short life has a short begin."""
     count = len(at)
     begin = min(random.uniform(100, 300), random.uniform(0.2, 0.4) * count)
-    return (np.arange(1, count + 1) - begin).clip(0) * (count / (count - begin))
+    return leaks_from(begin, count)
 
 
 def faster(random: Generator, at: Floats) -> Floats:
