@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import time
 from collections.abc import Sequence
 
@@ -48,7 +49,7 @@ class Run:
         self._invocations: list[Invocation] = []
         self._begins: list[int] = []
         """Number of log lines at the beginning of each invocation."""
-        self._events: set[str] = set()
+        self._events: list[str] = []
         self._started = time.monotonic()
 
     def __enter__(self) -> Run:
@@ -61,7 +62,7 @@ class Run:
 
     def invoke(self, event: object = None) -> Invocation:
         """Invoke once. Returns the answer, also if it is an error."""
-        self._events.add(json.dumps(event, sort_keys=True))
+        self._events.append(sys.intern(json.dumps(event, sort_keys=True)))
         self._begins.append(len(self._local.logs))
         invocation = self._local.invoke(event, timeout=INVOKE_S)
         self._invocations.append(invocation)
@@ -95,6 +96,7 @@ class Run:
         return Measurement(
             spec=self._target.spec,
             seen=self._seen(),
+            events=self._events,
             asked=asked,
             invocations=len(self._invocations),
             warm_up=warm_up,
@@ -106,7 +108,7 @@ class Run:
             about={
                 "runtime": self._target.function.runtime or "bootstrap",
                 "memorySize": self._target.memory_mib,
-                "events": hashlib.sha256("\n".join(sorted(self._events)).encode()).hexdigest()[:16],
+                "events": hashlib.sha256("\n".join(sorted(set(self._events))).encode()).hexdigest()[:16],
             },
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..analysis import heap
+from ..analysis import covariates, heap
 from ..analysis.drift import Point, Verdict, judge, lives, points, trusted_of
 from ..lines.line import Line
 from .peaks import EXACT, PROBE, Peak
@@ -65,6 +65,8 @@ class Measurement:
     """Differences from Lambda, and what could not be done, as sentences."""
     last_words: str = "nothing"
     """The sidecar's last line, if it printed no record."""
+    events: Sequence[str] = ()
+    """The event of each invocation, as JSON."""
     asked: int | None = None
     """Number of invocations that were to be judged, if the user set it. If they did not decide it, there are more."""
     about: dict[str, object] = field(default_factory=dict)
@@ -112,7 +114,12 @@ class Measurement:
 
     @cached_property
     def verdict(self) -> Verdict:
-        return judge(self.points, self.memory_mib, is_patient=False)  # its events are chosen, and it ends soon
+        beside = covariates.beside(each.line for each in self.judged)
+        if len(set(self.events)) > 1:
+            beside["event"] = {
+                each.line.invocation or place: self.events[each.number - 1] for place, each in enumerate(self.judged, 1)
+            }
+        return judge(self.points, self.memory_mib, is_patient=False, beside=beside)  # events are chosen, it ends soon
 
     @cached_property
     def peaks(self) -> list[Peak]:

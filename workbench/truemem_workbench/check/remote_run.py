@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,8 @@ class Remote:
     client: LambdaClient
     started: float = field(default_factory=time.time)
     requests: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    """The event of each request, as JSON."""
     failures: list[Failure] = field(default_factory=list)
     lines: dict[str, Line] = field(default_factory=dict)
     """Lines by request id."""
@@ -61,6 +64,7 @@ class Remote:
         with_tail: dict[str, Any] = {"LogType": "Tail"}
         answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
         self.requests.append(answer["ResponseMetadata"]["RequestId"])
+        self.events.append(sys.intern(json.dumps(event, sort_keys=True)))
         body = answer["Payload"].read()
         # the tail of one invocation has the line of the one before
         tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace").split("\n")
@@ -87,6 +91,7 @@ class Remote:
         return Measurement(
             spec=f"remote:{self.function}",
             seen=lines,
+            events=self.events,
             invocations=counted,
             warm_up=warm_up,
             memory_mib=next((int(seen.line.memory_limit) for seen in lines if seen.line.memory_limit), None),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from ..analysis import covariates
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import Heap, explained, hoarding_in
 from ..analysis.urgency import urgency
@@ -60,6 +61,8 @@ class Environment:
     holders: dict[str, float] = field(default_factory=dict)
     """Memory of function and extensions at the last close, in MiB."""
     columns: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
+    beside: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in covariates.MEMBERS})
+    """What may move with the memory: for the verdict."""
     request_ids: list[str] = field(default_factory=list)
     last_samples: dict[float, float] = field(default_factory=dict)
     """Last samples of invocations that shutdown closed, by number: not on the curve, and uncertain in the verdict."""
@@ -100,6 +103,9 @@ class Environment:
             self.last_samples[row["number"] or 0] = line.current_rss
         for name, value in row.items():
             self.columns[name].append(NAN if value is None else value)
+        for name, column in self.beside.items():
+            found = covariates.member(line, name)
+            column.append(NAN if found is None else found)
         self.request_ids.append(line.request_id or "")
         self.function = line.function or self.function
         self.version = line.function_version or self.version
@@ -119,9 +125,16 @@ class Environment:
         numbers = self.columns["number"]
         order = sorted(range(len(self)), key=numbers.__getitem__)
         if order != list(range(len(self))):
-            self.columns = {name: array("d", (column[i] for i in order)) for name, column in self.columns.items()}
+            self.columns, self.beside = (
+                {name: array("d", (column[i] for i in order)) for name, column in columns.items()}
+                for columns in (self.columns, self.beside)
+            )
             self.request_ids = [self.request_ids[i] for i in order]
-        self.verdict = judge(self._points(), None if self.limit is None else round(self.limit))
+        beside = {
+            name: dict(zip(map(int, self.columns["number"]), column, strict=True))
+            for name, column in self.beside.items()
+        }
+        self.verdict = judge(self._points(), None if self.limit is None else round(self.limit), beside=beside)
         self.sentence = self.verdict.sentence()
         heaps = self._heaps()
         found = hoarding_in(heaps)

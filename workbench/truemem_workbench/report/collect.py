@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis import fleet
+from ..analysis import covariates, fleet
 from ..analysis.covariates import Value
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import explain, hoarding
@@ -54,7 +54,8 @@ FROM batch GROUP BY environment ORDER BY environment
 _POINTS = """
 SELECT * FROM (
     SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, peak, certain, begins, out_of_memory AS died,
-        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", told, threads, shared_by, files
+        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", told, threads,
+        shared_by AS "sharedBy", files AS "rss.file", heap.heap.held AS "heap.held", request_bytes AS "requestBytes"
     FROM batch WHERE invocation IS NOT NULL
 ) WHERE "current" IS NOT NULL ORDER BY environment, invocation
 """
@@ -159,7 +160,7 @@ def _curves(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> lis
     keys, begins = np.unique(columns["environment"], return_index=True)
     ends = [*begins[1:], len(columns["environment"])][: len(keys)]
     places = {int(key): slice(begin, end) for key, begin, end in zip(keys, begins, ends, strict=True)}
-    names = {"threads": "threads", "shared_by": "sharedBy", "files": "rss.file", **({"told": by} if by else {})}
+    names = {name: name for name in covariates.MEMBERS} | ({"told": by} if by else {})
 
     def curve(row: dict[str, Any]) -> Curve:
         at = places.get(row["environment"], slice(0, 0))

@@ -85,6 +85,7 @@ _COLUMNS = {
     "threads": "m.threads",
     "shared_by": "m.sharedBy",
     "files": _mib("m.rss.file"),
+    "request_bytes": _mib("m.requestBytes"),
     "status": "m.status",
     "error_type": "m.errorType",
     "method": "m.method",
@@ -120,7 +121,7 @@ _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, k
 """Arrays in a line of many invocations."""
 _OF_THE_LAST = (
     *("baseline", "lower", "payload", "held_truemem", "held_function", "held_extensions", "heap", "threads"),
-    *("shared_by", "files"),
+    *("shared_by", "files", "request_bytes"),
 )
 
 
