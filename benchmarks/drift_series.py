@@ -8,14 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 from truemem.records.leak_verdict import GROWING
-from truemem_workbench.testing.drift import open_kinds, recorded, sealed_kinds, second_kinds, synthetic
+from truemem_workbench.testing.drift import open_kinds, recorded, sealed_kinds, second_kinds, synthetic, third_kinds
 from truemem_workbench.testing.drift.corpus import BOUNDED, FILLING, LEAK, MIB, Kind, Series, make
 from truemem_workbench.testing.drift.judged import Told, sidecar_at, workbench_of
 
 from benchmarks.drift_methods import Floats, judged, reduced
 
 CORPORA = {
-    "open": {**open_kinds.KINDS, **{f"{name} (second)": kind for name, kind in second_kinds.KINDS.items()}},
+    "open": {
+        **open_kinds.KINDS,
+        **{f"{name} (second)": kind for name, kind in second_kinds.KINDS.items()},
+        **{f"{name} (third)": kind for name, kind in third_kinds.KINDS.items()},
+    },
     "sealed": sealed_kinds.KINDS,
 }
 LENGTHS = (256, 512, 1024, 4096, 16_384)

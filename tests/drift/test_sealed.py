@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from truemem_workbench.testing.drift import sealed_kinds, second_kinds
+from truemem_workbench.testing.drift import sealed_kinds, second_kinds, third_kinds
 from truemem_workbench.testing.drift.corpus import (
     BOUNDED,
     FILLING,
@@ -18,7 +18,8 @@ from truemem_workbench.testing.drift.corpus import (
     make,
 )
 
-KINDS = {**second_kinds.KINDS, **{f"sealed: {name}": kind for name, kind in sealed_kinds.KINDS.items()}}
+CORPORA = {"second": second_kinds.KINDS, "third": third_kinds.KINDS, "sealed": sealed_kinds.KINDS}
+KINDS = {f"{corpus}: {name}": kind for corpus, kinds in CORPORA.items() for name, kind in kinds.items()}
 SEEDS = range(6)
 LONG = 12_288
 
@@ -39,7 +40,7 @@ def level(values: Floats, where: float) -> float:
     return float(np.median(values[max(0, end - len(values) // 12) : end]))
 
 
-@pytest.mark.parametrize("kinds", [second_kinds.KINDS, sealed_kinds.KINDS])
+@pytest.mark.parametrize("kinds", CORPORA.values(), ids=CORPORA)
 def test_there_are_48_kinds_in_four_groups(kinds: dict[str, Kind]) -> None:
     groups = [(kind.truth, kind.beside) for kind in kinds.values()]
     assert [groups.count(group) for group in [(BOUNDED, False), (FILLING, False), (LEAK, False), (LEAK, True)]] == [

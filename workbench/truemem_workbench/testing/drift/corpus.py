@@ -1,7 +1,7 @@
 """Labelled curves of any length: kinds of memory, each with its truth and, for a leak, its rate.
 
 A corpus is a dictionary of kinds. Which corpora may be looked at when the verdict is tuned is said where they are:
-`held_out`, `open_kinds` and `second_kinds` may, `sealed_kinds` may not.
+`held_out`, `open_kinds`, `second_kinds` and `third_kinds` may, `sealed_kinds` may not.
 """
 
 from __future__ import annotations

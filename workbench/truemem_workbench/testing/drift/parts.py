@@ -1,4 +1,4 @@
-"""What the curves of `second_kinds` and `sealed_kinds` are made of."""
+"""What the curves of `second_kinds`, `third_kinds` and `sealed_kinds` are made of."""
 
 from __future__ import annotations
 

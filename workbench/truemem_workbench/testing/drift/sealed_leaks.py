@@ -6,59 +6,57 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import Floats
-from truemem_workbench.testing.drift.parts import leaks_from, spread
+from truemem_workbench.testing.drift.parts import amounts, leaks_from, spread
 
 
-def items(random: Generator, at: Floats) -> Floats:
-    """An entry for each record of a batch."""
-    mean = spread(random, 1, 10)
-    return np.cumsum(random.poisson(mean, len(at)) / mean)
+def bodies(random: Generator, at: Floats) -> Floats:
+    """The body of each request, as large as it was."""
+    return amounts(random, len(at)).cumsum()
 
 
-def errors(random: Generator, at: Floats) -> Floats:
-    """A traceback with each error, which come one by one."""
-    chance = random.uniform(0.08, 0.5)
-    return np.cumsum((random.random(len(at)) < chance) / chance)
+def retried(random: Generator, at: Floats) -> Floats:
+    """A future for each attempt: most calls have one, some have several."""
+    again = random.uniform(0.05, 0.4)
+    return (random.geometric(1 - again, len(at)) * (1 - again)).cumsum()
 
 
-def spells(random: Generator, at: Floats) -> Floats:
-    """Much at times of one kind of traffic, little in between."""
-    count, stay = len(at), spread(random, 5, 60)
-    state = (np.cumsum(random.random(count) < 1 / stay) + random.integers(2)) % 2
-    low = random.uniform(0, 0.4)
-    return np.cumsum(np.where(state == 1, 2 - low, low))
+def timeouts(random: Generator, at: Floats) -> Floats:
+    """A socket with each call that times out: one in some dozen."""
+    each = spread(random, 5, 50)
+    return (random.random(len(at)) < 1 / each).cumsum() * each
 
 
-def two_sizes(random: Generator, at: Floats) -> Floats:
-    """Little with most requests, and much with some."""
-    chance, little = random.uniform(0.05, 0.3), random.uniform(0.1, 0.8)
-    much = (1 - little * (1 - chance)) / chance
-    return np.cumsum(np.where(random.random(len(at)) < chance, much, little))
+def users(random: Generator, at: Floats) -> Floats:
+    """An entry for each new user, who come with a rate that differs by the quarter of an hour."""
+    quarter = (at // 900_000).astype(np.intp)
+    busy = random.gamma(6, 1 / 6, quarter[-1] + 1)[quarter]
+    entries: Floats = random.poisson(busy * 3).cumsum() / 3.0
+    return entries
 
 
-def clock(random: Generator, at: Floats) -> Floats:
-    """A timer's, by the second, as long as the environment runs."""
-    run = np.minimum(np.diff(at, prepend=0), 30_000)
-    held: Floats = run.cumsum() * (len(at) / run.sum())
-    return held
+def flushes(random: Generator, at: Floats) -> Floats:
+    """A batch that is kept with each flush of a buffer, every few dozen invocations."""
+    every = int(random.integers(4, 40))
+    return (np.arange(1, len(at) + 1) // every) * float(every)
 
 
-def heavy(random: Generator, at: Floats) -> Floats:
-    """Buffers of very different sizes."""
-    shape = random.uniform(0.15, 0.5)
-    return np.cumsum(random.gamma(shape, 1 / shape, len(at)))
-
-
-def begins(random: Generator, at: Floats) -> Floats:
-    """Nothing until a feature is switched on, and then the same in each invocation."""
+def released(random: Generator, at: Floats) -> Floats:
+    """Nothing, until a new version of a setting is read."""
     count = len(at)
-    first = min(random.uniform(50, 350), random.uniform(0.15, 0.4) * count)
-    return leaks_from(first, count)
+    return leaks_from(min(random.uniform(20, 400), random.uniform(0.1, 0.35) * count), count)
 
 
-def cubic(random: Generator, at: Floats) -> Floats:
-    """More and more: each invocation also copies a part of what is there."""
-    count = len(at)
-    share = np.arange(1, count + 1) / count
-    part = random.uniform(0.2, 0.7)
-    return np.asarray(count * ((1 - part) * share + part * share**3), dtype=np.float64)
+def copied(random: Generator, at: Floats) -> Floats:
+    """A list that is kept by each request, and has one member more each time."""
+    part = np.arange(1, len(at) + 1) / len(at)
+    share = random.uniform(0.3, 0.9)
+    grown: Floats = len(at) * ((1 - share) * part + share * part**2)
+    return grown
+
+
+def watched(random: Generator, at: Floats) -> Floats:
+    """A watcher's event, by the second, and twice as many by day."""
+    day = 1 + random.uniform(0, 0.5) * np.sin(at / spread(random, 200_000, 3_000_000) + random.uniform(0, 6))
+    grown = (np.diff(at, prepend=0) * day).cumsum()
+    scaled: Floats = grown / grown[-1] * len(at)
+    return scaled
