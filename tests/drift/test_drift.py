@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.records.drift import BLOCK, LEVELS, MINIMUM, Drift
-from truemem.records.leak_verdict import GROWING, GROWING_FROM, INSUFFICIENT, URGENT_UNTIL, WARMING
+from truemem.records.leak_verdict import GROWING, GROWING_FROM, INSUFFICIENT, URGENT_UNTIL, WARMING, LeakVerdict
 from truemem_workbench.analysis.drift import PATTERNS, Point, Verdict, judge
 from truemem_workbench.analysis.drift import points as curve_of
 from truemem_workbench.testing.drift import recorded
@@ -130,6 +130,15 @@ def test_until_1024_invocations_growth_is_a_leak_only_if_the_limit_is_near() -> 
     assert judge(curve, near).name == judge(curve).name == judge(curve, far, is_patient=False).name == "growing"
     assert judge(curve, far).name == "warming"
     assert judge(line(64, URGENT_UNTIL), 10_000).name == "growing"
+
+
+def test_one_look_is_enough_only_where_the_limit_is_imminent() -> None:
+    levels = [100_000 + 100 * at + 400 * (at * 3 % 11 - 5) for at in range(32)]  # the interval goes below 0
+    verdicts = {}
+    for times in (1.4, 3):  # the limit comes within so many times the invocations so far
+        verdicts[times] = LeakVerdict()
+        verdicts[times].look(levels, levels, 512, room_kib=times * 100 * 32)
+    assert {times: verdict.name for times, verdict in verdicts.items()} == {1.4: GROWING, 3: WARMING}
 
 
 def test_growing_is_taken_back_by_a_level_and_by_a_fall_with_the_reason() -> None:

@@ -31,8 +31,10 @@ SLOW_KIB = 1.25
 of each invocation (glibc's setenv, for the trace id), and caches end as slowly."""
 GATE_KIB = 1.0
 """The same for a gate."""
+IMMINENT = 1.5
+"""The same of a limit that is so near that one look must do."""
 AGREE, OF = 2, 3
-"""Looks of the last ones that must agree, if the slope of one is not certain."""
+"""Looks of the last ones that must agree, if the slope of one is not certain, and the limit is not imminent."""
 LEVELLED = 0.65
 """It has levelled off if its later half rises by less than this part of the rate at which it was called growing, for
 certain,"""
@@ -46,7 +48,7 @@ SMALL_KIB = 128
 LEVELLED_OFF = "levelled off"
 FELL_BACK = "fell back"
 
-SHORT = 512
+SHORT = 600
 """The interval of so many invocations is twice as wide as their levels say: slow movements are not seen yet. That of
 more of them is wider by less."""
 
@@ -106,7 +108,7 @@ class LeakVerdict:
         self._looks = [*self._looks, goes_on][-OF:]
         if self.since:
             self._withdraw(goes_on, levels, of_levels, per_level)
-        elif goes_on and (seen.low > 0 or sum(self._looks) >= AGREE) and self._is_leak(invocations, room_kib):
+        elif goes_on and self._is_leak(seen.low > 0, invocations, room_kib):
             self.since, self.ended = invocations, ""
             self._called_at, self._base, self._top = self.growth[0], min(judged_floors), max(judged)
         if self.since:
@@ -119,12 +121,17 @@ class LeakVerdict:
             if 0 < 2 * spikes <= invocations and self.name == STABLE:
                 self.name = SPIKY  # where most have one, that is what an invocation needs
 
-    def _is_leak(self, invocations: int, room_kib: float | None) -> bool:
-        """Is growth that goes on a leak?"""
+    def _is_leak(self, is_certain: bool, invocations: int, room_kib: float | None) -> bool:
+        """Is growth that goes on a leak? `is_certain`: the levels' own interval is above 0."""
         rate, low, _ = self.growth
-        if invocations < GROWING_FROM or (invocations < URGENT_UNTIL and low <= 0):
+        if invocations < GROWING_FROM:
             return False
-        if room_kib is not None and room_kib <= NEAR * invocations * rate:
+        room = room_kib / (invocations * rate) if room_kib is not None else None
+        if room is not None and room <= IMMINENT:
+            return True
+        if not (is_certain or sum(self._looks) >= AGREE) or (invocations < URGENT_UNTIL and low <= 0):
+            return False
+        if room is not None and room <= NEAR:
             return True
         if not self._is_patient:
             return rate >= GATE_KIB

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LEAST_KIB = 512
 """A smaller rise is none: it is twice KERNEL_SLACK_KIB (measure/race)."""
-BEYOND_CHANCE = 2.0
+BEYOND_CHANCE = 2.4
 """Standard deviations of Kendall's S that a rise needs."""
 ABOVE_MOVEMENT = 0.35
 """A rise is at least this part of the movement around it."""
@@ -27,14 +27,15 @@ AT_ONCE = 0.65
 HALF_ALLOWED, THIRD_ALLOWED = 1.2, 1.3
 """By how much of the movement halves and thirds may differ by chance."""
 
-STUDENT = 2.05
-"""The 97.5 % quantile of Student's distribution for about 28 levels."""
+ERRORS = 1.8
+"""Half of the interval is so many standard errors. Student's distribution asks for 2.05 of about 28 levels; the errors
+are those of least squares, and a median of slopes is nearer to the truth where a few levels stand out."""
 PARTS = 6
 """Parts whose rises tell how evenly it rises."""
-UNEVEN = 0.7
+UNEVEN = 0.6
 """The interval is at least so many standard errors of these rises wide, to each side."""
-LATE = 1.5 / STUDENT
-"""Width of the second half's own interval, as a part of 95 %."""
+LATE_ERRORS = 1.3
+"""The same of the second half's own interval, which only widens the whole one."""
 
 
 class Trend(NamedTuple):
@@ -62,7 +63,7 @@ def trend(levels: Sequence[float]) -> Trend:
     rise = slope * (count - 1)
     half, third = count // 2, count // 3
     late, last = middle(all_slopes(levels[-half:])), middle(all_slopes(levels[-third:]))
-    margin, late_margin = _margin(levels, slope), STUDENT * LATE * _error(levels[-half:], late)
+    margin, late_margin = _margin(levels, slope), LATE_ERRORS * _error(levels[-half:], late)
     low, high = min(slope - margin, late - late_margin), max(slope + margin, late + late_margin)
     movement = _movement(levels, slope)
     # Cheap tests first: ranks are not looked at where nothing rises.
@@ -158,7 +159,7 @@ def _margin(levels: Sequence[float], slope: float) -> float:
     mean = sum(rises) / len(rises)
     variance = sum([(rise - mean) ** 2 for rise in rises]) / (len(rises) - 1)
     uneven = float((variance / len(rises)) ** 0.5) / (len(levels) / PARTS)
-    return max(STUDENT * _error(levels, slope), UNEVEN * uneven)
+    return max(ERRORS * _error(levels, slope), UNEVEN * uneven)
 
 
 def _rises(levels: Sequence[float]) -> list[float]:
