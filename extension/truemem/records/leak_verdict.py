@@ -25,14 +25,14 @@ URGENT_UNTIL = 1024
 """Until then only if the whole interval is above 0, and the memory limit is near, or not known: most that grows so far
 is a cache, and there is time."""
 NEAR = 4
-"""The limit is near if growth reaches it within this multiple of the invocations so far."""
+"""The limit is near if growth reaches it within this multiple of the invocations so far,"""
+IMMINENT = 1.5
+"""and so near within this one that one look must do."""
 SLOW_KIB = 1.25
 """Growth per invocation that is not called a leak while the limit is far: runtime clients themselves keep up to 0.3 KiB
 of each invocation (glibc's setenv, for the trace id), and caches end as slowly."""
 GATE_KIB = 1.0
 """The same for a gate."""
-IMMINENT = 1.5
-"""The same of a limit that is so near that one look must do."""
 AGREE, OF = 2, 3
 """Looks of the last ones that must agree, if the slope of one is not certain, and the limit is not imminent."""
 LEVELLED = 0.65

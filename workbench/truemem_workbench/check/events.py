@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -44,6 +45,11 @@ def _text(path: Path, what: str, example: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise BadInput(f"cannot read {what} from {path}: {why}. Try {example}") from None
+
+
+def text_of(event: object) -> str:
+    """The event as JSON: equal events have one text, which is kept once."""
+    return sys.intern(json.dumps(event, sort_keys=True))
 
 
 def read_event(given: str) -> object:

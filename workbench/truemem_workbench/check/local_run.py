@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
 import time
 from collections.abc import Sequence
 
@@ -13,6 +11,7 @@ from ..local import Invocation, LocalLambda, Settings
 from ..local.configuration.interpreter import missing_module
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..support.terminal import Progress
+from .events import text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, settling, told
@@ -62,7 +61,7 @@ class Run:
 
     def invoke(self, event: object = None) -> Invocation:
         """Invoke once. Returns the answer, also if it is an error."""
-        self._events.append(sys.intern(json.dumps(event, sort_keys=True)))
+        self._events.append(text_of(event))
         self._begins.append(len(self._local.logs))
         invocation = self._local.invoke(event, timeout=INVOKE_S)
         self._invocations.append(invocation)

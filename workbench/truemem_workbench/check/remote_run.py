@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from ..lines.line import Line, parse_event
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from ..support.untrusted_text import loads
+from .events import text_of
 from .invocations import Plan, invoke_until_decided
 from .limits import Limits, undecided
 from .measurement import Failure, Measurement, Seen, settled, told
@@ -64,7 +64,7 @@ class Remote:
         with_tail: dict[str, Any] = {"LogType": "Tail"}
         answer = self.client.invoke(FunctionName=self.function, Payload=json.dumps(event).encode(), **with_tail)
         self.requests.append(answer["ResponseMetadata"]["RequestId"])
-        self.events.append(sys.intern(json.dumps(event, sort_keys=True)))
+        self.events.append(text_of(event))
         body = answer["Payload"].read()
         # the tail of one invocation has the line of the one before
         tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace").split("\n")

@@ -46,6 +46,8 @@ class Kind(NamedTuple):
 ALONE = (4.0, 64.0)
 BESIDE = (8.0, 64.0)
 """Ranges of a leak's rate, KiB per invocation."""
+STEPS = (MIB, 8 * MIB)
+"""Range of an allocator's large steps, KiB."""
 
 
 def leak_beside(other: Curve, leak: Curve, step_kib: tuple[float, float] = (0, 0)) -> Kind:

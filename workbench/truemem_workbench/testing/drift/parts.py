@@ -62,6 +62,9 @@ def constant(random: Generator, at: Floats) -> Floats:
     return np.arange(1.0, len(at) + 1)
 
 
-def leaks_from(begin: float, count: int) -> Floats:
-    """Nothing leaks at first, then the same in each invocation."""
+def leaks_late(random: Generator, at: Floats, within: tuple[float, float], share: tuple[float, float]) -> Floats:
+    """Nothing leaks at first, then the same in each invocation. It begins within so many of them, and in a short life
+    within this share of it."""
+    count = len(at)
+    begin = min(random.uniform(*within), random.uniform(*share) * count)
     return (np.arange(1, count + 1) - begin).clip(0) * (count / (count - begin))

@@ -9,11 +9,10 @@ from __future__ import annotations
 from truemem_workbench.testing.drift import sealed_bounded as bounded
 from truemem_workbench.testing.drift import sealed_filling as filling
 from truemem_workbench.testing.drift import sealed_leaks as leaks
-from truemem_workbench.testing.drift.corpus import ALONE, BESIDE, BOUNDED, FILLING, LEAK, MIB, Kind, leak_beside
+from truemem_workbench.testing.drift.corpus import ALONE, BESIDE, BOUNDED, FILLING, LEAK, STEPS, Kind, leak_beside
 from truemem_workbench.testing.drift.parts import constant
 
 CHUNKS = (64.0, 512.0)
-STEPS = (MIB, 8 * MIB)
 
 KINDS: dict[str, Kind] = {
     "nursery": Kind(BOUNDED, bounded.nursery),

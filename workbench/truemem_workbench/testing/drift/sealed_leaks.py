@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import Floats
-from truemem_workbench.testing.drift.parts import amounts, leaks_from, spread
+from truemem_workbench.testing.drift.parts import amounts, leaks_late, spread
 
 
 def bodies(random: Generator, at: Floats) -> Floats:
@@ -42,8 +42,7 @@ def flushes(random: Generator, at: Floats) -> Floats:
 
 def released(random: Generator, at: Floats) -> Floats:
     """Nothing, until a new version of a setting is read."""
-    count = len(at)
-    return leaks_from(min(random.uniform(20, 400), random.uniform(0.1, 0.35) * count), count)
+    return leaks_late(random, at, (20, 400), (0.1, 0.35))
 
 
 def copied(random: Generator, at: Floats) -> Floats:

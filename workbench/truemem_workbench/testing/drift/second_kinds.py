@@ -8,12 +8,11 @@ from __future__ import annotations
 from truemem_workbench.testing.drift import second_bounded as bounded
 from truemem_workbench.testing.drift import second_filling as filling
 from truemem_workbench.testing.drift import second_leaks as leaks
-from truemem_workbench.testing.drift.corpus import ALONE, BESIDE, BOUNDED, FILLING, LEAK, MIB, Kind, leak_beside
+from truemem_workbench.testing.drift.corpus import ALONE, BESIDE, BOUNDED, FILLING, LEAK, MIB, STEPS, Kind, leak_beside
 from truemem_workbench.testing.drift.parts import constant
 
 SMALL = (4.0, 8.0)
 CHUNKS = (256.0, 1024.0)
-STEPS = (MIB, 8 * MIB)
 
 KINDS: dict[str, Kind] = {
     "two generations": Kind(BOUNDED, bounded.generations),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import Floats
-from truemem_workbench.testing.drift.parts import amounts, leaks_from, spread
+from truemem_workbench.testing.drift.parts import amounts, leaks_late, spread
 
 
 def uneven(random: Generator, at: Floats) -> Floats:
@@ -53,9 +53,7 @@ def bursts(random: Generator, at: Floats) -> Floats:
 
 def late(random: Generator, at: Floats) -> Floats:
     """None at first, then the same in each invocation; a short life has a short begin."""
-    count = len(at)
-    begin = min(random.uniform(100, 300), random.uniform(0.2, 0.4) * count)
-    return leaks_from(begin, count)
+    return leaks_late(random, at, (100, 300), (0.2, 0.4))
 
 
 def faster(random: Generator, at: Floats) -> Floats:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from truemem_workbench.testing.drift import third_bounded as bounded
 from truemem_workbench.testing.drift import third_filling as filling
 from truemem_workbench.testing.drift import third_leaks as leaks
-from truemem_workbench.testing.drift.corpus import ALONE, BESIDE, BOUNDED, FILLING, LEAK, MIB, Kind, leak_beside
+from truemem_workbench.testing.drift.corpus import ALONE, BESIDE, BOUNDED, FILLING, LEAK, MIB, STEPS, Kind, leak_beside
 from truemem_workbench.testing.drift.parts import constant
 
 CHUNKS = (128.0, 1024.0)
-STEPS = (MIB, 8 * MIB)
 
 KINDS: dict[str, Kind] = {
     "decayed arenas": Kind(BOUNDED, bounded.decayed),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 
 from truemem_workbench.testing.drift.corpus import Floats
-from truemem_workbench.testing.drift.parts import leaks_from, spread
+from truemem_workbench.testing.drift.parts import leaks_late, spread
 
 
 def items(random: Generator, at: Floats) -> Floats:
@@ -51,9 +51,7 @@ def heavy(random: Generator, at: Floats) -> Floats:
 
 def begins(random: Generator, at: Floats) -> Floats:
     """Nothing until a feature is switched on, and then the same in each invocation."""
-    count = len(at)
-    first = min(random.uniform(50, 350), random.uniform(0.15, 0.4) * count)
-    return leaks_from(first, count)
+    return leaks_late(random, at, (50, 350), (0.15, 0.4))
 
 
 def cubic(random: Generator, at: Floats) -> Floats:
