@@ -20,14 +20,17 @@ from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
 from .options import AMOUNT, FILE, GROWTH, SECONDS, variables
 
 if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`
+    from ..explain.explanation import Explanation
     from .limits import Limits
     from .measurement import Measurement
+    from .target import Target
 
 ENDINGS = (".png", ".xml", ".json")
 EPILOG = """
 \b
 Examples:
   truemem check app.py:handler --event @event.json --max-peak 400
+  truemem check app.py:handler --explain
   truemem check template.yaml:MyFunction --output curve.png --output report.xml
   truemem check --function my-function --invocations 300
 \b
@@ -71,6 +74,7 @@ Exit codes:
 @click.option("--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%].")
 @click.option("--baseline", type=FILE, help="Compare with this file.")
 @click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept.")
+@click.option("--explain", is_flag=True, help="If it grows, run it again under a tracer: which lines hold what grew?")
 @click.option("--allow-errors", is_flag=True, help="Invocations may fail; otherwise the result is undecided.")
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
@@ -107,6 +111,7 @@ def _check(
     form: str | None,
     as_json: bool,
     outputs: tuple[Path, ...],
+    explain: bool,
     **given: Any,
 ) -> int:
     from . import baseline as baselines
@@ -133,13 +138,33 @@ def _check(
         errors=given.pop("allow_errors"),
     )
     spec = _spec(given["target"], given["function_name"])
+    if explain and given["function_name"] is not None:
+        raise BadInput(
+            "--explain needs the function's code, and no tracer can be attached to a deployed function. Try"
+            " truemem check app.py:handler --events events.jsonl --explain"
+        )
     plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
     was = baselines.read(baseline, spec) if baseline else None
     places.try_them()
-    measurement, source, line = _measured(plan, limits, **given)
+    measurement, target, payloads = _measured(plan, limits, explain=explain, **given)
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
-    return places.write(Result(measurement, find(measurement, limits, was), source, line), limits, spec)
+    result = Result(measurement, find(measurement, limits, was))
+    if target is not None:
+        result = replace(result, source=target.source, line=target.line)
+        if explain and result.grows:
+            result = replace(result, explanation=_explanation(target, payloads, measurement))
+    return places.write(result, limits, spec)
+
+
+def _explanation(target: Target, payloads: list[object], measurement: Measurement) -> Explanation:
+    from ..explain.run import limit_s
+    from .local_run import explanation
+
+    most = limit_s(measurement.seconds)
+    tell("truemem check", f"explaining: the function runs again under a tracer, for {most:.0f} s at most")
+    with steps() as progress:
+        return explanation(target, payloads, measurement, progress)
 
 
 def _spec(target: str | None, function_name: str | None) -> str:
@@ -158,11 +183,12 @@ def _measured(
     events: Path | None,
     python: str | None,
     no_exact: bool,
+    explain: bool,
     memory_mib: int | None,
     timeout_s: float | None,
     env: tuple[str, ...],
     log_group: str | None,
-) -> tuple[Measurement, Path | None, int | None]:
+) -> tuple[Measurement, Target | None, list[object]]:
     if event is not None and events is not None:
         raise BadInput("--event with --events: leave one out")
     payloads = read_events(events) if events else [read_event(event or "{}")]
@@ -177,7 +203,7 @@ def _measured(
             measurement = remote_run.measure(
                 function_name, payloads, plan, limits, log_group=log_group, progress=progress
             )
-        return measurement, None, None
+        return measurement, None, payloads
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --function NAME alone")
     with steps() as progress:  # on the terminal before the imports, which take a while
@@ -192,5 +218,7 @@ def _measured(
             timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
             environment={**resolved.environment, **variables(env)},
         )
+        if explain:
+            local_run.check_explicable(resolved)
         measurement = local_run.measure(resolved, payloads, plan, limits, exact=not no_exact, progress=progress)
-    return measurement, resolved.source, resolved.line
+    return measurement, resolved, payloads

@@ -11,10 +11,14 @@ MARKS = {"kept": "✅ kept", "broken": "❌ broken", "unknown": "⚠️ unknown"
 
 
 def errors(result: Result) -> list[str]:
-    """An annotation at the handler for each limit that was not kept."""
+    """An annotation at the handler for each limit that was not kept, and one at each line that holds what grew."""
     place = f"file={_property(result.source.as_posix())}," if result.source else ""
     place += f"line={result.line}," if result.source and result.line else ""
+    explained = result.explanation.annotations() if result.explanation else []
     return [
+        f"::error file={_property(file.as_posix())},line={line},title=truemem: what grows::{_data(sentence)}"
+        for file, line, sentence in explained
+    ] + [
         f"::error {place}title={_property(f'truemem: {finding.name}')}::{_data(finding.sentence)}"
         for finding in result.findings
         if finding.outcome != "kept"
@@ -31,6 +35,7 @@ def summary(result: Result) -> str:
         "\n".join(["| limit | allowed | measured | |", "|---|---|---|---|", *rows]),
         _block(result.curves()),
         "\n".join(f"- {markdown(sentence)}" for sentence in [*result.sentences(), *result.notices()]),
+        _block([f"    {visible(line)}" for line in result.explanation.lines()] if result.explanation else []),
         _block([f"    {visible(line)}" for line in result.log()]),  # indented so far, no line of it ends the block
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -6,10 +6,14 @@ import hashlib
 import time
 from collections.abc import Sequence
 
+from ..explain.explanation import Explanation
+from ..explain.run import explain
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Settings
 from ..local.configuration.interpreter import missing_module
+from ..local.configuration.settings import MOST_MIB
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
+from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from .events import text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
@@ -148,3 +152,31 @@ def measure(
         taken = invoke_until_decided(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
         run.follow(events[0])
         return run.measurement(taken, plan.invocations)
+
+
+def check_explicable(target: Target) -> None:
+    """Raise BadInput if no tracer can be put into this function."""
+    if target.function.python is None:
+        raise BadInput(f"--explain {target.spec}: it is no Python handler, and no other can be traced. Leave it out")
+
+
+def explanation(target: Target, events: Sequence[object], measurement: Measurement, progress: Progress) -> Explanation:
+    """Run the function again under a tracer, without the sidecar, and name the lines that hold what grew.
+
+    The verdict is the plain run's. It has more memory and time than the function, because a tracer needs some.
+    """
+    settings = Settings(
+        name=target.name,
+        memory_mib=min(MOST_MIB, 2 * target.memory_mib + 512),
+        timeout_s=min(900.0, 4 * target.timeout_s + 60),
+        environment=target.environment,
+    )
+    return explain(
+        target.function,
+        settings,
+        events,
+        invocations=measurement.invocations,
+        plain_seconds=measurement.seconds,
+        measured_kib=max(0.0, measurement.verdict.per_invocation_kib or 0.0),
+        progress=progress,
+    )

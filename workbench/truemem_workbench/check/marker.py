@@ -45,6 +45,7 @@ class MemoryMarker:
         env: Mapping[str, str] | None = None,
         exact: bool = True,
         allow_errors: bool = False,
+        explain: bool = False,
     ) -> None:
         if not isinstance(handler, str):
             raise _wrong("handler", handler, "text", "'app.py:handler'")
@@ -60,6 +61,7 @@ class MemoryMarker:
             warm_up=WARM_UP if self.warm_up is None else self.warm_up,
         )
         self.exact = _flag("exact", exact)
+        self.explain = _flag("explain", explain)
         self.limits = Limits(
             drift_kib=_amount("max_drift_kib", max_drift_kib, 4),
             drift_per_minute_kib=_amount("max_drift_per_minute_kib", max_drift_per_minute_kib, 400),
@@ -106,6 +108,7 @@ _NAMES = {
     "--max-drift": "max_drift_kib=",
     "--allow-errors": "allow_errors=True",
     "--no-exact": "exact=False",
+    "--explain": "explain=True",
     "--memory": "memory_mib=",
     "--timeout": "timeout_s=",
     "--events": "events=",

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 MARKER = (
     "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=100, max_drift_kib=None,"
     " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, baseline=None, max_growth=None,"
-    " memory_mib=None, timeout_s=None, env={}, exact=True, allow_errors=False): run the function under truemem's local"
+    " memory_mib=None, timeout_s=None, env={}, exact=True, allow_errors=False,"
+    " explain=False): run the function under truemem's local"
     " Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not grow, and while"
     " that is undecided up to `most` invocations are made (four times as many as asked for, at least 400). `events` is"
     " a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself invokes."
@@ -111,22 +112,26 @@ def _marker(item: pytest.Item) -> MemoryMarker:
 
 def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
     """Make the run that the marker asks for."""
+    from dataclasses import replace
+
     from ..support.bad_input import BadInput
     from . import local_run
 
     was = _baseline(item, marker)
     try:
+        target, events = marker.target(_folders(item)), marker.events(item.config.rootpath)
+        if marker.explain:
+            local_run.check_explicable(target)
         measurement = local_run.measure(
-            marker.target(_folders(item)),
-            marker.events(item.config.rootpath),
-            marker.plan,
-            marker.limits,
-            exact=marker.exact,
-            progress=lambda _, __, ___: None,
+            target, events, marker.plan, marker.limits, exact=marker.exact, progress=lambda _, __, ___: None
         )
+        result = _result(measurement, marker, was, invoked_by_test=False)
+        if marker.explain and result.grows:
+            why = local_run.explanation(target, events, measurement, lambda _, __, ___: None)
+            result = replace(result, explanation=why)
     except BadInput as problem:
         _refuse(str(problem))
-    return _result(measurement, marker, was, invoked_by_test=False)
+    return result
 
 
 def _baseline(item: pytest.Item, marker: MemoryMarker) -> Baseline | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..explain.explanation import Explanation
 from ..support.untrusted_text import visible
 from .growth import Finding
 from .measurement import Measurement
@@ -22,11 +23,18 @@ class Result:
     source: Path | None = None
     """File of the handler, for annotations."""
     line: int | None = None
+    explanation: Explanation | None = None
+    """Which lines hold what grew, if that was asked for and something grew."""
 
     @property
     def exit_code(self) -> int:
         outcomes = {finding.outcome for finding in self.findings}
         return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
+
+    @property
+    def grows(self) -> bool:
+        """True if there is something to explain: it grows, or a limit was broken."""
+        return self.exit_code == BROKEN or self.measurement.verdict.name == "growing"
 
     @property
     def headline(self) -> str:
@@ -72,7 +80,8 @@ class Result:
         titles = ("limit", "allowed", "measured", "")
         widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
         table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (titles, *rows)]
-        parts = [[self.headline], table, self.curves(), [*self.sentences(), *self.notices()], self.log()]
+        explained = self.explanation.lines() if self.explanation else []
+        parts = [[self.headline], table, self.curves(), [*self.sentences(), *self.notices()], explained, self.log()]
         return "\n\n".join("\n".join(map(visible, part)) for part in parts if part)
 
     def notices(self) -> list[str]:
@@ -126,6 +135,7 @@ class Result:
             "findings": [_known({**vars(finding), "why": None}) for finding in self.findings],
             "notices": self.notices(),
             "log": self.log() or None,
+            "explanation": self.explanation.document() if self.explanation else None,
             "currents": [round(line.current_rss, 2) for line in measured.drawn if line.current_rss is not None],
             "peaks": [round(line.peak_rss, 2) for line in measured.drawn if line.peak_rss is not None],
         }

@@ -35,5 +35,9 @@ def show(result: Result, console: Console) -> None:
         console.print(f"- {sentence}")
     for notice in result.notices():
         console.print(f"note: {notice}", style="dim")
+    if result.explanation is not None:
+        console.print()
+        for line in result.explanation.lines():
+            console.print(line, soft_wrap=True)
     for line in result.log():
         console.print(line, soft_wrap=True)

@@ -1,0 +1,95 @@
+"""Functions with a planted leak run under the tracer: the line that keeps it is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from truemem_workbench.explain.explanation import Explanation
+from truemem_workbench.explain.run import explain
+from truemem_workbench.local import Function, Settings
+
+FUNCTIONS = Path(__file__).with_name("functions")
+
+
+def explained(handler: str, plain_seconds: float = 60) -> Explanation:
+    function = Function.from_spec(f"{FUNCTIONS / 'planted.py'}:{handler}")
+    return explain(
+        function,
+        Settings(name="planted", memory_mib=1024),
+        [{}],
+        invocations=160,
+        plain_seconds=plain_seconds,
+        measured_kib=8.0,
+        progress=lambda _, __, ___: None,
+    )
+
+
+def line_marked(handler: str) -> tuple[str, int]:
+    """The line that ends with this mark."""
+    for path in (FUNCTIONS / "planted.py", FUNCTIONS / "order_book.py"):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line.endswith(f"# {handler}"):
+                return str(path), number
+    raise AssertionError(handler)
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"),
+    [
+        ("module_list", "list of dict planted.ORDERS"),
+        ("dict_cache", "dict of dict planted.STATE['orders']"),
+        ("instance", "dict of dict planted.store.data"),
+        ("cached", "cache planted.price"),
+        ("handlers", "list of logging.StreamHandler planted.log.handlers"),
+        ("threads", "dict of threading.Thread threading._active"),
+        ("tasks", "list of _asyncio.Task planted.TASKS"),
+        ("errors", "list of ValueError planted.ERRORS"),
+        ("callbacks", "list of function planted.store.callbacks['saved']"),
+        ("linked", "Python object"),
+    ],
+)
+def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
+    explanation = explained(handler)
+    first = explanation.holders[0]
+    assert (first.file, first.line) == line_marked(handler), explanation.lines()
+    assert f"{first.kind} {first.owner}".strip() == kind
+    assert 7.8 < first.kib < 13  # 8,000 bytes, and a thread or a task with it
+    assert explanation.missing == []
+
+
+def test_a_full_cache_is_not_accused() -> None:
+    assert explained("bounded").holders == []
+
+
+def test_a_process_that_ends_gives_its_longest_life() -> None:
+    explanation = explained("ends")
+    assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked("module_list")
+    assert any("ended 1 times" in said for said in explanation.missing), explanation.missing
+
+
+def test_failures_are_said_and_explained_all_the_same() -> None:
+    explanation = explained("raises")
+    assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked("module_list")
+    assert any("170 of 170 invocations failed" in said for said in explanation.missing), explanation.missing
+
+
+def test_an_invocation_that_never_ends_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.explain.run.LEAST_S", 5)
+    explanation = explained("hangs", plain_seconds=1)
+    assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked("module_list")
+    assert any("An invocation did not end: 120 of" in said for said in explanation.missing), explanation.missing
+
+
+def test_a_child_process_writes_nothing_of_ours() -> None:
+    explanation = explained("forks")
+    assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked("module_list")
+    assert explanation.missing == []
+
+
+def test_too_few_looks_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.explain.run.LEAST_S", 0)
+    monkeypatch.setattr("truemem_workbench.explain.run.TIMES", 0)
+    explanation = explained("module_list")
+    assert explanation.holders == []
+    assert any("ended after 0 s: 0 of" in said for said in explanation.missing), explanation.missing

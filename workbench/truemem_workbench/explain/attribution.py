@@ -1,0 +1,199 @@
+"""Which lines hold what grew, from what a tracer found. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scipy import stats
+
+FOREIGN = ("site-packages", "dist-packages")
+SKIPPED = 0.25
+"""Share of the looks at the begin that do not count: caches fill then."""
+LEAST_LOOKS = 4
+RISING = 0.6
+"""Share of the steps from look to look that rise, where something grows."""
+STEADY = 0.5
+"""Growth in the later half of the looks, as a share of growth in all of them: a cache that fills ends sooner."""
+LEAST_KIB = 0.1
+"""Growth per invocation that is not told: a runtime client keeps as much."""
+LEAST_SHARE = 0.05
+"""The same, as a share of the measured growth."""
+Frame = tuple[str, int]
+Stack = tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A line that holds something that grows."""
+
+    file: str
+    line: int
+    kib: float
+    """KiB per invocation."""
+    kind: str
+    """What kind of thing it is: `list of bytearray`, `native block`."""
+    owner: str = ""
+    """The container that holds it, as Python writes it: `app.kept`. Empty if it is not known."""
+    items: float = 0.0
+    """Items per invocation by which that container grows."""
+    stack: Stack = ()
+    """From the handler to the allocation: the user's frames, and the innermost one of a library."""
+    allocated: Frame | None = None
+    """Where most of it is allocated, if that is another line."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """A stack with its bytes at each look."""
+
+    stack: Stack
+    rate: float
+    """Bytes per invocation."""
+
+
+def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list[Holder]:
+    """The lines that hold what grew, that with most of it first.
+
+    `found` is the tracer's document, `root` the folder of the user's code, `measured_kib` the growth of RSS per
+    invocation in the plain run.
+    """
+    at = found["invocations"]
+    users = _Users(root)
+    growing = [
+        Series(_stack(each["frames"]), rate) for each in found["stacks"] if (rate := rising(at, each["bytes"])) > 0
+    ]
+    left = {series.stack: series for series in growing}
+    holders = []
+    containers = [(each, rate) for each in found["containers"] if (rate := rising(at, each["lengths"])) > 0]
+    for container, items in sorted(containers, key=lambda pair: _trust(pair[0], users), reverse=True):
+        ways = {users.way(_stack(frames)) for frames in container["allocatedAt"]} - {()}
+        line = _keeping_line(container, users)
+        if line is not None:
+            ways.add((line,))
+        claimed = [
+            series for series in left.values() if users.way(series.stack) in ways or users.line(series.stack) == line
+        ]
+        for series in claimed:
+            del left[series.stack]
+        if line is None and claimed:
+            line = users.line(max(claimed, key=lambda series: series.rate).stack)
+        if line is not None:
+            holders.append(_holder(line, claimed, users, container, items))
+    by_line: dict[Frame, list[Series]] = defaultdict(list)
+    for series in left.values():
+        if (line := users.line(series.stack)) is not None:
+            by_line[line].append(series)
+    holders += [_holder(line, claimed, users) for line, claimed in by_line.items()]
+    least = max(LEAST_KIB, LEAST_SHARE * measured_kib)
+    return sorted((each for each in _merged(holders) if each.kib >= least), key=lambda each: -each.kib)
+
+
+def rising(at: Sequence[int], values: Sequence[float]) -> float:
+    """Growth per invocation, if it is steady; else 0. A series that is shorter began later, and was 0 before."""
+    full = [0.0] * (len(at) - len(values)) + list(values)
+    begin = min(int(len(at) * SKIPPED), max(0, len(at) - LEAST_LOOKS))
+    places, levels = at[begin:], full[begin:]
+    if len(levels) < LEAST_LOOKS:
+        return 0.0
+    steps = [after - before for before, after in itertools.pairwise(levels)]
+    if sum(step > 0 for step in steps) < RISING * len(steps):
+        return 0.0
+    slope = float(stats.theilslopes(levels, places).slope)
+    half = len(levels) // 2
+    later = (levels[-1] - levels[half]) / (places[-1] - places[half])
+    return slope if later > STEADY * slope else 0.0
+
+
+class _Users:
+    """Tells the user's frames from those of libraries."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = f"{root}/"
+
+    def is_theirs(self, frame: Frame) -> bool:
+        return frame[0].startswith(self._root) and not any(folder in frame[0] for folder in FOREIGN)
+
+    def way(self, stack: Stack) -> Stack:
+        """The user's frames alone, outermost first."""
+        return tuple(filter(self.is_theirs, stack))
+
+    def line(self, stack: Stack) -> Frame | None:
+        """The user's innermost frame. If there is none, the innermost of all."""
+        way = self.way(stack)
+        return way[-1] if way else stack[-1] if stack else None
+
+
+def _stack(frames: Iterable[Sequence[Any]]) -> Stack:
+    return tuple((str(file), int(line)) for file, line in frames)
+
+
+def _trust(container: Mapping[str, Any], users: _Users) -> tuple[bool, bool, int]:
+    """Containers that tell most come first, and claim what they hold."""
+    defined = container["definedAt"]
+    return (
+        defined is not None and users.is_theirs(tuple(defined)),
+        bool(container["owner"]) and bool(container["grewAt"]),
+        len(container["allocatedAt"]),
+    )
+
+
+def _keeping_line(container: Mapping[str, Any], users: _Users) -> Frame | None:
+    """Where a cached function is defined, or after which line the container was longer."""
+    defined = container["definedAt"]
+    if defined is not None and users.is_theirs(tuple(defined)):
+        return defined[0], defined[1]
+    seen = max(container["grewAt"], key=lambda each: each[2], default=None)
+    return (seen[0], seen[1]) if seen is not None else None
+
+
+def _holder(
+    line: Frame,
+    claimed: Sequence[Series],
+    users: _Users,
+    container: Mapping[str, Any] | None = None,
+    items: float = 0.0,
+) -> Holder:
+    largest = max(claimed, key=lambda series: series.rate, default=None)
+    stack: Stack = ()
+    if largest is not None:
+        way = users.way(largest.stack)
+        stack = way if not largest.stack or way[-1:] == largest.stack[-1:] else (*way, largest.stack[-1])
+    allocated = users.line(largest.stack) if largest is not None else None
+    return Holder(
+        file=line[0],
+        line=line[1],
+        kib=sum(series.rate for series in claimed) / 1024,
+        kind=_kind(container),
+        owner=container["owner"] if container else "",
+        items=items,
+        stack=stack,
+        allocated=allocated if allocated != line else None,
+    )
+
+
+def _kind(container: Mapping[str, Any] | None) -> str:
+    if container is None:
+        return "Python object"
+    names = [each.removeprefix("builtins.") for each in container["items"]]
+    kind = "cache" if container["type"] == "_lru_cache_wrapper" else container["type"]
+    if kind == "dict":
+        names = names[1::2]  # a key, a value, a key ...
+    most = max(set(names), key=names.count, default="")
+    return f"{kind} of {most}" if most and kind != "cache" else kind
+
+
+def _merged(holders: Iterable[Holder]) -> list[Holder]:
+    """One holder for each line."""
+    found: dict[Frame, Holder] = {}
+    for each in sorted(holders, key=lambda each: -each.kib):
+        place = (each.file, each.line)
+        first = found.get(place)
+        found[place] = (
+            each if first is None else replace(first, kib=first.kib + each.kib, owner=first.owner or each.owner)
+        )
+    return list(found.values())

@@ -1,0 +1,123 @@
+"""Runs the function again under a tracer, and collects what the tracer found."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..local import Function, LocalLambda, Settings, Stopped
+from ..support.bad_input import BadInput
+from ..support.terminal import Progress
+from ..support.untrusted_text import loads, visible
+from .attribution import LEAST_LOOKS, attribute
+from .explanation import Explanation
+
+TRACER = "truemem_workbench.explain.python_tracer.handler"
+LOOKS = 10
+"""Looks at what is held, at equal distances."""
+WATCHED = 20
+"""Invocations after the last look, in which the lines are seen."""
+TIMES = 4
+"""The run ends after so many times the plain run's seconds."""
+LONGEST = 300
+"""Bytes of an error that are shown."""
+LEAST_S = 20
+"""It has so long in any case, in seconds: a short plain run is mostly start."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What the tracer found, as it wrote it. Empty if nothing."""
+
+    found: dict[str, Any]
+    invocations: int
+    seconds: float
+    missing: tuple[str, ...] = ()
+    """What is missing in the answer, as sentences."""
+
+
+def limit_s(plain_seconds: float) -> float:
+    """Seconds after which the run is ended."""
+    return max(LEAST_S, TIMES * plain_seconds)
+
+
+def explain(
+    function: Function,
+    settings: Settings,
+    events: Sequence[object],
+    *,
+    invocations: int,
+    plain_seconds: float,
+    measured_kib: float,
+    progress: Progress,
+) -> Explanation:
+    """Run a Python handler again as often as the plain run did, and attribute what grew to lines.
+
+    `measured_kib` is the plain run's growth per invocation.
+    """
+    traced = trace(function, settings, events, invocations=invocations, plain_seconds=plain_seconds, progress=progress)
+    missing = list(traced.missing)
+    if traced.found and len(traced.found["invocations"]) < LEAST_LOOKS:
+        missing.append("It ended too early to tell what grows. Try more --invocations.")
+    holders = attribute(traced.found, function.task_root, measured_kib) if traced.found else []
+    return Explanation(holders, measured_kib, traced.invocations, traced.seconds, missing)
+
+
+def trace(
+    function: Function,
+    settings: Settings,
+    events: Sequence[object],
+    *,
+    invocations: int,
+    plain_seconds: float,
+    progress: Progress,
+) -> Traced:
+    """Invoke as often as the plain run did, in about 2 to 4 times its seconds.
+
+    Whatever goes wrong is a sentence in `missing`: the verdict of the plain run stands. `function` is in Python.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="truemem-explain-"))
+    folder.chmod(0o1777)  # the function's process may run as another user
+    every = max(1, (invocations - 1) // LOOKS)
+    variables = {**settings.environment, "TRUEMEM_EXPLAIN": str(folder), "TRUEMEM_EXPLAIN_EVERY": str(every)}
+    code = Path(__file__).with_name("python_tracer.py")
+    traced = dataclasses.replace(function, command=(*function.command[:-1], TRACER), needs=(*function.needs, code))
+    started, limit = time.monotonic(), limit_s(plain_seconds)
+    total = every * LOOKS + WATCHED
+    done, failed, missing, error = 0, 0, [], ""
+    try:
+        with LocalLambda(traced, dataclasses.replace(settings, environment=variables)) as local:
+            for event in itertools.islice(itertools.cycle(events), total):
+                left = limit - (time.monotonic() - started)
+                if left <= 0:
+                    missing.append(f"It was ended after {limit:.0f} s: {done} of {total} invocations.")
+                    break
+                answer = local.invoke(event, timeout=left + LEAST_S)
+                done += 1
+                if answer.function_error is not None:
+                    failed, error = failed + 1, visible(answer.raw[:LONGEST].decode(errors="replace"))
+                progress("explaining", done, total)
+    except TimeoutError:
+        missing.append(f"An invocation did not end: {done} of {total} were traced.")
+    except (BadInput, Stopped) as problem:
+        missing.append(f"It could not be traced further than {done} invocations: {problem}")
+    try:
+        documents = [loads(path.read_text(encoding="utf-8")) for path in folder.glob("found-*.json")]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if failed:
+        missing.append(f"{failed} of {done} invocations failed under the tracer, the last of them: {error}.")
+    if len(documents) > 1:
+        missing.append(f"The function's process ended {len(documents) - 1} times: the longest life is explained.")
+    found: dict[str, Any] = max(documents, key=lambda each: len(each["invocations"]), default={})
+    if not found:
+        missing.append("The tracer wrote nothing: the function ended too early, or left no time for it.")
+    missing += found.get("missing", [])
+    return Traced(found, done, time.monotonic() - started, tuple(dict.fromkeys(missing)))
