@@ -154,9 +154,13 @@ def test_whatever_the_client_its_answers_are_untouched_and_its_peaks_exact(name:
         else:
             assert answer["touched"] == event["mib"] * 1024
         assert (size > 5 << 20) == (name == "large")
-    records = [judged.record for judged in run.judged]
-    assert {(record.mode, record.closedBy, record.raced) for record in records} == {("exact", "next-request", None)}
-    assert [record.responseBytes for record in records] == run.sizes
+    # A worker may be given the next event before the other one asks for its own: that end is not seen, and said so.
+    unseen = (None, "next-invoke", None) if name.startswith("workers") else None
+    told = [(record.mode, record.closedBy, record.raced) for record in (judged.record for judged in run.judged)]
+    assert set(told) - {unseen} == {("exact", "next-request", None)}
+    seen = [place for place, each in enumerate(told) if each != unseen]
+    records = [run.judged[place].record for place in seen]
+    assert [record.responseBytes for record in records] == [run.sizes[place] for place in seen]
     assert {record.handlerError for record in records} == {True if name == "error" else None}
     assert [judged for judged in run.judged if not judged.within_bounds] == []
     # What several processes held at the same time is not known (curl is started anew for each call).
