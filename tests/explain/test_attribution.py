@@ -76,7 +76,7 @@ def test_the_command_explains_what_grows(invoke_check: Check) -> None:
     leak = f"{Path(__file__).with_name('functions') / 'planted.py'}:module_list"
     done = invoke_check(leak, "--explain", "--invocations", 130)
     assert done.exit_code == 1, done.output
-    assert "under a tracer, for 20 s at most" in done.stderr
+    assert "under a tracer, for " in done.stderr
     assert "ORDERS.append(order)" in done.stdout
 
 

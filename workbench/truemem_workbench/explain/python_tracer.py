@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import tracemalloc
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -38,17 +39,16 @@ def held() -> dict[Raw, tuple[int, int]]:
     the stacks (cpython, Modules/_tracemalloc.c), so most are told apart by their address.
     """
     stacks: dict[int, Raw] = {}
-    sizes: dict[int, int] = {}
-    counts: dict[int, int] = {}
-    for _, size, stack, *_ in tracemalloc.take_snapshot().traces._traces:  # type: ignore[attr-defined]
-        place = id(stack)
+    sizes: defaultdict[int, list[int]] = defaultdict(list)
+    for trace in tracemalloc.take_snapshot().traces._traces:  # type: ignore[attr-defined]
+        stack = trace[2]
+        place = id(stack)  # nothing else is made here: each block that we ask for is traced too
         stacks[place] = stack
-        sizes[place] = sizes.get(place, 0) + size
-        counts[place] = counts.get(place, 0) + 1
+        sizes[place].append(trace[1])
     found: dict[Raw, tuple[int, int]] = {}
     for place, stack in stacks.items():
         size, count = found.get(stack, (0, 0))
-        found[stack] = (size + sizes[place], count + counts[place])
+        found[stack] = (size + sum(sizes[place]), count + len(sizes[place]))
     return found
 
 

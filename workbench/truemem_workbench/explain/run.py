@@ -28,8 +28,6 @@ TIMES = 4
 """The run ends after so many times the plain run's seconds."""
 LONGEST = 300
 """Bytes of an error that are shown."""
-LEAST_S = 20
-"""It has so long in any case, in seconds: a short plain run is mostly start."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Traced:
 
 def limit_s(plain_seconds: float) -> float:
     """Seconds after which the run is ended."""
-    return max(LEAST_S, TIMES * plain_seconds)
+    return TIMES * plain_seconds
 
 
 def explain(
@@ -79,7 +77,7 @@ def trace(
     plain_seconds: float,
     progress: Progress,
 ) -> Traced:
-    """Invoke as often as the plain run did, in about 2 to 4 times its seconds.
+    """Invoke as often as the plain run did, in at most TIMES its seconds.
 
     Whatever goes wrong is a sentence in `missing`: the verdict of the plain run stands. `function` is in Python.
     """
@@ -99,7 +97,7 @@ def trace(
                 if left <= 0:
                     missing.append(f"It was ended after {limit:.0f} s: {done} of {total} invocations.")
                     break
-                answer = local.invoke(event, timeout=left + LEAST_S)
+                answer = local.invoke(event, timeout=left)
                 done += 1
                 if answer.function_error is not None:
                     failed, error = failed + 1, visible(answer.raw[:LONGEST].decode(errors="replace"))
