@@ -68,7 +68,7 @@ def test_every_output_has_the_line() -> None:
 
 def test_what_no_line_explains_is_said() -> None:
     said = "\n".join(an_explanation(measured_kib=20).lines())
-    assert "12.0 KiB per invocation, 60% of the growth, are in no Python object" in said
+    assert "12.0 KiB per invocation, 60% of the growth, are in no object that was seen" in said
     assert "3 of 9 were traced" in said
 
 

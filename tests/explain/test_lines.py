@@ -55,7 +55,20 @@ def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
     assert (first.file, first.line) == line_marked(handler), explanation.lines()
     assert f"{first.kind} {first.owner}".strip() == kind
     assert 7.8 < first.kib < 13  # 8,000 bytes, and a thread or a task with it
-    assert explanation.missing == []
+    assert explanation.missing == ()
+
+
+def test_a_native_block_is_found_by_memray() -> None:
+    explanation = explained("native")
+    (first,) = explanation.holders
+    assert (first.file, first.line, first.kind) == (*line_marked("native"), "native block"), explanation.lines()
+    assert 0.9 < first.kib / (8000 / 1024) < 1.1
+    assert explanation.missing == ()
+
+
+def test_without_memray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.explain.native.can_trace", lambda _: False)
+    assert any("pip install memray" in said for said in explained("native").missing)
 
 
 def test_a_full_cache_is_not_accused() -> None:
@@ -83,7 +96,7 @@ def test_an_invocation_that_never_ends_ends_the_run() -> None:
 def test_a_child_process_writes_nothing_of_ours() -> None:
     explanation = explained("forks")
     assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked("module_list")
-    assert explanation.missing == []
+    assert explanation.missing == ()
 
 
 def test_too_few_looks_are_said() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import ctypes
 import functools
 import json
 import logging
@@ -22,6 +23,8 @@ BOUNDED: collections.OrderedDict[int, Any] = collections.OrderedDict()
 LOOP = asyncio.new_event_loop()
 log = logging.getLogger("orders")
 store = Store()
+LIBC = ctypes.CDLL(None)
+LIBC.malloc.restype = ctypes.c_void_p
 head: Any = None
 count = 0
 
@@ -109,6 +112,11 @@ class Link:
 def linked(event: Any, context: object) -> None:
     global head  # noqa: PLW0603
     head = Link(head)
+
+
+def native(event: Any, context: object) -> None:
+    block = LIBC.malloc(8000)  # native
+    ctypes.memset(block, 1, 8000)
 
 
 def bounded(event: Any, context: object) -> None:

@@ -162,7 +162,11 @@ def _explanation(target: Target, payloads: list[object], measurement: Measuremen
     from .local_run import explanation
 
     most = limit_s(measurement.seconds)
-    tell("truemem check", f"explaining: the function runs again under a tracer, for {most:.0f} s at most")
+    tell(
+        "truemem check",
+        f"explaining: the function runs again under a tracer, for {most:.0f} s at most;"
+        " then once more, as long, if Python's blocks explain too little",
+    )
     with steps() as progress:
         return explanation(target, payloads, measurement, progress)
 

@@ -41,7 +41,7 @@ class Explanation:
         """A table, with each source line quoted; then what is missing."""
         ran = f"{self.invocations} invocations under a tracer, {self.seconds:.0f} s"
         if not self.holders:
-            return [f"No line of Python holds what grows ({ran}).", *self.sentences()]
+            return [f"No line of code holds what grows ({ran}).", *self.sentences()]
         rows = [("KiB per invocation", "share", "line", "what holds it")]
         rows += [
             (f"{each.kib:.1f}", f"{self.share(each.kib):.0%}", place((each.file, each.line)), what(each))
@@ -63,7 +63,8 @@ class Explanation:
         if self.rest_kib > REST * self.measured_kib:
             said.append(
                 f"{self.rest_kib:.1f} KiB per invocation, {self.share(self.rest_kib):.0%} of the growth, are in no"
-                " Python object: native code, or what malloc keeps (docs/patterns.md#fragmentation)."
+                " object that was seen: native code, thread stacks, mapped files, or what malloc keeps"
+                " (docs/patterns.md)."
             )
         return [*said, *map(visible, self.missing)]
 

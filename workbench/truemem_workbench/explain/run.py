@@ -7,8 +7,8 @@ import itertools
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ from ..local import Function, LocalLambda, Settings, Stopped
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from ..support.untrusted_text import loads, visible
+from . import native
 from .attribution import LEAST_LOOKS, attribute
-from .explanation import Explanation
+from .explanation import REST, Explanation
 
-TRACER = "truemem_workbench.explain.python_tracer.handler"
 LOOKS = 10
 """Looks at what is held, at equal distances."""
 WATCHED = 20
@@ -28,6 +28,15 @@ TIMES = 4
 """The run ends after so many times the plain run's seconds."""
 LONGEST = 300
 """Bytes of an error that are shown."""
+
+
+@dataclass(frozen=True)
+class Tracer:
+    module: str
+    """Its module in this folder. It runs in the function's process."""
+    read: Callable[[Path], list[dict[str, Any]]]
+    """Reads what it wrote into a folder: a document for each process."""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,8 +50,12 @@ class Traced:
     """What is missing in the answer, as sentences."""
 
 
+def _written(folder: Path) -> list[dict[str, Any]]:
+    return [loads(path.read_text(encoding="utf-8")) for path in folder.glob("found-*.json")]
+
+
 def limit_s(plain_seconds: float) -> float:
-    """Seconds after which the run is ended."""
+    """Seconds after which a run under a tracer is ended."""
     return TIMES * plain_seconds
 
 
@@ -60,12 +73,35 @@ def explain(
 
     `measured_kib` is the plain run's growth per invocation.
     """
-    traced = trace(function, settings, events, invocations=invocations, plain_seconds=plain_seconds, progress=progress)
-    missing = list(traced.missing)
+    python, its_memray = Tracer("python_tracer", _written), Tracer("native_tracer", native.read, native.VARIABLES)
+
+    def run(tracer: Tracer) -> Traced:
+        return trace(
+            function,
+            settings,
+            events,
+            tracer=tracer,
+            invocations=invocations,
+            plain_seconds=plain_seconds,
+            progress=progress,
+        )
+
+    traced = run(python)
+    missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
     if traced.found and len(traced.found["invocations"]) < LEAST_LOOKS:
         missing.append("It ended too early to tell what grows. Try more --invocations.")
     holders = attribute(traced.found, function.task_root, measured_kib) if traced.found else []
-    return Explanation(holders, measured_kib, traced.invocations, traced.seconds, missing)
+    rest = measured_kib - sum(each.kib for each in holders)
+    if traced.found and rest > REST * measured_kib and function.python is not None:
+        if native.can_trace(function.python):
+            second = run(its_memray)
+            holders += native.beyond_python(second.found, traced.found, function.task_root, measured_kib)
+            holders.sort(key=lambda each: -each.kib)
+            missing += second.missing
+            seconds, done = seconds + second.seconds, done + second.invocations
+        else:
+            missing.append(native.INSTALL)
+    return Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)))
 
 
 def trace(
@@ -73,6 +109,7 @@ def trace(
     settings: Settings,
     events: Sequence[object],
     *,
+    tracer: Tracer,
     invocations: int,
     plain_seconds: float,
     progress: Progress,
@@ -84,9 +121,16 @@ def trace(
     folder = Path(tempfile.mkdtemp(prefix="truemem-explain-"))
     folder.chmod(0o1777)  # the function's process may run as another user
     every = max(1, (invocations - 1) // LOOKS)
-    variables = {**settings.environment, "TRUEMEM_EXPLAIN": str(folder), "TRUEMEM_EXPLAIN_EVERY": str(every)}
-    code = Path(__file__).with_name("python_tracer.py")
-    traced = dataclasses.replace(function, command=(*function.command[:-1], TRACER), needs=(*function.needs, code))
+    variables = {
+        **settings.environment,
+        **tracer.variables,
+        "TRUEMEM_EXPLAIN": str(folder),
+        "TRUEMEM_EXPLAIN_EVERY": str(every),
+        "TRUEMEM_EXPLAIN_LOOKS": str(LOOKS),
+    }
+    code = Path(__file__).with_name(f"{tracer.module}.py")
+    handler = f"{__package__}.{tracer.module}.handler"
+    traced = dataclasses.replace(function, command=(*function.command[:-1], handler), needs=(*function.needs, code))
     started, limit = time.monotonic(), limit_s(plain_seconds)
     total = every * LOOKS + WATCHED
     done, failed, missing, error = 0, 0, [], ""
@@ -107,7 +151,10 @@ def trace(
     except (BadInput, Stopped) as problem:
         missing.append(f"It could not be traced further than {done} invocations: {problem}")
     try:
-        documents = [loads(path.read_text(encoding="utf-8")) for path in folder.glob("found-*.json")]
+        documents = tracer.read(folder)
+    except OSError as problem:
+        documents = []
+        missing.append(f"What the tracer wrote cannot be read: {problem}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if failed:

@@ -11,6 +11,7 @@ _PAGE = ("matplotlib", "numpy", "scipy")
 MODULES = {
     "check": (*_LOCAL, "numpy", "scipy", "yaml"),
     "demo": (*_LOCAL, *_PAGE, "aws_lambda_powertools", "onnxruntime"),
+    "explain": ("memray",),
     "local": _LOCAL,
     "page": _PAGE,
     "report": ("duckdb", "numpy", "scipy"),

@@ -1,0 +1,69 @@
+"""What native code holds: memray's allocations by stack, less what Python's own tracer has seen at the same line."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ..support.untrusted_text import loads
+from .attribution import Frame, Holder, attribute
+
+INSTALL = "memray may name the line of native code: pip install memray, where the function's Python finds it."
+VARIABLES = {"PYTHONMALLOC": "malloc"}
+"""Each of Python's blocks is one of malloc's then, so that one can be taken from the other."""
+EXCESS = 0.25
+"""Share of a line's bytes that Python has not seen, from which they are native."""
+
+
+def can_trace(python: Path) -> bool:
+    """Is memray there, for us and for the function's interpreter?"""
+    if find_spec("memray") is None:
+        return False
+    asked = subprocess.run([python, "-c", "import memray"], capture_output=True, check=False)
+    return asked.returncode == 0
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The captures in the folder, as documents like the Python tracer's. Raises OSError if one is damaged."""
+    return [
+        _document(loads(path.read_text(encoding="utf-8")), folder / f"capture-{path.stem.removeprefix('looks-')}.bin")
+        for path in folder.glob("looks-*.json")
+    ]
+
+
+def _document(looks: list[tuple[int, float]], capture: Path) -> dict[str, Any]:
+    """`looks` are invocations and epoch ms."""
+    import memray
+
+    stacks: dict[tuple[Frame, ...], list[int]] = {}
+    with memray.FileReader(capture) as reader:
+        moments = [int(each.time) for each in reader.get_memory_snapshots()]
+        at = [bisect.bisect_right(moments, time) - 1 for _, time in looks]
+        for record in reader.get_temporal_allocation_records(merge_threads=True):
+            frames = tuple((file, line) for _, file, line in record.stack_trace()[::-1])
+            held = stacks.setdefault(frames, [0] * len(at))
+            for part, (place, moment) in itertools.product(record.intervals, enumerate(at)):
+                ended = part.deallocated_before_snapshot
+                if part.allocated_before_snapshot <= moment and (ended is None or moment < ended):
+                    held[place] += part.n_bytes
+    grown = [{"frames": frames, "bytes": held} for frames, held in stacks.items() if held[-1] > held[0]]
+    return {"invocations": [number for number, _ in looks], "stacks": grown, "containers": []}
+
+
+def beyond_python(
+    native: Mapping[str, Any], python: Mapping[str, Any], root: Path, measured_kib: float
+) -> list[Holder]:
+    """The lines whose native blocks grow by more than Python has seen allocated there. Pure."""
+    seen = {(each.file, each.line): each.kib for each in attribute({**python, "containers": []}, root, 0.0)}
+    found = []
+    for each in attribute(native, root, measured_kib):
+        kib = each.kib - seen.get((each.file, each.line), 0.0)
+        if kib > EXCESS * each.kib and Path(each.file).is_relative_to(root):
+            found.append(replace(each, kib=kib, kind="native block"))
+    return found

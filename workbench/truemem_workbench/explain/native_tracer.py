@@ -1,0 +1,53 @@
+"""The handler of the run under memray: the user's own, while memray follows malloc and mmap.
+
+It runs in the function's own process: standard library and memray alone. memray writes a moment of the curve every
+10 ms; a look waits for the next one, because nothing is allocated between invocations.
+"""
+
+import gc
+import importlib
+import json
+import os
+import time
+from typing import Any
+
+import memray
+
+FOLDER = os.environ["TRUEMEM_EXPLAIN"]
+EVERY = int(os.environ["TRUEMEM_EXPLAIN_EVERY"])
+"""Invocations from one look to the next."""
+LOOKS = int(os.environ["TRUEMEM_EXPLAIN_LOOKS"])
+MOMENT_S = 0.03
+PID = os.getpid()
+
+looks: list[tuple[int, float]] = []
+"""Number of the invocation, and epoch ms."""
+count = 0
+module, _, name = os.environ["_HANDLER"].rpartition(".")
+user = getattr(importlib.import_module(module.replace("/", ".")), name)
+capture = memray.Tracker(os.path.join(FOLDER, f"capture-{PID}.bin"))  # noqa: PTH118
+capture.__enter__()
+
+
+def handler(event: Any, context: Any) -> Any:
+    try:
+        return user(event, context)
+    finally:
+        if os.getpid() == PID:
+            look()
+
+
+def look() -> None:
+    """Count an invocation; after each EVERY of them note the moment, and after the last look end the capture."""
+    global count  # noqa: PLW0603
+    count += 1
+    if count % EVERY or len(looks) == LOOKS:
+        return
+    if gc.isenabled():
+        gc.collect()
+    time.sleep(MOMENT_S)
+    looks.append((count, time.time() * 1000))
+    if len(looks) == LOOKS:
+        capture.__exit__(None, None, None)
+        with open(os.path.join(FOLDER, f"looks-{PID}.json"), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123
+            json.dump(looks, file)
