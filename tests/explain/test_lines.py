@@ -66,6 +66,12 @@ def test_a_native_block_is_found_by_memray() -> None:
     assert explanation.missing == ()
 
 
+def test_a_process_that_ends_before_the_last_look_leaves_no_native_answer() -> None:
+    explanation = explained("native_ends")
+    assert explanation.holders == []
+    assert any("The tracer wrote nothing" in said for said in explanation.missing), explanation.missing
+
+
 def test_without_memray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("truemem_workbench.explain.native.can_trace", lambda _: False)
     assert any("pip install memray" in said for said in explained("native").missing)

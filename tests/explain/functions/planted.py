@@ -119,6 +119,15 @@ def native(event: Any, context: object) -> None:
     ctypes.memset(block, 1, 8000)
 
 
+def native_ends(event: Any, context: object) -> None:
+    """Leaks, and its process ends before the last look."""
+    global count  # noqa: PLW0603
+    native(event, context)
+    count += 1
+    if count % 100 == 99:
+        os._exit(1)
+
+
 def bounded(event: Any, context: object) -> None:
     """Keeps 50 orders, and is no leak."""
     order = parse(body())

@@ -95,7 +95,8 @@ def explain(
     if traced.found and rest > REST * measured_kib and function.python is not None:
         if native.can_trace(function.python):
             second = run(its_memray)
-            holders += native.beyond_python(second.found, traced.found, function.task_root, measured_kib)
+            if second.found:
+                holders += native.beyond_python(second.found, traced.found, function.task_root, measured_kib)
             holders.sort(key=lambda each: -each.kib)
             missing += second.missing
             seconds, done = seconds + second.seconds, done + second.invocations
