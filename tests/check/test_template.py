@@ -144,7 +144,7 @@ def test_what_a_template_cannot_mean_is_told_with_its_name(tmp_path: Path, given
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (f"{TEMPLATE}:Node", "runs on nodejs22.x"),
+        (f"{TEMPLATE}:Node", "runs on ruby3.3"),
         (f"{TEMPLATE}:Image", "is an image"),
         (f"{TEMPLATE}:Uploaded", "is no folder of this machine"),
         (

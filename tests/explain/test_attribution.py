@@ -92,4 +92,4 @@ def test_a_deployed_function_cannot_be_explained(refused: Refused) -> None:
 
 def test_a_bootstrap_cannot_be_explained(refused: Refused) -> None:
     bootstrap = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"
-    assert "no Python handler" in refused(bootstrap, "--explain")
+    assert "no handler in Python or Node.js" in refused(bootstrap, "--explain")

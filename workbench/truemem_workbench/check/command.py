@@ -31,6 +31,7 @@ EPILOG = """
 Examples:
   truemem check app.py:handler --event @event.json --max-peak 400
   truemem check app.py:handler --explain
+  truemem check index.mjs:handler --explain
   truemem check template.yaml:MyFunction --output curve.png --output report.xml
   truemem check --function my-function --invocations 300
 \b
@@ -44,7 +45,7 @@ Exit codes:
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
-@click.argument("target", required=False, metavar="APP.py:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
+@click.argument("target", required=False, metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID|BOOTSTRAP")
 @click.option(
     "--function", "function_name", metavar="NAME", help="Check a deployed function, which has truemem's layer, instead."
 )
@@ -161,12 +162,9 @@ def _explanation(target: Target, payloads: list[object], measurement: Measuremen
     from ..explain.run import limit_s
     from .local_run import explanation
 
-    most = limit_s(measurement.seconds)
-    tell(
-        "truemem check",
-        f"explaining: the function runs again under a tracer, for {most:.0f} s at most;"
-        " then once more, as long, if Python's blocks explain too little",
-    )
+    most = limit_s(target.function, measurement.seconds)
+    again = "; then once more, as long, if Python's blocks explain too little" if target.function.python else ""
+    tell("truemem check", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
     with steps() as progress:
         return explanation(target, payloads, measurement, progress)
 
@@ -215,7 +213,7 @@ def _measured(
         from . import local_run
         from .resolve import resolve
 
-        resolved = resolve(target or "", partial(with_project_python, asked=python))
+        resolved = resolve(target or "", partial(with_project_python, asked=python), partial(tell, "truemem check"))
         resolved = replace(
             resolved,
             memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,

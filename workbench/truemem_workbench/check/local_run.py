@@ -11,6 +11,7 @@ from ..explain.run import explain
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Settings
 from ..local.configuration.interpreter import missing_module
+from ..local.configuration.node_function import is_node
 from ..local.configuration.settings import MOST_MIB
 from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
 from ..support.bad_input import BadInput
@@ -156,8 +157,10 @@ def measure(
 
 def check_explicable(target: Target) -> None:
     """Raise BadInput if no tracer can be put into this function."""
-    if target.function.python is None:
-        raise BadInput(f"--explain {target.spec}: it is no Python handler, and no other can be traced. Leave it out")
+    if target.function.python is None and not is_node(target.function):
+        raise BadInput(
+            f"--explain {target.spec}: it is no handler in Python or Node.js, and no other can be traced. Leave it out"
+        )
 
 
 def explanation(target: Target, events: Sequence[object], measurement: Measurement, progress: Progress) -> Explanation:

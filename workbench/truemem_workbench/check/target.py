@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..local import Function
+from ..local.configuration.node_function import SUFFIXES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,14 @@ Choose = Callable[[Function], tuple[Function, tuple[str, ...]]]
 """Chooses the interpreter of a function. Returns the function with it, and notices."""
 
 
+Tell = Callable[[str], None]
+"""Gets a sentence before something that takes long."""
+
+
+def silent(_: str) -> None:
+    """Tell nothing."""
+
+
 def as_it_is(function: Function) -> tuple[Function, tuple[str, ...]]:
     """Keep our own interpreter."""
     return function, ()
@@ -47,6 +56,12 @@ def name_from(text: str) -> str:
 
 def line_of(source: Path, handler: str) -> int | None:
     """The line in which the handler is defined, if it is a plain function."""
+    if source.suffix in SUFFIXES:
+        exported = re.compile(
+            rf"\s*(export\s+(async\s+)?(function|const|let|var)|(module\.)?exports\.)[\s*]*{handler}\b"
+        )
+        lines = source.read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((number for number, line in enumerate(lines, 1) if exported.match(line)), None)
     functions = ast.FunctionDef | ast.AsyncFunctionDef
     found = (n.lineno for n in ast.parse(source.read_bytes()).body if isinstance(n, functions) and n.name == handler)
     return next(found, None)

@@ -12,10 +12,11 @@ import yaml
 
 from ..local import Function
 from ..local.configuration.function import WRAPPER
+from ..local.configuration.node_function import SUFFIXES, from_node_handler
 from ..local.configuration.settings import LEAST_MIB, MOST_MANAGED_MIB, MOST_MIB
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import read_text
-from .target import Choose, Target, as_it_is, line_of, name_from
+from .target import Choose, Target, Tell, as_it_is, line_of, name_from, silent
 from .template_yaml import TemplateLoader
 
 SERVERLESS = "AWS::Serverless::Function"
@@ -40,7 +41,7 @@ _PART = re.compile(r"\$\{([^}]*)\}")
 """A part of a text for Fn::Sub; `${!Name}` means `${Name}` itself."""
 
 
-def from_template(path: Path, logical_id: str, choose: Choose = as_it_is) -> Target:
+def from_template(path: Path, logical_id: str, choose: Choose = as_it_is, tell: Tell = silent) -> Target:
     """Read CodeUri, Handler, MemorySize, Timeout and the literal variables of a function. Raises BadInput.
 
     A parameter's default counts as literal, also within !Sub. Other intrinsic functions need a stack. They are left
@@ -75,7 +76,7 @@ def from_template(path: Path, logical_id: str, choose: Choose = as_it_is) -> Tar
     absent = {name: variables.pop(name) for name in WRAPPERS if _is_absent(variables.get(name))}
     unknown = [name for name, value in variables.items() if value is UNKNOWN]
     memory, timeout = (properties.get(name, least) for name, least in LEAST.items())
-    code, source, line = _function(path.parent, properties, where)
+    code, source, line = _function(path.parent, properties, where, tell)
     function, notices = choose(code)
     size = (
         LEAST["MemorySize"] if memory is UNKNOWN else _whole(memory, "MemorySize", where, managed=MANAGED in properties)
@@ -97,12 +98,14 @@ def from_template(path: Path, logical_id: str, choose: Choose = as_it_is) -> Tar
             *([f"only a stack knows Timeout of {where}: 3 s. Try --timeout SECONDS"] if timeout is UNKNOWN else []),
             *_without_layers([*_list(shared.get("Layers")), *_list(own.get("Layers"))], where),
             *(f"{name} of {where} is not here: {value}" for name, value in absent.items() if value != EXACT),
-            *_other_python(properties.get("Runtime"), function),
+            *_other_runtime(properties.get("Runtime"), function),
         ),
     )
 
 
-def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[Function, Path | None, int | None]:
+def _function(
+    folder: Path, properties: Mapping[str, Any], where: str, tell: Tell
+) -> tuple[Function, Path | None, int | None]:
     """The function, the file of its handler, and the line. Raises BadInput."""
     if properties.get("PackageType") == "Image":
         raise BadInput(f"{where} is an image, which is not run here. Try its APP.py:HANDLER")
@@ -121,18 +124,22 @@ def _function(folder: Path, properties: Mapping[str, Any], where: str) -> tuple[
         if not (code / "bootstrap").is_file():
             raise BadInput(f"no {code / 'bootstrap'}{_guessed(properties, where)}. Try sam build, and {BUILT}:ID")
         return Function.from_bootstrap(code / "bootstrap"), None, None
-    if isinstance(runtime, str) and not runtime.startswith("python"):
-        raise BadInput(f"{where} runs on {runtime}: Python and `provided` can be checked here")
+    is_node = isinstance(runtime, str) and runtime.startswith("nodejs")
+    if isinstance(runtime, str) and not is_node and not runtime.startswith("python"):
+        raise BadInput(f"{where} runs on {runtime}: Python, Node.js and `provided` can be checked here")
     handler = properties.get("Handler")
     if not isinstance(handler, str) or "." not in handler:
         raise BadInput(f"Handler of {where} is {handler!r}, not MODULE.FUNCTION. Try APP.py:HANDLER")
     module, _, name = handler.rpartition(".")
-    source = code / f"{module.replace('.', '/')}.py"
+    endings = SUFFIXES if is_node else (".py",)
+    sources = [code / f"{module if is_node else module.replace('.', '/')}{ending}" for ending in endings]
+    source = next((each for each in sources if each.is_file()), sources[0])
     if not source.is_file():
         raise BadInput(
             f"no {source} for Handler {handler}{_guessed(properties, where)}. Try another Handler or CodeUri"
         )
-    found = Function.from_handler(f"{source}:{name}")
+    spec = f"{source}:{name}"
+    found = from_node_handler(spec, None, tell) if is_node else Function.from_handler(spec)
     root = code.resolve()
     function = dataclasses.replace(  # a handler below the folder is named from the folder
         found, command=(*found.command[:-1], handler), task_root=root, handler=handler, needs=(root, *found.needs)
@@ -182,12 +189,10 @@ def _short(layer: Any) -> str:
     return layer if isinstance(layer, str) else "one that only a stack knows"
 
 
-def _other_python(runtime: object, function: Function) -> list[str]:
+def _other_runtime(runtime: object, function: Function) -> list[str]:
     if runtime is UNKNOWN or runtime is None or function.runtime in (None, runtime):
         return []
-    return [
-        f"{runtime} is asked for, and this is {function.runtime}: its memory may differ. Run truemem with {runtime}"
-    ]
+    return [f"{runtime} is asked for, and this is {function.runtime}: its memory may differ. Run it with {runtime}"]
 
 
 _UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)

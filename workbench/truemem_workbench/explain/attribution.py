@@ -89,6 +89,11 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
         if (line := users.line(series.stack)) is not None:
             by_line[line].append(series)
     holders += [_holder(line, claimed, users) for line, claimed in by_line.items()]
+    return most_first(holders, measured_kib)
+
+
+def most_first(holders: Iterable[Holder], measured_kib: float) -> list[Holder]:
+    """One holder for each line, that with most first; those of almost nothing are left out."""
     least = max(LEAST_KIB, LEAST_SHARE * measured_kib)
     return sorted((each for each in _merged(holders) if each.kib >= least), key=lambda each: -each.kib)
 

@@ -23,6 +23,7 @@ PID = os.getpid()
 looks: list[tuple[int, float]] = []
 """Number of the invocation, and epoch ms."""
 count = 0
+os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
 module, _, name = os.environ["_HANDLER"].rpartition(".")
 user = getattr(importlib.import_module(module.replace("/", ".")), name)
 capture = memray.Tracker(os.path.join(FOLDER, f"capture-{PID}.bin"))  # noqa: PTH118

@@ -148,6 +148,7 @@ def guarded(step: Callable[[], None]) -> None:
 
 
 tracer = Tracer()
+os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
 module, _, name = os.environ["_HANDLER"].rpartition(".")
 user = getattr(importlib.import_module(module.replace("/", ".")), name)
 tracemalloc.start(FRAMES)  # not before: what an import makes is most of all blocks, and does not grow

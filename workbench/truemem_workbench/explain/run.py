@@ -16,9 +16,10 @@ from ..local import Function, LocalLambda, Settings, Stopped
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from ..support.untrusted_text import loads, visible
-from . import native
+from . import native, node
 from .attribution import LEAST_LOOKS, attribute
 from .explanation import REST, Explanation
+from .node import Heap
 
 LOOKS = 10
 """Looks at what is held, at equal distances."""
@@ -26,17 +27,37 @@ WATCHED = 20
 """Invocations after the last look, in which the lines are seen."""
 TIMES = 4
 """The run ends after so many times the plain run's seconds."""
+SNAPSHOTS_S = 20
+"""Heap snapshots take this long, whatever the plain run took: some 0.5 s each, for a heap of 5 MiB."""
 LONGEST = 300
 """Bytes of an error that are shown."""
 
 
 @dataclass(frozen=True)
 class Tracer:
-    module: str
-    """Its module in this folder. It runs in the function's process."""
+    code: Path
+    """Its module, which runs in the function's process."""
+    handler: str
+    """Its handler, as the runtime client is told it."""
     read: Callable[[Path], list[dict[str, Any]]]
     """Reads what it wrote into a folder: a document for each process."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    extra_s: float = 0.0
+    """Seconds that it may take, beyond TIMES those of the plain run."""
+    between: Callable[[Path], None] = lambda _: None
+    """Is called after each invocation. Raises OSError, ValueError or LookupError for what it cannot read."""
+
+    @classmethod
+    def python(
+        cls, module: str, read: Callable[[Path], list[dict[str, Any]]], variables: Mapping[str, str] | None = None
+    ) -> Tracer:
+        return cls(Path(__file__).with_name(f"{module}.py"), f"{__package__}.{module}.handler", read, variables or {})
+
+    @classmethod
+    def node(cls) -> Tracer:
+        heap = Heap(LOOKS)
+        code = Path(__file__).with_name("node_tracer.mjs")
+        return cls(code, f"{code.with_suffix('')}.handler", heap.read, extra_s=SNAPSHOTS_S, between=heap.between)
 
 
 @dataclass(frozen=True)
@@ -54,9 +75,13 @@ def _written(folder: Path) -> list[dict[str, Any]]:
     return [loads(path.read_text(encoding="utf-8")) for path in folder.glob("found-*.json")]
 
 
-def limit_s(plain_seconds: float) -> float:
-    """Seconds after which a run under a tracer is ended."""
-    return TIMES * plain_seconds
+def _tracer(function: Function) -> Tracer:
+    return Tracer.python("python_tracer", _written) if function.python else Tracer.node()
+
+
+def limit_s(function: Function, plain_seconds: float) -> float:
+    """Seconds after which the first run under a tracer is ended."""
+    return TIMES * plain_seconds + _tracer(function).extra_s
 
 
 def explain(
@@ -69,11 +94,10 @@ def explain(
     measured_kib: float,
     progress: Progress,
 ) -> Explanation:
-    """Run a Python handler again as often as the plain run did, and attribute what grew to lines.
+    """Run a handler again as often as the plain run did, and attribute what grew to lines.
 
     `measured_kib` is the plain run's growth per invocation.
     """
-    python, its_memray = Tracer("python_tracer", _written), Tracer("native_tracer", native.read, native.VARIABLES)
 
     def run(tracer: Tracer) -> Traced:
         return trace(
@@ -86,15 +110,18 @@ def explain(
             progress=progress,
         )
 
-    traced = run(python)
+    traced = run(_tracer(function))
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
     if traced.found and len(traced.found["invocations"]) < LEAST_LOOKS:
         missing.append("It ended too early to tell what grows. Try more --invocations.")
+    if function.python is None:
+        holders = node.holders(traced.found, measured_kib) if traced.found else []
+        return Explanation(holders, measured_kib, done, seconds, tuple(missing))
     holders = attribute(traced.found, function.task_root, measured_kib) if traced.found else []
     rest = measured_kib - sum(each.kib for each in holders)
-    if traced.found and rest > REST * measured_kib and function.python is not None:
+    if traced.found and rest > REST * measured_kib:
         if native.can_trace(function.python):
-            second = run(its_memray)
+            second = run(Tracer.python("native_tracer", native.read, native.VARIABLES))
             if second.found:
                 holders += native.beyond_python(second.found, traced.found, function.task_root, measured_kib)
             holders.sort(key=lambda each: -each.kib)
@@ -117,7 +144,7 @@ def trace(
 ) -> Traced:
     """Invoke as often as the plain run did, in at most TIMES its seconds.
 
-    Whatever goes wrong is a sentence in `missing`: the verdict of the plain run stands. `function` is in Python.
+    Whatever goes wrong is a sentence in `missing`: the verdict of the plain run stands.
     """
     folder = Path(tempfile.mkdtemp(prefix="truemem-explain-"))
     folder.chmod(0o1777)  # the function's process may run as another user
@@ -126,13 +153,15 @@ def trace(
         **settings.environment,
         **tracer.variables,
         "TRUEMEM_EXPLAIN": str(folder),
+        "TRUEMEM_EXPLAIN_HANDLER": function.handler,
         "TRUEMEM_EXPLAIN_EVERY": str(every),
         "TRUEMEM_EXPLAIN_LOOKS": str(LOOKS),
     }
-    code = Path(__file__).with_name(f"{tracer.module}.py")
-    handler = f"{__package__}.{tracer.module}.handler"
-    traced = dataclasses.replace(function, command=(*function.command[:-1], handler), needs=(*function.needs, code))
-    started, limit = time.monotonic(), limit_s(plain_seconds)
+    command = (*function.command[:-1], tracer.handler)
+    traced = dataclasses.replace(
+        function, command=command, handler=tracer.handler, needs=(*function.needs, tracer.code)
+    )
+    started, limit = time.monotonic(), TIMES * plain_seconds + tracer.extra_s
     total = every * LOOKS + WATCHED
     done, failed, missing, error = 0, 0, [], ""
     try:
@@ -144,6 +173,7 @@ def trace(
                     break
                 answer = local.invoke(event, timeout=left)
                 done += 1
+                tracer.between(folder)
                 if answer.function_error is not None:
                     failed, error = failed + 1, visible(answer.raw[:LONGEST].decode(errors="replace"))
                 progress("explaining", done, total)
@@ -151,6 +181,8 @@ def trace(
         missing.append(f"An invocation did not end: {done} of {total} were traced.")
     except (BadInput, Stopped) as problem:
         missing.append(f"It could not be traced further than {done} invocations: {problem}")
+    except (OSError, ValueError, LookupError) as problem:
+        missing.append(f"After {done} invocations what the tracer wrote could not be read: {problem!r}")
     try:
         documents = tracer.read(folder)
     except OSError as problem:

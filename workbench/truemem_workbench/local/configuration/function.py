@@ -83,7 +83,7 @@ class Function:
         if path.suffix != ".py" or "." in path.stem:
             raise BadInput(
                 f"{path.name} cannot be imported as a Python module. Try a name like app.py, "
-                "the path of an executable alone, or for Node.js truemem local run --runtime nodejs20.x"
+                "the path of an executable alone, or for Node.js PATH/index.mjs:handler with --runtime nodejs20.x"
             )
         module = _module(path, name)
         if not module.has(handler):

@@ -27,10 +27,11 @@ def cache() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "truemem"
 
 
-def from_node_handler(spec: str, runtime: str, tell: Callable[[str], None]) -> Function:
+def from_node_handler(spec: str, runtime: str | None, tell: Callable[[str], None]) -> Function:
     """Make a Function from `path/index.mjs:handler`. It runs as on the runtime `nodejs20.x`, in the file's folder.
 
-    The first call installs the client, which takes a minute or more; `tell` gets a sentence about it. Raises BadInput.
+    Without a runtime it is that of the node on the path. The first call installs the client, which takes a minute or
+    more; `tell` gets a sentence about it. Raises BadInput.
     """
     name, _, handler = spec.rpartition(":")
     path = Path(name)
@@ -40,6 +41,7 @@ def from_node_handler(spec: str, runtime: str, tell: Callable[[str], None]) -> F
         raise BadInput(f"no file {name}. Try PATH/index.mjs:handler")
     if not re.fullmatch(r"[\w$]+", handler):
         raise BadInput(f"{handler!r} is no name of an export of {name}. Try {name}:handler")
+    runtime = runtime or _present()
     node = _node(runtime)
     client = installed_client(node, tell)
     path = path.resolve()
@@ -50,6 +52,11 @@ def from_node_handler(spec: str, runtime: str, tell: Callable[[str], None]) -> F
         runtime=runtime,
         needs=(path.parent, path, node, client),
     )
+
+
+def is_node(function: Function) -> bool:
+    """Is it a handler in Node.js, with its runtime client?"""
+    return (function.runtime or "").startswith("nodejs")
 
 
 def installed_client(node: Path, tell: Callable[[str], None] = lambda _: None) -> Path:
@@ -77,6 +84,13 @@ def installed_client(node: Path, tell: Callable[[str], None] = lambda _: None) -
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return script
+
+
+def _present() -> str:
+    """The runtime of the node on the path; the first of RUNTIMES if there is none, so that _node says so."""
+    found = shutil.which("node")
+    major = _output([found, "--version"]).strip().removeprefix("v").partition(".")[0] if found else ""
+    return next((each for each in RUNTIMES if each == f"nodejs{major}.x"), RUNTIMES[0])
 
 
 def _node(runtime: str) -> Path:

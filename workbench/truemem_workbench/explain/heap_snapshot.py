@@ -1,0 +1,104 @@
+"""A heap snapshot of V8: its objects, who keeps them, and by which name. Pure.
+
+The format is that of Chrome DevTools (https://developer.chrome.com/docs/devtools/memory-problems/heap-snapshots, and
+V8's src/profiler/heap-snapshot-generator.cc): arrays of whole numbers, described by `snapshot.meta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
+
+NUMBERED = ("element", "hidden")
+"""Kinds of edges with a number instead of a name."""
+Whole = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Nodes are numbered from 0, which is the root."""
+
+    kinds: Sequence[str]
+    """What each node is: `object`, `closure`, `array`."""
+    names: Sequence[str]
+    """The constructor's name of an object, `system / Context` of a scope."""
+    ids: Whole
+    """Equal in all snapshots of a process."""
+    sizes: Whole
+    """Bytes of a node itself."""
+    places: Mapping[int, tuple[str, int]]
+    """Script and line of a function, or of an object's constructor, by node."""
+    first_edge: Whole
+    """The edges of node n are those from first_edge[n] to first_edge[n + 1]."""
+    to: Whole
+    """The node that each edge leads to."""
+    edge_kinds: Whole
+    """The kind of each edge: its place in `kinds_of_edges`."""
+    edge_names: Whole
+    """Place of the name in `strings`, or an element's own place."""
+    kinds_of_edges: Sequence[str]
+    strings: Sequence[str]
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Snapshot:
+        """Make it from the JSON document. Raises LookupError or ValueError if it is none."""
+        meta, strings = document["snapshot"]["meta"], document["strings"]
+        nodes = _table(document["nodes"], meta["node_fields"])
+        edges = _table(document["edges"], meta["edge_fields"])
+        spots = _table(document["locations"], meta["location_fields"])
+        width, kinds = len(meta["node_fields"]), meta["node_types"][0]
+        return cls(
+            kinds=[kinds[each] for each in nodes["type"]],
+            names=[strings[each] for each in nodes["name"]],
+            ids=nodes["id"],
+            sizes=nodes["self_size"],
+            places={
+                node: (str(script), line + 1)
+                for node, script, line in zip(
+                    (spots["object_index"] // width).tolist(),
+                    spots["script_id"].tolist(),
+                    spots["line"].tolist(),
+                    strict=True,
+                )
+            },
+            first_edge=np.concatenate([[0], np.cumsum(nodes["edge_count"])]),
+            to=edges["to_node"] // width,
+            edge_kinds=edges["type"],
+            edge_names=edges["name_or_index"],
+            kinds_of_edges=meta["edge_types"][0],
+            strings=strings,
+        )
+
+    def way(self) -> tuple[Whole, Whole]:
+        """The nodes by distance from the root, and for each node the one before it on the shortest way (-9999: none).
+
+        Weak references keep nothing, and are left out.
+        """
+        strong = self.edge_kinds != self.kinds_of_edges.index("weak")
+        begins = np.repeat(np.arange(len(self.ids)), np.diff(self.first_edge))
+        matrix = csr_array(
+            (np.ones(int(strong.sum()), np.int8), (begins[strong], self.to[strong])), shape=(len(self.ids),) * 2
+        )
+        order, above = breadth_first_order(matrix, 0, directed=True, return_predecessors=True)
+        return order.astype(np.int64), above.astype(np.int64)
+
+    def edge(self, node: int, to: int) -> tuple[str, str]:
+        """Kind and name of the reference from one node to another; named ones before others."""
+        begin, end = self.first_edge[node], self.first_edge[node + 1]
+        found = []
+        for each in begin + np.flatnonzero(self.to[begin:end] == to):
+            kind, name = self.kinds_of_edges[self.edge_kinds[each]], int(self.edge_names[each])
+            found.append((kind, str(name) if kind in NUMBERED else self.strings[name]))
+        ranks = ("context", "property", "element")
+        return min(found, key=lambda each: ranks.index(each[0]) if each[0] in ranks else len(ranks))
+
+
+def _table(values: Sequence[int], fields: Sequence[str]) -> dict[str, Whole]:
+    whole = np.array(values, np.int64).reshape(-1, len(fields))
+    return {name: whole[:, place] for place, name in enumerate(fields)}
