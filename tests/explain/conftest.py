@@ -1,7 +1,8 @@
-"""The command, as in the gate's own tests."""
+"""The commands, as in the gate's and the report's own tests."""
 
 from __future__ import annotations
 
 from tests.check.conftest import invoke_check, refused
+from tests.report.conftest import aws, aws_endpoint, truemem
 
-__all__ = ["invoke_check", "refused"]
+__all__ = ["aws", "aws_endpoint", "invoke_check", "refused", "truemem"]

@@ -141,8 +141,9 @@ def _check(
     spec = _spec(given["target"], given["function_name"])
     if explain and given["function_name"] is not None:
         raise BadInput(
-            "--explain needs the function's code, and no tracer can be attached to a deployed function. Try"
-            " truemem check app.py:handler --events events.jsonl --explain"
+            "--explain needs the function's code, and no tracer can be attached to a deployed function. Try truemem"
+            f" events {given['function_name']} --since 1h --output events.jsonl, and then truemem check app.py:handler"
+            " --events events.jsonl --explain"
         )
     plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
     was = baselines.read(baseline, spec) if baseline else None

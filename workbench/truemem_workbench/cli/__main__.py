@@ -15,6 +15,7 @@ PACKAGE = "truemem_workbench"
 COMMANDS = {
     "local": Lazy(f"{PACKAGE}.cli.local:local", "A Lambda on this machine: truemem local run."),
     "check": Lazy(f"{PACKAGE}.check.command:check", "A gate for CI: fail if a function's memory grows.", "check"),
+    "events": Lazy(f"{PACKAGE}.check.events_command:events", "The events that a function has logged, for check."),
     "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment.", "report"),
     "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG.", "page"),
     "metrics": Lazy(f"{PACKAGE}.aws.metrics:metrics", "The function's memory metrics in CloudWatch over time."),
