@@ -27,7 +27,7 @@ PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 COMMAND = re.compile(r"^(?:\$ )?((?:(?:sam|aws) [^|\n]+ \| )?(?:\.venv/bin/)?truemem [a-z-].+?)(?: +#.*)?$")
 OUTPUT = re.compile(r"^truemem (INFO|WARN|ERROR|\S+:|\d)")
 """What truemem prints begins like a command."""
-ACCOUNT = ("publish", "attach", "detach", "dashboard", "probe")
+ACCOUNT = ("publish", "attach", "detach", "dashboard", "probe", "events")
 NOT_HERE = (*map("truemem {}".format, ACCOUNT), "--function", "--follow", "--log-group", "--runtime", "./bootstrap")
 """What asks AWS or npm, or runs a file that is the reader's own: it is refused in one line that says what to try."""
 SERVES = ("--event", "--invocations", "--scenario", "--help", "--version")
@@ -92,7 +92,8 @@ def here(machine: Path) -> Iterator[Path]:
         (folder / "index.mjs").write_text("export const handler = async (event) => event;")
         (folder / "extensions" / "another").symlink_to(ROOT / "tests" / "local" / "extensions" / "recorder.py")
         (folder / "event.json").write_text("{}")
-        (folder / "tests" / "events.jsonl").write_text("{}\n")
+        for place in ("events.jsonl", "tests/events.jsonl"):
+            (folder / place).write_text("{}\n")
         for stand_in in ("sam", "aws"):  # each prints the log
             (folder / stand_in).write_text(f"#!/bin/sh\ncat {folder}/my-function.log\n")
             (folder / stand_in).chmod(0o755)
