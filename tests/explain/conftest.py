@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.check.conftest import invoke_check, refused
+from tests.page.conftest import started
 from tests.report.conftest import aws, aws_endpoint, truemem
 
-__all__ = ["aws", "aws_endpoint", "invoke_check", "refused", "truemem"]
+__all__ = ["aws", "aws_endpoint", "invoke_check", "refused", "started", "truemem"]

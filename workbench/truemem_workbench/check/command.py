@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every
     from .measurement import Measurement
     from .target import Target
 
-ENDINGS = (".png", ".xml", ".json")
+ENDINGS = (".png", ".xml", ".json", ".html")
 EPILOG = """
 \b
 Examples:
@@ -90,7 +90,8 @@ def check(context: click.Context, /, **given: Any) -> None:
     """Invoke a function many times, and fail if its memory breaks a limit.
 
     Without --max-drift, memory must not grow: the verdict `growing` fails. Nothing passes while that is undecided.
-    --output writes the curve (.png), JUnit XML (.xml) or the document of --json (.json). `--format github` prints
+    --output writes the curve (.png), JUnit XML (.xml), the document of --json (.json), or with --explain a flame
+    graph of what grew (.html). `--format github` prints
     annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
     raise_on_signals()
@@ -145,6 +146,8 @@ def _check(
             f" events {given['function_name']} --since 1h --output events.jsonl, and then truemem check app.py:handler"
             " --events events.jsonl --explain"
         )
+    if not explain and (page := next((each for each in outputs if each.suffix.lower() == ".html"), None)):
+        raise BadInput(f"--output {page} shows which lines hold what grew. Try --explain with it")
     plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
     was = baselines.read(baseline, spec) if baseline else None
     places.try_them()

@@ -24,7 +24,7 @@ class Outputs:
     form: str
     """What is printed: `text`, `json` or `github`."""
     files: Sequence[Path]
-    """Files to write, each as its ending says: .png, .xml (JUnit) or .json."""
+    """Files to write, each as its ending says: .png, .xml (JUnit), .json or .html (what --explain found)."""
     summary: Path | None
     """GitHub's summary of the step."""
     baseline: Path | None
@@ -34,6 +34,8 @@ class Outputs:
         """Raise BadInput for a place that cannot be written to."""
         if any(path.suffix.lower() == ".png" for path in self.files):
             need("page")
+        if any(path.suffix.lower() == ".html" for path in self.files):
+            need("explain")
         for path, fix in (
             *((path, f"--output FOLDER/{path.name}") for path in self.files),
             (self.baseline, "--write-baseline PATH/memory.json"),
@@ -95,6 +97,10 @@ def _write(path: Path, result: Result, limits: Limits) -> None:
         junit.write(result, path)
     elif ending == ".json":
         path.write_text(f"{_document(result)}\n", encoding="utf-8")
+    elif ending == ".html":
+        from ..explain.growth_page import page
+
+        path.write_text(page(result.explanation, result.headline), encoding="utf-8")
     else:
         from .picture import draw  # matplotlib takes a second
 

@@ -11,7 +11,7 @@ _PAGE = ("matplotlib", "numpy", "scipy")
 MODULES = {
     "check": (*_LOCAL, "numpy", "scipy", "yaml"),
     "demo": (*_LOCAL, *_PAGE, "aws_lambda_powertools", "onnxruntime"),
-    "explain": ("memray",),
+    "explain": ("memray", "plotly"),
     "local": _LOCAL,
     "page": _PAGE,
     "report": ("duckdb", "numpy", "scipy"),

@@ -1,0 +1,67 @@
+"""The flame graph, in a real browser; and what its widths add up to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem_workbench.explain.attribution import Holder
+from truemem_workbench.explain.growth_page import page, tree
+from truemem_workbench.testing.browser import Browser
+
+from tests.check.conftest import STEADY, Check, Refused
+from tests.explain.test_attribution import HERE, an_explanation
+
+FRAMES = st.tuples(st.sampled_from(["/task/app.py", "/task/store.py"]), st.integers(1, 3))
+HOLDERS = st.builds(
+    lambda stack, kib: Holder(stack[-1][0], stack[-1][1], kib, "list", stack=tuple(stack)),
+    st.lists(FRAMES, min_size=1, max_size=5),
+    st.floats(0.1, 100),
+)
+
+
+@given(st.lists(HOLDERS, min_size=1, max_size=6))
+def test_a_frame_is_as_wide_as_all_that_grew_below_it(holders: list[Holder]) -> None:
+    sums = tree(holders)
+    assert sums[()] == pytest.approx(sum(each.kib for each in holders))
+    for stack, kib in sums.items():
+        below = sum(each for other, each in sums.items() if other[:-1] == stack and other)
+        assert below <= kib * (1 + 1e-9)
+
+
+def test_the_browser_draws_it_and_asks_nowhere(started: Browser, tmp_path: Path) -> None:
+    started.complaints.clear()
+    started.requests.clear()
+    path = tmp_path / "growth.html"
+    made = page(an_explanation(measured_kib=20), "app.py:handler <b>FAILED</b>")
+    path.write_text(made.replace("<html ", "<html data-ready ", 1), encoding="utf-8")
+    started.open(path)
+    started.until("document.querySelector('.slicetext')")
+    shown = started.text("body")
+    assert "app.py:handler <b>FAILED</b>" in shown
+    assert "self.data[key] = value" in shown
+    assert "60% of the growth, are in no object that was seen" in shown
+    drawn = started.js("[...document.querySelectorAll('.slicetext')].map((each) => each.textContent).join()")
+    assert f"{Path(HERE).name}:19" in drawn
+    assert "8.0 KiB per invocation" in drawn
+    assert (started.complaints, started.requests) == ([], [])
+
+
+def test_the_command_writes_it(invoke_check: Check, tmp_path: Path) -> None:
+    leak = f"{Path(__file__).with_name('functions') / 'planted.py'}:module_list"
+    path = tmp_path / "growth.html"
+    done = invoke_check(leak, "--explain", "--invocations", 130, "--output", path)
+    assert done.exit_code == 1, done.output
+    assert "ORDERS.append(order)" in path.read_text()
+
+
+def test_nothing_grows_is_a_page_as_well(invoke_check: Check, tmp_path: Path) -> None:
+    path = tmp_path / "growth.html"
+    assert invoke_check(STEADY, "--explain", "--invocations", 130, "--output", path).exit_code == 0
+    assert "Nothing grew, so nothing was traced." in path.read_text()
+
+
+def test_without_explain_there_is_nothing_to_draw(refused: Refused, tmp_path: Path) -> None:
+    assert "Try --explain with it" in refused(STEADY, "--output", tmp_path / "growth.html")

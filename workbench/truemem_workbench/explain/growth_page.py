@@ -1,0 +1,82 @@
+"""`--output growth.html`: a flame graph of what grew, in one file that loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from .attribution import Frame, Holder
+from .explanation import Explanation, place, source, what
+
+HEIGHT_PX = 60
+"""Height of the graph for each frame of the longest stack."""
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
+table { border-collapse: collapse; } td, th { padding: .2rem 1rem .2rem 0; text-align: left; vertical-align: top; }
+code { white-space: pre-wrap; }
+"""
+
+
+def page(explanation: Explanation | None, headline: str) -> str:
+    """The content of the file. plotly (https://plotly.com/python/icicle-charts/) must be installed.
+
+    Without an explanation nothing grew.
+    """
+    sentences = explanation.sentences() if explanation else ["Nothing grew, so nothing was traced."]
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+    body = ""
+    if explanation and explanation.holders:
+        body = f"{_table(explanation)}{_graph(explanation.holders)}"
+    elif explanation:
+        body = "<p>No line of code holds what grows.</p>"
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(headline)}</title>'
+        f"<style>{STYLE}</style></head><body><h1>What grew, by line of code</h1><p>{escape(headline)}</p>"
+        f"{body}{said}</body></html>\n"
+    )
+
+
+def tree(holders: Sequence[Holder]) -> dict[tuple[Frame, ...], float]:
+    """KiB per invocation of each stack, and of each stack that it begins with. The empty one has all of it."""
+    sums: dict[tuple[Frame, ...], float] = {}
+    for holder in holders:
+        line = (holder.file, holder.line)
+        stack = holder.stack if line in holder.stack else (*holder.stack, line)
+        for depth in range(len(stack) + 1):
+            sums[stack[:depth]] = sums.get(stack[:depth], 0.0) + holder.kib
+    return sums
+
+
+def _table(explanation: Explanation) -> str:
+    rows = "".join(
+        f"<tr><td>{each.kib:.1f}</td><td>{explanation.share(each.kib):.0%}</td>"
+        f"<td>{escape(place((each.file, each.line)))}<br><code>{escape(source((each.file, each.line)))}</code></td>"
+        f"<td>{escape(what(each))}</td></tr>"
+        for each in explanation.holders
+    )
+    return f"<table><tr><th>KiB per invocation<th>share<th>line<th>what holds it</tr>{rows}</table>"
+
+
+def _graph(holders: Sequence[Holder]) -> str:
+    from plotly.graph_objects import Figure, Icicle
+
+    sums = tree(holders)
+    stacks = list(sums)
+    ids = {stack: str(number) for number, stack in enumerate(stacks)}
+    figure = Figure(
+        Icicle(
+            ids=[ids[stack] for stack in stacks],
+            parents=[ids[stack[:-1]] if stack else "" for stack in stacks],
+            labels=[escape(place(stack[-1])) if stack else "all that grew" for stack in stacks],
+            values=[sums[stack] for stack in stacks],
+            text=[escape(source(stack[-1])) if stack else "" for stack in stacks],
+            branchvalues="total",
+            tiling={"orientation": "v"},
+            texttemplate="%{label}<br>%{value:.1f} KiB per invocation",
+            hovertemplate="%{label}<br>%{value:.1f} KiB per invocation<br>%{text}<extra></extra>",
+        )
+    )
+    depth = max(map(len, stacks)) + 1
+    figure.update_layout(height=max(240, HEIGHT_PX * depth), margin={"l": 0, "r": 0, "t": 20, "b": 0})
+    html: str = figure.to_html(full_html=False, include_plotlyjs=True)
+    return html
