@@ -39,6 +39,7 @@ def line_marked(handler: str, comment: str = "#") -> tuple[str, int]:
     [
         ("module_list", "list of dict planted.ORDERS"),
         ("dict_cache", "dict of dict planted.STATE['orders']"),
+        ("untracked", "dict of bytearray planted.RAW"),
         ("instance", "dict of dict planted.store.data"),
         ("cached", "cache planted.price"),
         ("handlers", "list of logging.StreamHandler planted.log.handlers"),

@@ -16,6 +16,7 @@ from typing import Any
 from order_book import Store, parse  # type: ignore[import-not-found]
 
 ORDERS: list[Any] = []
+RAW: dict[int, bytearray] = {}
 STATE: dict[str, dict[int, Any]] = {"orders": {}}
 TASKS: list[Any] = []
 ERRORS: list[Exception] = []
@@ -45,6 +46,12 @@ def dict_cache(event: Any, context: object) -> None:
     order = parse(body())
     orders = STATE["orders"]
     orders[order["order"]] = order  # dict_cache
+
+
+def untracked(event: Any, context: object) -> None:
+    """A dict of numbers and bytes alone, which the garbage collector does not know."""
+    order = json.loads(body())
+    RAW[order["order"]] = bytearray(8000)  # untracked
 
 
 def instance(event: Any, context: object) -> None:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 KINDS = (list, dict, set, deque)
 """Kinds with a length; their subclasses as well."""
+HOLDERS = (dict, list, tuple, types.CellType)
+"""Kinds whose items may be dicts that the collector does not know."""
+HEAP_TYPE = 1 << 9
+"""Flag of a class that Python code has made (Py_TPFLAGS_HEAPTYPE)."""
 CACHE: type = functools._lru_cache_wrapper
 MOST = 30
 """Containers that are told of, and watched."""
@@ -45,7 +49,7 @@ class Containers:
         self._looks += 1
         begins = self._looks <= LATEST
         own = {id(before), id(self._lengths), *self._own}
-        for each in gc.get_objects():
+        for each in objects():
             known = before.get(id(each))
             if (known is None and not begins) or (size := length(each)) is None or id(each) in own:
                 continue
@@ -59,7 +63,7 @@ class Containers:
     def growing(self) -> list[Any]:
         """The containers that are longer at most of the looks."""
         found = []
-        for each in gc.get_objects():
+        for each in objects():
             lengths = self._lengths.get(id(each), [])
             if len(lengths) > self._looks - LATEST and length(each) is not None and _rises(lengths):
                 found.append(each)
@@ -81,6 +85,21 @@ class Containers:
             for each, seen in watch.seen
             if id(each) in self._lengths
         ]
+
+
+def objects() -> Iterator[Any]:
+    """All that the collector knows, and the dicts that it does not: those of numbers, texts and bytes alone.
+
+    CPython begins to track a dict with its first key or value that is tracked itself (gc.is_tracked).
+    """
+    known = gc.get_objects()
+    yield from known
+    holders = [each for each in known if type(each) in HOLDERS or type(each).__flags__ & HEAP_TYPE]
+    met = set()
+    for each in gc.get_referents(*holders):
+        if type(each) is dict and not gc.is_tracked(each) and id(each) not in met:
+            met.add(id(each))
+            yield each
 
 
 def length(each: Any) -> int | None:

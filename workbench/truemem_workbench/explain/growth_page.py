@@ -41,7 +41,7 @@ def tree(holders: Sequence[Holder]) -> dict[tuple[Frame, ...], float]:
     sums: dict[tuple[Frame, ...], float] = {}
     for holder in holders:
         line = (holder.file, holder.line)
-        stack = holder.stack if line in holder.stack else (*holder.stack, line)
+        stack = holder.stack if line in holder.stack else (line, *holder.stack)  # it keeps what others allocate
         for depth in range(len(stack) + 1):
             sums[stack[:depth]] = sums.get(stack[:depth], 0.0) + holder.kib
     return sums
@@ -78,5 +78,5 @@ def _graph(holders: Sequence[Holder]) -> str:
     )
     depth = max(map(len, stacks)) + 1
     figure.update_layout(height=max(240, HEIGHT_PX * depth), margin={"l": 0, "r": 0, "t": 20, "b": 0})
-    html: str = figure.to_html(full_html=False, include_plotlyjs=True)
+    html: str = figure.to_html(full_html=False, include_plotlyjs=True, config={"displayModeBar": False})
     return html
