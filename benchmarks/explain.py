@@ -97,7 +97,8 @@ def main(leaks: int, clean: int) -> None:
         f"# Which line leaks\n\n`python -m benchmarks.explain`, {datetime.now(UTC):%Y-%m-%d}, on {machine()};"
         f" {seconds:.0f} s.\n\n{table}\n\nFirst: the true line is the first that is named. Error: KiB per invocation"
         f" against the planted {PAYLOAD:,} bytes, the largest of its kind. Each runs {INVOCATIONS} invocations under"
-        " the tracer alone. Of a boto3 session and a zlib stream the bytes are not known.\n",
+        " the tracer alone. Of a boto3 session, a zlib stream and the variables that a"
+        " traceback keeps the bytes are not known.\n",
         encoding="utf-8",
     )
     click.echo(table)
