@@ -12,8 +12,8 @@ from truemem_workbench.local import Function, Settings
 FUNCTIONS = Path(__file__).with_name("functions")
 
 
-def explained(handler: str, plain_seconds: float = 60) -> Explanation:
-    function = Function.from_spec(f"{FUNCTIONS / 'planted.py'}:{handler}")
+def explained(handler: str, plain_seconds: float = 60, module: str = "planted.py") -> Explanation:
+    function = Function.from_spec(f"{FUNCTIONS / module}:{handler}")
     return explain(
         function,
         Settings(name="planted", memory_mib=1024),
@@ -47,7 +47,7 @@ def line_marked(handler: str, comment: str = "#") -> tuple[str, int]:
         ("tasks", "list of _asyncio.Task planted.TASKS"),
         ("errors", "list of ValueError planted.ERRORS"),
         ("callbacks", "list of function planted.store.callbacks['saved']"),
-        ("linked", "Python object"),
+        ("linked", "Link planted.head"),
     ],
 )
 def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
@@ -63,14 +63,33 @@ def test_a_native_block_is_found_by_memray() -> None:
     explanation = explained("native")
     (first,) = explanation.holders
     assert (first.file, first.line, first.kind) == (*line_marked("native"), "native block"), explanation.lines()
+    assert first.native == ("ffi_call",)  # the C function that ctypes calls through, and malloc's caller
     assert 0.9 < first.kib / (8000 / 1024) < 1.1
     assert explanation.missing == ()
 
 
-def test_a_process_that_ends_before_the_last_look_leaves_no_native_answer() -> None:
+def test_a_process_that_ends_before_the_last_look_leaves_its_native_blocks() -> None:
     explanation = explained("native_ends")
-    assert explanation.holders == []
-    assert any("The tracer wrote nothing" in said for said in explanation.missing), explanation.missing
+    assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked("native"), explanation.lines()
+    assert any("ended 1 times" in said for said in explanation.missing), explanation.missing
+
+
+@pytest.mark.parametrize("handler", ["arrays", "predictions", "sessions", "native_thread", "native_forks"])
+def test_beside_libraries_with_native_code_the_line_comes_first(handler: str) -> None:
+    explanation = explained(handler, module="libraries.py")
+    assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked(handler), explanation.lines()
+    assert explanation.missing == ()
+
+
+def test_a_crash_is_said_and_the_line_named_all_the_same() -> None:
+    explanation = explained("aborts", module="libraries.py")
+    assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked("aborts"), explanation.lines()
+    assert any("signal: aborted" in said for said in explanation.missing), explanation.missing
+    assert any("ended 1 times" in said for said in explanation.missing), explanation.missing
+
+
+def test_a_model_that_is_loaded_each_time_and_not_kept_is_not_accused() -> None:
+    assert explained("steady", module="libraries.py").holders == []
 
 
 def test_without_memray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,5 +181,6 @@ def explanation(target: Target, events: Sequence[object], measurement: Measureme
         invocations=measurement.invocations,
         plain_seconds=measurement.seconds,
         measured_kib=max(0.0, measurement.verdict.per_invocation_kib or 0.0),
+        lines=[each.line for each in measurement.judged],
         progress=progress,
     )

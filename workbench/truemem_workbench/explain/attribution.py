@@ -45,6 +45,8 @@ class Holder:
     """From the handler to the allocation: the user's frames, and the innermost one of a library."""
     allocated: Frame | None = None
     """Where most of it is allocated, if that is another line."""
+    native: tuple[str, ...] = ()
+    """The C functions below that stack, innermost last."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Series:
     stack: Stack
     rate: float
     """Bytes per invocation."""
+    native: tuple[str, ...] = ()
+    """The C functions below it, innermost last."""
 
 
 def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list[Holder]:
@@ -65,7 +69,9 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
     at = found["invocations"]
     users = _Users(root)
     growing = [
-        Series(_stack(each["frames"]), rate) for each in found["stacks"] if (rate := rising(at, each["bytes"])) > 0
+        Series(_stack(each["frames"]), rate, tuple(each.get("native", ())))
+        for each in found["stacks"]
+        if (rate := rising(at, each["bytes"])) > 0
     ]
     left = {series.stack: series for series in growing}
     holders = []
@@ -88,7 +94,8 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
     for series in left.values():
         if (line := users.line(series.stack)) is not None:
             by_line[line].append(series)
-    holders += [_holder(line, claimed, users) for line, claimed in by_line.items()]
+    types = [each for each in found["types"] if rising(at, each["counts"]) > 0]
+    holders += [_typed(_holder(line, claimed, users), types, users) for line, claimed in by_line.items()]
     return most_first(holders, measured_kib)
 
 
@@ -178,7 +185,21 @@ def _holder(
         items=items,
         stack=stack,
         allocated=allocated if allocated != line else None,
+        native=largest.native if largest is not None else (),
     )
+
+
+def _typed(holder: Holder, types: Iterable[Mapping[str, Any]], users: _Users) -> Holder:
+    """With the class of the objects that the line makes, or a line that calls it, and who owns them.
+
+    For what grows in no container: a chain of objects, a tree.
+    """
+    way = tuple(filter(users.is_theirs, holder.stack))
+    for each in types:
+        theirs = [users.way(_stack(frames)) for frames in each["allocatedAt"]]
+        if any(stack and stack == way[: len(stack)] for stack in theirs):
+            return replace(holder, kind=each["type"].rpartition(".")[2], owner=each["owner"])
+    return holder
 
 
 def _kind(container: Mapping[str, Any] | None) -> str:

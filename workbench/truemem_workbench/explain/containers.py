@@ -153,38 +153,35 @@ def _is_globals(each: Any) -> bool:
     return type(each) is dict and "__name__" in each and "__builtins__" in each
 
 
-def owner(container: Any, ignored: set[int]) -> str:
-    """The way to the container from a module, as it is written in Python: `app.STATE['orders']`. Empty if none."""
-    ways: dict[int, tuple[Any, str]] = {id(container): (container, "")}
-    level = [container]
-    met = {id(container), *ignored}
+def owner(held: list[Any], ignored: set[int]) -> str:
+    """The way to one of these objects from a module, as Python writes it: `app.STATE["orders"]`. Empty if none."""
+    ways = dict.fromkeys(map(id, held), "")
+    level, kept = held, []
+    met = {*map(id, held), *ignored}
     for _ in range(DEPTH):
         above = gc.get_referrers(*level)
         following: list[Any] = []
-        met |= {id(level), id(above), id(following), id(ways)}
+        met |= {id(level), id(above), id(following), id(ways), id(kept)}
         for each in above:
             if id(each) in met or isinstance(each, types.FrameType):
                 continue
             met.add(id(each))
-            below_it = next(((part, way) for part, way in ways.values() if _refers(each, part)), None)
-            if below_it is None:
+            part = next((further for further in gc.get_referents(each) if id(further) in ways), None)
+            if part is None:
                 continue
-            part, way = below_it
+            way = ways[id(part)]
             if _is_globals(each):
                 found = _key(each, part)
                 if found is not None:
                     return f"{each['__name__']}.{found}{way}"
                 continue
-            ways[id(each)] = (each, f"{_step(each, part)}{way}")
+            ways[id(each)] = f"{_step(each, part)}{way}"
             following.append(each)
+        kept.append(level)  # what is known by its id has to live
         level = following
         if not level:
             break
     return ""
-
-
-def _refers(each: Any, part: Any) -> bool:
-    return any(further is part for further in gc.get_referents(each))
 
 
 def _key(each: dict[Any, Any], part: Any) -> Any:

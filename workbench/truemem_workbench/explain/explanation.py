@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..support.untrusted_text import visible
 from .attribution import Frame, Holder
+from .rest import UNKNOWN, Cause
 
 SHOWN = 10
 """Lines of code that are told of."""
@@ -27,6 +28,8 @@ class Explanation:
     seconds: float
     missing: Sequence[str] = ()
     """What is missing in the answer, as sentences."""
+    rest: Cause = UNKNOWN
+    """What the growth that no line explains is likely to be."""
 
     def share(self, kib: float) -> float:
         """Share of the measured growth. The tracer counts what was asked for, RSS whole pages: it can be above 1."""
@@ -63,8 +66,7 @@ class Explanation:
         if self.rest_kib > REST * self.measured_kib:
             said.append(
                 f"{self.rest_kib:.1f} KiB per invocation, {self.share(self.rest_kib):.0%} of the growth, are in no"
-                " object that was seen: native code, thread stacks, mapped files, or what malloc keeps"
-                " (docs/patterns.md)."
+                f" object that was seen. {self.rest.sentence} (docs/patterns.md#{self.rest.pattern})."
             )
         return [*said, *map(visible, self.missing)]
 
@@ -93,12 +95,14 @@ class Explanation:
                 "itemsPerInvocation": round(each.items, 3) if each.items else None,
                 "allocatedAt": list(each.allocated) if each.allocated else None,
                 "stack": [list(frame) for frame in each.stack],
+                "nativeStack": list(each.native) or None,
             }
             for each in self.holders
         ]
         return {
             "lines": [{name: value for name, value in line.items() if value is not None} for line in lines],
             "restKiB": round(self.rest_kib, 3),
+            **({"restPattern": self.rest.pattern} if self.rest_kib > REST * self.measured_kib else {}),
             "invocations": self.invocations,
             "seconds": round(self.seconds, 1),
             "missing": list(self.missing),
@@ -124,8 +128,8 @@ def _below(holder: Holder) -> list[str]:
     said = [text] if (text := source((holder.file, holder.line))) else []
     if holder.allocated:
         said.append(f"allocated at {place(holder.allocated)}: {source(holder.allocated)}")
-    if len(holder.stack) > 1:
-        said.append(f"stack: {' > '.join(map(place, holder.stack))}")
+    if len(holder.stack) + len(holder.native) > 1:
+        said.append(f"stack: {' > '.join([*map(place, holder.stack), *map(visible, holder.native)])}")
     return said
 
 

@@ -22,7 +22,7 @@ class Seen:
     """What is known of one growing container."""
 
     def __init__(self, container: Any, ignored: set[int]) -> None:
-        self.owner = owner(container, ignored)
+        self.owner = owner([container], ignored)
         self.defined_at = defined_at(container)
         sample = newest(container)
         self.items = [f"{type(each).__module__}.{type(each).__qualname__}" for each in sample]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,9 @@ VARIABLES = {"PYTHONMALLOC": "malloc"}
 """Each of Python's blocks is one of malloc's then, so that one can be taken from the other."""
 EXCESS = 0.25
 """Share of a line's bytes that Python has not seen, from which they are native."""
+MOST_C_FRAMES = 8
+INTERPRETER = ("Py", "_Py", "pymalloc")
+"""Begins of names of CPython's own C functions, which tell nothing of an allocation."""
 
 
 def can_trace(python: Path) -> bool:
@@ -41,26 +44,55 @@ def _document(looks: list[tuple[int, float]], capture: Path) -> dict[str, Any]:
     """`looks` are invocations and epoch ms."""
     import memray
 
-    stacks: dict[tuple[Frame, ...], list[int]] = {}
+    stacks: dict[tuple[Frame, ...], _Held] = {}
     with memray.FileReader(capture) as reader:
         moments = [int(each.time) for each in reader.get_memory_snapshots()]
         at = [bisect.bisect_right(moments, time) - 1 for _, time in looks]
         for record in reader.get_temporal_allocation_records(merge_threads=True):
             frames = tuple((file, line) for _, file, line in record.stack_trace()[::-1])
-            held = stacks.setdefault(frames, [0] * len(at))
-            for part, (place, moment) in itertools.product(record.intervals, enumerate(at)):
-                ended = part.deallocated_before_snapshot
-                if part.allocated_before_snapshot <= moment and (ended is None or moment < ended):
-                    held[place] += part.n_bytes
-    grown = [{"frames": frames, "bytes": held} for frames, held in stacks.items() if held[-1] > held[0]]
-    return {"invocations": [number for number, _ in looks], "stacks": grown, "containers": []}
+            stacks.setdefault(frames, _Held([0] * len(at))).add(record, at)
+        grown = [
+            {"frames": frames, "bytes": held.sizes, "native": _c_frames(held.largest)}
+            for frames, held in stacks.items()
+            if held.sizes[-1] > held.sizes[0]
+        ]
+    return {"invocations": [number for number, _ in looks], "stacks": grown, "containers": [], "types": []}
+
+
+class _Held:
+    """What one stack of Python's frames holds at each look, and the allocation of it that holds most at the last."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes = sizes
+        self.largest: Any = None
+        self._most = -1
+
+    def add(self, record: Any, at: Sequence[int]) -> None:
+        """Add memray's record. `at` is the moment of each look."""
+        before = self.sizes[-1]
+        for part, (place, moment) in itertools.product(record.intervals, enumerate(at)):
+            ended = part.deallocated_before_snapshot
+            if part.allocated_before_snapshot <= moment and (ended is None or moment < ended):
+                self.sizes[place] += part.n_bytes
+        if self.sizes[-1] - before > self._most:
+            self.largest, self._most = record, self.sizes[-1] - before
+
+
+def _c_frames(record: Any) -> list[str]:
+    """The C functions between Python's innermost frame and the allocation, innermost last, as far as symbols tell."""
+    innermost = record.stack_trace(1)  # none in a thread that is not Python's
+    native = itertools.takewhile(lambda frame: [frame] != innermost, record.hybrid_stack_trace())
+    names = [name for name, _, _ in native if name != "<unknown>" and not name.startswith(INTERPRETER)]
+    return names[MOST_C_FRAMES - 1 :: -1]
 
 
 def beyond_python(
     native: Mapping[str, Any], python: Mapping[str, Any], root: Path, measured_kib: float
 ) -> list[Holder]:
     """The lines whose native blocks grow by more than Python has seen allocated there. Pure."""
-    seen = {(each.file, each.line): each.kib for each in attribute({**python, "containers": []}, root, 0.0)}
+    seen = {
+        (each.file, each.line): each.kib for each in attribute({**python, "containers": [], "types": []}, root, 0.0)
+    }
     found = []
     for each in attribute(native, root, measured_kib):
         kib = each.kib - seen.get((each.file, each.line), 0.0)

@@ -26,7 +26,7 @@ count = 0
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
 module, _, name = os.environ["_HANDLER"].rpartition(".")
 user = getattr(importlib.import_module(module.replace("/", ".")), name)
-capture = memray.Tracker(os.path.join(FOLDER, f"capture-{PID}.bin"))  # noqa: PTH118
+capture = memray.Tracker(os.path.join(FOLDER, f"capture-{PID}.bin"), native_traces=True)  # noqa: PTH118
 capture.__enter__()
 
 
@@ -50,5 +50,7 @@ def look() -> None:
     looks.append((count, time.time() * 1000))
     if len(looks) == LOOKS:
         capture.__exit__(None, None, None)
-        with open(os.path.join(FOLDER, f"looks-{PID}.json"), "w", encoding="utf-8") as file:  # noqa: PTH118, PTH123
-            json.dump(looks, file)
+    path = os.path.join(FOLDER, f"looks-{PID}.json")  # noqa: PTH118
+    with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
+        json.dump(looks, file)
+    os.replace(f"{path}.new", path)  # noqa: PTH105 - a process may be killed: what is there is whole

@@ -13,10 +13,12 @@ import threading
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from truemem_workbench.explain.containers import Containers
 from truemem_workbench.explain.line_watch import Watch
+from truemem_workbench.explain.type_growth import TypeGrowth
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
 EVERY = int(os.environ["TRUEMEM_EXPLAIN_EVERY"])
@@ -64,6 +66,8 @@ class Tracer:
         self.missing: list[str] = []
         self.containers = Containers((self.invocations, self.stacks, self.threads, self.missing))
         self.watch = Watch(self.containers)
+        self.types = TypeGrowth()
+        self.types_told: list[dict[str, Any]] = []
         self.count = 0
 
     def before(self) -> None:
@@ -82,6 +86,7 @@ class Tracer:
         self.look()
         if len(self.invocations) >= LEAST_LOOKS:
             self.watch.containers(self.containers.growing())
+            self.types_told = self.types.told(self.frames())
         self.write()
 
     def look(self) -> None:
@@ -95,10 +100,21 @@ class Tracer:
             self.stacks.append({stack: each for stack, each in now.items() if each > first.get(stack, (0, 0))})
             self.threads.append(threading.active_count())
             self.containers.look()
+            self.types.look()
             self.invocations.append(self.count)
         finally:
             if collects:
                 gc.enable()
+
+    @staticmethod
+    def frames() -> set[int]:
+        """Ids of our own frames, which refer to what we look at."""
+        found: set[int] = set()
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            found.add(id(frame))
+            frame = frame.f_back
+        return found
 
     def grown(self) -> list[Raw]:
         """The stacks that hold more than at the first look, most of it first."""
@@ -123,6 +139,7 @@ class Tracer:
                 for stack in self.grown()[:MOST_STACKS]
             ],
             "containers": self.containers.told(self.watch),
+            "types": self.types_told,
             "collector": gc.isenabled(),
             "missing": self.missing,
         }

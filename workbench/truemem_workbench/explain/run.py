@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..lines.line import Line
 from ..local import Function, LocalLambda, Settings, Stopped
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from ..support.untrusted_text import loads, visible
 from . import native, node
-from .attribution import LEAST_LOOKS, attribute
+from .attribution import LEAST_LOOKS, Holder, attribute
 from .explanation import REST, Explanation
 from .node import Heap
+from .rest import likely
 
 LOOKS = 10
 """Looks at what is held, at equal distances."""
@@ -92,11 +94,12 @@ def explain(
     invocations: int,
     plain_seconds: float,
     measured_kib: float,
+    lines: Sequence[Line] = (),
     progress: Progress,
 ) -> Explanation:
     """Run a handler again as often as the plain run did, and attribute what grew to lines.
 
-    `measured_kib` is the plain run's growth per invocation.
+    `measured_kib` is the plain run's growth per invocation, `lines` are those of its invocations that were judged.
     """
 
     def run(tracer: Tracer) -> Traced:
@@ -114,12 +117,13 @@ def explain(
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
     if traced.found and len(traced.found["invocations"]) < LEAST_LOOKS:
         missing.append("It ended too early to tell what grows. Try more --invocations.")
-    if function.python is None:
-        holders = node.holders(traced.found, measured_kib) if traced.found else []
-        return Explanation(holders, measured_kib, done, seconds, tuple(missing))
-    holders = attribute(traced.found, function.task_root, measured_kib) if traced.found else []
+    holders: list[Holder] = []
+    if traced.found and function.python is None:
+        holders = node.holders(traced.found, measured_kib)
+    elif traced.found:
+        holders = attribute(traced.found, function.task_root, measured_kib)
     rest = measured_kib - sum(each.kib for each in holders)
-    if traced.found and rest > REST * measured_kib:
+    if traced.found and function.python is not None and rest > REST * measured_kib:
         if native.can_trace(function.python):
             second = run(Tracer.python("native_tracer", native.read, native.VARIABLES))
             if second.found:
@@ -129,7 +133,8 @@ def explain(
             seconds, done = seconds + second.seconds, done + second.invocations
         else:
             missing.append(native.INSTALL)
-    return Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)))
+    explanation = Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)))
+    return dataclasses.replace(explanation, rest=likely(lines, explanation.rest_kib))
 
 
 def trace(

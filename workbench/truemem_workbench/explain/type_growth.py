@@ -1,0 +1,81 @@
+"""Types of which there are more objects from look to look, and who owns them. Runs in the function's own process.
+
+It sees what grows in no container: a chain of objects, a tree.
+"""
+
+import gc
+import itertools
+import tracemalloc
+from collections import Counter
+from typing import Any
+
+from truemem_workbench.explain.containers import HEAP_TYPE, below, owner
+
+MOST = 3
+"""Types that are told of."""
+MOST_OBJECTS = 1000
+"""Objects of a type among which its owner is looked for."""
+SAMPLE = 8
+"""Objects of a type that are looked into."""
+
+
+class TypeGrowth:
+    """How many objects there are of each class that is written in Python, at each look."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._counts: dict[str, list[int]] = {}
+
+    def look(self) -> None:
+        """Count the objects of each class; forget those of which there are fewer than before, or none at first."""
+        now: Counter[str] = Counter()
+        for kind, count in Counter(map(type, gc.get_objects())).items():
+            if kind.__flags__ & HEAP_TYPE:
+                now[named(kind)] += count
+        before = self._counts
+        self._counts = {
+            name: [*before.get(name, ()), count]
+            for name, count in now.items()
+            if not self._looks or (name in before and count >= before[name][-1])
+        }
+        self._looks += 1
+
+    def told(self, ignored: set[int]) -> list[dict[str, Any]]:
+        """What is known of the types that grow most: their numbers, where objects were made, who owns them.
+
+        `ignored` are ids of the tracer's own objects, which own none of the user's.
+        """
+        growing = [name for name, counts in self._counts.items() if _rises(counts)]
+        growing.sort(key=lambda name: self._counts[name][0] - self._counts[name][-1])
+        return [self._told(name, ignored) for name in growing[:MOST]]
+
+    def _told(self, name: str, ignored: set[int]) -> dict[str, Any]:
+        known = gc.get_objects()
+        kinds = {kind for kind in set(map(type, known)) if named(kind) == name}  # a class may be made more than once
+        held = list(itertools.islice((each for each in known if type(each) in kinds), MOST_OBJECTS))
+        ignored = {*ignored, id(held), id(known)}
+        ends = _not_below(held)
+        inside = itertools.chain.from_iterable(below(each, ignored) for each in held[-SAMPLE:])
+        stacks = dict.fromkeys(filter(None, map(tracemalloc.get_object_traceback, inside)))
+        return {
+            "type": name,
+            "counts": self._counts[name],
+            "owner": owner(ends, {*ignored, *map(id, held)} - {*map(id, ends)} | {id(ends)}),
+            "allocatedAt": [[[frame.filename, frame.lineno] for frame in stack] for stack in stacks],
+        }
+
+
+def _not_below(held: list[Any]) -> list[Any]:
+    """Some of these objects to which no other of them refers: of a chain its end, of a tree its root."""
+    parts = [part for each in held for part in gc.get_referents(each)]
+    below_one = {*map(id, parts), *(id(part) for each in parts if type(each) is dict for part in each.values())}
+    return [each for each in held if id(each) not in below_one][:SAMPLE]
+
+
+def named(kind: type) -> str:
+    """Module and name. No code of the user's runs."""
+    return f"{type.__getattribute__(kind, '__module__')}.{type.__getattribute__(kind, '__qualname__')}"
+
+
+def _rises(counts: list[int]) -> bool:
+    return sum(after > before for before, after in itertools.pairwise(counts)) * 3 >= 2 * len(counts)
