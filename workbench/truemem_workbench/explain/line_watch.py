@@ -8,7 +8,8 @@ from collections import Counter
 from types import CodeType, FrameType
 from typing import Any
 
-from truemem_workbench.explain.containers import Containers, Line, below, defined_at, length, newest, owner
+from truemem_workbench.explain.objects import length
+from truemem_workbench.explain.owners import Line, below, defined_at, newest, owner
 
 ENOUGH = 3
 """Times that a container was seen to grow, after which it is not watched any more."""
@@ -36,8 +37,7 @@ class Seen:
 class Watch:
     """Watches growing containers while the user's handler runs."""
 
-    def __init__(self, containers: Containers) -> None:
-        self._containers = containers
+    def __init__(self) -> None:
         self.seen: list[tuple[Any, Seen]] = []
         self._left = 0
         self._lengths: list[int] = []
@@ -45,14 +45,18 @@ class Watch:
         """By thread: the line of the user's code that runs."""
         self._users: dict[CodeType, bool] = {}
 
-    def containers(self, growing: list[Any]) -> None:
-        """Watch these in the next invocations."""
+    def containers(self, growing: list[Any], ignored: set[int]) -> None:
+        """Watch these in the next invocations. `ignored` are ids of the tracer's own objects, no owners."""
         known = {id(each): seen for each, seen in self.seen}
-        ignored = {id(growing), id(self.seen), id(self.__dict__), id(known), *map(id, growing), *map(id, self.seen)}
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
-            ignored.add(id(frame))
-            frame = frame.f_back
+        ignored = {
+            id(growing),
+            id(self.seen),
+            id(vars(self)),
+            id(known),
+            *map(id, growing),
+            *map(id, self.seen),
+            *ignored,
+        }
         self.seen = [(each, known.get(id(each)) or Seen(each, ignored - {id(each)})) for each in growing]
         self._left = MOST
 
@@ -63,7 +67,7 @@ class Watch:
     def start(self) -> None:
         self._left -= 1
         self._last.clear()
-        self._lengths = [length(each) or 0 for each, _ in self.seen]
+        self._lengths = [length(each) for each, _ in self.seen]
         threading.settrace(self._enter)
         sys.settrace(self._enter)
 
@@ -90,7 +94,7 @@ class Watch:
         thread = threading.get_ident()
         last = self._last.get(thread)
         for place, (each, seen) in enumerate(self.seen):
-            now = length(each) or 0
+            now = length(each)
             if now < self._lengths[place]:
                 self._lengths[place] = now
             elif now > self._lengths[place] and last is not None:  # a thread that has just begun did not do it

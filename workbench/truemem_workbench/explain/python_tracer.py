@@ -18,6 +18,7 @@ from typing import Any
 
 from truemem_workbench.explain.containers import Containers
 from truemem_workbench.explain.line_watch import Watch
+from truemem_workbench.explain.objects import Objects
 from truemem_workbench.explain.type_growth import TypeGrowth
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
@@ -65,7 +66,7 @@ class Tracer:
         self.threads: list[int] = []
         self.missing: list[str] = []
         self.containers = Containers((self.invocations, self.stacks, self.threads, self.missing))
-        self.watch = Watch(self.containers)
+        self.watch = Watch()
         self.types = TypeGrowth()
         self.types_told: list[dict[str, Any]] = []
         self.count = 0
@@ -83,13 +84,14 @@ class Tracer:
             if watched and not self.watch.wanted:
                 self.write()
             return
-        self.look()
+        objects = self.look()
         if len(self.invocations) >= LEAST_LOOKS:
-            self.watch.containers(self.containers.growing())
-            self.types_told = self.types.told(self.frames())
+            ignored = {*self.frames(), *map(id, vars(objects).values()), id(vars(objects))}
+            self.watch.containers(self.containers.growing(objects), ignored)
+            self.types_told = self.types.told(objects, ignored)
         self.write()
 
-    def look(self) -> None:
+    def look(self) -> Objects:
         if gc.isenabled():  # where the user has switched it off, cycles are the leak
             gc.collect()
         collects = gc.isenabled()
@@ -99,9 +101,11 @@ class Tracer:
             first = self.stacks[0] if self.stacks else {}
             self.stacks.append({stack: each for stack, each in now.items() if each > first.get(stack, (0, 0))})
             self.threads.append(threading.active_count())
-            self.containers.look()
-            self.types.look()
+            objects = Objects()
+            self.containers.look(objects)
+            self.types.look(objects)
             self.invocations.append(self.count)
+            return objects
         finally:
             if collects:
                 gc.enable()

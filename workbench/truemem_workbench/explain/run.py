@@ -168,22 +168,25 @@ def trace(
     )
     started, limit = time.monotonic(), TIMES * plain_seconds + tracer.extra_s
     total = every * LOOKS + WATCHED
-    done, failed, missing, error = 0, 0, [], ""
+    done, failed, missing, error, left, slowest = 0, 0, [], "", limit, 0.0
     try:
         with LocalLambda(traced, dataclasses.replace(settings, environment=variables)) as local:
             for event in itertools.islice(itertools.cycle(events), total):
                 left = limit - (time.monotonic() - started)
                 if left <= 0:
-                    missing.append(f"It was ended after {limit:.0f} s: {done} of {total} invocations.")
+                    missing.append(f"It was ended after {limit:.0f} s: {done} of {total} were traced.")
                     break
+                began = time.monotonic()
                 answer = local.invoke(event, timeout=left)
+                slowest = max(slowest, time.monotonic() - began)
                 done += 1
                 tracer.between(folder)
                 if answer.function_error is not None:
                     failed, error = failed + 1, visible(answer.raw[:LONGEST].decode(errors="replace"))
                 progress("explaining", done, total)
-    except TimeoutError:
-        missing.append(f"An invocation did not end: {done} of {total} were traced.")
+    except TimeoutError:  # of the time that was left: was that enough for any other invocation?
+        ended = "An invocation did not end" if left > slowest else f"It was ended after {limit:.0f} s"
+        missing.append(f"{ended}: {done} of {total} were traced.")
     except (BadInput, Stopped) as problem:
         missing.append(f"It could not be traced further than {done} invocations: {problem}")
     except (OSError, ValueError, LookupError) as problem:

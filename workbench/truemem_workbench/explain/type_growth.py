@@ -9,7 +9,8 @@ import tracemalloc
 from collections import Counter
 from typing import Any
 
-from truemem_workbench.explain.containers import HEAP_TYPE, below, owner
+from truemem_workbench.explain.objects import HEAP_TYPE, Objects
+from truemem_workbench.explain.owners import below, owner
 
 MOST = 3
 """Types that are told of."""
@@ -26,10 +27,10 @@ class TypeGrowth:
         self._looks = 0
         self._counts: dict[str, list[int]] = {}
 
-    def look(self) -> None:
+    def look(self, objects: Objects) -> None:
         """Count the objects of each class; forget those of which there are fewer than before, or none at first."""
         now: Counter[str] = Counter()
-        for kind, count in Counter(map(type, gc.get_objects())).items():
+        for kind, count in objects.counts.items():
             if kind.__flags__ & HEAP_TYPE:
                 now[named(kind)] += count
         before = self._counts
@@ -40,20 +41,20 @@ class TypeGrowth:
         }
         self._looks += 1
 
-    def told(self, ignored: set[int]) -> list[dict[str, Any]]:
+    def told(self, objects: Objects, ignored: set[int]) -> list[dict[str, Any]]:
         """What is known of the types that grow most: their numbers, where objects were made, who owns them.
 
         `ignored` are ids of the tracer's own objects, which own none of the user's.
         """
         growing = [name for name, counts in self._counts.items() if _rises(counts)]
         growing.sort(key=lambda name: self._counts[name][0] - self._counts[name][-1])
-        return [self._told(name, ignored) for name in growing[:MOST]]
+        return [self._told(name, objects, ignored) for name in growing[:MOST]]
 
-    def _told(self, name: str, ignored: set[int]) -> dict[str, Any]:
+    def _told(self, name: str, objects: Objects, ignored: set[int]) -> dict[str, Any]:
         known = gc.get_objects()
         kinds = {kind for kind in set(map(type, known)) if named(kind) == name}  # a class may be made more than once
         held = list(itertools.islice((each for each in known if type(each) in kinds), MOST_OBJECTS))
-        ignored = {*ignored, id(held), id(known)}
+        ignored = {*ignored, id(held)}
         ends = _not_below(held)
         inside = itertools.chain.from_iterable(below(each, ignored) for each in held[-SAMPLE:])
         stacks = dict.fromkeys(filter(None, map(tracemalloc.get_object_traceback, inside)))
