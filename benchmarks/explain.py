@@ -36,9 +36,9 @@ MEMORY_MIB, TIMEOUT_S = 2048, 120
 FIRST, RATE, TIMES = 0.95, 0.10, 4.0
 NOTES = f"""First: the true line is the first that is named. Error: KiB per invocation against what was planted, the
 largest of its kind: {PAYLOAD:,} bytes, a zlib stream by its formula; for boto3 sessions and tracebacks, which keep more
-than was planted, against the growth of RSS in the plain run. Times: seconds under the tracer of Python's blocks for each
-of the plain run, median and most. Each is checked with {PLAN.invocations} invocations, after {PLAN.warm_up} at most to
-warm up."""
+than was planted, against the growth of RSS in the plain run. Times: seconds of the run that traces Python's blocks for
+each second of the plain run, median and most. Each is checked with {PLAN.invocations} invocations, after {PLAN.warm_up}
+at most to warm up."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Found:
 
     @property
     def times(self) -> float | None:
-        """Seconds under the tracer for each of the plain run; None where Python's blocks were not all."""
-        is_python = self.planted.handler.endswith(".py") and self.planted.kind.name != "ctypes malloc"
-        return self.explanation.seconds / self.plain_s if is_python else None
+        """Seconds under the tracer of Python's blocks for each of the plain run."""
+        is_python = self.planted.handler.endswith(".py")
+        return self.explanation.first_run_s / self.plain_s if is_python else None
 
 
 def checked(each: Planted, folder: Path, console: Console) -> Found:

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from truemem_workbench.explain.objects import Objects, length
+from truemem_workbench.explain.objects import Objects
 
 if TYPE_CHECKING:
     from truemem_workbench.explain.line_watch import Watch
@@ -14,7 +14,7 @@ MOST = 30
 """Containers that are told of, and watched."""
 LATEST = 2
 """Look at which a container must be there: what grows without end is there early."""
-LEVEL = 4
+LEVEL = 3
 """Look from which a container that has not become longer is forgotten."""
 ABSENT = -1
 """Length at a look before it was there."""
@@ -37,26 +37,26 @@ class Containers:
     def look(self, objects: Objects) -> None:
         """Note the length of each container, and forget those that are shorter, or as long as at the first look."""
         self._looks += 1
-        begins = self._looks <= LATEST
-        places = {each: place for place, each in enumerate(self._ids)}
+        now = objects.lengths()
+        for own in self._own:
+            now.pop(own, None)
         ids = array("Q")
         lengths = [array("q") for _ in range(self._looks)]
-        own = {id(places), id(lengths), id(self._lengths), *self._own}
-        for each in objects.with_length():
-            place = places.get(id(each))
-            if (place is None and not begins) or id(each) in own:
+        for each, *before in zip(self._ids, *self._lengths, strict=True):
+            size = now.get(each, ABSENT)
+            if size < before[-1]:
                 continue
-            size = length(each)
-            before = [ABSENT] * (self._looks - 1) if place is None else [column[place] for column in self._lengths]
-            if before and size < before[-1]:
-                if not begins:
-                    continue
-                before = [ABSENT] * len(before)
             if self._looks > LEVEL and size == next(number for number in before if number != ABSENT):
                 continue
-            ids.append(id(each))
+            ids.append(each)
             for column, number in zip(lengths, (*before, size), strict=True):
                 column.append(number)
+        if self._looks <= LATEST:
+            new = now.keys() - set(ids)
+            ids.extend(new)
+            for column in lengths[:-1]:
+                column.extend(itertools.repeat(ABSENT, len(new)))
+            lengths[-1].extend(map(now.__getitem__, new))
         self._ids, self._lengths = ids, lengths
 
     def growing(self, objects: Objects) -> list[Any]:

@@ -26,8 +26,11 @@ class Explanation:
     """Growth of RSS per invocation in the plain run, KiB."""
     invocations: int
     seconds: float
+    """Of all runs under a tracer."""
     missing: Sequence[str] = ()
     """What is missing in the answer, as sentences."""
+    first_run_s: float = 0.0
+    """Of the first of them, which traces Python's blocks or V8's heap."""
     rest: Cause = UNKNOWN
     """What the growth that no line explains is likely to be."""
 

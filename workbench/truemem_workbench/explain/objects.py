@@ -38,12 +38,28 @@ class Objects:
 
         CPython begins to track a dict with its first key or value that is tracked itself (gc.is_tracked).
         """
-        yield from self.of({kind for kind in self.counts if kind is CACHE or issubclass(kind, KINDS)})
+        return itertools.chain(self._built_in(), self._others())
+
+    def lengths(self) -> dict[int, int]:
+        """The length of each of these, by its id."""
+        built_in = list(self._built_in())
+        found = dict(zip(map(id, built_in), map(len, built_in), strict=True))
+        found.update((id(each), length(each)) for each in self._others())
+        return found
+
+    def _built_in(self) -> Iterator[Any]:
+        yield from self.of(set(KINDS))
         holders = self.of({kind for kind in self.counts if kind in HOLDERS or kind.__flags__ & HEAP_TYPE})
         items = gc.get_referents(*holders)
         dicts = itertools.compress(items, map(operator.is_, map(type, items), itertools.repeat(dict)))
         untracked = list(itertools.filterfalse(gc.is_tracked, dicts))
         yield from dict(zip(map(id, untracked), untracked, strict=True)).values()
+
+    def _others(self) -> Iterator[Any]:
+        """Caches of functions, and what is of a subclass."""
+        return self.of(
+            {kind for kind in self.counts if kind is CACHE or (kind not in KINDS and issubclass(kind, KINDS))}
+        )
 
 
 def length(each: Any) -> int:

@@ -134,7 +134,7 @@ def explain(
         else:
             missing.append(native.INSTALL)
     explanation = Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)))
-    return dataclasses.replace(explanation, rest=likely(lines, explanation.rest_kib))
+    return dataclasses.replace(explanation, first_run_s=traced.seconds, rest=likely(lines, explanation.rest_kib))
 
 
 def trace(

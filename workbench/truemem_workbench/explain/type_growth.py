@@ -26,6 +26,8 @@ class TypeGrowth:
     def __init__(self) -> None:
         self._looks = 0
         self._counts: dict[str, list[int]] = {}
+        self._known: dict[str, dict[str, Any]] = {}
+        """What is known of a type, beside its numbers: it is looked for once."""
 
     def look(self, objects: Objects) -> None:
         """Count the objects of each class; forget those of which there are fewer than before, or none at first."""
@@ -48,22 +50,24 @@ class TypeGrowth:
         """
         growing = [name for name, counts in self._counts.items() if _rises(counts)]
         growing.sort(key=lambda name: self._counts[name][0] - self._counts[name][-1])
-        return [self._told(name, objects, ignored) for name in growing[:MOST]]
+        for name in growing[:MOST]:
+            if name not in self._known:
+                self._known[name] = _described(name, objects, {*ignored, id(self._known)})
+        return [{**self._known[name], "counts": self._counts[name]} for name in growing[:MOST]]
 
-    def _told(self, name: str, objects: Objects, ignored: set[int]) -> dict[str, Any]:
-        known = gc.get_objects()
-        kinds = {kind for kind in set(map(type, known)) if named(kind) == name}  # a class may be made more than once
-        held = list(itertools.islice((each for each in known if type(each) in kinds), MOST_OBJECTS))
-        ignored = {*ignored, id(held)}
-        ends = _not_below(held)
-        inside = itertools.chain.from_iterable(below(each, ignored) for each in held[-SAMPLE:])
-        stacks = dict.fromkeys(filter(None, map(tracemalloc.get_object_traceback, inside)))
-        return {
-            "type": name,
-            "counts": self._counts[name],
-            "owner": owner(ends, {*ignored, *map(id, held)} - {*map(id, ends)} | {id(ends)}),
-            "allocatedAt": [[[frame.filename, frame.lineno] for frame in stack] for stack in stacks],
-        }
+
+def _described(name: str, objects: Objects, ignored: set[int]) -> dict[str, Any]:
+    kinds = {kind for kind in objects.counts if named(kind) == name}  # a class may be made more than once
+    held = list(itertools.islice(objects.of(kinds), MOST_OBJECTS))
+    ignored = {*ignored, id(held)}
+    ends = _not_below(held)
+    inside = itertools.chain.from_iterable(below(each, ignored) for each in held[-SAMPLE:])
+    stacks = dict.fromkeys(filter(None, map(tracemalloc.get_object_traceback, inside)))
+    return {
+        "type": name,
+        "owner": owner(ends, {*ignored, *map(id, held)} - {*map(id, ends)} | {id(ends)}),
+        "allocatedAt": [[[frame.filename, frame.lineno] for frame in stack] for stack in stacks],
+    }
 
 
 def _not_below(held: list[Any]) -> list[Any]:
