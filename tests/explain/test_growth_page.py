@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.explain.attribution import Holder
+from truemem_workbench.explain.explanation import place
 from truemem_workbench.explain.growth_page import page, tree
 from truemem_workbench.testing.browser import Browser
 
@@ -29,6 +30,13 @@ def test_a_frame_is_as_wide_as_all_that_grew_below_it(holders: list[Holder]) -> 
     for stack, kib in sums.items():
         below = sum(each for other, each in sums.items() if other[:-1] == stack and other)
         assert below <= kib * (1 + 1e-9)
+
+
+def test_c_functions_are_frames_below_the_line_that_calls_them() -> None:
+    line = ("/task/app.py", 3)
+    sums = tree([Holder(*line, 8.0, "native block", stack=(line,), native=("inflate", "malloc"))])
+    assert sums[line, ("inflate", 0), ("malloc", 0)] == 8.0
+    assert place(("inflate", 0)) == "inflate"
 
 
 def test_the_browser_draws_it_and_asks_nowhere(started: Browser, tmp_path: Path) -> None:

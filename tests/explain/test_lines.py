@@ -74,7 +74,16 @@ def test_a_process_that_ends_before_the_last_look_leaves_its_native_blocks() -> 
     assert any("ended 1 times" in said for said in explanation.missing), explanation.missing
 
 
-@pytest.mark.parametrize("handler", ["arrays", "predictions", "sessions", "native_thread", "native_forks"])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "predictions",
+        "native_thread",
+        "native_forks",
+        pytest.param("arrays", marks=pytest.mark.nightly),
+        pytest.param("sessions", marks=pytest.mark.nightly),
+    ],
+)
 def test_beside_libraries_with_native_code_the_line_comes_first(handler: str) -> None:
     explanation = explained(handler, module="libraries.py")
     assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked(handler), explanation.lines()
@@ -88,6 +97,7 @@ def test_a_crash_is_said_and_the_line_named_all_the_same() -> None:
     assert any("ended 1 times" in said for said in explanation.missing), explanation.missing
 
 
+@pytest.mark.nightly
 def test_a_model_that_is_loaded_each_time_and_not_kept_is_not_accused() -> None:
     assert explained("steady", module="libraries.py").holders == []
 

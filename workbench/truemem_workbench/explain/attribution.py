@@ -48,6 +48,11 @@ class Holder:
     native: tuple[str, ...] = ()
     """The C functions below that stack, innermost last."""
 
+    @property
+    def whole_stack(self) -> Stack:
+        """The stack with the C functions, whose line is 0."""
+        return (*self.stack, *((name, 0) for name in self.native))
+
 
 @dataclass(frozen=True)
 class Series:

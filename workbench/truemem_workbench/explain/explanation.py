@@ -118,8 +118,8 @@ def what(holder: Holder) -> str:
 
 
 def place(frame: Frame) -> str:
-    """`app.py:16`, relative to the present folder if it is below it."""
-    return visible(f"{_relative(frame[0])}:{frame[1]}")
+    """`app.py:16`, relative to the present folder if it is below it. A C function has no line."""
+    return visible(f"{_relative(frame[0])}:{frame[1]}" if frame[1] else frame[0])
 
 
 def source(frame: Frame) -> str:
@@ -131,8 +131,8 @@ def _below(holder: Holder) -> list[str]:
     said = [text] if (text := source((holder.file, holder.line))) else []
     if holder.allocated:
         said.append(f"allocated at {place(holder.allocated)}: {source(holder.allocated)}")
-    if len(holder.stack) + len(holder.native) > 1:
-        said.append(f"stack: {' > '.join([*map(place, holder.stack), *map(visible, holder.native)])}")
+    if len(holder.whole_stack) > 1:
+        said.append(f"stack: {' > '.join(map(place, holder.whole_stack))}")
     return said
 
 

@@ -41,7 +41,9 @@ def tree(holders: Sequence[Holder]) -> dict[tuple[Frame, ...], float]:
     sums: dict[tuple[Frame, ...], float] = {}
     for holder in holders:
         line = (holder.file, holder.line)
-        stack = holder.stack if line in holder.stack else (line, *holder.stack)  # it keeps what others allocate
+        stack = holder.whole_stack
+        if line not in stack:  # it keeps what others allocate
+            stack = (line, *stack)
         for depth in range(len(stack) + 1):
             sums[stack[:depth]] = sums.get(stack[:depth], 0.0) + holder.kib
     return sums

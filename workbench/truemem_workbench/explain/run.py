@@ -29,6 +29,8 @@ WATCHED = 20
 """Invocations after the last look, in which the lines are seen."""
 TIMES = 4
 """The run ends after so many times the plain run's seconds."""
+INVOKING = 0.95
+"""Share of that time in which it is invoked: the environment's end takes some as well."""
 SNAPSHOTS_S = 20
 """Heap snapshots take this long, whatever the plain run took: some 0.5 s each, for a heap of 5 MiB."""
 LONGEST = 300
@@ -166,7 +168,7 @@ def trace(
     traced = dataclasses.replace(
         function, command=command, handler=tracer.handler, needs=(*function.needs, tracer.code)
     )
-    started, limit = time.monotonic(), TIMES * plain_seconds + tracer.extra_s
+    started, limit = time.monotonic(), INVOKING * (TIMES * plain_seconds + tracer.extra_s)
     total = every * LOOKS + WATCHED
     done, failed, missing, error, left, slowest = 0, 0, [], "", limit, 0.0
     try:
