@@ -6,11 +6,13 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest import approx
 from truemem_workbench.check import github, junit
 from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.result import Result
 from truemem_workbench.explain.attribution import Holder, attribute, rising
 from truemem_workbench.explain.explanation import Explanation
+from truemem_workbench.explain.run import looked_at
 
 from tests.check.conftest import LEAK, STEADY, Check, Refused, run_of
 
@@ -28,6 +30,29 @@ def test_a_cache_that_has_filled_does_not() -> None:
 
 def test_a_single_step_does_not() -> None:
     assert rising(AT, [0] * 5 + [10**6] * 5) == 0
+
+
+def test_what_is_emptied_at_equal_distances_does_not_rise() -> None:
+    accused = [
+        (invocations, period)
+        for invocations in range(130, 600, 7)
+        for at in [looked_at(invocations)]
+        for period in range(2, min(at[3], 60))
+        if rising(at, [8192 * (each % period) for each in at]) > 0
+    ]
+    assert len(accused) <= 3, accused  # of 3,700
+
+
+def test_what_is_emptied_beside_a_leak_hides_it_not() -> None:
+    at = looked_at(210)
+    assert rising(at, [8192 * each + 20_000 * (each % 7) for each in at]) == approx(8192, rel=0.3)
+
+
+@given(st.integers(1, 5000))
+def test_looks_follow_each_other(invocations: int) -> None:
+    at = looked_at(invocations)
+    assert at == sorted(at)
+    assert len(set(at)) == len(at) or invocations < 3 * len(at)
 
 
 def test_three_looks_are_too_few() -> None:

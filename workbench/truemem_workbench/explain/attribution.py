@@ -19,6 +19,8 @@ RISING = 0.6
 """Share of the steps from look to look that rise, where something grows."""
 STEADY = 0.5
 """Growth in the later half of the looks, as a share of growth in all of them: a cache that fills ends sooner."""
+FALL = 0.5
+"""A fall from one look to a later one, as a share of all growth, from which it is no leak: it is emptied again."""
 LEAST_KIB = 0.1
 """Growth per invocation that is not told: a runtime client keeps as much."""
 LEAST_SHARE = 0.05
@@ -119,6 +121,9 @@ def rising(at: Sequence[int], values: Sequence[float]) -> float:
         return 0.0
     steps = [after - before for before, after in itertools.pairwise(levels)]
     if sum(step > 0 for step in steps) < RISING * len(steps):
+        return 0.0
+    highest = itertools.accumulate(levels, max)
+    if max(high - level for high, level in zip(highest, levels, strict=True)) > FALL * (levels[-1] - levels[0]):
         return 0.0
     slope = float(stats.theilslopes(levels, places).slope)
     half = len(levels) // 2

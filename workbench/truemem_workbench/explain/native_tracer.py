@@ -14,9 +14,8 @@ from typing import Any
 import memray
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
-EVERY = int(os.environ["TRUEMEM_EXPLAIN_EVERY"])
-"""Invocations from one look to the next."""
-LOOKS = int(os.environ["TRUEMEM_EXPLAIN_LOOKS"])
+AT = frozenset(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))
+"""Invocations after which there is a look."""
 MOMENT_S = 0.03
 PID = os.getpid()
 
@@ -39,16 +38,16 @@ def handler(event: Any, context: Any) -> Any:
 
 
 def look() -> None:
-    """Count an invocation; after each EVERY of them note the moment, and after the last look end the capture."""
+    """Count an invocation; after those in AT note the moment, and after the last look end the capture."""
     global count  # noqa: PLW0603
     count += 1
-    if count % EVERY or len(looks) == LOOKS:
+    if count not in AT:
         return
     if gc.isenabled():
         gc.collect()
     time.sleep(MOMENT_S)
     looks.append((count, time.time() * 1000))
-    if len(looks) == LOOKS:
+    if count == max(AT):
         capture.__exit__(None, None, None)
     path = os.path.join(FOLDER, f"looks-{PID}.json")  # noqa: PTH118
     with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123

@@ -11,8 +11,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { types } from "node:util";
 
 const FOLDER = process.env.TRUEMEM_EXPLAIN;
-const EVERY = Number(process.env.TRUEMEM_EXPLAIN_EVERY); // invocations from one snapshot to the next
-const LOOKS = Number(process.env.TRUEMEM_EXPLAIN_LOOKS);
+const AT = new Set(process.env.TRUEMEM_EXPLAIN_LOOKS.split(",").map(Number)); // invocations before a snapshot
 const ROOT = path.join(fs.realpathSync(process.env.LAMBDA_TASK_ROOT), path.sep);
 const ENOUGH = 3; // times that something was seen to grow, after which it is not watched any more
 const MOST_WATCHED = 20; // invocations: what only some of them keep needs more than one
@@ -223,7 +222,7 @@ const before = () => {
   }
   last = null;
   for (const each of watched.values()) each.size = undefined; // else a snapshot would have what we hold
-  if (count > 0 && count % EVERY === 0 && looks < LOOKS) look();
+  if (AT.has(count)) look();
   const wanted = path.join(FOLDER, `watch-${process.pid}-${looks}.json`);
   if (watchedSince < looks && fs.existsSync(wanted)) {
     watchedSince = looks;

@@ -22,8 +22,8 @@ from truemem_workbench.explain.objects import Objects
 from truemem_workbench.explain.type_growth import TypeGrowth
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
-EVERY = int(os.environ["TRUEMEM_EXPLAIN_EVERY"])
-"""Invocations from one look to the next."""
+AT = frozenset(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))
+"""Invocations after which there is a look."""
 FRAMES = 25
 """Frames of a stack, the innermost ones."""
 LEAST_LOOKS = 4
@@ -56,7 +56,7 @@ def held() -> dict[Raw, tuple[int, int]]:
 
 
 class Tracer:
-    """What is held after each EVERY invocations, by stack and by container."""
+    """What is held after the invocations in AT, by stack and by container."""
 
     def __init__(self) -> None:
         self.invocations: list[int] = []
@@ -76,11 +76,11 @@ class Tracer:
             self.watch.start()
 
     def after(self) -> None:
-        """Count an invocation, and look after each EVERY of them."""
+        """Count an invocation, and look after those in AT."""
         watched = self.watch.wanted
         self.watch.stop()
         self.count += 1
-        if self.count % EVERY:
+        if self.count not in AT:
             if watched and not self.watch.wanted:
                 self.write()
             return
