@@ -24,7 +24,8 @@ def lines(of: dict[str, Any]) -> list[Line]:
             return {name: at(each, place) for name, each in value.items()}
         return value[0] + value[1] * place
 
-    return [Line(members={name: at(value, place) for name, value in of.items()}) for place in range(100)]
+    members = ({name: at(value, place) for name, value in of.items()} for place in range(100))
+    return [Line(current_rss=20, members=each) for each in members]
 
 
 STEADY = {

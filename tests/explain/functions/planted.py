@@ -167,5 +167,5 @@ def forks(event: Any, context: object) -> None:
 def hangs(event: Any, context: object) -> None:
     """Leaks, and then does not answer."""
     module_list(event, context)
-    if count > 120:
+    if count > 70:
         time.sleep(3600)

@@ -11,12 +11,16 @@ from typing import Any
 
 from scipy import stats
 
-FOREIGN = ("site-packages", "dist-packages")
+from .users import Frame, Stack, Users
+
+TRACER = "python_tracer.py"
 SKIPPED = 0.25
 """Share of the looks at the begin that do not count: caches fill then."""
 LEAST_LOOKS = 4
 RISING = 0.6
 """Share of the steps from look to look that rise, where something grows."""
+IN_EACH_HALF = 2
+"""Steps that rise in each half, where there is none that falls: that is enough as well."""
 STEADY = 0.5
 """Growth in the later half of the looks, as a share of growth in all of them: a cache that fills ends sooner."""
 FALL = 0.5
@@ -24,9 +28,7 @@ FALL = 0.5
 LEAST_KIB = 0.1
 """Growth per invocation that is not told: a runtime client keeps as much."""
 LEAST_SHARE = 0.05
-"""The same, as a share of the measured growth."""
-Frame = tuple[str, int]
-Stack = tuple[Frame, ...]
+"""The same, as a share of the measured growth, and of what the first line holds."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
     invocation in the plain run.
     """
     at = found["invocations"]
-    users = _Users(root)
+    users = Users(root)
     growing = [
         Series(_stack(each["frames"]), rate, tuple(each.get("native", ())))
         for each in found["stacks"]
@@ -108,8 +110,9 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
 
 def most_first(holders: Iterable[Holder], measured_kib: float) -> list[Holder]:
     """One holder for each line, that with most first; those of almost nothing are left out."""
-    least = max(LEAST_KIB, LEAST_SHARE * measured_kib)
-    return sorted((each for each in _merged(holders) if each.kib >= least), key=lambda each: -each.kib)
+    found = sorted(_merged(holders), key=lambda each: -each.kib)
+    least = max(LEAST_KIB, LEAST_SHARE * min(measured_kib, found[0].kib)) if found else 0.0
+    return [each for each in found if each.kib >= least]
 
 
 def rising(at: Sequence[int], values: Sequence[float]) -> float:
@@ -120,41 +123,27 @@ def rising(at: Sequence[int], values: Sequence[float]) -> float:
     if len(levels) < LEAST_LOOKS:
         return 0.0
     steps = [after - before for before, after in itertools.pairwise(levels)]
-    if sum(step > 0 for step in steps) < RISING * len(steps):
+    half = len(levels) // 2
+    falls = min(steps) < 0
+    halves = (steps[:half], steps[half:])
+    in_steps = not falls and min(sum(step > 0 for step in of) for of in halves) >= IN_EACH_HALF
+    if sum(step > 0 for step in steps) < RISING * len(steps) and not in_steps:
         return 0.0
     highest = itertools.accumulate(levels, max)
     if max(high - level for high, level in zip(highest, levels, strict=True)) > FALL * (levels[-1] - levels[0]):
         return 0.0
     slope = float(stats.theilslopes(levels, places).slope)
-    half = len(levels) // 2
+    if in_steps and slope == 0:
+        slope = (levels[-1] - levels[0]) / (places[-1] - places[0])
     later = (levels[-1] - levels[half]) / (places[-1] - places[half])
     return slope if later > STEADY * slope else 0.0
-
-
-class _Users:
-    """Tells the user's frames from those of libraries."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = f"{root}/"
-
-    def is_theirs(self, frame: Frame) -> bool:
-        return frame[0].startswith(self._root) and not any(folder in frame[0] for folder in FOREIGN)
-
-    def way(self, stack: Stack) -> Stack:
-        """The user's frames alone, outermost first."""
-        return tuple(filter(self.is_theirs, stack))
-
-    def line(self, stack: Stack) -> Frame | None:
-        """The user's innermost frame. If there is none, the innermost of all."""
-        way = self.way(stack)
-        return way[-1] if way else stack[-1] if stack else None
 
 
 def _stack(frames: Iterable[Sequence[Any]]) -> Stack:
     return tuple((str(file), int(line)) for file, line in frames)
 
 
-def _trust(container: Mapping[str, Any], users: _Users) -> tuple[bool, bool, int]:
+def _trust(container: Mapping[str, Any], users: Users) -> tuple[bool, bool, int]:
     """Containers that tell most come first, and claim what they hold."""
     defined = container["definedAt"]
     return (
@@ -164,19 +153,26 @@ def _trust(container: Mapping[str, Any], users: _Users) -> tuple[bool, bool, int
     )
 
 
-def _keeping_line(container: Mapping[str, Any], users: _Users) -> Frame | None:
+def _keeping_line(container: Mapping[str, Any], users: Users) -> Frame | None:
     """Where a cached function is defined, or after which line the container was longer."""
     defined = container["definedAt"]
     if defined is not None and users.is_theirs(tuple(defined)):
         return defined[0], defined[1]
+    if container["othersRan"] and not any(_in_handler(frames) for frames in container["allocatedAt"]):
+        return None
     seen = max(container["grewAt"], key=lambda each: each[2], default=None)
     return (seen[0], seen[1]) if seen is not None else None
+
+
+def _in_handler(frames: Sequence[Sequence[Any]]) -> bool:
+    """Was it allocated in the thread that runs the handler?"""
+    return any(Path(str(file)).name == TRACER for file, _ in frames)
 
 
 def _holder(
     line: Frame,
     claimed: Sequence[Series],
-    users: _Users,
+    users: Users,
     container: Mapping[str, Any] | None = None,
     items: float = 0.0,
 ) -> Holder:
@@ -199,7 +195,7 @@ def _holder(
     )
 
 
-def _typed(holder: Holder, types: Iterable[Mapping[str, Any]], users: _Users) -> Holder:
+def _typed(holder: Holder, types: Iterable[Mapping[str, Any]], users: Users) -> Holder:
     """With the class of the objects that the line makes, or a line that calls it, and who owns them.
 
     For what grows in no container: a chain of objects, a tree.

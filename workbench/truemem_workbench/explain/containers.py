@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from truemem_workbench.explain.objects import Objects
+from truemem_workbench.explain.objects import Objects, kind_name
 
 if TYPE_CHECKING:
     from truemem_workbench.explain.line_watch import Watch
@@ -75,12 +75,13 @@ class Containers:
         places = {each: place for place, each in enumerate(self._ids)}
         return [
             {
-                "type": type(each).__name__,
+                "type": kind_name(type(each)),
                 "lengths": _known([column[places[id(each)]] for column in self._lengths]),
                 "owner": seen.owner,
                 "items": seen.items,
                 "allocatedAt": seen.allocated_at,
                 "definedAt": seen.defined_at,
+                "othersRan": seen.others_ran,
                 "grewAt": [[*line, count] for line, count in seen.grew_at.items()],
             }
             for each, seen in watch.seen

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..support.untrusted_text import visible
-from .attribution import Frame, Holder
+from .attribution import Holder
 from .rest import UNKNOWN, Cause
+from .users import Frame
 
 SHOWN = 10
 """Lines of code that are told of."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from .attribution import Frame, Holder
+from .attribution import Holder
 from .explanation import Explanation, place, source, what
+from .users import Frame
 
 HEIGHT_PX = 60
 """Height of the graph for each frame of the longest stack."""

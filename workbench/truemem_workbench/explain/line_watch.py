@@ -1,6 +1,7 @@
 """Sees after which line of the user's code a container is longer. Runs in the function's own process."""
 
 import os
+import re
 import sys
 import threading
 import tracemalloc
@@ -8,7 +9,7 @@ from collections import Counter
 from types import CodeType, FrameType
 from typing import Any
 
-from truemem_workbench.explain.objects import length
+from truemem_workbench.explain.objects import length, named
 from truemem_workbench.explain.owners import Line, below, defined_at, newest, owner
 
 ENOUGH = 3
@@ -16,7 +17,13 @@ ENOUGH = 3
 MOST = 20
 """Invocations that are watched after a look: what only some invocations keep needs more than one."""
 ROOT = os.path.join(os.environ.get("LAMBDA_TASK_ROOT", ""), "")  # noqa: PTH118
-FOREIGN = ("site-packages", "dist-packages")
+FOREIGN = re.compile(os.environ.get("TRUEMEM_EXPLAIN_FOREIGN", "(?!)"))
+"""What follows ROOT in the files of libraries (explain/users.py)."""
+OF_ALL_THREADS = hasattr(threading, "settrace_all_threads")
+"""From Python 3.12 on. Before, a thread that is there already cannot be watched."""
+
+
+_me = threading.get_ident
 
 
 class Seen:
@@ -26,12 +33,14 @@ class Seen:
         self.owner = owner([container], ignored)
         self.defined_at = defined_at(container)
         sample = newest(container)
-        self.items = [f"{type(each).__module__}.{type(each).__qualname__}" for each in sample]
+        self.items = [named(type(each)) for each in sample]
         stacks = [tracemalloc.get_object_traceback(each) for item in sample for each in below(item, ignored)]
         self.allocated_at = [
             [[frame.filename, frame.lineno] for frame in stack] for stack in dict.fromkeys(filter(None, stacks))
         ]
         self.grew_at: Counter[Line] = Counter()
+        self.others_ran = False
+        """Threads that are not watched were there when it grew: perhaps one of them has made it longer."""
 
 
 class Watch:
@@ -43,6 +52,12 @@ class Watch:
         self._lengths: list[int] = []
         self._last: dict[int, Line | None] = {}
         """By thread: the line of the user's code that runs."""
+        self._others: list[threading.Thread] = []
+        """Threads that are not watched."""
+        self._before: Any = None
+        """What new threads were traced by before."""
+        self.refused = False
+        """The function traces itself."""
         self._users: dict[CodeType, bool] = {}
 
     def containers(self, growing: list[Any], ignored: set[int]) -> None:
@@ -64,18 +79,33 @@ class Watch:
     def wanted(self) -> bool:
         return self._left > 0 and any(seen.grew_at.total() < ENOUGH for _, seen in self.seen)
 
+    @property
+    def lines(self) -> int:
+        """Containers of which a line was seen."""
+        return sum(bool(seen.grew_at) for _, seen in self.seen)
+
     def start(self) -> None:
+        """Watch an invocation. Where the function traces itself it is left alone."""
         self._left -= 1
+        self.refused = sys.gettrace() is not None
+        if self.refused:
+            return
         self._last.clear()
         self._lengths = [length(each) for each, _ in self.seen]
-        threading.settrace(self._enter)
+        self._others = [] if OF_ALL_THREADS else [each for each in threading.enumerate() if each.ident != _me()]
+        trace = threading.settrace_all_threads if OF_ALL_THREADS else threading.settrace  # type: ignore[attr-defined]
+        self._before = threading.gettrace()
+        trace(self._enter)
         sys.settrace(self._enter)
 
     def stop(self) -> None:
         """Watch no more. Without a call of `start` it does nothing."""
         if sys.gettrace() == self._enter:
             sys.settrace(None)
-            threading.settrace(None)
+        if threading.gettrace() == self._enter:
+            if OF_ALL_THREADS:
+                threading.settrace_all_threads(None)  # type: ignore[attr-defined]
+            threading.settrace(self._before)
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> Any:
         """Python calls it for each new frame: the frames of libraries are not followed."""
@@ -83,7 +113,7 @@ class Watch:
         known = self._users.get(code)
         if known is None:
             name = code.co_filename
-            known = name.startswith(ROOT) and not any(folder in name for folder in FOREIGN)
+            known = name.startswith(ROOT) and not FOREIGN.match(name, len(ROOT))
             self._users[code] = known
         if not known:
             return None
@@ -91,7 +121,7 @@ class Watch:
         return self._step
 
     def _step(self, frame: FrameType, event: str, _: Any) -> Any:
-        thread = threading.get_ident()
+        thread = _me()
         last = self._last.get(thread)
         for place, (each, seen) in enumerate(self.seen):
             now = length(each)
@@ -99,6 +129,7 @@ class Watch:
                 self._lengths[place] = now
             elif now > self._lengths[place] and last is not None:  # a thread that has just begun did not do it
                 seen.grew_at[last] += 1
+                seen.others_ran |= any(each.is_alive() for each in self._others)
                 self._lengths[place] = now
         if event == "call" and last is None:  # the begin of a thread is no line that ran
             return self._step

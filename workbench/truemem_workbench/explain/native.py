@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..support.untrusted_text import loads
-from .attribution import Frame, Holder, attribute
+from .attribution import LEAST_LOOKS, Holder, attribute
+from .users import Frame
 
 INSTALL = "memray may name the line of native code: pip install memray, where the function's Python finds it."
 VARIABLES = {"PYTHONMALLOC": "malloc"}
@@ -89,7 +90,12 @@ def _c_frames(record: Any) -> list[str]:
 def beyond_python(
     native: Mapping[str, Any], python: Mapping[str, Any], root: Path, measured_kib: float
 ) -> list[Holder]:
-    """The lines whose native blocks grow by more than Python has seen allocated there. Pure."""
+    """The lines whose native blocks grow by more than Python has seen allocated there. Pure.
+
+    Where Python's tracer has missed something, they may be Python's: then they are blocks alone.
+    """
+    is_whole = len(python["invocations"]) >= LEAST_LOOKS and not python.get("missing")
+    kind = "native block" if is_whole else "block"
     seen = {
         (each.file, each.line): each.kib for each in attribute({**python, "containers": [], "types": []}, root, 0.0)
     }
@@ -97,5 +103,5 @@ def beyond_python(
     for each in attribute(native, root, measured_kib):
         kib = each.kib - seen.get((each.file, each.line), 0.0)
         if kib > EXCESS * each.kib and Path(each.file).is_relative_to(root):
-            found.append(replace(each, kib=kib, kind="native block"))
+            found.append(replace(each, kib=kib, kind=kind))
     return found

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..support.untrusted_text import loads
-from .attribution import Frame, Holder, most_first, rising
+from .attribution import Holder, most_first, rising
 from .heap_growth import HeapGrowth
 from .heap_snapshot import Snapshot
+from .users import Frame
 
 
 class Heap:

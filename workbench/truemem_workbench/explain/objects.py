@@ -1,6 +1,7 @@
-"""All objects of the process at one moment, by kind. Runs in the function's own process.
+"""All objects of the process at one moment, by kind. Runs in the function's own process, and none of its code.
 
-There may be millions: what is done with each of them is done by built-in functions.
+There may be millions: what is done with each of them is done by built-in functions. A class is known by its id: its
+metaclass may have an `__eq__` or a `__hash__` of its own.
 """
 
 import functools
@@ -9,7 +10,7 @@ import itertools
 import operator
 import types
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 KINDS = (list, dict, set, deque)
@@ -21,16 +22,40 @@ HEAP_TYPE = 1 << 9
 CACHE: type = functools._lru_cache_wrapper
 
 
+def _of_type(name: str) -> Callable[[type], Any]:
+    """Reads this of a class, whatever its metaclass makes of the name."""
+    return type.__dict__[name].__get__  # type: ignore[no-any-return]
+
+
+FLAGS, MRO, NAMESPACE = _of_type("__flags__"), _of_type("__mro__"), _of_type("__dict__")
+_NAME, _QUALNAME, _MODULE = _of_type("__name__"), _of_type("__qualname__"), _of_type("__module__")
+
+
+def kind_name(kind: type) -> str:
+    """Its name: `Link`."""
+    return str.__str__(_NAME(kind))
+
+
+def named(kind: type) -> str:
+    """Module and name: `app.Link`."""
+    module = _MODULE(kind)
+    return f"{module if type(module) is str else '?'}.{str.__str__(_QUALNAME(kind))}"
+
+
 class Objects:
     """The objects that the garbage collector knows."""
 
     def __init__(self) -> None:
         self.known = gc.get_objects()
-        self._kinds = list(map(type, self.known))
+        self._kinds = list(map(id, map(type, self.known)))
         self.counts = Counter(self._kinds)
+        """Objects of each kind, by the kind's id."""
+        self.kinds = dict(zip(self._kinds, map(type, self.known), strict=True))
+        """The kinds by their id."""
 
-    def of(self, kinds: set[type]) -> Iterator[Any]:
-        """Those of exactly these kinds."""
+    def of(self, wanted: Callable[[type], bool]) -> Iterator[Any]:
+        """Those of these kinds."""
+        kinds = {each for each, kind in self.kinds.items() if wanted(kind)}
         return itertools.compress(self.known, map(kinds.__contains__, self._kinds))
 
     def with_length(self) -> Iterator[Any]:
@@ -48,8 +73,8 @@ class Objects:
         return found
 
     def _built_in(self) -> Iterator[Any]:
-        yield from self.of(set(KINDS))
-        holders = self.of({kind for kind in self.counts if kind in HOLDERS or kind.__flags__ & HEAP_TYPE})
+        yield from self.of(lambda kind: _is_one(kind, KINDS))
+        holders = self.of(lambda kind: _is_one(kind, HOLDERS) or bool(FLAGS(kind) & HEAP_TYPE))
         items = gc.get_referents(*holders)
         dicts = itertools.compress(items, map(operator.is_, map(type, items), itertools.repeat(dict)))
         untracked = list(itertools.filterfalse(gc.is_tracked, dicts))
@@ -57,13 +82,15 @@ class Objects:
 
     def _others(self) -> Iterator[Any]:
         """Caches of functions, and what is of a subclass."""
-        return self.of(
-            {kind for kind in self.counts if kind is CACHE or (kind not in KINDS and issubclass(kind, KINDS))}
-        )
+        return self.of(lambda kind: kind is CACHE or (issubclass(kind, KINDS) and not _is_one(kind, KINDS)))
+
+
+def _is_one(kind: type, kinds: tuple[type, ...]) -> bool:
+    return any(kind is each for each in kinds)
 
 
 def length(each: Any) -> int:
-    """The length of one of `with_length`. It runs no code of the user's."""
+    """The length of one of `with_length`."""
     kind = type(each)
     if kind is CACHE:
         size: int = each.cache_info().currsize

@@ -1,12 +1,16 @@
-"""What a container has in it, and who owns it. Runs in the function's own process."""
+"""What a container has in it, and who owns it. Runs in the function's own process, and none of the function's code.
+
+So an object is never asked for an attribute, its length or an item: only its type's built-in base is.
+"""
 
 import gc
 import types
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
-from truemem_workbench.explain.objects import CACHE
+from truemem_workbench.explain.objects import CACHE, MRO, NAMESPACE, kind_name
 
 DEPTH = 8
 """References from a container to the module that owns it, at most."""
@@ -14,6 +18,10 @@ SAMPLE = 8
 """Newest items that are looked into."""
 REACHED = 300
 """Objects below an item that are looked at."""
+MODULES_AND_CLASSES = (types.ModuleType, type)
+SHOWN = (str, int, bytes)
+"""Kinds of keys that are shown."""
+LONGEST = 40
 Line = tuple[str, int]
 
 
@@ -21,17 +29,14 @@ def newest(container: Any) -> list[Any]:
     """Some items: the newest, where the container has an order."""
     kind = type(container)
     if issubclass(kind, dict):
-        found = []
-        for key in dict.__reversed__(container):
-            found += [key, dict.__getitem__(container, key)]
-            if len(found) >= 2 * SAMPLE:
-                break
-        return found
+        return [part for pair in islice(reversed(dict.items(container)), SAMPLE) for part in pair]
     if kind is CACHE:
         return gc.get_referents(container)
-    if issubclass(kind, list | deque):
-        return [container[-1 - place] for place in range(min(SAMPLE, len(container)))]
-    return [each for each, _ in zip(container, range(SAMPLE), strict=False)]
+    for base in (list, deque):
+        if issubclass(kind, base):
+            last = base.__len__(container) - 1
+            return [base.__getitem__(container, last - place) for place in range(min(SAMPLE, last + 1))]
+    return list(islice(set.__iter__(container), SAMPLE))
 
 
 def below(item: Any, stop: set[int]) -> Iterator[Any]:
@@ -43,7 +48,8 @@ def below(item: Any, stop: set[int]) -> Iterator[Any]:
         each = waiting.popleft()
         yield each
         for further in gc.get_referents(each):
-            if id(further) not in met and not isinstance(further, types.ModuleType | type) and not _is_globals(further):
+            is_told = not issubclass(type(further), MODULES_AND_CLASSES) and not _is_globals(further)
+            if id(further) not in met and is_told:
                 met.add(id(further))
                 waiting.append(further)
 
@@ -63,7 +69,7 @@ def owner(held: list[Any], ignored: set[int]) -> str:
         following: list[Any] = []
         met |= {id(level), id(above), id(following), id(ways), id(kept)}
         for each in above:
-            if id(each) in met or isinstance(each, types.FrameType):
+            if id(each) in met or type(each) is types.FrameType:
                 continue
             met.add(id(each))
             part = next((further for further in gc.get_referents(each) if id(further) in ways), None)
@@ -71,9 +77,9 @@ def owner(held: list[Any], ignored: set[int]) -> str:
                 continue
             way = ways[id(part)]
             if _is_globals(each):
-                found = _key(each, part)
-                if found is not None:
-                    return f"{each['__name__']}.{found}{way}"
+                name = _name_of(each, part)
+                if name:
+                    return f"{_name(each['__name__'])}.{name}{way}"
                 continue
             ways[id(each)] = f"{_step(each, part)}{way}"
             following.append(each)
@@ -84,38 +90,70 @@ def owner(held: list[Any], ignored: set[int]) -> str:
     return ""
 
 
-def _key(each: dict[Any, Any], part: Any) -> Any:
-    return next((key for key, value in each.items() if value is part), None)
+def _name(key: Any) -> str:
+    return key if type(key) is str else ""
+
+
+def _name_of(names: Any, part: Any) -> str:
+    """The name of this value in a namespace; empty if it is not there."""
+    return next((_name(key) for key, value in names.items() if value is part), "")
 
 
 def _step(each: Any, part: Any) -> str:
     """How `part` is reached from `each`."""
-    if type(each) is dict:
-        key = _key(each, part)
-        if any(getattr(above, "__dict__", None) is each for above in gc.get_referrers(each)):
-            return f".{key}"
-        return "" if key is None else f"[{key!r:.40}]"
-    if isinstance(each, list | tuple):
-        return f"[{next((place for place, value in enumerate(each) if value is part), 0)}]"
-    if isinstance(each, types.CellType):
-        return ""
-    if isinstance(each, types.FunctionType):
+    kind = type(each)
+    if kind is dict:
+        if any(_is_namespace_of(each, above) for above in gc.get_referrers(each)):
+            return f".{_name_of(each, part)}"
+        return next((f"[{_shown(key)}]" for key, value in each.items() if value is part), "")
+    for base in (list, tuple):
+        if issubclass(kind, base):
+            items = base.__iter__(each)
+            return f"[{next((place for place, value in enumerate(items) if value is part), 0)}]"
+    if kind is types.FunctionType:
         return ".<closure>"
-    if type(part) is dict and getattr(each, "__dict__", None) is part:
+    if kind is types.CellType or _is_namespace_of(part, each):
         return ""
-    names = (*getattr(type(each), "__slots__", ()), *getattr(each, "__dict__", ()))
-    found = next((name for name in names if isinstance(name, str) and _value(each, name) is part), None)
-    return f".{found}" if found else ""
+    name = _name_of(_attributes(each) or {}, part) or _slot(each, part)
+    return f".{name}" if name else ""
 
 
-def _value(each: Any, name: str) -> Any:
-    try:
-        return object.__getattribute__(each, name)
-    except AttributeError:
-        return None
+def _is_namespace_of(names: Any, each: Any) -> bool:
+    """Is this the dict of an object's attributes, or of a class's?"""
+    return type(names) is dict and (issubclass(type(each), type) or _attributes(each) is names)
+
+
+def _attributes(each: Any) -> Any:
+    """The dict of an object's attributes. None if it has none, or one that is not Python's own."""
+    for kind in MRO(type(each)):
+        found = NAMESPACE(kind).get("__dict__")
+        if found is not None:
+            attributes = found.__get__(each) if type(found) is types.GetSetDescriptorType else None
+            return attributes if type(attributes) is dict else None
+    return None
+
+
+def _slot(each: Any, part: Any) -> str:
+    """The name in `__slots__` that this value has; empty if none has it."""
+    for kind in MRO(type(each)):
+        for name, found in NAMESPACE(kind).items():
+            if type(found) is types.MemberDescriptorType:
+                try:
+                    if found.__get__(each) is part:
+                        return _name(name)
+                except AttributeError:
+                    continue
+    return ""
+
+
+def _shown(key: Any) -> str:
+    return f"{key!r:.{LONGEST}}" if type(key) in SHOWN else f"<{kind_name(type(key))}>"
 
 
 def defined_at(container: Any) -> Line | None:
     """Where a function with a cache is defined: its first decorator's line."""
-    code = getattr(getattr(container, "__wrapped__", None), "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code is not None else None
+    wrapped = (_attributes(container) or {}).get("__wrapped__") if type(container) is CACHE else None
+    if type(wrapped) is not types.FunctionType:
+        return None
+    code = wrapped.__code__
+    return code.co_filename, code.co_firstlineno

@@ -13,12 +13,11 @@ import threading
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 from truemem_workbench.explain.containers import Containers
 from truemem_workbench.explain.line_watch import Watch
-from truemem_workbench.explain.objects import Objects
+from truemem_workbench.explain.objects import Objects, kind_name
 from truemem_workbench.explain.type_growth import TypeGrowth
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
@@ -70,6 +69,8 @@ class Tracer:
         self.types = TypeGrowth()
         self.types_told: list[dict[str, Any]] = []
         self.count = 0
+        self.lines_told = 0
+        """Containers whose line was known when it was written last."""
 
     def before(self) -> None:
         if self.watch.wanted:
@@ -77,48 +78,69 @@ class Tracer:
 
     def after(self) -> None:
         """Count an invocation, and look after those in AT."""
-        watched = self.watch.wanted
         self.watch.stop()
+        if self.watch.refused:
+            self.miss("The function traces itself (sys.settrace): no line was seen that keeps.")
         self.count += 1
-        if self.count not in AT:
-            if watched and not self.watch.wanted:
-                self.write()
-            return
-        objects = self.look()
-        if len(self.invocations) >= LEAST_LOOKS:
-            ignored = {*self.frames(), *map(id, vars(objects).values()), id(vars(objects))}
-            self.watch.containers(self.containers.growing(objects), ignored)
-            self.types_told = self.types.told(objects, ignored)
-        self.write()
+        if self.count in AT:
+            self.look()
+            self.write()
+        elif self.watch.lines > self.lines_told:
+            self.write()
 
-    def look(self) -> Objects:
+    def look(self) -> None:
+        """Note what is held. What cannot be noted is a word in `missing`, and the rest is noted all the same."""
         if gc.isenabled():  # where the user has switched it off, cycles are the leak
             gc.collect()
         collects = gc.isenabled()
         gc.disable()  # else our own work starts the collector over and over
         try:
-            now = held()
-            first = self.stacks[0] if self.stacks else {}
-            self.stacks.append({stack: each for stack, each in now.items() if each > first.get(stack, (0, 0))})
-            self.threads.append(threading.active_count())
-            objects = Objects()
-            self.containers.look(objects)
-            self.types.look(objects)
             self.invocations.append(self.count)
-            return objects
+            self.threads.append(threading.active_count())
+            self.stacks.append({})
+            self.guarded(self._note_stacks)
+            self.guarded(self._note_objects)
         finally:
             if collects:
                 gc.enable()
 
-    @staticmethod
-    def frames() -> set[int]:
-        """Ids of our own frames, which refer to what we look at."""
-        found: set[int] = set()
-        frame: FrameType | None = sys._getframe()
-        while frame is not None:
-            found.add(id(frame))
-            frame = frame.f_back
-        return found
+    def _note_stacks(self) -> None:
+        if not tracemalloc.is_tracing():
+            self.miss("The function has stopped tracemalloc: Python's blocks were not seen any more.")
+            return
+        first = self.stacks[0]
+        self.stacks[-1] = {stack: each for stack, each in held().items() if each > first.get(stack, (0, 0))}
+
+    def _note_objects(self) -> None:
+        objects = Objects()
+        ignored = {*map(id, vars(objects).values()), id(vars(objects))}
+        self.guarded(lambda: self._note_containers(objects, ignored))
+        self.guarded(lambda: self._note_types(objects, ignored))
+
+    def _note_containers(self, objects: Objects, ignored: set[int]) -> None:
+        self.containers.look(objects)
+        if len(self.invocations) >= LEAST_LOOKS:
+            self.watch.containers(self.containers.growing(objects), ignored)
+
+    def _note_types(self, objects: Objects, ignored: set[int]) -> None:
+        self.types.look(objects)
+        if len(self.invocations) >= LEAST_LOOKS:
+            self.types_told = self.types.told(objects, ignored)
+
+    def guarded(self, step: Callable[[], None]) -> None:
+        """Do a step of ours. No text of the error: that may be the user's code, and run it."""
+        try:
+            step()
+        except Exception as error:
+            place = error.__traceback__
+            while place is not None and place.tb_next is not None:
+                place = place.tb_next
+            line = place.tb_lineno if place is not None else 0
+            self.miss(f"{kind_name(type(error))} in the tracer, line {line}: what it looked at is missing.")
+
+    def miss(self, sentence: str) -> None:
+        if sentence not in self.missing:
+            self.missing.append(sentence)
 
     def grown(self) -> list[Raw]:
         """The stacks that hold more than at the first look, most of it first."""
@@ -129,6 +151,7 @@ class Tracer:
 
     def write(self) -> None:
         """Write all that was found so far: what is there when the process is killed is a partial answer."""
+        self.lines_told = self.watch.lines
         none = (0, 0)
         document = {
             "python": sys.version.split()[0],
@@ -158,14 +181,10 @@ def _is_own(frame: tuple[str, int]) -> bool:
     return frame[0] == tracemalloc.__file__ or (frame[0] == __file__ and frame[1] != CALL)
 
 
-def guarded(step: Callable[[], None]) -> None:
+def ours(step: Callable[[], None]) -> None:
     """Do a step of ours. In a child process (fork) it is not done."""
-    if os.getpid() != PID:
-        return
-    try:
-        step()
-    except Exception as error:
-        tracer.missing.append(f"{type(error).__name__}: {error}")
+    if os.getpid() == PID:
+        tracer.guarded(step)
 
 
 tracer = Tracer()
@@ -176,11 +195,11 @@ tracemalloc.start(FRAMES)  # not before: what an import makes is most of all blo
 
 
 def handler(event: Any, context: Any) -> Any:
-    guarded(tracer.before)
+    ours(tracer.before)
     try:
         return user(event, context)
     finally:
-        guarded(tracer.after)
+        ours(tracer.after)
 
 
 CALL = handler.__code__.co_firstlineno + 3

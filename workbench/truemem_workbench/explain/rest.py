@@ -29,7 +29,7 @@ UNKNOWN = Cause("fragmentation", "Likely fragmentation, or native code")
 def likely(lines: Sequence[Line], rest_kib: float) -> Cause:
     """The likeliest cause of a growth of `rest_kib` per invocation, by the invocations that were judged."""
     threads, processes = _slope(lines, _whole("threads")), _slope(lines, _whole("processes"))
-    if processes * 1024 >= ENOUGH * rest_kib:
+    if processes * _largest_process_kib(lines) >= ENOUGH * rest_kib:
         return Cause("child-processes", f"Child processes are left behind: {processes:.2f} more per invocation")
     if threads * STACK_KIB >= ENOUGH * rest_kib:
         return Cause("arenas-for-each-thread", f"Thread stacks and arenas: {threads:.2f} threads more per invocation")
@@ -41,6 +41,11 @@ def likely(lines: Sequence[Line], rest_kib: float) -> Cause:
         (_size("heap", "mapped"), Cause("a-cache-without-bound", "Native code has not freed it (`heap.mapped`)")),
     )
     return next((cause for kib, cause in found if _slope(lines, kib) >= ENOUGH * rest_kib), UNKNOWN)
+
+
+def _largest_process_kib(lines: Sequence[Line]) -> float:
+    """So much a child may have, KiB: what all held before it came. After fork() it has its parent's memory."""
+    return max((line.current_rss * 1024 for line in lines[:1] if line.current_rss is not None), default=0.0)
 
 
 def _slope(lines: Sequence[Line], read: Callable[[Line], float | None]) -> float:

@@ -22,6 +22,7 @@ from .attribution import LEAST_LOOKS, Holder, attribute
 from .explanation import REST, Explanation
 from .node import Heap
 from .rest import likely
+from .users import Users
 
 LOOKS = 10
 """Looks at what is held."""
@@ -36,6 +37,7 @@ INVOKING = 0.95
 """Share of that time in which it is invoked: the environment's end takes some as well."""
 SNAPSHOTS_S = 20
 """Heap snapshots take this long, whatever the plain run took: some 0.5 s each, for a heap of 5 MiB."""
+NOT_UNDERSTOOD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 LONGEST = 300
 """Bytes of an error that are shown."""
 
@@ -120,13 +122,17 @@ def explain(
 
     traced = run(_tracer(function))
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
-    if traced.found and len(traced.found["invocations"]) < LEAST_LOOKS:
+    if traced.found and len(traced.found["invocations"]) < LEAST_LOOKS and not missing:
         missing.append("It ended too early to tell what grows. Try more --invocations.")
     holders: list[Holder] = []
-    if traced.found and function.python is None:
-        holders = node.holders(traced.found, measured_kib)
-    elif traced.found:
-        holders = attribute(traced.found, function.task_root, measured_kib)
+    if traced.found:
+        try:
+            if function.python is None:
+                holders = node.holders(traced.found, measured_kib)
+            else:
+                holders = attribute(traced.found, function.task_root, measured_kib)
+        except NOT_UNDERSTOOD as problem:  # the function's process has written it
+            missing.append(f"What the tracer wrote could not be understood: {problem!r}")
     rest = measured_kib - sum(each.kib for each in holders)
     if traced.found and function.python is not None and rest > REST * measured_kib:
         if native.can_trace(function.python):
@@ -140,6 +146,16 @@ def explain(
             missing.append(native.INSTALL)
     explanation = Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)))
     return dataclasses.replace(explanation, first_run_s=traced.seconds, rest=likely(lines, explanation.rest_kib))
+
+
+def _error(answer: bytes) -> str:
+    """Type and message of a failed invocation."""
+    try:
+        members = loads(answer.decode(errors="replace"))
+        told = f"{members['errorType']}: {members['errorMessage']}"
+    except (LookupError, TypeError, ValueError):
+        told = answer.decode(errors="replace")
+    return visible(told[:LONGEST])
 
 
 def looked_at(invocations: int) -> list[int]:
@@ -170,6 +186,7 @@ def trace(
         **tracer.variables,
         "TRUEMEM_EXPLAIN": str(folder),
         "TRUEMEM_EXPLAIN_HANDLER": function.handler,
+        "TRUEMEM_EXPLAIN_FOREIGN": Users(function.task_root).foreign,
         "TRUEMEM_EXPLAIN_LOOKS": ",".join(map(str, looks)),
     }
     command = (*function.command[:-1], tracer.handler)
@@ -192,7 +209,7 @@ def trace(
                 done += 1
                 tracer.between(folder)
                 if answer.function_error is not None:
-                    failed, error = failed + 1, visible(answer.raw[:LONGEST].decode(errors="replace"))
+                    failed, error = failed + 1, _error(answer.raw)
                 progress("explaining", done, total)
     except TimeoutError:  # of the time that was left: was that enough for any other invocation?
         ended = "An invocation did not end" if left > slowest else f"It was ended after {limit:.0f} s"
@@ -211,7 +228,7 @@ def trace(
     if failed:
         missing.append(f"{failed} of {done} invocations failed under the tracer, the last of them: {error}.")
     if len(documents) > 1:
-        missing.append(f"The function's process ended {len(documents) - 1} times: the longest life is explained.")
+        missing.append(f"The function had {len(documents)} processes, one after the other: one of them is explained.")
     found: dict[str, Any] = max(documents, key=lambda each: len(each["invocations"]), default={})
     if not found:
         missing.append("The tracer wrote nothing: the function ended too early, or left no time for it.")

@@ -9,7 +9,7 @@ import tracemalloc
 from collections import Counter
 from typing import Any
 
-from truemem_workbench.explain.objects import HEAP_TYPE, Objects
+from truemem_workbench.explain.objects import FLAGS, HEAP_TYPE, Objects, named
 from truemem_workbench.explain.owners import below, owner
 
 MOST = 3
@@ -33,8 +33,8 @@ class TypeGrowth:
         """Count the objects of each class; forget those of which there are fewer than before, or none at first."""
         now: Counter[str] = Counter()
         for kind, count in objects.counts.items():
-            if kind.__flags__ & HEAP_TYPE:
-                now[named(kind)] += count
+            if FLAGS(objects.kinds[kind]) & HEAP_TYPE:
+                now[named(objects.kinds[kind])] += count
         before = self._counts
         self._counts = {
             name: [*before.get(name, ()), count]
@@ -57,8 +57,7 @@ class TypeGrowth:
 
 
 def _described(name: str, objects: Objects, ignored: set[int]) -> dict[str, Any]:
-    kinds = {kind for kind in objects.counts if named(kind) == name}  # a class may be made more than once
-    held = list(itertools.islice(objects.of(kinds), MOST_OBJECTS))
+    held = list(itertools.islice(objects.of(lambda kind: named(kind) == name), MOST_OBJECTS))
     ignored = {*ignored, id(held)}
     ends = _not_below(held)
     inside = itertools.chain.from_iterable(below(each, ignored) for each in held[-SAMPLE:])
@@ -75,11 +74,6 @@ def _not_below(held: list[Any]) -> list[Any]:
     parts = [part for each in held for part in gc.get_referents(each)]
     below_one = {*map(id, parts), *(id(part) for each in parts if type(each) is dict for part in each.values())}
     return [each for each in held if id(each) not in below_one][:SAMPLE]
-
-
-def named(kind: type) -> str:
-    """Module and name. No code of the user's runs."""
-    return f"{type.__getattribute__(kind, '__module__')}.{type.__getattribute__(kind, '__qualname__')}"
 
 
 def _rises(counts: list[int]) -> bool:
