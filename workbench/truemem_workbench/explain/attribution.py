@@ -37,6 +37,7 @@ class Holder:
 
     file: str
     line: int
+    """0 if it was not seen: then `file` is empty."""
     kib: float
     """KiB per invocation."""
     kind: str
@@ -220,10 +221,10 @@ def _kind(container: Mapping[str, Any] | None) -> str:
 
 
 def _merged(holders: Iterable[Holder]) -> list[Holder]:
-    """One holder for each line."""
-    found: dict[Frame, Holder] = {}
+    """One holder for each line, or for each owner if no line was seen."""
+    found: dict[tuple[str, int, str], Holder] = {}
     for each in sorted(holders, key=lambda each: -each.kib):
-        place = (each.file, each.line)
+        place = (each.file, each.line, "" if each.line else f"{each.kind} {each.owner}")
         first = found.get(place)
         found[place] = (
             each if first is None else replace(first, kib=first.kib + each.kib, owner=first.owner or each.owner)

@@ -15,6 +15,8 @@ from .users import Frame
 
 SHOWN = 10
 """Lines of code that are told of."""
+UNSEEN: Frame = ("", 0)
+"""The place of a holder by a line that was not seen."""
 REST = 0.2
 """Share of the growth that is worth a sentence if no line explains it."""
 
@@ -83,15 +85,16 @@ class Explanation:
                 f"{what(each)} grows by {each.kib:.1f} KiB per invocation, {self.share(each.kib):.0%} of the growth.",
             )
             for each in self.holders[:SHOWN]
+            if each.line
         ]
 
     def document(self) -> dict[str, object]:
         """The member `explanation` of `--json`. KiB are per invocation."""
         lines = [
             {
-                "file": each.file,
-                "line": each.line,
-                "source": source((each.file, each.line)),
+                "file": each.file or None,
+                "line": each.line or None,
+                "source": source((each.file, each.line)) if each.line else None,
                 "perInvocationKiB": round(each.kib, 3),
                 "share": round(self.share(each.kib), 3),
                 "kind": each.kind,
@@ -120,6 +123,8 @@ def what(holder: Holder) -> str:
 
 def place(frame: Frame) -> str:
     """`app.py:16`, relative to the present folder if it is below it. A C function has no line."""
+    if frame == UNSEEN:
+        return "line not seen"
     return visible(f"{_relative(frame[0])}:{frame[1]}" if frame[1] else frame[0])
 
 

@@ -41,7 +41,7 @@ def tree(holders: Sequence[Holder]) -> dict[tuple[Frame, ...], float]:
     """KiB per invocation of each stack, and of each stack that it begins with. The empty one has all of it."""
     sums: dict[tuple[Frame, ...], float] = {}
     for holder in holders:
-        line = (holder.file, holder.line)
+        line = (holder.file or what(holder), holder.line)
         stack = holder.whole_stack
         if line not in stack:  # it keeps what others allocate
             stack = (line, *stack)
