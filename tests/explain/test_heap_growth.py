@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem_workbench.explain.explanation import what
 from truemem_workbench.explain.heap_growth import HeapGrowth
 from truemem_workbench.explain.heap_snapshot import Snapshot
 from truemem_workbench.explain.node import holders
@@ -42,6 +43,26 @@ def snapshot(nodes: dict[str, tuple[str, str, int, list[Edge]]], places: dict[st
     spots = [part for each, (script, line) in places.items() for part in (5 * order.index(each), script, line, 0)]
     return Snapshot.parse(
         {"snapshot": {"meta": META}, "nodes": rows, "edges": edges, "strings": strings, "locations": spots}
+    )
+
+
+def weak_map(kept: int) -> Snapshot:
+    """A module's WeakMap `sizes` with as many values of 1,024 bytes, whose keys are in its Set `seen`."""
+    keys = {f"k{number}": f"v{number}" for number in range(kept)}
+    table = int.from_bytes(b"pairs", "big")
+    name = f"3 / part of key (Object @1) -> value (Object @2) pair in WeakMap (table @{table})"
+    return snapshot(
+        {
+            "root": ("synthetic", "", 0, [("element", 1, "scope")]),
+            "scope": ("object", "system / Context", 40, [("context", "sizes", "map"), ("context", "seen", "set")]),
+            "map": ("object", "WeakMap", 16, [("internal", "table", "pairs")]),
+            "set": ("object", "Set", 16, [("internal", "table", "table")]),
+            "pairs": ("array", "", 8, [("internal", name, value) for value in keys.values()]),
+            "table": ("array", "", 8, [("element", number, key) for number, key in enumerate(keys)]),
+            **{key: ("object", "Object", 16, [("internal", name, value)]) for key, value in keys.items()},
+            **{value: ("object", "Object", 1024, []) for value in keys.values()},
+        },
+        {},
     )
 
 
@@ -85,6 +106,58 @@ def test_without_a_watched_line_it_is_that_of_the_functions_that_are_kept() -> N
 
 def test_what_is_only_referred_to_weakly_is_kept_by_none() -> None:
     assert grown([10, 20, 30], weak=True) == []
+
+
+def test_a_value_of_a_weak_map_is_kept_by_its_key() -> None:
+    growth = HeapGrowth()
+    for number in range(5):
+        growth.add(10 * number, weak_map(10 * number))
+    (keeper,) = growth.growing().values()
+    assert (keeper.kind, keeper.owner, keeper.sizes[-1]) == ("Set", "seen", 40 * 1040)
+
+
+def test_a_variable_is_read_by_the_oldest_function_of_its_scope() -> None:
+    def variable(kept: int) -> Snapshot:
+        return snapshot(
+            {
+                "root": ("synthetic", "", 0, [("element", 1, "f1"), ("element", 2, "f2"), ("element", 3, "inner")]),
+                "scope": ("object", "system / Context", 40, [("context", "text", f"text {kept}")]),
+                "f1": ("closure", "", 64, [("internal", "context", "block")]),
+                "f2": ("closure", "", 64, [("internal", "context", "block")]),
+                "inner": ("object", "system / Context", 40, []),
+                "block": ("object", "system / Context", 40, [("internal", "previous", "scope")]),
+                f"text {kept}": ("closure", "", 1024 * kept, []),
+            },
+            {},
+        )
+
+    growth = HeapGrowth()
+    for number in range(5):
+        growth.add(10 * number, variable(number))
+    (keeper,) = growth.growing().values()
+    assert (keeper.kind, keeper.owner, keeper.closure) == ("variable", "text", int.from_bytes(b"f1", "big"))
+
+
+def keepers_of(*owners: str, kib: float) -> dict[str, Any]:
+    at = [0, 10, 20, 30, 40]
+    each = {"kind": "Array", "of": "Object", "bytes": [int(kib * 1024 * n) for n in at], "items": at}
+    return {
+        "invocations": at,
+        "keepers": [{**each, "owner": owner, "grewAt": [], "madeAt": []} for owner in owners],
+    }
+
+
+def test_what_keeps_is_told_without_a_line_as_well() -> None:
+    found = holders(keepers_of("kept", "sent", kib=8), 16.0)
+    assert [(each.file, each.line, each.kib, what(each)) for each in found] == [
+        ("", 0, 8.0, "Array of Object kept"),
+        ("", 0, 8.0, "Array of Object sent"),
+    ]
+
+
+def test_without_a_line_it_is_told_if_it_is_a_good_part_of_the_growth() -> None:
+    assert holders(keepers_of("kept", kib=1), 16.0) == []
+    assert holders(keepers_of("kept", kib=1), 0.0) == []
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=5))

@@ -52,6 +52,12 @@ def explained(handler: str, timeout_s: float = 30) -> Explanation:
         ("timer", "TimersList of Timeout timerListMap[3600000]"),
         ("linked", "variable chain"),
         ("copy", "variable copied"),
+        ("nested", "variable copied"),
+        ("samename", "variable copied"),
+        ("undone", "Array of Object ORDERS"),
+        ("weak", "Set of Object seen"),
+        ("proxied", "Array of Object target"),
+        ("frozen", "Array of Object ORDERS"),
         ("buffers", "Array of Buffer ORDERS"),
         ("promises", "Array of function pending"),
         ("strings", "variable text"),
@@ -77,6 +83,7 @@ def test_what_does_not_grow_is_not_accused(handler: str) -> None:
         ("raises", "170 of 170 invocations failed"),
         ("ends", "had 2 processes"),
         ("hangs", "Task timed out"),
+        ("hangsEarly", "Task timed out"),
     ],
 )
 def test_a_partial_answer_says_what_is_missing(handler: str, said: str) -> None:

@@ -1,7 +1,7 @@
 // Leaks of one kind each. The line that keeps is marked with its handler's name.
 import { EventEmitter } from "node:events";
 
-import { Store, remember } from "./order_book.mjs";
+import { Store, busy, remember } from "./order_book.mjs";
 
 const ORDERS = [];
 const bySession = new Map();
@@ -12,6 +12,12 @@ const emitter = new EventEmitter().setMaxListeners(0);
 const store = new Store();
 const recent = new Map();
 const pending = [];
+const sizes = new WeakMap();
+const target = new Proxy([], {
+  get(object, name) {
+    return Reflect.get(object, name);
+  },
+});
 let chain = null;
 let copied = [];
 let text = "";
@@ -69,6 +75,45 @@ export async function copy() {
   copied = [...copied, order]; // copy
 }
 
+export async function nested() {
+  copied = [...copied, body()]; // nested
+}
+
+function local() {
+  let copied = [];
+  for (let number = 0; number < 20; number++) copied = [...copied, number];
+  return copied.length;
+}
+
+export async function samename() {
+  busy();
+  local();
+  copied = [...copied, body()]; // samename
+  local();
+  busy();
+}
+
+export async function undone() {
+  for (let number = 0; number < 20; number++) ORDERS.push(number);
+  ORDERS.splice(-20);
+  ORDERS.push(body()); // undone
+}
+
+export async function weak() {
+  const key = { order: ++count };
+  sizes.set(key, new Array(1000).fill(count));
+  seen.add(key); // weak
+}
+
+export async function proxied() {
+  Array.prototype.push.call(target, body()); // proxied
+}
+
+export async function frozen() {
+  Object.freeze(Error);
+  ORDERS.push(body()); // frozen
+}
+
 export async function buffers() {
   const data = Buffer.alloc(8000, 1);
   ORDERS.push(data); // buffers
@@ -105,6 +150,11 @@ export async function raises() {
 export async function ends() {
   await list();
   if (count % 150 === 149) process.exit(1);
+}
+
+export async function hangsEarly() {
+  await list();
+  if (count > 65) await new Promise(() => setInterval(() => 1, 1000));
 }
 
 export async function hangs() {

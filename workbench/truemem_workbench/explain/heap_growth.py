@@ -39,7 +39,8 @@ class Keeper:
     """The way to it, as it is written in JavaScript: `cache.orders`."""
     made_at: list[tuple[str, int, int]] = field(default_factory=list)
     """Script, line and number of the functions and classes below it."""
-    scripts: list[str] = field(default_factory=list)
+    closure: int = 0
+    """The id of a function that sees the variable; 0 if there is none."""
 
 
 class HeapGrowth:
@@ -145,7 +146,24 @@ class _Kept:
             of=names.most_common(1)[0][0] if names else "",
             owner=self._owner(node, variable),
             made_at=[(*place, number) for place, number in made.most_common()],
+            closure=self._closure(node) if variable else 0,
         )
+
+    def _closure(self, scope: int) -> int:
+        """The id of the oldest function that was made in it, or in a scope within it."""
+        snapshot, scopes, seen = self._snapshot, [scope], {scope}
+        while scopes:
+            makers = [(each, name) for scope in scopes for each, name in snapshot.referring(scope)]
+            made = [
+                int(snapshot.ids[each])
+                for each, name in makers
+                if name == "context" and snapshot.kinds[each] == "closure"
+            ]
+            if made:
+                return min(made)
+            scopes = [each for each, name in makers if name == "previous" and each not in seen]
+            seen.update(scopes)
+        return 0
 
     def _owner(self, node: int, variable: str) -> str:
         """The names on the way to it, from the variable that holds it."""

@@ -6,6 +6,7 @@ V8's src/profiler/heap-snapshot-generator.cc): arrays of whole numbers, describe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from scipy.sparse.csgraph import breadth_first_order
 
 NUMBERED = ("element", "hidden")
 """Kinds of edges with a number instead of a name."""
+WEAK_MAP = re.compile(r" pair in WeakMap \(table @(\d+)\)$")
+"""The end of the name of an edge to a WeakMap's value: the id of its table."""
 Whole = npt.NDArray[np.int64]
 
 
@@ -78,15 +81,37 @@ class Snapshot:
     def way(self) -> tuple[Whole, Whole]:
         """The nodes by distance from the root, and for each node the one before it on the shortest way (-9999: none).
 
-        Weak references keep nothing, and are left out.
+        Weak references keep nothing, and are left out. So does the table of a WeakMap: a value is kept by its key.
         """
-        strong = self.edge_kinds != self.kinds_of_edges.index("weak")
         begins = np.repeat(np.arange(len(self.ids)), np.diff(self.first_edge))
+        strong = (self.edge_kinds != self.kinds_of_edges.index("weak")) & ~self._of_weak_maps(begins)
         matrix = csr_array(
             (np.ones(int(strong.sum()), np.int8), (begins[strong], self.to[strong])), shape=(len(self.ids),) * 2
         )
         order, above = breadth_first_order(matrix, 0, directed=True, return_predecessors=True)
         return order.astype(np.int64), above.astype(np.int64)
+
+    def _of_weak_maps(self, begins: Whole) -> npt.NDArray[np.bool_]:
+        """Which edges lead from a WeakMap's table to a value. V8 gives that of the key the same name."""
+        tables = {
+            place: int(found[1])
+            for place, text in enumerate(self.strings)
+            if (found := WEAK_MAP.search(text)) is not None
+        }
+        named = np.flatnonzero(
+            np.isin(self.edge_names, list(tables)) & (self.edge_kinds == self.kinds_of_edges.index("internal"))
+        )
+        of = np.zeros(len(self.to), np.bool_)
+        of[named] = [self.ids[begins[each]] == tables[int(self.edge_names[each])] for each in named]
+        return of
+
+    def referring(self, to: int) -> list[tuple[int, str]]:
+        """The nodes that refer to one by a name of V8's own, with that name."""
+        at = np.flatnonzero((self.to == to) & (self.edge_kinds == self.kinds_of_edges.index("internal")))
+        nodes = np.searchsorted(self.first_edge, at, side="right") - 1
+        return [
+            (node, self.strings[name]) for node, name in zip(nodes.tolist(), self.edge_names[at].tolist(), strict=True)
+        ]
 
     def edge(self, node: int, to: int) -> tuple[str, str]:
         """Kind and name of the reference from one node to another; named ones before others."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..support.untrusted_text import loads
-from .attribution import Holder, most_first, rising
+from .attribution import LEAST_KIB, LEAST_LOOKS, Holder, most_first, rising
+from .explanation import REST
 from .heap_growth import HeapGrowth
 from .heap_snapshot import Snapshot
 from .users import Frame
@@ -17,9 +18,7 @@ from .users import Frame
 class Heap:
     """What one run has found: the growth of each process of the function."""
 
-    def __init__(self, looks: int) -> None:
-        self._watches = (looks // 2, looks)
-        """Snapshots after which is said what to watch: early, because a process may end."""
+    def __init__(self) -> None:
         self._growth: dict[str, HeapGrowth] = {}
         """By process id."""
 
@@ -31,7 +30,7 @@ class Heap:
             growth.add(int(invocation), Snapshot.parse(loads(path.read_text(encoding="utf-8", errors="replace"))))
             path.unlink()
             looks = len(growth.invocations)
-            if looks in self._watches:
+            if looks >= LEAST_LOOKS:  # early, because a process may end
                 new = folder / f"watch-{process}-{looks}.new"
                 new.write_text(json.dumps(_wanted(growth)), encoding="utf-8")
                 new.rename(new.with_suffix(".json"))
@@ -50,26 +49,29 @@ class Heap:
 
 def _wanted(growth: HeapGrowth) -> list[dict[str, Any]]:
     return [
-        {"id": number, "variable": variable}
+        {"id": number, "variable": variable, "closure": each.closure}
         for (number, variable), each in growth.growing().items()
-        if rising(growth.invocations, each.sizes) > 0
+        if rising(growth.invocations, each.sizes) > LEAST_KIB * 1024
     ]
 
 
 def holders(found: Mapping[str, Any], measured_kib: float) -> list[Holder]:
-    """The lines that keep what grew, that with most of it first."""
+    """The lines that keep what grew, that with most of it first.
+
+    What keeps it, but by a line that was not seen, is told if that is as much as is worth a sentence.
+    """
     made = []
     for each in found["keepers"]:
         rate = rising(found["invocations"], each["bytes"])
-        line = _line(each)
-        if rate <= 0 or line is None:
+        file, number = _line(each) or ("", 0)
+        if rate <= 0:
             continue
         of = f" of {each['of']}" if each["of"] and each["kind"] != "variable" else ""
         seen = max(each["grewAt"], key=lambda stack: stack[1], default=((), 0))[0]
         made.append(
             Holder(
-                file=line[0],
-                line=line[1],
+                file=file,
+                line=number,
                 kib=rate / 1024,
                 kind=f"{each['kind']}{of}",
                 owner=each["owner"],
@@ -77,7 +79,7 @@ def holders(found: Mapping[str, Any], measured_kib: float) -> list[Holder]:
                 stack=tuple((file, number) for file, number in seen),
             )
         )
-    return most_first(made, measured_kib)
+    return [each for each in most_first(made, measured_kib) if each.line or each.kib > REST * measured_kib > 0]
 
 
 def _line(keeper: Mapping[str, Any]) -> Frame | None:

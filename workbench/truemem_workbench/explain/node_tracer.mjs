@@ -5,41 +5,27 @@
 // condition notes it and is false, so that nothing ever pauses (Chrome DevTools Protocol, Debugger.setBreakpoint).
 
 import fs from "node:fs";
-import { Session } from "node:inspector";
 import path from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { types } from "node:util";
+import { pathToFileURL } from "node:url";
+
+import { fileOf, places, post, ROOT, scripts, session } from "./node_inspector.mjs";
+import { here, Watched } from "./node_watched.mjs";
 
 const FOLDER = process.env.TRUEMEM_EXPLAIN;
 const AT = new Set(process.env.TRUEMEM_EXPLAIN_LOOKS.split(",").map(Number)); // invocations before a snapshot
-const ROOT = path.join(fs.realpathSync(process.env.LAMBDA_TASK_ROOT), path.sep);
-const ENOUGH = 3; // times that something was seen to grow, after which it is not watched any more
-const MOST_WATCHED = 20; // invocations: what only some of them keep needs more than one
 const MOST_PLACES = 20_000; // breakpoints
 const MOST_STEPS = 50_000; // in one invocation: a step takes some 10 µs
-const MOST_MEMBERS = 50; // members of an object that are compared
 const HOOK = "__truemem_explain";
 
-const session = new Session();
-session.connect();
-const scripts = new Map(); // file of the user's by the script's id
 const missing = new Set();
 let count = 0;
 let looks = 0;
-let left = 0; // invocations that are still watched
 let watchedSince = 0; // the look after which truemem has said what to watch
-const watched = new Map(); // by id and variable: what is watched, with the stacks where it grew
+const watched = new Map(); // by id and variable
+let open = []; // those that are watched now
 let steps = 0;
-let last = null; // the line that ran: {error}, for its stack
-
-const post = (method, parameters) => {
-  let answer;
-  session.post(method, parameters, (error, result) => {
-    if (error) throw new Error(`${method}: ${error.message}`);
-    answer = result;
-  });
-  return answer;
-};
+let last = null; // where the latest step was
+const lastIn = new Map(); // the same by function
 
 const write = (name, value) => {
   const file = path.join(FOLDER, name);
@@ -58,16 +44,6 @@ const told = () =>
     })),
   });
 
-const fileOf = (url) => {
-  const file = url.startsWith("file:") ? fileURLToPath(url) : url;
-  return file.startsWith(ROOT) && !file.includes(`${path.sep}node_modules${path.sep}`) ? file : null;
-};
-
-session.on("Debugger.scriptParsed", ({ params }) => {
-  const file = fileOf(params.url);
-  if (file) scripts.set(params.scriptId, file);
-});
-
 const look = () => {
   looks += 1;
   const name = `heap-${process.pid}-${count}.json`;
@@ -83,74 +59,68 @@ const look = () => {
   fs.renameSync(path.join(FOLDER, `${name}.new`), path.join(FOLDER, name));
 };
 
-// How much a value has: a number, or the identities of what it refers to. No code of the user's runs.
-const size = (value) => {
-  if (typeof value === "string") return value.length;
-  if ((typeof value !== "object" && typeof value !== "function") || value === null || types.isProxy(value)) return 0;
-  if (Array.isArray(value)) return value.length;
-  if (types.isMap(value)) return Object.getOwnPropertyDescriptor(Map.prototype, "size").get.call(value);
-  if (types.isSet(value)) return Object.getOwnPropertyDescriptor(Set.prototype, "size").get.call(value);
-  const names = Reflect.ownKeys(value);
-  return [names.length, ...names.slice(-MOST_MEMBERS).map((name) => Object.getOwnPropertyDescriptor(value, name)?.value)];
-};
-
-const grown = (before, now) =>
-  Array.isArray(now)
-    ? !Array.isArray(before) || now.length > before.length || now.some((each, at) => each !== before[at] && each)
-    : Array.isArray(before) || now > before;
-
-// The places of the user's code that ran. The module's own code runs once, and is not among them.
-const places = () => {
-  const found = [];
-  for (const { scriptId, functions } of post("Profiler.takePreciseCoverage").result) {
-    if (!scripts.has(scriptId)) continue;
-    const { scriptSource } = post("Debugger.getScriptSource", { scriptId });
-    const begins = [0];
-    for (let at = scriptSource.indexOf("\n"); at >= 0; at = scriptSource.indexOf("\n", at + 1)) begins.push(at + 1);
-    const place = (offset) => {
-      let low = 0;
-      for (let high = begins.length; high - low > 1; ) {
-        const middle = (low + high) >> 1;
-        if (begins[middle] <= offset) low = middle;
-        else high = middle;
-      }
-      return { scriptId, lineNumber: low, columnNumber: offset - begins[low] };
-    };
-    for (const { ranges } of functions) {
-      const [{ startOffset, endOffset, count: ran }] = ranges;
-      if (!ran || startOffset === 0) continue;
-      const range = { start: place(startOffset), end: place(endOffset), restrictToFunction: true };
-      found.push(...post("Debugger.getPossibleBreakpoints", range).locations);
-    }
+// Find an object by its id in the heap snapshot.
+const hold = (each, id) => {
+  try {
+    const { objectId } = post("HeapProfiler.getObjectByHeapObjectId", { objectId: String(id) }).result;
+    globalThis[HOOK].hold = (object) => Object.assign(each, { object: new WeakRef(object) });
+    post("Runtime.callFunctionOn", { objectId, functionDeclaration: `function () { globalThis.${HOOK}.hold(this); }` });
+    post("Runtime.releaseObject", { objectId }); // the inspector's own handle would keep it
+  } catch {
+    // an object of V8's own, or one that is gone: its growth has no line
   }
-  return found;
 };
 
-// Watch what truemem has found to grow: an object by its id in the heap snapshot, or a variable by its name.
+// What the inspector knows of a function, and `use` makes of it.
+const inspected = (closure, use) => {
+  globalThis[HOOK].closure = closure;
+  try {
+    const { objectId } = post("Runtime.evaluate", { expression: `globalThis.${HOOK}.closure`, objectGroup: HOOK }).result;
+    const { internalProperties } = post("Runtime.getProperties", { objectId, ownProperties: true });
+    return use((name) => internalProperties.find((each) => each.name === name).value);
+  } finally {
+    post("Runtime.releaseObjectGroup", { objectGroup: HOOK });
+    globalThis[HOOK].closure = globalThis[HOOK].scopes = null;
+  }
+};
+
+// The value at this moment. A variable's is read in the scopes of a function that sees it.
+const valueOf = ({ object, variable }) => {
+  const held = object.deref();
+  if (!variable || held === undefined) return held;
+  return inspected(held, (property) => {
+    const functionDeclaration = `function () { globalThis.${HOOK}.scopes = this; }`;
+    post("Runtime.callFunctionOn", { objectId: property("[[Scopes]]").objectId, functionDeclaration });
+    const scopes = Array.from(globalThis[HOOK].scopes, (each) => each.object);
+    return scopes.find((scope) => Object.hasOwn(scope, variable))?.[variable];
+  });
+};
+
+// Watch what truemem has found to grow: objects, and variables, which a function that is told sees.
 const watch = (wanted) => {
-  unwatch();
-  globalThis[HOOK] = { step, hold: (key, object) => Object.assign(watched.get(key), { object: new WeakRef(object) }) };
-  for (const { id, variable } of wanted) {
+  globalThis[HOOK] = { step };
+  post("Debugger.enable");
+  for (const { id, variable, closure } of wanted) {
     const key = `${id} ${variable}`;
     if (watched.has(key)) continue;
-    watched.set(key, { id, variable, counts: 0, stacks: new Map() });
-    if (variable) continue;
-    try {
-      const { objectId } = post("HeapProfiler.getObjectByHeapObjectId", { objectId: String(id) }).result;
-      const hold = `function () { globalThis.${HOOK}.hold(${JSON.stringify(key)}, this); }`;
-      post("Runtime.callFunctionOn", { objectId, functionDeclaration: hold });
-      post("Runtime.releaseObject", { objectId }); // the inspector's own handle would keep it
-    } catch {
-      // an object of V8's own: its growth has no line
+    const each = new Watched(id, variable);
+    watched.set(key, each);
+    hold(each, variable ? closure : id);
+    if (variable && each.object) {
+      each.script = inspected(each.object.deref(), (property) => property("[[FunctionLocation]]").value.scriptId);
     }
   }
-  const names = [...new Set(wanted.map(({ variable }) => variable).filter(Boolean))];
-  const values = names.map((name) => `${JSON.stringify(name)}: () => ${name}`).join(", ");
-  post("Debugger.enable");
+  if (looks === AT.size) for (const each of watched.values()) each.again();
+  open = [...watched.values()].filter((each) => each.isOpen);
+  if (open.length === 0) return unwatch();
+  for (const each of open) each.begin(valueOf(each));
   const found = places();
   if (found.length > MOST_PLACES) missing.add("The code is large: lines were seen in a part of it alone.");
-  for (const location of found.slice(0, MOST_PLACES)) {
-    const condition = `globalThis.${HOOK}.step({${values}})`;
+  for (const [number, location] of found.slice(0, MOST_PLACES)) {
+    const values = open.map(({ variable, script }, at) =>
+      variable && script === location.scriptId ? `${at}: () => ${variable}, ` : "",
+    );
+    const condition = `globalThis.${HOOK}.step(${number}, {${values.join("")}})`;
     try {
       post("Debugger.setBreakpoint", { location, condition });
     } catch {
@@ -163,75 +133,74 @@ const unwatch = () => {
   if (globalThis[HOOK] === undefined) return;
   post("Debugger.disable");
   delete globalThis[HOOK];
+  for (const each of open) each.forget();
+  open = [];
 };
 
-const sizeOf = (each, values) => {
-  if (!each.variable) return size(each.object?.deref());
-  try {
-    const value = values[each.variable]();
-    return typeof value === "object" && value !== null ? [value, size(value)].flat() : size(value);
-  } catch {
-    return null; // not visible from here
-  }
-};
-
-// Note what has grown since the step before, and where that was. Always false.
-const step = (values) => {
+// Note what has grown since this function's step before, and where that was. Always false.
+const step = (number, values) => {
   try {
     steps += 1;
     if (steps > MOST_STEPS) return false;
-    for (const each of watched.values()) {
-      const now = sizeOf(each, values);
-      if (now === null) continue;
-      if (last && each.size !== undefined && grown(each.size, now)) {
-        const stack = JSON.stringify(frames(last));
-        each.counts += 1;
-        each.stacks.set(stack, (each.stacks.get(stack) ?? 0) + 1);
-      }
-      each.size = now;
-    }
-    const most = Error.stackTraceLimit;
-    Error.stackTraceLimit = 30;
-    last = new Error();
-    Error.stackTraceLimit = most;
+    const stack = () => frames(lastIn.get(number) ?? last);
+    open.forEach((each, at) => {
+      if (!each.isOpen) return;
+      if (!each.variable) each.see(0, each.object.deref(), stack);
+      else if (values[at]) seeVariable(each, number, values[at], stack);
+    });
+    last = here();
+    lastIn.set(number, last);
   } catch (error) {
-    missing.add(String(error));
+    failed(error);
   }
   return false;
 };
 
-// The frames of the user's, innermost last: [file, line].
-const frames = (error) => {
-  const own = Error.prepareStackTrace;
-  Error.prepareStackTrace = (_, sites) => sites;
+const seeVariable = (each, number, read, stack) => {
+  let value;
   try {
-    const sites = error.stack;
-    const user = Array.isArray(sites) ? sites.map((site) => [fileOf(site.getFileName() ?? ""), site.getLineNumber()]) : [];
-    return user.filter(([file]) => file).reverse();
-  } finally {
-    Error.prepareStackTrace = own;
+    value = read();
+  } catch {
+    return; // not visible from here, or not yet
   }
+  each.see(number, value, stack);
+};
+
+const failed = (error) => missing.add(`Lines were seen in a part of the code alone, because of this: ${error}`);
+
+// The frames of the user's, innermost last: [file, line].
+const frames = (error) =>
+  (Array.isArray(error?.stack) ? error.stack : [])
+    .map((site) => [fileOf(site.getFileName() ?? ""), site.getLineNumber()])
+    .filter(([file]) => file)
+    .reverse();
+
+// The invocation before is over.
+const ended = () => {
+  if (!globalThis[HOOK]) return;
+  for (const each of open) if (each.isOpen) each.end(valueOf(each));
+  told();
+  if (steps > MOST_STEPS) {
+    missing.add("An invocation has too many steps: lines were seen in a part of it alone.");
+    for (const each of open) each.close();
+  }
+  if (!open.some((each) => each.isOpen)) unwatch();
 };
 
 const before = () => {
-  if (globalThis[HOOK]) {
-    told();
-    if (steps > MOST_STEPS) missing.add("An invocation has too many steps: lines were seen in a part of it alone.");
-    left -= 1;
-    if (left === 0 || steps > MOST_STEPS || [...watched.values()].every(({ counts }) => counts >= ENOUGH)) unwatch();
-  }
   last = null;
-  for (const each of watched.values()) each.size = undefined; // else a snapshot would have what we hold
-  if (AT.has(count)) look();
+  lastIn.clear();
+  if (AT.has(count)) {
+    unwatch();
+    look();
+  }
   const wanted = path.join(FOLDER, `watch-${process.pid}-${looks}.json`);
   if (watchedSince < looks && fs.existsSync(wanted)) {
     watchedSince = looks;
-    left = MOST_WATCHED;
+    unwatch();
     watch(JSON.parse(fs.readFileSync(wanted, "utf8")));
   }
   steps = 0;
-  if (globalThis[HOOK]) for (const each of watched.values()) each.size = each.variable ? undefined : sizeOf(each);
-  count += 1;
 };
 
 post("Profiler.enable");
@@ -245,11 +214,14 @@ const find = (whole) => name.split(".").reduce((part, key) => part?.[key], whole
 const user = find(namespace) ?? find(namespace.default);
 
 export function handler(...given) {
-  try {
-    before();
-  } catch (error) {
-    missing.add(String(error));
+  for (const work of [ended, before]) {
+    try {
+      work();
+    } catch (error) {
+      failed(error);
+    }
   }
+  count += 1;
   return user.apply(this, given);
 }
 // the runtime reads the number of arguments, and the symbols of a streaming handler

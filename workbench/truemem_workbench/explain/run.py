@@ -64,7 +64,7 @@ class Tracer:
 
     @classmethod
     def node(cls) -> Tracer:
-        heap = Heap(LOOKS)
+        heap = Heap()
         code = Path(__file__).with_name("node_tracer.mjs")
         return cls(code, f"{code.with_suffix('')}.handler", heap.read, extra_s=SNAPSHOTS_S, between=heap.between)
 
