@@ -21,7 +21,7 @@ from . import native, node
 from .attribution import LEAST_LOOKS, Holder, attribute
 from .explanation import REST, Explanation
 from .node import Heap
-from .rest import likely
+from .rest import UNCOLLECTED, UNKNOWN, likely
 from .users import Users
 
 LOOKS = 10
@@ -133,8 +133,8 @@ def explain(
                 holders = attribute(traced.found, function.task_root, measured_kib)
         except NOT_UNDERSTOOD as problem:  # the function's process has written it
             missing.append(f"What the tracer wrote could not be understood: {problem!r}")
-    rest = measured_kib - sum(each.kib for each in holders)
-    if traced.found and function.python is not None and rest > REST * measured_kib:
+    rest_kib = measured_kib - sum(each.kib for each in holders)
+    if traced.found and function.python is not None and rest_kib > REST * measured_kib:
         if native.can_trace(function.python):
             second = run(Tracer.python("native_tracer", native.read, native.VARIABLES))
             if second.found:
@@ -145,7 +145,8 @@ def explain(
         else:
             missing.append(native.INSTALL)
     explanation = Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)))
-    return dataclasses.replace(explanation, first_run_s=traced.seconds, rest=likely(lines, explanation.rest_kib))
+    rest = likely(lines, explanation.rest_kib, UNKNOWN if function.python is not None else UNCOLLECTED)
+    return dataclasses.replace(explanation, first_run_s=traced.seconds, rest=rest)
 
 
 def _error(answer: bytes) -> str:
