@@ -131,11 +131,30 @@ class Properties:
     environment = {"source": TEXT, "used": MIB, "peak": MIB}
     """the whole environment at the close: `source` (`cgroup2`, `cgroup1`, `meminfo`), `used`, and `peak` where the
     kernel keeps one"""
-    heap = {"inUse": MIB, "held": MIB, "mapped": MIB, "gc": [WHOLE], "threads": WHOLE, "source": TEXT}
-    """where the function [imports the probe](heap.md), malloc's own figures when the invocation ended: `inUse`, `held`
-    (freed, and kept by the allocator), `mapped` (in use, each block with a mapping of its own), MiB; `gc`, Python's
-    counts of each generation; `threads`, Python's; `source`, only where it is `mallinfo`, whose figures begin at 0
-    again every 4 GiB"""
+    heap = {
+        "runtime": TEXT,
+        "used": MIB,
+        "live": MIB,
+        "committed": MIB,
+        "limit": MIB,
+        "external": MIB,
+        "metaspace": MIB,
+        "collections": WHOLE,
+        "gcMs": MS,
+        "inUse": MIB,
+        "held": MIB,
+        "mapped": MIB,
+        "gc": [WHOLE],
+        "threads": WHOLE,
+        "source": TEXT,
+    }
+    """what the function's own runtime says of its heap when the invocation ended ([heap](heap.md)). With `runtime`
+    (`java`, `nodejs`, `go`, `dotnet`): `used` by objects, garbage included; `live`, used just after the last major
+    collection; `committed`, taken from the system; `limit` of the heap; `external`, memory outside of the heap that
+    objects own; `metaspace`; `collections`, major ones since the start; `gcMs`, time of all collections. Without it,
+    of Python, malloc's own figures: `inUse`, `held` (freed, and kept by the allocator), `mapped` (in use, each block
+    with a mapping of its own), MiB; `gc`, Python's counts of each generation; `threads`, Python's; `source`, only where
+    it is `mallinfo`, whose figures begin at 0 again every 4 GiB"""
     drift = {
         "verdict": TEXT,
         "perInvocationKiB": KIB,

@@ -13,6 +13,7 @@ from . import out_of_memory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..linux.heap_page import Heap
+    from ..linux.runtime_heap import RuntimeHeap
     from ..measure.environment_memory import HeldMemory
     from ..measure.race import Boundary
     from ..measure.window import Peak, Window
@@ -52,8 +53,8 @@ class PendingRecord:
         """Highest peak of the function since the environment started."""
         self.memory: HeldMemory | None = None
         """What the environment held when the window closed."""
-        self.heap: Heap | None = None
-        """What the allocator says, where the function imports the probe."""
+        self.heap: Heap | RuntimeHeap | None = None
+        """What the allocator or the runtime says, where it does."""
         self.kernel_kills: int | None = None
         """OOM kills of the function's processes that the kernel has counted in it; None where nothing counts."""
         self.environment_kills = 0

@@ -1,0 +1,42 @@
+"""The garbage-collected heap of the function's runtime, whatever the runtime is: one shape for all of them."""
+
+from __future__ import annotations
+
+from ..support.named_tuple import NamedTuple
+from ..support.units import mib
+
+
+class RuntimeHeap(NamedTuple):
+    """What one runtime says of its heap when an invocation had ended. Sizes in KiB; None: it does not say."""
+
+    runtime: str
+    """`java`, `nodejs`, `go` or `dotnet`."""
+    used: int
+    """By objects, those that nothing refers to any more included: the collector has not taken them yet."""
+    committed: int
+    """Taken from the system for the heap, used or not."""
+    live: int | None = None
+    """Used just after the last major collection, or the last one that looked at all objects; None before the first."""
+    limit: int | None = None
+    """The heap does not grow beyond it (`-Xmx`, `--max-old-space-size`, `GOMEMLIMIT`, `DOTNET_GCHeapHardLimit`)."""
+    external: int | None = None
+    """Memory outside of the heap that its objects own (Node.js: `external`, buffers included)."""
+    metaspace: int | None = None
+    """Classes and their code (Java: metaspace used)."""
+    collections: int | None = None
+    """Major collections since the process began."""
+    gc_ms: int | None = None
+    """Time that all collections took since the process began, ms."""
+
+    def document(self) -> dict[str, object]:
+        """The record's member `heap`, in MiB."""
+        members: dict[str, object] = {"runtime": self.runtime, "used": mib(self.used), "committed": mib(self.committed)}
+        for name in ("live", "limit", "external", "metaspace"):
+            size = getattr(self, name)
+            if size is not None:
+                members[name] = mib(size)
+        if self.collections is not None:
+            members["collections"] = self.collections
+        if self.gc_ms is not None:
+            members["gcMs"] = self.gc_ms
+        return members
