@@ -11,12 +11,15 @@ class RuntimeHeap(NamedTuple):
 
     runtime: str
     """`java`, `nodejs`, `go` or `dotnet`."""
-    used: int
-    """By objects, those that nothing refers to any more included: the collector has not taken them yet."""
+    used: int | None
+    """By objects, those that nothing refers to any more included: the collector has not taken them yet. With Java 25's
+    Serial and Parallel collectors as of the end of the last collection: None before the first."""
     committed: int
     """Taken from the system for the heap, used or not."""
     live: int | None = None
-    """Used just after the last major collection, or the last one that looked at all objects; None before the first."""
+    """Used just after the last major collection, or the last one that looked at all objects; None before the first, and
+    where another collection came before it could be read. Java before 25: without what that collection has left in
+    eden."""
     limit: int | None = None
     """The heap does not grow beyond it (`-Xmx`, `--max-old-space-size`, `GOMEMLIMIT`, `DOTNET_GCHeapHardLimit`)."""
     external: int | None = None
@@ -30,8 +33,8 @@ class RuntimeHeap(NamedTuple):
 
     def document(self) -> dict[str, object]:
         """The record's member `heap`, in MiB."""
-        members: dict[str, object] = {"runtime": self.runtime, "used": mib(self.used), "committed": mib(self.committed)}
-        for name in ("live", "limit", "external", "metaspace"):
+        members: dict[str, object] = {"runtime": self.runtime}
+        for name in ("used", "committed", "live", "limit", "external", "metaspace"):
             size = getattr(self, name)
             if size is not None:
                 members[name] = mib(size)
