@@ -8,6 +8,7 @@ from truemem.records.journal import CURVE
 from truemem.support.private_file import PAGE
 
 from tests.golden import ARCHIVE
+from tests.heap.hsperf_golden import captured, encoded
 
 REPORT = {
     "time": "2026-01-01T00:00:00.000Z",
@@ -46,6 +47,8 @@ def seeds() -> dict[str, list[bytes]]:
         "json": [BATCH, b"[" * 5000, b'{"a":' * 5000],
         "proc_files": proc,
         "cgroup_files": [b"0::/a\n5:memory:/b\n", b"123456\n"],
+        "hsperfdata": [encoded(entries, 3, size=0) for entries in captured().values()],
+        "passwd": [b"root:x:0:0:root:/root:/bin/sh\nsbx_user1051:x:993:990::/home/sbx_user1051:/sbin/nologin\n"],
         "passing": [post, chunked, b"\x01" + NEXT + ANSWER + NEXT, b"\x0a" + EVENT + ACCEPTED],
         "talk": [
             b"\0".join((b"0" + NEXT, b"2" + EVENT, b"0" + ANSWER + NEXT, b"2" + ACCEPTED, b"2" + EVENT[:50], b"4")),

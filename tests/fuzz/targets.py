@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from truemem.config import NAMES, Config
-from truemem.linux import cgroup, oom_kills, proc_text
+from truemem.linux import cgroup, hsperf, hsperf_files, java_heap, oom_kills, proc_text
 from truemem.platform import http1, http_framing, telemetry_events
 from truemem.platform.exact_mode import PIPELINED, ExactMode, Talk
 from truemem.records import recovery
@@ -64,10 +64,29 @@ def proc_files(data: bytes) -> None:
         with suppress(proc_text.Gone):
             parse(data)
     assert proc_text.parse_last_pid(data) >= -1
+    with suppress(proc_text.Gone):
+        assert min(proc_text.parse_identity(data)) >= 0
     for local, remote, inode in proc_text.parse_tcp(data):
         assert isinstance(local + remote + inode, int)
     killed = oom_kills.parse(data)
     assert killed is None or killed == int(data.split(b"oom_kill ")[1].split(b"\n")[0])
+
+
+def hsperfdata(data: bytes) -> None:
+    """A JVM's counters, which the function can write over; twice, for a file that changes between two readings."""
+    layout = hsperf.locate(data, java_heap.NUMBERS, java_heap.TEXTS)
+    if layout is None:
+        return
+    assert 0 <= layout.start < layout.end <= len(data)
+    jvm = java_heap.JavaHeap(layout.texts.get(java_heap.POLICY, b""))
+    for part in data[layout.start : layout.end], data[layout.start + 1 : layout.end + 1]:
+        counters = hsperf.values(layout, part)
+        heap = jvm.read(counters) if counters is not None else None
+        assert heap is None or len(minijson.dumps(heap.document())) < 300
+
+
+def passwd(data: bytes) -> None:
+    assert "/" not in hsperf_files.parse_user(data, 993)
 
 
 def cgroup_files(data: bytes) -> None:
@@ -158,5 +177,8 @@ def journal(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     made.__name__: made
-    for made in (http, telemetry_batch, json, proc_files, cgroup_files, passing, talk, settings, on_off, journal)
+    for made in (
+        *(http, telemetry_batch, json, proc_files, cgroup_files, hsperfdata, passwd, passing, talk, settings, on_off),
+        journal,
+    )
 }

@@ -127,11 +127,16 @@ class Scene:
         self.kills, self.output, self.surroundings = Kills(), Output(), Surroundings()
         self.recorder = Recorder(self.table, PROC, clock=lambda: self.world.now_ns)  # type: ignore[arg-type]
         history = EnvironmentState()
-        self.publisher = Publisher(Config(SIZED), reports, history, Journal(journal), lambda: 0)
+        config = Config(SIZED)
+        self.publisher = Publisher(config, reports, history, Journal(journal), lambda: 0)
         output: Any = self.output
         self.publisher._output = output
         parts: Any = SimpleNamespace(
-            recorder=self.recorder, environment_memory=self.surroundings, kills=self.kills, clock=Clock()
+            config=config,
+            recorder=self.recorder,
+            environment_memory=self.surroundings,
+            kills=self.kills,
+            clock=Clock(),
         )
         self.closing = WindowCloser(parts, self.publisher, RunningClock(parts.clock), history)
         self.records: list[PendingRecord] = []

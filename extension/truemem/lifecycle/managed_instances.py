@@ -16,6 +16,7 @@ from ..records.request_overlap import RUNNING, Request, Requests
 from ..support.log import log
 from . import machine
 from .capability_notice import notice
+from .heap_limit import HeapLimitNotice
 from .loop import Loop
 from .segment_loop import SegmentLoop
 
@@ -48,6 +49,7 @@ class ManagedInstances:
         self._clock = parts.clock
         # An environment that fails is not reset but ended: a journal would have no reader.
         self._environment_state = EnvironmentState()
+        self._heap_limit = HeapLimitNotice(parts.config.memory_mib)
         reports = parts.telemetry_server is not None
         requests = self._requests = Requests()
         about = parts.config, reports, self._environment_state, Journal("")
@@ -154,11 +156,13 @@ class ManagedInstances:
     def _print(self, requests: list[Request]) -> None:
         if not requests:
             return
-        memory = self._environment_memory.read()
+        memory, shown = self._environment_memory.read(), self._recorder.runtime_heap()
         for request in requests:
             self._complete(request)
             record = request.record
-            record.environment_held(memory, self._environment_memory.noted_by_probe(record.request_id, record.time_ms))
+            noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
+            record.environment_held(memory, noted, shown)
+            self._heap_limit.look(record.heap)
             if record.cold_start:
                 self._first(record, request.start_ns)
             self._publisher.print_one(record)

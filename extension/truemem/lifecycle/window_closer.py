@@ -6,6 +6,7 @@ from ..measure.race import KERNEL_SLACK_KIB
 from ..measure.window import peak
 from ..records.out_of_memory import death_report
 from ..records.pending_record import PendingRecord
+from .heap_limit import HeapLimitNotice
 from .kill_placement import KillPlacement, may_be_of_function
 
 TYPE_CHECKING = False
@@ -30,6 +31,7 @@ class WindowCloser:
         self._publisher = publisher
         self._clock = clock
         self._environment_state = environment_state
+        self._heap_limit = HeapLimitNotice(parts.config.memory_mib)
         self._began = False
 
     def open(self, record: PendingRecord, init: Window | None) -> None:
@@ -66,7 +68,8 @@ class WindowCloser:
         if died:
             record.died(self._death_report(window, died))
         noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
-        record.environment_held(self._environment_memory.read(), noted)
+        record.environment_held(self._environment_memory.read(), noted, self._recorder.runtime_heap(window))
+        self._heap_limit.look(record.heap)
         self._hear_of_children(window, noted.children_kib if noted is not None else None)
         record.update_peak()
         self._place_kills(record, window)

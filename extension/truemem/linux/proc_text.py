@@ -89,6 +89,16 @@ def parse_status(text: bytes) -> Status:
     return Status(*[_field(text, label) for label in labels])
 
 
+def parse_identity(text: bytes) -> tuple[int, int]:
+    """(effective uid, innermost pid) of a `status`. The pid is that in the process's own pid namespace (NSpid, since
+    Linux 4.1), 0 where the kernel does not say. Raises Gone if the text is cut off."""
+    uids, pids = (text.partition(label)[2].partition(b"\n")[0].split() for label in (b"\nUid:", b"\nNSpid:"))
+    numbers = [*uids[1:2], *pids[-1:]]
+    if len(uids) < 2 or not all(number.isdigit() and len(number) <= DIGITS for number in numbers):
+        raise Gone("status is cut off")
+    return int(uids[1]), int(pids[-1]) if pids else 0
+
+
 def has_fallen(text: bytes) -> bool:
     """Is the level of a `status` below its watermark? Else the watermark is as a reset would leave it. Raises Gone."""
     return _field(text, b"\nVmHWM:") - _field(text, b"\nVmRSS:") > FALLEN_KIB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..linux.hsperf_files import Shown
     from ..linux.process_table import Process
 
 
@@ -39,6 +40,8 @@ class Readings:
         """Epoch ns after the last reset that the answer waited for."""
         self.last_pid = last_pid
         """The pid given out last, before the readings; below 0 where that is not known."""
+        self.shown: Shown | None = None
+        """What the runtime showed of its heap then, not parsed yet; None where it is not known to show it."""
         self.split = False
         """Some were read later than that, or not at all."""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 
+from ..linux.hsperf_files import HsperfFiles
 from ..linux.proc_text import Gone, Stat, Status, parse_status
+from ..linux.process_table import KEPT_PROCESSES
 from ..linux.procfs import Procfs
 from .level_sampler import LevelSampler
 from .open_window import OpenWindow, final_faults
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..linux.process_table import Process, ProcessTable
+    from ..linux.runtime_heap import RuntimeHeap
     from .readings import Reading, Readings
 
 SETTLE_NS = 20_000_000
@@ -70,6 +73,7 @@ class Recorder:
         self.reader = ProcessReader(table, proc, clock)
         self._open = OpenWindow(table, self.reader, proc.last_pid(), clock)
         self.levels = LevelSampler(table, self.reader, self._open, clock)
+        self._hsperf_files = HsperfFiles()
         self._closed_family = self._open.family
         """That of the window that was closed last, until it is settled."""
         self._threads = 0
@@ -83,8 +87,11 @@ class Recorder:
         return self._open.window
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
-        """See ProcessReader.read_and_reset."""
-        return self.reader.read_and_reset(at_rest, most)
+        """See ProcessReader.read_and_reset. The counters of a JVM are read right after it: the next invocation moves
+        them."""
+        readings = self.reader.read_and_reset(at_rest, most)
+        readings.shown = self._hsperf_files.take()
+        return readings
 
     def read_rest(self, readings: Readings, most_ns: int) -> None:
         """Read the processes that were left out, for so long at most. Those left out the last time come first."""
@@ -120,7 +127,7 @@ class Recorder:
         closed.lost |= boundary.lost_ns > 0
         closed.dip = total.rss - total.together if len(closed.closing) > 1 else 0
         boundary.unobserved_kib = total.gaps if total.missed else 0
-        closed.end = boundary
+        closed.end, closed.shown = boundary, readings.shown
         window = Window(total.rss - closed.dip, total.watermark, closed.resets, boundary)
         window.first_pid = readings.last_pid
         window.curve.see(readings.done_ns, total.rss)
@@ -168,6 +175,12 @@ class Recorder:
                 closed.closing.append(Status(0, track.rss, 0, 0, 0, threads=1))  # all that is known of it
                 rss += track.rss
         return rss
+
+    def runtime_heap(self, closed: Window | None = None) -> RuntimeHeap | None:
+        """What the function's runtime shows of its heap to other processes, when that window closed or now: a JVM
+        does."""
+        shown = closed.shown if closed is not None else None
+        return self._hsperf_files.heap(self._table.function()[:KEPT_PROCESSES], shown)
 
     def add_readings(self, readings: Readings) -> None:
         """The window stays open: these readings are a sample of it."""

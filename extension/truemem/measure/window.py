@@ -10,6 +10,10 @@ from ..support.named_tuple import NamedTuple
 from .memory_curve import MemoryCurve
 from .race import KERNEL_SLACK_KIB, NEVER, Boundary
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..linux.hsperf_files import Shown
+
 VMHWM = "vmhwm"
 VMHWM_SUM = "vmhwm-sum"
 SAMPLED = "sampled"
@@ -79,6 +83,8 @@ class Window:
         self.curve = MemoryCurve()
         self.closing: list[Status] = []
         """Each live process as read when the window closed, before the reset."""
+        self.shown: Shown | None = None
+        """What the runtime showed of its heap then, not parsed yet; None where it was not read."""
 
 
 class Peak(NamedTuple):

@@ -113,10 +113,11 @@ class PendingRecord:
         """Reading the function failed: its line has what the platform says."""
         self.closed, self.closed_at_ms = True, at_ms
 
-    def environment_held(self, memory: HeldMemory, noted: Heap | None) -> None:
-        """What the environment held when the window closed, and what the function's probe has noted."""
+    def environment_held(self, memory: HeldMemory, noted: Heap | None, shown: RuntimeHeap | None = None) -> None:
+        """What the environment held when the window closed, what the function's probe has noted, and what its runtime
+        shows of its heap."""
         self.memory = memory
-        self.heap = noted if noted is not None and noted.source != "none" else None
+        self.heap = noted if noted is not None and noted.source != "none" else shown
 
     def mark_reached(self, kib: int) -> int:
         """The environment's high-water mark is at least this. Returns this record's."""
