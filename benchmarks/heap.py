@@ -1,4 +1,5 @@
-"""Measures what the in-process probe costs (layer/python/truemem_heap.py). Writes the table of docs/heap.md.
+"""Measures what the in-process probe costs (layer/python/truemem_heap.py), and reading a JVM's counters. Writes the
+tables of docs/heap.md. Needs a JDK.
 
 Exit codes: 0 measured, 1 not measured.
 """
@@ -25,6 +26,15 @@ PAGE = ROOT / "docs" / "heap.md"
 BY = "python -m benchmarks.heap"
 PROBE = ROOT / "layer" / "python"
 REQUEST = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
+JVM = """
+public class Waits {
+    public static void main(String[] arguments) throws Exception {
+        System.gc();
+        System.out.println("ready");
+        System.in.read();
+    }
+}
+"""
 FREE_BLOCKS = (0, 1_000, 10_000, 100_000)
 
 IMPORT = """
@@ -92,6 +102,52 @@ def sidecar(folder: Path) -> dict[str, float]:
     return {"there": middle(lambda: look(os.getpid()), 500), "absent": middle(lambda: look(1), 500)}
 
 
+def jvm(folder: Path) -> list[list[str]]:
+    """The rows about a JVM's counters: µs each."""
+    from truemem.linux.hsperf_files import LOOKS, HsperfFiles
+    from truemem.linux.process_table import FUNCTION, Process
+    from truemem.linux.procfs import Procfs
+
+    def micros(do: Callable[[], object], times: int = 500) -> float:
+        def once() -> float:
+            began = time.perf_counter_ns()
+            do()
+            return (time.perf_counter_ns() - began) / 1000
+
+        once()
+        return middle(once, times)
+
+    def looks(pid: int) -> tuple[float, float]:
+        """Those of a sidecar that has just begun, and later ones."""
+        process = Process(pid, 1, 1, FUNCTION, Procfs().process(pid))
+        begun = iter([HsperfFiles() for _ in range(501)])
+        first = micros(lambda: next(begun).heap([process]))
+        files = HsperfFiles()
+        for _ in range(LOOKS):
+            files.heap([process])
+        return first, micros(lambda: files.heap([process], files.take()))
+
+    source = folder / "Waits.java"
+    source.write_text(JVM)
+    command = ["java", "-XX:+UseSerialGC", "-Xmx64m", str(source)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        found, read = looks(child.pid)
+        files = HsperfFiles()
+        files.heap([Process(child.pid, 1, 1, FUNCTION, Procfs().process(child.pid))])
+        taken = micros(files.take)
+        child.communicate(b"\n")
+    absent, known = looks(os.getpid())
+    return [
+        ["a JVM's counters are found", f"{found:.0f} µs"],
+        ["they are read again, as the window closes", f"{taken:.1f} µs"],
+        ["the same, and what they say", f"{read:.0f} µs"],
+        [f"a function that is no JVM: each of the first {LOOKS} looks", f"{absent:.0f} µs"],
+        ["later ones", f"{known:.1f} µs"],
+    ]
+
+
 def imported(how: str, folder: str) -> tuple[float, float]:
     """Median ms and KiB of the import, from source: a layer's folder cannot be written to."""
     shutil.copy(PROBE / "truemem_heap.py", folder)
@@ -130,9 +186,12 @@ def main(child: int | None, folder: str) -> None:
         for how, words in (("with", "in a function that has ctypes already"), ("without", "in one that has not")):
             ms, kib = imported(how, name)
             rows.append([f"the import, {words}", f"{ms:.1f} ms, {kib:.0f} KiB", ""])
+        java = markdown(["", "time"], jvm(Path(name)))
     table = markdown(["", "warm", "cold"], rows)
+    version = subprocess.run(["java", "--version"], check=True, capture_output=True, text=True).stdout.split("\n")[0]
+    replace(PAGE, "java-cost", f"{java}\n\nMedians, on {machine()}, {version}.", by=BY)
     replace(PAGE, "cost", f"{table}\n\nMedians, on {machine()}.", by=BY)
-    click.echo(table)
+    click.echo(f"{table}\n\n{java}")
 
 
 if __name__ == "__main__":
