@@ -92,7 +92,8 @@ def sidecar(folder: Path) -> dict[str, float]:
     from layer.python.truemem_heap import Page
 
     pages = HeapPages({b"TMPDIR": bytes(folder)})
-    Page(str(folder)).put(REQUEST, [1, 2, 3, 4, 5, 6, 7, 8], b"mallinfo2")
+    names = ("children", "inUse", "held", "mapped", "gc0", "gc1", "gc2", "threads")
+    Page(str(folder)).put(REQUEST, dict.fromkeys(names, 1000))
 
     def look(pid: int) -> float:
         began = time.perf_counter_ns()

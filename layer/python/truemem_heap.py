@@ -43,13 +43,10 @@ if TYPE_CHECKING:
 PAGE = 4096
 SLOT = 256
 """Bytes for each reading. Readings use the slots in turn, because truemem may look for one after later ones were
-written (extension/truemem/linux/heap_page.py)."""
+written. docs/heap-page.md has the format of the page."""
 
 FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
 """Fields of both structures, mallinfo(3)."""
-NO_HEAP = (0,) * 7
-"""Figures in the page if the heap was not read."""
-
 SHARE = 100
 """One part in this many of the time may be used for readings, because malloc walks all its free blocks for one: 1 %."""
 CREDIT_NS = 5_000_000
@@ -59,7 +56,7 @@ TIDIED = 1000
 """Entries of the folder that are searched for pages of processes that have ended."""
 
 
-def _reader() -> tuple[Callable[[], Any], bytes] | None:
+def _reader() -> tuple[Callable[[], Any], str] | None:
     """glibc's function and its name. None elsewhere: musl has none."""
     if ctypes is None:
         return None
@@ -70,7 +67,7 @@ def _reader() -> tuple[Callable[[], Any], bytes] | None:
         if found is not None:
             found.argtypes = ()
             found.restype = type(name, (ctypes.Structure,), {"_fields_": [(field, kind) for field in FIELDS]})
-            return found, name.encode()
+            return found, name
     return None
 
 
@@ -84,15 +81,12 @@ class Page:
         self._identity = (0, 0)
         self._number = 0
 
-    def put(self, request_id: str, figures: list[int], source: bytes) -> None:
-        """Write one reading, in one write within one page. Raises OSError, UnicodeError.
-
-        `figures` are the children's, then seven of the heap, which are zeros if `source` is `none`.
-        """
+    def put(self, request_id: str, figures: dict[str, int]) -> None:
+        """Write one reading, in one write within one page. Raises OSError, UnicodeError."""
         self._number += 1
-        numbers = b" ".join(b"%d" % figure for figure in (time.time_ns() // 1_000_000, *figures))
-        about = (self._number, request_id.encode("ascii"), numbers, source, self._number)
-        text = b"truemem-heap-2 %d %s %s %s %d\n" % about
+        members = "".join(f" {name}={figure}" for name, figure in figures.items())
+        about = f"{self._number} {request_id} {time.time_ns() // 1_000_000} python{members} {self._number}"
+        text = f"truemem-heap-3 {about}\n".encode("ascii")
         if len(text) <= SLOT:
             self._open()
             posix.pwrite(self._descriptor, text, self._number * SLOT % PAGE)
@@ -167,13 +161,18 @@ class Probe:
         self._looked_ns = now
         children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # KiB, and half a µs: in each invocation
         if self._reader is None or self._credit_ns < 0:
-            self._page.put(request_id, [children, *NO_HEAP], b"none")
+            self._page.put(request_id, {"children": children})
             return
         read, source = self._reader
         heap = read()
-        sizes = [heap.uordblks // 1024, heap.fordblks // 1024, heap.hblkhd // 1024]
+        figures = {"children": children, "inUse": heap.uordblks // 1024, "held": heap.fordblks // 1024}
+        figures["mapped"] = heap.hblkhd // 1024
+        figures["gc0"], figures["gc1"], figures["gc2"] = gc.get_count()
+        figures["threads"] = threading.active_count()
+        if source == "mallinfo":
+            figures["bits"] = 32
         try:
-            self._page.put(request_id, [children, *sizes, *gc.get_count(), threading.active_count()], source)
+            self._page.put(request_id, figures)
         finally:
             self._credit_ns -= time.thread_time_ns() - began
 

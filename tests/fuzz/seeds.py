@@ -26,6 +26,15 @@ ANSWER = b"POST /%s/one/response HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4
 ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 
 
+PYTHON_HEAP = (
+    b"truemem-heap-3 1 one 1790000000000 python children=9 inUse=9 held=9 mapped=9 gc0=7 gc1=1 gc2=1 threads=1 1\n"
+)
+NODE_HEAP = (
+    b"truemem-heap-3 2 one 1790000000000 nodejs used=9 committed=9 limit=99 external=1 live=8 collections=1 gcMs=5 2\n"
+)
+HEAP_PAGE = b"".join(slot.ljust(256, b"\0") for slot in (PYTHON_HEAP.replace(b"one", b"two"), NODE_HEAP, PYTHON_HEAP))
+
+
 def journal() -> bytes:
     """What a killed sidecar leaves: one invocation closed, one running, with its curve. Empty pages are left out."""
     event = b'{"eventType":"INVOKE","requestId":"two"}'
@@ -49,6 +58,7 @@ def seeds() -> dict[str, list[bytes]]:
         "cgroup_files": [b"0::/a\n5:memory:/b\n", b"123456\n"],
         "hsperfdata": [encoded(entries, 3, size=0) for entries in captured().values()],
         "passwd": [b"root:x:0:0:root:/root:/bin/sh\nsbx_user1051:x:993:990::/home/sbx_user1051:/sbin/nologin\n"],
+        "heap_page": [HEAP_PAGE],
         "passing": [post, chunked, b"\x01" + NEXT + ANSWER + NEXT, b"\x0a" + EVENT + ACCEPTED],
         "talk": [
             b"\0".join((b"0" + NEXT, b"2" + EVENT, b"0" + ANSWER + NEXT, b"2" + ACCEPTED, b"2" + EVENT[:50], b"4")),

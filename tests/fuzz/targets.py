@@ -10,6 +10,7 @@ from pathlib import Path
 
 from truemem.config import NAMES, Config
 from truemem.linux import cgroup, hsperf, hsperf_files, java_heap, oom_kills, proc_text
+from truemem.linux import heap_page as heap_pages
 from truemem.platform import http1, http_framing, telemetry_events
 from truemem.platform.exact_mode import PIPELINED, ExactMode, Talk
 from truemem.records import recovery
@@ -95,6 +96,13 @@ def cgroup_files(data: bytes) -> None:
         cgroup.parse_bytes(data)
 
 
+def heap_page(data: bytes) -> None:
+    """What a function's probe writes, or what the function writes in its place."""
+    heap = heap_pages.parse(data, "one", 0)
+    if heap is not None:
+        assert len(minijson.dumps(heap.document())) < 400
+
+
 def passing(data: bytes) -> None:
     """What passes between runtime and Runtime API, in pieces as the first byte says: the same is read as of the whole.
     Nothing is raised, and no more is kept than the beginning of a head."""
@@ -178,7 +186,8 @@ def journal(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     made.__name__: made
     for made in (
-        *(http, telemetry_batch, json, proc_files, cgroup_files, hsperfdata, passwd, passing, talk, settings, on_off),
+        *(http, telemetry_batch, json, proc_files, cgroup_files, hsperfdata, passwd, heap_page, passing, talk, settings),
+        on_off,
         journal,
     )
 }

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.linux.heap_page import SLOT, Heap, HeapPages, parse
+from truemem.linux.runtime_heap import RuntimeHeap
 from truemem.records.pending_record import PendingRecord
 from truemem.support.private_file import PAGE
 from truemem_workbench.testing.emf_check import valid_emf
@@ -24,20 +26,29 @@ from layer.python.truemem_heap import Page, Probe
 from tests.unit.test_emf import ENVIRON, full, printed
 
 NOW = 1_700_000_000_000
+NAMES = ("children", "inUse", "held", "mapped", "gc0", "gc1", "gc2", "threads")
 FIGURES = [9_000, 24_000, 7_000, 1_000, 300, 8, 2, 5]
+MEMBERS = dict(zip(NAMES, FIGURES, strict=True))
+RUNTIME_MEMBERS = {"used": 50_000, "committed": 60_000}
 REQUEST = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
 
 
-def text(request: str = REQUEST, number: int = 3, same: int | None = None, **changed: str) -> bytes:
-    """A reading as the probe writes it, some of its fields changed."""
-    values = {"time": str(NOW), "children": "9000", "in_use": "24000", "held": "7000", "mapped": "1000"}
-    values |= {"gc": "300 8 2", "threads": "5", "source": "mallinfo2"}
-    fields = [str(number), request, *{**values, **changed}.values(), str(number if same is None else same)]
-    return f"truemem-heap-2 {' '.join(fields)}\n".encode()
+def text(
+    request: str = REQUEST,
+    number: int = 3,
+    same: int | None = None,
+    runtime: str = "python",
+    time: int | str = NOW,
+    **changed: int | str | None,
+) -> bytes:
+    """A reading as a probe writes it, some of its members changed, more, or (None) left out."""
+    members = {**(MEMBERS if runtime == "python" else RUNTIME_MEMBERS), **changed}
+    said = " ".join(f"{name}={value}" for name, value in members.items() if value is not None)
+    return f"truemem-heap-3 {number} {request} {time} {runtime} {said} {number if same is None else same}\n".encode()
 
 
-def figures(heap: Heap | None) -> list[int]:
-    assert heap is not None
+def figures(heap: Heap | RuntimeHeap | None) -> list[int]:
+    assert isinstance(heap, Heap)
     return [heap.children_kib, heap.in_use, heap.held, heap.mapped, *heap.gc, heap.threads]
 
 
@@ -53,16 +64,17 @@ def pages(folder: Path) -> HeapPages:
 
 def found(folder: Path, request: str = REQUEST) -> Heap | None:
     noted = pages(folder).find([os.getpid()], request, 0)
+    assert noted is None or isinstance(noted, Heap)
     return noted if noted is not None and noted.source != "none" else None
 
 
 def children(folder: Path, request: str = REQUEST) -> int | None:
     noted = pages(folder).find([os.getpid()], request, 0)
-    return noted.children_kib if noted is not None else None
+    return noted.children_kib if isinstance(noted, Heap) else None
 
 
 def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> None:
-    page.put(REQUEST, FIGURES, b"mallinfo2")
+    page.put(REQUEST, MEMBERS)
     assert figures(found(tmp_path)) == FIGURES
     assert found(tmp_path, "another") is None
     (file,) = tmp_path.iterdir()
@@ -74,7 +86,7 @@ def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> 
 
 def test_a_reading_is_left_alone_by_the_fifteen_after_it(tmp_path: Path, page: Page) -> None:
     for number in range(40):
-        page.put(f"request-{number}", [0, number, *FIGURES[2:]], b"mallinfo2")
+        page.put(f"request-{number}", {**MEMBERS, "inUse": number})
     for number in range(24, 40):
         assert figures(found(tmp_path, f"request-{number}"))[1] == number
     assert found(tmp_path, "request-23") is None
@@ -93,10 +105,18 @@ def test_a_reading_of_an_earlier_attempt_at_the_same_request_is_not_this_ones() 
         text(held="-7000"),
         text(held="7e3"),
         text(held="9" * 16),
-        text(gc="300 8"),
-        text().replace(b"truemem-heap-2", b"truemem-heap-1"),
-        text().replace(b" 9000", b""),
-        text().replace(b"mallinfo2", b"jemalloc"),
+        text(gc2=None),
+        text(inUse=None),
+        text(time="soon"),
+        text(time="9" * 16),
+        text(runtime="ruby"),
+        text(runtime="nodejs", used=None),
+        text(runtime="nodejs", committed=None),
+        text(runtime="nodejs", live=""),
+        text(runtime="go", gcMs="1.5"),
+        text().replace(b"truemem-heap-3", b"truemem-heap-2"),
+        text().replace(b"truemem-heap-3", b"truemem-heap-30"),
+        text().replace(b"children=", b"children"),
         b" " + text(),
         b"\0" * SLOT + text()[1:],
     ],
@@ -111,6 +131,45 @@ def test_what_is_not_whole_is_not_there(torn: bytes) -> None:
 def test_any_bytes_give_a_reading_or_none(page: bytes) -> None:
     heap = parse(page, REQUEST, NOW)
     assert heap is None or figures(heap) == FIGURES
+
+
+RUNTIME_NAMES = {
+    "used": "used",
+    "committed": "committed",
+    "live": "live",
+    "limit": "limit",
+    "external": "external",
+    "metaspace": "metaspace",
+    "collections": "collections",
+    "gcMs": "gc_ms",
+}
+numbers = st.integers(0, 10**15 - 1)
+others = st.text("abcXYZ_09", min_size=1).filter(lambda name: name not in RUNTIME_NAMES and name not in NAMES)
+
+
+@given(
+    st.sampled_from(["nodejs", "go", "dotnet"]),
+    st.fixed_dictionaries({"used": numbers, "committed": numbers}),
+    st.dictionaries(st.sampled_from([*RUNTIME_NAMES][2:]), numbers),
+    st.dictionaries(others, st.text("abc019.=-", max_size=8), max_size=3),
+    st.randoms(),
+)
+def test_what_is_known_of_a_runtime_is_read_in_any_order_and_the_rest_is_absent(
+    runtime: str, needed: dict[str, int], known: dict[str, int], unknown: dict[str, str], random: Random
+) -> None:
+    members = [f"{name}={value}" for name, value in {**needed, **known, **unknown}.items()]
+    random.shuffle(members)
+    slot = f"truemem-heap-3 1 {REQUEST} {NOW} {runtime} {' '.join(members)} 1\n".encode()
+    told = {RUNTIME_NAMES[name]: value for name, value in {**needed, **known}.items()}
+    assert parse(slot, REQUEST, NOW) == RuntimeHeap(runtime, **told)
+
+
+def test_a_runtimes_heap_is_on_the_line_under_its_name() -> None:
+    record = full()
+    record.heap = parse(text(runtime="nodejs", live=2048, limit=2**20, gcMs=7, collections=3, inUse=1), REQUEST, NOW)
+    heap = valid_emf(printed(record, ENVIRON))["heap"]
+    known = {"live": 2.0, "limit": 1024.0, "collections": 3, "gcMs": 7}
+    assert heap == {"runtime": "nodejs", "used": 48.83, "committed": 58.59, **known}
 
 
 def test_only_a_private_regular_file_of_ours_is_read(tmp_path: Path) -> None:
@@ -144,7 +203,7 @@ def test_the_probe_follows_no_link_and_takes_the_place_of_what_was_there(tmp_pat
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / f".truemem-heap-{os.getpid()}").symlink_to(victim)
-    page.put(REQUEST, FIGURES, b"mallinfo2")
+    page.put(REQUEST, MEMBERS)
     assert victim.read_text() == "precious"
     assert found(tmp_path) is not None
 
@@ -156,7 +215,7 @@ def test_pages_of_processes_that_were_killed_are_removed(tmp_path: Path, page: P
     os.waitpid(child, 0)
     (tmp_path / f".truemem-heap-{child}").touch()
     (tmp_path / ".truemem-heap-1").touch()
-    page.put(REQUEST, FIGURES, b"mallinfo2")
+    page.put(REQUEST, MEMBERS)
     assert {file.name for file in tmp_path.iterdir()} == {".truemem-heap-1", f".truemem-heap-{os.getpid()}"}
 
 
@@ -230,7 +289,7 @@ def test_the_largest_child_so_far_is_noted_with_each_invocation(tmp_path: Path) 
     command = [sys.executable, "-c", CHILDREN, str(tmp_path), str(Path(truemem_heap.__file__).parent)]
     pid = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     noted = [pages(tmp_path).find([pid], f"request-{number}", 0) for number in range(4)]
-    none, small, large, same = (each and each.children_kib for each in noted)
+    none, small, large, same = (each.children_kib for each in noted if isinstance(each, Heap))
     assert none == 0
     assert small == pytest.approx(40 * 1024, abs=10 * 1024)
     assert large == pytest.approx(100 * 1024, abs=10 * 1024)

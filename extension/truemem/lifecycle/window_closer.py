@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..linux.heap_page import Heap
 from ..measure.race import KERNEL_SLACK_KIB
 from ..measure.window import peak
 from ..records.out_of_memory import death_report
@@ -70,7 +71,7 @@ class WindowCloser:
         noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
         record.environment_held(self._environment_memory.read(), noted, self._recorder.runtime_heap(window))
         self._heap_limit.look(record.heap)
-        self._hear_of_children(window, noted.children_kib if noted is not None else None)
+        self._hear_of_children(window, noted.children_kib if isinstance(noted, Heap) else None)
         record.update_peak()
         self._place_kills(record, window)
 

@@ -1,7 +1,7 @@
-"""What the function's own allocator says of an invocation, where it imports the probe (layer/python/truemem_heap.py).
+"""What the function's own runtime says of its heap, where a probe in it leaves a page (docs/heap-page.md).
 
-The probe leaves a page below /tmp, named by its pid, with its last readings in it. The function's code can write
-there too: a reading is of this invocation, whole, and numbers within bounds, or there is none.
+A probe writes its last readings into a page below /tmp, named by its pid. The function's code can write there too: a
+reading is of this invocation, whole, and numbers within bounds, or there is none.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import posix
 from ..support.named_tuple import NamedTuple
 from ..support.private_file import PAGE, is_private, path_in
 from ..support.units import mib
+from .runtime_heap import RuntimeHeap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,12 +21,29 @@ SLOT = 256
 """Of the page, for each reading by turns: those of invocations that end meanwhile leave this one alone."""
 
 NAME = "/.truemem-heap-"
-MAGIC = b"truemem-heap-2"
-FIELDS = 14
+MAGIC = b"truemem-heap-3"
 DIGITS = 15
 """Of the largest number that is believed."""
 EARLY_MS = 1000
 """A function may be done before we have looked at the clock. Lambda's own retry of a request comes much later."""
+
+RUNTIMES = (b"nodejs", b"go", b"dotnet")
+"""Those whose figures are a RuntimeHeap. `python` has figures of its own, a Heap."""
+FIELDS = {
+    b"used": "used",
+    b"committed": "committed",
+    b"live": "live",
+    b"limit": "limit",
+    b"external": "external",
+    b"metaspace": "metaspace",
+    b"collections": "collections",
+    b"gcMs": "gc_ms",
+}
+"""Names in the page of a RuntimeHeap's fields; sizes in KiB."""
+MALLOC = (b"inUse", b"held", b"mapped")
+PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
+NAMES = {*FIELDS, *MALLOC, *PYTHON, b"children", b"bits"}
+"""All that are read. Others are for later versions, and are passed over."""
 
 
 class Heap(NamedTuple):
@@ -52,7 +70,7 @@ class Heap(NamedTuple):
     """
 
     def document(self) -> dict[str, object]:
-        """The record's member, in MiB."""
+        """The record's member `heap`, in MiB."""
         members: dict[str, object] = {"inUse": mib(self.in_use), "held": mib(self.held), "mapped": mib(self.mapped)}
         members["gc"] = self.gc
         members["threads"] = self.threads
@@ -61,9 +79,9 @@ class Heap(NamedTuple):
         return members
 
 
-def parse(page: bytes, request_id: str, since_ms: int) -> Heap | None:
-    """The reading of this request, taken since that time (epoch ms); None if it is not there, or not whole. Where its
-    `source` is `none`, the children's figure is the only one in it."""
+def parse(page: bytes, request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
+    """The reading of this request, taken since that time (epoch ms); None if it is not there, or not whole. Where the
+    `source` of a Heap is `none`, the children's figure is the only one in it."""
     wanted = request_id.encode("utf-8", "replace")
     for start in range(0, len(page), SLOT):
         slot = page[start : start + SLOT]
@@ -74,19 +92,47 @@ def parse(page: bytes, request_id: str, since_ms: int) -> Heap | None:
     return None
 
 
-def _reading(slot: bytes, wanted: bytes, since_ms: int) -> Heap | None:
+def _reading(slot: bytes, wanted: bytes, since_ms: int) -> Heap | RuntimeHeap | None:
     text, newline, _ = slot.partition(b"\n")
     fields = text.split(b" ")
-    if not newline or len(fields) != FIELDS:
+    if not newline or len(fields) < 6:
         return None
-    number, request, *figures, source, same = fields[1:]
+    magic, number, request, time_ms, runtime, *members, same = fields
     # Begun and ended by the same number: not read while it was written.
-    if number != same or request != wanted or source not in (b"mallinfo2", b"mallinfo", b"none"):
+    if magic != MAGIC or number != same or request != wanted or not _is_number(time_ms) or int(time_ms) < since_ms:
         return None
-    if not all(figure.isdigit() and len(figure) <= DIGITS for figure in figures):
+    figures = {}
+    for member in members:
+        name, equals, value = member.partition(b"=")
+        if not equals:
+            return None
+        if name in NAMES:
+            if not _is_number(value):
+                return None
+            figures[name] = int(value)
+    if runtime == b"python":
+        return _python(figures)
+    if runtime not in RUNTIMES or b"used" not in figures or b"committed" not in figures:
         return None
-    time_ms, children, in_use, held, mapped, *gc, threads = map(int, figures)
-    return Heap(in_use, held, mapped, gc, threads, source.decode(), children) if time_ms >= since_ms else None
+    return RuntimeHeap(runtime.decode(), **{FIELDS[name]: figures[name] for name in figures if name in FIELDS})
+
+
+def _is_number(text: bytes) -> bool:
+    return text.isdigit() and len(text) <= DIGITS
+
+
+def _python(figures: dict[bytes, int]) -> Heap | None:
+    """malloc's figures are all there, or none are: the budget allowed no reading, or there is no mallinfo."""
+    children = figures.get(b"children", 0)
+    known = sum(name in figures for name in (*MALLOC, *PYTHON))
+    if not known:
+        return Heap(0, 0, 0, [], 0, "none", children)
+    if known < len(MALLOC) + len(PYTHON):
+        return None
+    in_use, held, mapped = (figures[name] for name in MALLOC)
+    *gc, threads = (figures[name] for name in PYTHON)
+    source = "mallinfo" if figures.get(b"bits") == 32 else "mallinfo2"
+    return Heap(in_use, held, mapped, gc, threads, source, children)
 
 
 class HeapPages:
@@ -95,7 +141,7 @@ class HeapPages:
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self._prefix = path_in(environ, "").rpartition("/")[0] + NAME
 
-    def find(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | None:
+    def find(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
         """What one of these processes has noted for the request, if any."""
         for pid in pids:
             page = _read(f"{self._prefix}{pid}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ..linux.cgroup import MemoryUsage
     from ..linux.heap_page import Heap
+    from ..linux.runtime_heap import RuntimeHeap
 
 AT_LIMIT = 0.97
 """Share of the limit from which on a level is at it: functions that thrash were seen at 127 of 128 and 192 of 192."""
@@ -107,7 +108,7 @@ class EnvironmentMemory:
                     return 0
         return level.used + mapped
 
-    def noted_by_probe(self, request_id: str, since_ms: int) -> Heap | None:
-        """What the function itself says of this request, begun at `since_ms` (epoch ms), where it imports the probe."""
+    def noted_by_probe(self, request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
+        """What the function itself says of this request, begun at `since_ms` (epoch ms), where it has a probe."""
         pids = [process.pid for process in self._table.function()[:KEPT_PROCESSES]]
         return self._heap_pages.find(pids, request_id, since_ms)

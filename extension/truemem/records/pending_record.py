@@ -6,13 +6,13 @@ that becomes known has a method.
 
 from __future__ import annotations
 
+from ..linux.heap_page import Heap
 from ..measure.window import peak
 from ..platform.telemetry_events import REPORT, RUNTIME_DONE, START
 from . import out_of_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..linux.heap_page import Heap
     from ..linux.runtime_heap import RuntimeHeap
     from ..measure.environment_memory import HeldMemory
     from ..measure.race import Boundary
@@ -113,11 +113,13 @@ class PendingRecord:
         """Reading the function failed: its line has what the platform says."""
         self.closed, self.closed_at_ms = True, at_ms
 
-    def environment_held(self, memory: HeldMemory, noted: Heap | None, shown: RuntimeHeap | None = None) -> None:
+    def environment_held(
+        self, memory: HeldMemory, noted: Heap | RuntimeHeap | None, shown: RuntimeHeap | None = None
+    ) -> None:
         """What the environment held when the window closed, what the function's probe has noted, and what its runtime
         shows of its heap."""
         self.memory = memory
-        self.heap = noted if noted is not None and noted.source != "none" else shown
+        self.heap = shown if noted is None or (isinstance(noted, Heap) and noted.source == "none") else noted
 
     def mark_reached(self, kib: int) -> int:
         """The environment's high-water mark is at least this. Returns this record's."""
