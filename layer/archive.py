@@ -1,4 +1,4 @@
-"""Writes the layer's zip: sidecar, wrapper, the Python modules, notices. The bytes are the same each time."""
+"""Writes the layer's zip: sidecar, wrapper, the probes, notices. The bytes are the same each time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 EXECUTABLE, PLAIN = 0o100755, 0o100644
 
-MODULES = ("python", "truemem/python")
-"""Folders of Python modules. Lambda has /opt/python on the path of a Python function. The other one loads the probe,
-for a function whose PYTHONPATH begins with it."""
+PROBES = ("python/*.py", "truemem/python/*.py", "truemem/*.cjs")
+"""Files that functions load. Lambda has /opt/python on the path of a Python function. `truemem/python` loads the probe
+there, for a function whose PYTHONPATH begins with it. `truemem/heap.cjs` is for Node.js, by NODE_OPTIONS."""
 
 
 def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, str]) -> None:
@@ -22,9 +22,10 @@ def write(target: Path, executables: Mapping[str, Path], notices: Mapping[str, s
     with zipfile.ZipFile(partial, "w") as archive:
         for name, executable in executables.items():
             _add(archive, name, executable.read_bytes(), EXECUTABLE)
-        for folder in MODULES:
-            for module in sorted(Path(__file__).parent.joinpath(folder).glob("*.py")):
-                _add(archive, f"{folder}/{module.name}", module.read_bytes(), PLAIN)
+        here = Path(__file__).parent
+        for probes in PROBES:
+            for probe in sorted(here.glob(probes)):
+                _add(archive, probe.relative_to(here).as_posix(), probe.read_bytes(), PLAIN)
         for name, text in sorted(notices.items()):
             _add(archive, f"licenses/truemem/{name}", text.encode(), PLAIN)
     partial.replace(target)

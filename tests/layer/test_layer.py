@@ -21,7 +21,7 @@ from tests.layer.built import ROOT, Layer, script
 MACHINES = {"x86_64": 62, "arm64": 183}
 """ELF's e_machine (elf(5))."""
 
-MODULES = ("python/truemem_heap.py", "truemem/python/sitecustomize.py")
+PROBES = ("python/truemem_heap.py", "truemem/python/sitecustomize.py", "truemem/heap.cjs")
 ZIP_LIMIT, UNPACKED_LIMIT = 1_600_000, 6_000_000
 WRAPPER_LIMIT = 20_000
 """It is read, started and gone before each runtime."""
@@ -34,10 +34,10 @@ def test_the_zip_holds_sidecar_wrapper_probe_and_notices(dist: Path, architectur
         entries = {entry.filename: entry for entry in layer.infolist()}
         headers = [layer.read(name)[:64] for name in EXECUTABLES]
         notices = {name: layer.read(name).decode() for name in entries if name.startswith("licenses/")}
-        modules = {name: layer.read(name) for name in MODULES}
-    assert entries.keys() == {*EXECUTABLES, *MODULES, *notices}
-    assert modules == {name: (ROOT / "layer" / name).read_bytes() for name in MODULES}
-    assert {entries[name].external_attr >> 16 for name in MODULES} == {0o100644}
+        probes = {name: layer.read(name) for name in PROBES}
+    assert entries.keys() == {*EXECUTABLES, *PROBES, *notices}
+    assert probes == {name: (ROOT / "layer" / name).read_bytes() for name in PROBES}
+    assert {entries[name].external_attr >> 16 for name in PROBES} == {0o100644}
     assert {entries[name].external_attr >> 16 for name in EXECUTABLES} == {0o100755}
     for header in headers:
         assert header[:5] == b"\x7fELF\x02"

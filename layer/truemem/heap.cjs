@@ -1,0 +1,180 @@
+// Adds the heap of Node.js to truemem's line, without a change of code: NODE_OPTIONS="--require /opt/truemem/heap.cjs"
+//
+// When the runtime's client answers an invocation, it takes a reading and writes it into a page that truemem reads
+// (docs/heap-page.md). It does nothing outside Lambda, in a worker thread, and under a client that it does not know. It
+// has no timer and keeps no process alive. Its errors do not reach the function. For Node.js 18 or newer.
+"use strict";
+
+// Taken now: the function or another preload may put others in their place.
+const { closeSync, constants, existsSync, fstatSync, ftruncateSync } = require("fs");
+const { openSync, opendirSync, unlinkSync, writeSync } = require("fs");
+const { now } = Date;
+
+const PAGE = 4096;
+const SLOT = 256; // bytes for each reading, by turns: truemem may look for one after later ones were written
+const TIDIED = 1000; // entries of the folder that are searched for pages of processes that have ended
+const REQUEST = /^\/2018-06-01\/runtime\/invocation\/(?:next$|([^/]+)\/(?:response|error)$)/;
+
+const api = process.env.AWS_LAMBDA_RUNTIME_API;
+const tmp = process.env.TMPDIR || "";
+const folder = tmp.startsWith("/tmp/") && !tmp.includes("..") ? tmp.replace(/\/+$/, "") : "/tmp";
+
+let v8; // loaded when the client is known: then this process is the runtime
+let path = "";
+let descriptor = -1;
+let identity; // of the page's file
+let number = 0;
+let live; // bytes; unknown before the first major collection
+let collections; // major ones; unknown if they cannot be observed
+let gcMs = 0;
+
+function quietly(run) {
+  return function (...given) {
+    try {
+      return Reflect.apply(run, this, given);
+    } catch {
+      return undefined; // the process is the function's: nothing of ours may end it
+    }
+  };
+}
+
+const begin = quietly(() => {
+  if (v8) return;
+  v8 = require("v8");
+  const { PerformanceObserver, constants: kinds } = require("perf_hooks");
+  const count = quietly((list) => {
+    let major = 0;
+    for (const { detail, duration } of list.getEntries()) {
+      gcMs += duration;
+      if (detail.kind === kinds.NODE_PERFORMANCE_GC_MAJOR) major += 1;
+    }
+    collections += major;
+    // It is called when the code that was interrupted has returned. What that has made since is still among the young.
+    if (major) live = inSpaces((name) => !name.startsWith("new_"));
+  });
+  new PerformanceObserver(count).observe({ type: "gc" });
+  collections = 0;
+  leaveOptions();
+});
+
+// The function and its children see NODE_OPTIONS as it would be without us.
+function leaveOptions() {
+  const own = __filename.replace(/[^\w/]/g, "\\$&");
+  const ours = new RegExp(`(^|\\s+)(?:--require|-r)(?:\\s+|=)"?${own}"?(?=\\s|$)`, "g");
+  const others = (process.env.NODE_OPTIONS || "").replace(ours, "").trim();
+  if (others) process.env.NODE_OPTIONS = others;
+  else delete process.env.NODE_OPTIONS;
+}
+
+function inSpaces(wanted) {
+  let bytes = 0;
+  for (const space of v8.getHeapSpaceStatistics()) if (wanted(space.space_name)) bytes += space.space_used_size;
+  return bytes;
+}
+
+const kib = (bytes) => Math.round(bytes / 1024);
+
+const note = quietly((id) => {
+  begin();
+  const heap = v8.getHeapStatistics(); // not process.memoryUsage(): that reads a file as well, for RSS
+  number += 1;
+  let text = `truemem-heap-3 ${number} ${id} ${now()} nodejs`;
+  text += ` used=${kib(heap.used_heap_size)} committed=${kib(heap.total_heap_size)} limit=${kib(heap.heap_size_limit)}`;
+  text += ` external=${kib(heap.external_memory)}`; // buffers are in it
+  text += ` metaspace=${kib(inSpaces((name) => /code|trusted/.test(name)))}`; // since Node.js 22 bytecode is in it
+  if (collections !== undefined) text += ` collections=${collections} gcMs=${Math.round(gcMs)}`;
+  if (live !== undefined) text += ` live=${kib(live)}`;
+  text += ` ${number}\n`;
+  if (!/^[!-~]+$/.test(id) || text.length > SLOT) return;
+  open();
+  writeSync(descriptor, text, (number * SLOT) % PAGE, "latin1");
+});
+
+function open() {
+  const about = opened();
+  if (about) {
+    if (about.nlink) return;
+    closeSync(descriptor); // /tmp was emptied
+  }
+  if (!path) quietly(tidy)();
+  descriptor = -1;
+  path = `${folder}/.truemem-heap-${process.pid}`;
+  quietly(unlinkSync)(path); // of an earlier process with this pid; a link is not followed
+  const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
+  const made = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+  try {
+    ftruncateSync(made, PAGE);
+    identity = fstatSync(made);
+  } catch (error) {
+    closeSync(made);
+    throw error;
+  }
+  descriptor = made;
+}
+
+// State of the opened file. Undefined if it was never opened, or if the function has closed its descriptor.
+const opened = quietly(() => {
+  if (descriptor < 0) return undefined;
+  const about = fstatSync(descriptor);
+  return about.ino === identity.ino && about.dev === identity.dev ? about : undefined;
+});
+
+// Removes pages of processes that have ended: /tmp outlives them, and is small.
+function tidy() {
+  const entries = opendirSync(folder);
+  try {
+    for (let left = TIDIED, entry; left && (entry = entries.readSync()); left -= 1) {
+      const page = /^\.truemem-heap-(\d+)$/.exec(entry.name);
+      if (page && !existsSync(`/proc/${page[1]}`)) unlinkSync(`${folder}/${entry.name}`);
+    }
+  } finally {
+    entries.closeSync();
+  }
+}
+
+// AWS's client (aws-lambda-ric, and the one of Lambda's runtimes) answers through an addon, rapid-client.node: its
+// functions done(id, body) and error(id, body, xray) send.
+function hookAddon() {
+  const load = process.dlopen;
+  const loading = function (module, ...rest) {
+    const loaded = Reflect.apply(load, this, [module, ...rest]);
+    found(module);
+    return loaded;
+  };
+  const found = quietly(({ exports: client }) => {
+    if (!["next", "done", "error"].every((name) => typeof client[name] === "function")) return;
+    begin();
+    if (process.dlopen === loading) process.dlopen = load;
+    for (const name of ["done", "error"]) {
+      const send = client[name];
+      client[name] = function (id, ...rest) {
+        noteEncoded(id);
+        return Reflect.apply(send, this, [id, ...rest]);
+      };
+    }
+  });
+  process.dlopen = loading;
+}
+
+// Its streamed answers, and other clients, go through http or fetch, which tell of each request on a channel.
+function hookRequests() {
+  const { subscribe } = require("diagnostics_channel");
+  const seen = quietly(({ request }) => {
+    const match = REQUEST.exec(request.path);
+    if (!match) return;
+    const host = request.origin ? String(request.origin).slice("http://".length) : request.getHeader("host");
+    if (host !== api) return;
+    if (match[1]) noteEncoded(match[1]);
+    else begin();
+  });
+  subscribe("http.client.request.start", seen); // all of it has been handed over
+  subscribe("undici:request:create", seen);
+}
+
+const noteEncoded = quietly((id) => note(decodeURIComponent(id)));
+
+quietly(() => {
+  if (!api || !require("worker_threads").isMainThread) return;
+  hookAddon();
+  hookRequests();
+})();
