@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClientError
 from moto.awslambda.models import LambdaFunction
-from truemem_workbench.attach.change import CHAINED, EXACT, WRAPPER
+from truemem_workbench.attach.change import CHAINED, EXACT, NODE_OPTIONS, PRELOAD, WRAPPER
 from truemem_workbench.attach.records_file import RecordsFile
 from truemem_workbench.aws.layer_zips import layer_zip
 from truemem_workbench.publish.layer_versions import description
@@ -128,6 +128,22 @@ def test_exact_mode_comes_before_a_wrapper_that_is_there(
     assert account.held("one").variables == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, PRELOAD),
+        ({NODE_OPTIONS: "--no-warnings"}, f"--no-warnings {PRELOAD}"),
+        ({NODE_OPTIONS: f"{PRELOAD} --no-warnings"}, f"{PRELOAD} --no-warnings"),
+    ],
+)
+def test_the_heap_of_node_js_is_one_option_after_those_that_are_there(
+    truemem: Command, account: Account, before: dict[str, str], after: str
+) -> None:
+    account.function("one", Runtime="nodejs22.x", variables=before)
+    assert truemem("attach", "one", "--heap", "--yes").code == 0
+    assert account.held("one").variables == {NODE_OPTIONS: after}
+
+
 def test_exact_mode_is_turned_off_and_the_wrapper_of_before_is_back(truemem: Command, account: Account) -> None:
     account.function("one", variables={WRAPPER: "/opt/vendor"})
     assert truemem("attach", "one", "--exact", "--yes").code == 0
@@ -167,7 +183,8 @@ def test_a_setting_that_the_sidecar_would_not_take_is_refused(
         ({"State": "Failed", "StateReason": "no subnet"}, [], "no subnet"),
         ({"Architectures": ["riscv"]}, [], "no layer for riscv"),
         ({"Runtime": "provided.al2023"}, ["--exact"], "takes no wrapper"),
-        ({"Runtime": "nodejs22.x"}, ["--heap"], "not Python"),
+        ({"Runtime": "ruby3.4"}, ["--heap"], "not Python, nor Node.js 18"),
+        ({"Runtime": "nodejs16.x"}, ["--heap"], "not Python, nor Node.js 18"),
         ({"CodeSize": 300 << 20}, [], "250 MB"),
         (
             {"Layers": [{"Arn": f"arn:aws:lambda:us-east-1:1:layer:a:{n}", "CodeSize": 1} for n in range(5)]},
@@ -402,13 +419,16 @@ def test_a_choice_that_finds_nothing_is_one_line(
 
 # --- Detach -----------------------------------------------------------------------------------------------------------
 
-names = st.sampled_from(["A", "LD_PRELOAD", WRAPPER, CHAINED, "TRUEMEM_AGGREGATE", "TRUEMEM_NAMESPACE", "PYTHONPATH"])
+names = st.sampled_from(
+    ["A", "LD_PRELOAD", WRAPPER, CHAINED, "TRUEMEM_AGGREGATE", "TRUEMEM_NAMESPACE", "PYTHONPATH", NODE_OPTIONS]
+)
 values = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 functions = st.fixed_dictionaries(
     {
         "layers": st.lists(st.sampled_from(range(4)), unique=True, max_size=4),
         "ours": st.sampled_from([None, "truemem-x86_64", "truemem-arm64"]),
         "architecture": st.sampled_from(["x86_64", "arm64"]),
+        "runtime": st.sampled_from(["python3.13", "nodejs22.x"]),
         "variables": st.dictionaries(names, values, max_size=6),
     }
 )
@@ -426,7 +446,8 @@ def test_attach_then_detach_is_the_identity(
         layers = [vendors[at] for at in each["layers"]]
         if each["ours"]:
             layers.insert(len(layers) // 2, account.layer(each["ours"]))
-        account.function(f"f{number}", Layers=layers, variables=each["variables"], Architectures=[each["architecture"]])
+        about = {"Architectures": [each["architecture"]], "Runtime": each["runtime"]}
+        account.function(f"f{number}", Layers=layers, variables=each["variables"], **about)
     before = {f"f{number}": account.held(f"f{number}") for number in range(len(made))}
     account.updates.clear()
     assert truemem("attach", *before, "--set", "aggregate=60", *options, "--yes").code == 0
@@ -467,12 +488,24 @@ def test_no_function_keeps_our_wrapper_without_our_layer(truemem: Command, accou
     assert account.held("one") == ([], {WRAPPER: "/opt/vendor"})
 
 
+def test_no_function_keeps_our_preload_without_our_layer(truemem: Command, account: Account) -> None:
+    """It would not start. Here another option was added since, and then the layer was taken off by hand."""
+    account.function("one", Runtime="nodejs22.x")
+    assert truemem("attach", "one", "--heap", "--yes").code == 0
+    more = {NODE_OPTIONS: f"{PRELOAD} --no-warnings"}
+    account.lambdas.update_function_configuration(FunctionName="one", Layers=[], Environment={"Variables": more})
+    told = truemem("detach", "one", "--yes").out
+    assert account.held("one") == ([], {NODE_OPTIONS: "--no-warnings"})
+    assert "it stays" not in told
+
+
+@pytest.mark.parametrize("runtime", ["python3.13", "nodejs22.x"])
 def test_without_a_record_everything_of_truemem_is_removed(
-    truemem: Command, account: Account, records: RecordsFile
+    truemem: Command, account: Account, records: RecordsFile, runtime: str
 ) -> None:
     vendor = account.layer("vendor")
-    before = {"A": "1", WRAPPER: "/opt/vendor", "PYTHONPATH": "/var/task/src"}
-    account.function("one", Layers=[vendor], variables=before)
+    before = {"A": "1", WRAPPER: "/opt/vendor", "PYTHONPATH": "/var/task/src", NODE_OPTIONS: "--no-warnings"}
+    account.function("one", Layers=[vendor], variables=before, Runtime=runtime)
     assert truemem("attach", "one", "--exact", "--heap", "--set", "aggregate=60", "--yes").code == 0
     records.path.unlink()
     told = truemem("detach", "one", "--yes").out

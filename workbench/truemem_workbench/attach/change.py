@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ PYTHON_PATH, HEAP_FOLDER = "PYTHONPATH", "/opt/truemem/python"
 """The heap probe is loaded from this folder, which is first on the path."""
 DEFAULT_PYTHON_PATH = "/var/runtime"
 """Lambda's own value ("Defined runtime environment variables"), which a value of ours replaces."""
+NODE_OPTIONS, PRELOAD = "NODE_OPTIONS", "--require /opt/truemem/heap.cjs"
+"""The heap probe of Node.js; a function without the layer does not start with it."""
+PRELOADED = re.compile(r"(?:^|\s)--require(?:\s+|=)/opt/truemem/heap\.cjs(?=\s|$)")
 PREFIX = "TRUEMEM_"
 
 Layers = tuple[str, ...]
@@ -97,13 +101,14 @@ def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tupl
     `layers` and `variables` are those of now. What was changed since then is left and named.
     """
     left = []
+    kept: dict[str, str] = {}
     wanted: dict[str, str | None] = {}
     for name, (first, last) in record.variables.items():
         now = variables.get(name)
         if now == last:
             wanted[name] = first
         elif now != first:
-            left.append(f"{name} was changed since it was attached: it stays {'unset' if now is None else now!r}")
+            kept[name] = f"{name} was changed since it was attached: it stays {'unset' if now is None else now!r}"
     before, after = record.layers
     if layers in (before, after):
         back = before
@@ -111,26 +116,35 @@ def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tupl
         left.append("the layers were changed since it was attached: only truemem's is taken off")
         back = _with_ours_as_in(before, layers)
     if not any(map(is_ours, back)):
-        wanted |= unwrapped({**variables, **wanted})
+        wanted |= without_files({**variables, **wanted})
         set_since = [name for name in variables if name.startswith(PREFIX) and name not in record.variables]
         left += [f"{name} is not from truemem attach: it stays" for name in set_since if name not in wanted]
+    left = [*(text for name, text in kept.items() if name not in wanted), *left]
     return changed((layers, back), variables, wanted), left
 
 
 def taken_off(layers: Layers, variables: Mapping[str, str]) -> Change:
     """Without a record: the change that removes everything that is truemem's from a function with our layer. Without
-    the layer no more than the wrapper is taken off, because the function does not start with it."""
+    the layer no more than the wrapper and the preload are taken off, because the function does not start with them."""
     if not any(map(is_ours, layers)):
-        return changed((layers, layers), variables, unwrapped(variables))
+        return changed((layers, layers), variables, without_files(variables))
     ours: dict[str, str | None] = dict.fromkeys(name for name in variables if name.startswith(PREFIX))
     path = variables.get(PYTHON_PATH, "").split(":")
     if path[0] == HEAP_FOLDER:
         ours[PYTHON_PATH] = ":".join(path[1:]) if path[1:] != [DEFAULT_PYTHON_PATH] else None
-    return changed((layers, _without_ours(layers)), variables, {**ours, **unwrapped(variables)})
+    return changed((layers, _without_ours(layers)), variables, {**ours, **without_files(variables)})
+
+
+def without_files(variables: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The variables that name files of the layer, without these. A function does not start with one that is gone."""
+    options = variables.get(NODE_OPTIONS) or ""
+    others = PRELOADED.sub("", options)
+    preloads = {NODE_OPTIONS: others.strip() or None} if others != options else {}
+    return {**unwrapped(variables), **preloads}
 
 
 def unwrapped(variables: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The wrapper without ours, and the one that was chained to it. A function does not start with one that is gone."""
+    """The wrapper without ours, and the one that was chained to it."""
     return {WRAPPER: variables.get(CHAINED) or None, CHAINED: None} if variables.get(WRAPPER) == EXACT else {}
 
 

@@ -32,7 +32,7 @@ Exit codes:
 @click.option(
     "--exact/--no-exact", default=None, help="Exact mode: our wrapper, chained if the function has another one."
 )
-@click.option("--heap", is_flag=True, help="Load the heap probe (Python).")
+@click.option("--heap", is_flag=True, help="Load the heap probe (Python, Node.js).")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A TRUEMEM_ variable: aggregate=60.")
 @click.option("--layer", "layers", multiple=True, metavar="ARN", help="Published elsewhere; one for each architecture.")
 @session_options

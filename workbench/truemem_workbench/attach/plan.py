@@ -12,7 +12,10 @@ from .change import (
     DEFAULT_PYTHON_PATH,
     EXACT,
     HEAP_FOLDER,
+    NODE_OPTIONS,
     PREFIX,
+    PRELOAD,
+    PRELOADED,
     PYTHON_PATH,
     WRAPPER,
     Change,
@@ -27,6 +30,8 @@ UNZIPPED_BYTES = 262_144_000
 """Code and layers of a function, unzipped (Lambda quotas: 250 MB). Lambda tells only their zipped size."""
 OS_ONLY = re.compile(r"provided|go1")
 PYTHON = re.compile(r"python3\.\d+")
+NODE = re.compile(r"nodejs(1[89]|[2-9]\d)\.x")
+"""Those that the preload is for: an older one does not start with it."""
 
 
 class Wanted(NamedTuple):
@@ -72,7 +77,7 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
     if wanted.exact is not None:
         variables |= _wrapped(state.variables) if wanted.exact else unwrapped(state.variables)
     if wanted.heap:
-        variables |= _with_heap(state.variables)
+        variables |= _with_preload(state.variables) if NODE.fullmatch(state.runtime) else _with_heap(state.variables)
     change = changed((state.layers, after), state.variables, variables)
     if state.unreadable and (change.variables or wanted != NOTHING):
         return Left(state.name, unreadable(state))
@@ -98,8 +103,8 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
     if wanted.exact and OS_ONLY.match(state.runtime):
         why = f"{state.runtime} takes no wrapper, so --exact has no effect"
         return f"{why}. Leave --exact out, or put {EXACT} into its bootstrap (docs/attach.md)"
-    if wanted.heap and not PYTHON.fullmatch(state.runtime):
-        return f"{state.runtime} is not Python, and --heap is for Python. Leave --heap out"
+    if wanted.heap and not PYTHON.fullmatch(state.runtime) and not NODE.fullmatch(state.runtime):
+        return f"{state.runtime} is not Python, nor Node.js 18 or newer, and --heap is for these. Leave --heap out"
     if state.zipped_bytes > UNZIPPED_BYTES:
         return f"code and layers have {state.zipped_bytes >> 20} MB zipped; Lambda permits 250 MB unzipped"
     return None
@@ -123,6 +128,11 @@ def _wrapped(variables: Mapping[str, str]) -> dict[str, str | None]:
 def _with_heap(variables: Mapping[str, str]) -> dict[str, str | None]:
     path = variables.get(PYTHON_PATH) or DEFAULT_PYTHON_PATH
     return {} if path.split(":")[0] == HEAP_FOLDER else {PYTHON_PATH: f"{HEAP_FOLDER}:{path}"}
+
+
+def _with_preload(variables: Mapping[str, str]) -> dict[str, str | None]:
+    options = variables.get(NODE_OPTIONS, "")
+    return {} if PRELOADED.search(options) else {NODE_OPTIONS: f"{options} {PRELOAD}".strip()}
 
 
 def _notes(state: FunctionState) -> list[str]:
