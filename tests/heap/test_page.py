@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import ctypes
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.linux.heap_page import SLOT, Heap, HeapPages, parse
+from truemem.linux.heap_page import FIELDS, SLOT, Heap, HeapPages, parse
+from truemem.linux.heap_page import NAMES as NAMES_READ
 from truemem.linux.runtime_heap import RuntimeHeap
 from truemem.records.pending_record import PendingRecord
 from truemem.support.private_file import PAGE
@@ -23,6 +25,7 @@ from truemem_workbench.testing.emf_check import valid_emf
 
 from layer.python import truemem_heap
 from layer.python.truemem_heap import Page, Probe
+from tests.attach.pages import DOCS, block
 from tests.unit.test_emf import ENVIRON, full, printed
 
 NOW = 1_700_000_000_000
@@ -162,6 +165,20 @@ def test_what_is_known_of_a_runtime_is_read_in_any_order_and_the_rest_is_absent(
     slot = f"truemem-heap-3 1 {REQUEST} {NOW} {runtime} {' '.join(members)} 1\n".encode()
     told = {RUNTIME_NAMES[name]: value for name, value in {**needed, **known}.items()}
     assert parse(slot, REQUEST, NOW) == RuntimeHeap(runtime, **told)
+
+
+def test_the_reading_on_the_page_of_the_docs_is_read() -> None:
+    reading = block("heap-page.md", "reading").encode()
+    known = {"used": 41_200, "committed": 65_300, "live": 30_100, "collections": 12}
+    assert parse(reading, REQUEST, 1_790_000_000_000) == RuntimeHeap("go", **known)
+
+
+def test_the_names_on_the_page_of_the_docs_are_those_that_are_read() -> None:
+    page = (DOCS / "heap-page.md").read_text()
+    table = page.partition("\n## Names\n")[2].partition("\n`python` has")
+    assert {name.encode() for name in re.findall(r"^\| `(\w+)` ", table[0], re.MULTILINE)} == {*FIELDS}
+    others = table[2].partition("\n## ")[0]
+    assert {name.encode() for name in re.findall(r"`(\w+)(?:=\d+)?`", others)} == {*NAMES_READ} - {*FIELDS}
 
 
 def test_a_runtimes_heap_is_on_the_line_under_its_name() -> None:

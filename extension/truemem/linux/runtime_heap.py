@@ -25,7 +25,7 @@ class RuntimeHeap(NamedTuple):
     external: int | None = None
     """Memory outside of the heap that its objects own (Node.js: `external`, buffers included)."""
     metaspace: int | None = None
-    """Classes and their code (Java: metaspace used)."""
+    """Classes and their code (Java: metaspace used; Node.js: compiled code, which is part of `used`)."""
     collections: int | None = None
     """Major collections since the process began."""
     gc_ms: int | None = None
