@@ -40,10 +40,15 @@ def function(module: str = "allocates", flags: Sequence[str] = ()) -> Function:
 
 
 def environment(
-    module: str = "allocates", *, options: str = REQUIRED, flags: Sequence[str] = (), **variables: str
+    module: str = "allocates",
+    *,
+    options: str = REQUIRED,
+    flags: Sequence[str] = (),
+    exact: bool = False,
+    **variables: str,
 ) -> Environment:
     chosen = {**({"NODE_OPTIONS": options} if options else {}), **variables}
-    return Environment(function(module, flags), environment=chosen, memory_mib=512)
+    return Environment(function(module, flags), environment=chosen, exact=exact, memory_mib=512)
 
 
 def finished(running: Environment) -> list[Record]:
@@ -78,6 +83,14 @@ def check(running: Environment) -> None:
 def test_each_invocation_has_the_heap_on_its_line(client: str, module: str) -> None:
     with environment(module, options=CLIENTS[client], CLIENT=client) as running:
         check(running)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_in_exact_mode_each_invocation_has_it(client: str) -> None:
+    with environment(options=CLIENTS[client], exact=True, CLIENT=client) as running:
+        for _ in range(20):
+            running.invoke("nothing")
+        assert all(record.heap for record in finished(running))
 
 
 @pytest.mark.nightly
