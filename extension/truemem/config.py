@@ -18,11 +18,13 @@ PREFIX = b"TRUEMEM_"
 
 NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
-    *("OOM_SCORE_ADJ", "JOURNAL", "AGGREGATE", "LOG_LEVEL"),
+    *("OOM_SCORE_ADJ", "RESOURCES", "JOURNAL", "AGGREGATE", "LOG_LEVEL"),
 )
 """All settings of the sidecar."""
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
+
+AUTO, ALWAYS, OFF = "auto", "always", "off"
 
 VCPU_MIB = 1769
 """Memory size that buys one full vCPU (developer guide, "Configure Lambda function memory")."""
@@ -65,6 +67,9 @@ class Config:
         """Share of the CPU that the memory size buys which sampling may use: a fraction, 0.01 is 1 %."""
         self.oom_score_adj: int = setting("OOM_SCORE_ADJ", _score, 100, "a whole number from 0 to 1000")
         """What the function's processes get at least, so that they die before us if memory runs out; 0: as it is."""
+        self.resources: str = setting("RESOURCES", _resources, AUTO, "auto, always or off")
+        """When lines tell of /tmp, descriptors, threads and processes: if they matter, always, or never (and they are
+        not read)."""
         self.journal: bool = setting("JOURNAL", switch.parse, True, "true or false")
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
@@ -114,6 +119,12 @@ def _percent(text: str) -> float:
 
 def _score(text: str) -> int:
     return _within(int(text), 0, 1000)
+
+
+def _resources(text: str) -> str:
+    if text.lower() not in (AUTO, ALWAYS, OFF):
+        raise ValueError
+    return text.lower()
 
 
 def _seconds(text: str) -> int:

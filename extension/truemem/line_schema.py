@@ -155,6 +155,37 @@ class Properties:
     of Python, malloc's own figures: `inUse`, `held` (freed, and kept by the allocator), `mapped` (in use, each block
     with a mapping of its own), MiB; `gc`, Python's counts of each generation; `threads`, Python's; `source`, only where
     it is `mallinfo`, whose figures begin at 0 again every 4 GiB"""
+    resources = {
+        "tmp": {"used": MIB, "size": MIB, "verdict": TEXT, "perInvocationKiB": KIB, "invocationsLeft": WHOLE},
+        "descriptors": {
+            "open": WHOLE,
+            "limit": WHOLE,
+            "holders": {ANY: WHOLE},
+            "verdict": TEXT,
+            "perInvocation": WHOLE,
+            "invocationsLeft": WHOLE,
+        },
+        "threads": {
+            "count": WHOLE,
+            "limit": WHOLE,
+            "verdict": TEXT,
+            "perInvocation": WHOLE,
+            "invocationsLeft": WHOLE,
+        },
+        "processes": {
+            "count": WHOLE,
+            "zombies": WHOLE,
+            "limit": WHOLE,
+            "verdict": TEXT,
+            "perInvocation": WHOLE,
+            "invocationsLeft": WHOLE,
+        },
+    }
+    """what else may run out ([resources](resources.md)), at the close: each only above a tenth of its limit, and on
+    every 16th line where it grows. `tmp`: the disk below /tmp. `descriptors`: `open` in the function's process that is
+    nearest to its `limit`; `holders`, those of all processes of each, above a tenth of the limit. `threads` of the
+    function, and its `processes`, among them `zombies`, which have ended and were not waited for; threads and zombies
+    together have one `limit`. `verdict` as in [drift](#drift), on every 16th line"""
     drift = {
         "verdict": TEXT,
         "perInvocationKiB": KIB,

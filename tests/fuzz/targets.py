@@ -67,6 +67,8 @@ def proc_files(data: bytes) -> None:
     assert proc_text.parse_last_pid(data) >= -1
     with suppress(proc_text.Gone):
         assert min(proc_text.parse_identity(data)) >= 0
+    assert proc_text.parse_slots(data) >= 0
+    assert all(limit is None or limit >= 0 for limit in proc_text.parse_limits(data))
     for local, remote, inode in proc_text.parse_tcp(data):
         assert isinstance(local + remote + inode, int)
     killed = oom_kills.parse(data)

@@ -20,6 +20,7 @@ from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import HeldMemory
 from truemem.measure.race import NEVER
 from truemem.measure.recorder import Recorder
+from truemem.measure.sampling_schedule import Budget
 from truemem.measure.window import Window
 from truemem.records import recovery
 from truemem.records.environment_state import EnvironmentState
@@ -137,8 +138,9 @@ class Scene:
             environment_memory=self.surroundings,
             kills=self.kills,
             clock=Clock(),
+            resources=None,
         )
-        self.closing = WindowCloser(parts, self.publisher, RunningClock(parts.clock), history)
+        self.closing = WindowCloser(parts, self.publisher, RunningClock(parts.clock), history, Budget(0.01, 1.0, 0))
         self.records: list[PendingRecord] = []
 
     def event(

@@ -22,6 +22,7 @@ from .segment_loop import SegmentLoop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..measure.resources import Usage
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from .loop import Event
@@ -157,15 +158,26 @@ class ManagedInstances:
         if not requests:
             return
         memory, shown = self._environment_memory.read(), self._recorder.runtime_heap()
+        usage = self._usage()
         for request in requests:
             self._complete(request)
             record = request.record
+            if usage is not None:
+                record.used(usage)
             noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
             record.environment_held(memory, noted, shown)
             self._heap_limit.look(record.heap)
             if record.cold_start:
                 self._first(record, request.start_ns)
             self._publisher.print_one(record)
+
+    def _usage(self) -> Usage | None:
+        """What else is in use now, by the processes of the last segment."""
+        last = self._segments.segments.at(self._clock.epoch_ns())
+        window = last.window if last is not None else None
+        if self._parts.resources is None or window is None:
+            return None
+        return self._parts.resources.read(window.closing, self._segments.budget)
 
     def _complete(self, request: Request) -> None:
         """Add what the segments tell."""

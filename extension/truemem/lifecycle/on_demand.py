@@ -48,8 +48,9 @@ class OnDemand:
         reports = parts.telemetry_server is not None
         self._publisher = Publisher(parts.config, reports, environment_state, journal, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
-        self._closer = WindowCloser(parts, self._publisher, self._loop.running_clock, environment_state)
         self._sampler = SamplerLoop(parts, self._publisher)
+        about = parts, self._publisher, self._loop.running_clock, environment_state
+        self._closer = WindowCloser(*about, self._sampler.budget)
         self._windows = ExactWindows(self._exact, self._recorder, self._publisher, self._closer, self._sampler.drain)
         self._event: Event | None = None
         """Received, and not yet worked out."""

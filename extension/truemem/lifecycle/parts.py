@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..linux.process_table import ProcessTable
     from ..measure.environment_memory import EnvironmentMemory
     from ..measure.recorder import Recorder
+    from ..measure.resources import Resources
     from ..platform.extensions_api import ExtensionsApi
     from ..platform.runtime_proxy import RuntimeProxy
     from ..platform.telemetry_server import TelemetryServer
@@ -38,6 +39,8 @@ class Parts(NamedTuple):
     clock: Clock
     poll: select.poll | None = None
     """What waits for sockets: None for the system's."""
+    resources: Resources | None = None
+    """Reads /tmp, descriptors, threads and processes; None where that is switched off."""
 
     @property
     def exact(self) -> ExactMode:

@@ -26,7 +26,8 @@ class SamplerLoop:
         self._publisher = publisher
         self._limit_kib = config.memory_mib * 1024
         now_ns = self._clock.monotonic_ns()
-        self._budget = sampling_schedule.Budget(config.cpu_budget, config.cpu_share, now_ns)
+        self.budget = sampling_schedule.Budget(config.cpu_budget, config.cpu_share, now_ns)
+        """CPU time, also for what else is read when a window closes."""
         self._checkpoint = CurveCheckpoint(self._limit_kib)
         self._began = now_ns
         self._moved_kib = 0
@@ -50,8 +51,8 @@ class SamplerLoop:
         if not readings.left:
             return
         now_ns, cpu_ns = self._clock.monotonic_ns(), self._clock.cpu_ns()
-        self._recorder.read_rest(readings, self._budget.rest_ns(now_ns))
-        self._budget.spend(self._clock.cpu_ns() - cpu_ns, now_ns, saved=True)
+        self._recorder.read_rest(readings, self.budget.rest_ns(now_ns))
+        self.budget.spend(self._clock.cpu_ns() - cpu_ns, now_ns, saved=True)
 
     def look(self, now_ns: int, exact: bool) -> None:
         """One tick."""
@@ -59,7 +60,7 @@ class SamplerLoop:
         self._watched = now_ns < self._sample_ns
         if self._watched:
             self.next_ns = self._sample_ns  # should this one fail
-            self._child_in_ns = recorder.levels.watch(self._budget.sparing(now_ns))
+            self._child_in_ns = recorder.levels.watch(self.budget.sparing(now_ns))
             return
         late = now_ns - self.next_ns > LATE_NS
         self.next_ns = now_ns + sampling_schedule.SPARSE_NS  # should this one fail: not at once again
@@ -76,11 +77,11 @@ class SamplerLoop:
 
     def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:
         """The tick is done, and has used `cost_ns` of CPU time."""
-        self._budget.spend(cost_ns, done_ns, saved=self._watched)
+        self.budget.spend(cost_ns, done_ns, saved=self._watched)
         if not self._watched:
             self._sample_ns = done_ns + self._interval_ns(done_ns, exact)
         self.next_ns = self._sample_ns
-        sparing = self._budget.sparing(done_ns)
+        sparing = self.budget.sparing(done_ns)
         if sparing:
             watch_ns = sparing * sampling_schedule.WATCH_NS
             if self._child_in_ns is not None:
@@ -89,13 +90,11 @@ class SamplerLoop:
 
     def _interval_ns(self, done_ns: int, exact: bool) -> int:
         age_ns = done_ns - self._began
-        interval_ns = sampling_schedule.interval_ns(age_ns, self._moved_kib, self._budget.wait_ns(done_ns), exact)
+        interval_ns = sampling_schedule.interval_ns(age_ns, self._moved_kib, self.budget.wait_ns(done_ns), exact)
         urgent_ns = sampling_schedule.urgent_ns(self._limit_in_ns(), interval_ns)
         self._urgent = urgent_ns is not None
         if urgent_ns is not None:
-            interval_ns = min(
-                interval_ns, max(urgent_ns, self._budget.wait_ns(done_ns, sampling_schedule.OVERDRAFT_NS))
-            )
+            interval_ns = min(interval_ns, max(urgent_ns, self.budget.wait_ns(done_ns, sampling_schedule.OVERDRAFT_NS)))
         return interval_ns
 
     def _limit_in_ns(self) -> float | None:

@@ -48,7 +48,7 @@ class SegmentLoop:
         self._deduplicated_kib = 0
         """Window.together of the last segment at whose end the function was alive."""
         now_ns = self._clock.monotonic_ns()
-        self._budget = sampling_schedule.Budget(parts.config.cpu_budget, parts.config.cpu_share, now_ns)
+        self.budget = sampling_schedule.Budget(parts.config.cpu_budget, parts.config.cpu_share, now_ns)
         self._ended_at_ns = now_ns
         """When the last segment was ended, or tried to be."""
         self._heard_at_ns = now_ns  # so that the function is known by its first request
@@ -89,8 +89,8 @@ class SegmentLoop:
     def _spend(self, cpu_before_ns: int) -> None:
         """CPU time since then, for reading."""
         now_ns = self._clock.monotonic_ns()
-        self._budget.spend(self._clock.cpu_ns() - cpu_before_ns, now_ns)
-        self._affordable_at_ns = now_ns + self._budget.wait_ns(now_ns)
+        self.budget.spend(self._clock.cpu_ns() - cpu_before_ns, now_ns)
+        self._affordable_at_ns = now_ns + self.budget.wait_ns(now_ns)
 
     def _read(self) -> None:
         made = self.recorder.end_segment()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import posix
 
-from ..config import Config
+from ..config import OFF, Config
 from ..linux.cgroup import MemorySource
 from ..linux.oom_kills import OomKills
 from ..linux.oom_score import OomScore
@@ -19,6 +19,7 @@ from ..linux.process_table import ProcessTable
 from ..linux.procfs import Procfs
 from ..measure.environment_memory import EnvironmentMemory
 from ..measure.recorder import Recorder
+from ..measure.resources import Resources, TmpDisk
 from ..platform.extensions_api import (
     MANAGED_SCHEMA,
     MANAGED_TIMEOUT_MS,
@@ -33,7 +34,7 @@ from ..records.environment_state import EnvironmentState
 from ..records.journal import SLOTS, Journal
 from ..support.clock import Clock
 from ..support.log import log, set_level
-from ..support.private_file import path_in
+from ..support.private_file import path_in, tmp_of
 from .managed_instances import ManagedInstances
 from .on_demand import OnDemand
 from .parts import Parts
@@ -72,7 +73,10 @@ def start(
     level = MemorySource(proc)
     environment_memory, kills = EnvironmentMemory(table, level), OomKills(level)
     about = config, table, recorder, environment_memory, kills
-    parts = Parts(api, telemetry_server, unsubscribed, *about, proxy, Clock())
+    clock = Clock()
+    tmp = TmpDisk(tmp_of(posix.environ))
+    resources = Resources(table, proc, clock, tmp) if config.resources != OFF else None
+    parts = Parts(api, telemetry_server, unsubscribed, *about, proxy, clock, resources=resources)
     if managed:
         managed_instances = ManagedInstances(parts)
         _collect_from_here()

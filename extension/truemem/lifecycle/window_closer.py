@@ -12,6 +12,7 @@ from .kill_placement import KillPlacement, may_be_of_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..measure.sampling_schedule import Budget
     from ..measure.window import Peak, Window
     from ..records.environment_state import EnvironmentState
     from ..records.out_of_memory import DeathReport
@@ -24,8 +25,16 @@ class WindowCloser:
     """Completes the records of one environment."""
 
     def __init__(
-        self, parts: Parts, publisher: Publisher, clock: RunningClock, environment_state: EnvironmentState
+        self,
+        parts: Parts,
+        publisher: Publisher,
+        clock: RunningClock,
+        environment_state: EnvironmentState,
+        budget: Budget,
     ) -> None:
+        """`budget`: CPU time for what costs more than some µs."""
+        self._resources = parts.resources
+        self._budget = budget
         self._recorder = parts.recorder
         self._environment_memory = parts.environment_memory
         self._kills = KillPlacement(parts.kills)
@@ -74,6 +83,8 @@ class WindowCloser:
         self._hear_of_children(window, noted.children_kib if isinstance(noted, Heap) else None)
         record.update_peak()
         self._place_kills(record, window)
+        if self._resources is not None and closed_by != "shutdown":  # what a dying function has tells nothing
+            record.used(self._resources.read(window.closing, self._budget))
 
     def _hear_of_children(self, window: Window, most: int | None) -> None:
         """The probe says how large the largest child was that the function has ever waited for. Where that has risen

@@ -29,6 +29,8 @@ class NewPids:
         self._is_full = is_full
         self.unrelated: set[int] = set()
         """A developer's other programs."""
+        self.zombies: set[int] = set()
+        """Processes of the function that had ended when they were last seen, and were not waited for."""
         self.young: set[int] = set()
         """Unrelated as of now, but young enough to exec into one of ours."""
         self.waiting: set[int] = set()
@@ -63,12 +65,14 @@ class NewPids:
             self.last = last
             made = range(before + 1, last + 1)
             self.unrelated.difference_update(made)  # each has been another process's pid before
+            self.zombies.difference_update(made)
             return {pid for pid in made if self._proc.leads(pid)} | self.waiting, False
         self.last = -2  # if /proc cannot be listed, what was there before stays unseen: the next time lists it as well
         present = set(self._proc.pids())
         self.last = last
         # A pid that is gone from one scan to the next may come back as another process's.
         self.unrelated &= present
+        self.zombies &= present
         return present, True
 
     def unknown(self, found: set[int], known: Collection[int], most_ns: int) -> Iterator[int]:

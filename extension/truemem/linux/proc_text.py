@@ -1,6 +1,7 @@
 """What /proc prints, parsed: bytes in, a value out, for each file that we use.
 
-Fields as in proc_pid_status(5), proc_pid_stat(5), proc_pid_statm(5), proc_loadavg(5) and proc_meminfo(5).
+Fields as in proc_pid_status(5), proc_pid_stat(5), proc_pid_statm(5), proc_pid_limits(5), proc_loadavg(5) and
+proc_meminfo(5).
 """
 
 from __future__ import annotations
@@ -70,6 +71,16 @@ class Stat(NamedTuple):
     does not say (no permission, or no memory any more). A child of fork() has its parent's."""
 
 
+class Limits(NamedTuple):
+    """What one process may use: soft limits (getrlimit(2)). None: unlimited, or not told."""
+
+    descriptors: int | None
+    """RLIMIT_NOFILE: descriptors that it may have open. In Lambda 1,024, on Managed Instances 4,096 (developer guide,
+    "Lambda quotas")."""
+    tasks: int | None
+    """RLIMIT_NPROC: processes and threads of its user together. In Lambda 1,024 in the environment (same page)."""
+
+
 def _field(text: bytes, label: bytes) -> int:
     """The number after `label` in a file of `Label:  number [kB]` lines. Raises Gone if it is not there."""
     start = text.find(label)
@@ -102,6 +113,28 @@ def parse_identity(text: bytes) -> tuple[int, int]:
 def has_fallen(text: bytes) -> bool:
     """Is the level of a `status` below its watermark? Else the watermark is as a reset would leave it. Raises Gone."""
     return _field(text, b"\nVmHWM:") - _field(text, b"\nVmRSS:") > FALLEN_KIB
+
+
+def parse_slots(text: bytes) -> int:
+    """FDSize of a `status`: slots of its table of descriptors, at least as many as it has open. 0 if not told."""
+    try:
+        return _field(text, b"\nFDSize:")
+    except Gone:
+        return 0
+
+
+def parse_limits(text: bytes) -> Limits:
+    """The soft limits that we use, of /proc/PID/limits: one in a line, after its name."""
+    return Limits(*[_soft_limit(text, name) for name in (b"\nMax open files ", b"\nMax processes ")])
+
+
+def _soft_limit(text: bytes, name: bytes) -> int | None:
+    _, found, rest = text.partition(name)
+    words = rest.partition(b"\n")[0].split(None, 2)
+    # Without a second word the line may be cut off.
+    if not found or len(words) < 2 or not words[0].isdigit() or len(words[0]) > DIGITS:
+        return None
+    return int(words[0])
 
 
 def parse_stat(text: bytes) -> Stat:

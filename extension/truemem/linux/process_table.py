@@ -129,6 +129,14 @@ class ProcessTable:
         """Has the last scan left out some new processes?"""
         return bool(self._new.waiting)
 
+    def zombies(self, again: bool = True) -> int:
+        """Processes of the function that have ended, and that nothing has waited for: each keeps its pid, and counts
+        against the limit of processes. `again`: look whether they are still there, with a call for each."""
+        zombies = self._new.zombies
+        if again:
+            zombies -= {pid for pid in zombies if not self._proc.exists(pid)}
+        return len(zombies)
+
     def adopted_faults(self) -> int | None:
         """Page faults of all children that the processes above the function have waited for, orphans among them
         (credentials(7), "init"); None where one of them cannot be read."""
@@ -144,6 +152,8 @@ class ProcessTable:
         self._guesses.discard(process.pid)
         if zombie:
             self._new.unrelated.add(process.pid)
+            if process.owner == FUNCTION and len(self._new.zombies) < MOST:
+                self._new.zombies.add(process.pid)
         return self._known.pop(process.pid, None) is not None
 
     def changed(self) -> bool:

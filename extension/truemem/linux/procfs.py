@@ -216,6 +216,10 @@ class Procfs:
         except (OSError, ValueError):
             return pid
 
+    def exists(self, pid: int) -> bool:
+        """Is the pid in use, by a zombie perhaps?"""
+        return posix.access(f"{self.root}/{pid}", posix.F_OK)
+
     def leads(self, pid: int) -> bool:
         """Is it a process, and not a thread or nothing? (A thread's folder is there, but not in the list.)"""
         try:

@@ -79,6 +79,12 @@ class Budget:
         self._accrue(now_ns)
         return min(max(REST_NS, round(self._saved + self._allowance)), MOST_REST_NS)
 
+    def affords(self, cost_ns: float, now_ns: int) -> bool:
+        """Is so much CPU time saved, and left of the last second's share? For what can wait, and is then spent as
+        `saved`."""
+        self._accrue(now_ns)
+        return self._saved >= cost_ns and not self._second_full_ns(now_ns)
+
     def sparing(self, now_ns: int) -> int:
         """How many times as seldom children are to be looked at, the less is saved: 1, 2 or 4; 0 for not at all."""
         self._accrue(now_ns)

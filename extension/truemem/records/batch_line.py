@@ -36,7 +36,8 @@ class BatchLine:
         self._last: InvocationRecord | None = None
         self._kind: tuple[object, ...] = ()
         self._first_ms = 0
-        self._drift: object = None
+        self._told: dict[str, object] = {}
+        """Of members that only some lines have, the last one."""
         self._metrics: dict[str, list[float]] = {}
         self._ids: list[str] = []
         self._starts: list[int] = []
@@ -73,8 +74,8 @@ class BatchLine:
         if not self._ids:
             self._kind, self._first_ms = _kind(record), record.time_ms
         members = record.properties
+        self._told.update((name, members[name]) for name in ("resources", "drift") if name in members)
         if "drift" in members:
-            self._drift = members["drift"]
             self._metrics.pop("MemoryGrowing", None)  # a line tells the last verdict alone
         if "raced" in members:
             self._raced.append(len(self))
@@ -113,7 +114,7 @@ class BatchLine:
             about["raced"] = self._raced
         single = {name: values[-1] for name, values in self._metrics.items() if len(values) != len(self)}
         columns = {name: values for name, values in self._metrics.items() if name not in single}
-        members = {**last.properties, **({"drift": self._drift} if self._drift else {})}
+        members = {**last.properties, **self._told}
         order = list(PROPERTIES)
         members = {name: members[name] for name in sorted(members, key=order.index)}
         return line(InvocationRecord(self._first_ms, single, members), config, {"aggregate": about, **columns})

@@ -29,7 +29,8 @@ SPIKE_KIB = 16 * 1024
 class Drift:
     """The drift of the processes that run now."""
 
-    def __init__(self) -> None:
+    def __init__(self, verdict: LeakVerdict | None = None) -> None:
+        """`verdict`: another judge than that of memory."""
         self._block: list[int] = []
         """CurrentRSS of the invocations since the last median."""
         self._sum, self._summed = 0.0, 0
@@ -46,7 +47,7 @@ class Drift:
         """Spikes and invocations so far."""
         self.count = 0
         """Invocations whose CurrentRSS counts."""
-        self.verdict = LeakVerdict()
+        self.verdict = verdict or LeakVerdict()
 
     def see(self, held_kib: int, peak_kib: int) -> None:
         """Count an invocation: its CurrentRSS, as far as it is known, and its peak."""

@@ -9,6 +9,7 @@ from ..support import minijson
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .drift import Drift
+    from .resource_drift import ResourceDrift
 
 SNAP_START = "snap-start"
 
@@ -35,6 +36,7 @@ class EnvironmentState:
         self.kills: int | None = None
         """The kernel's count of OOM kills, as last read."""
         self._drift: Drift | None = None
+        self._resource_drift: ResourceDrift | None = None
         self.resumed = False
         """Another process of this sidecar has been here before: a reset started this one. So says its journal, or
         the platform, if that comes before the first event."""
@@ -47,6 +49,15 @@ class EnvironmentState:
 
             self._drift = Drift()
         return self._drift
+
+    @property
+    def resource_drift(self) -> ResourceDrift:
+        """The same of /tmp, descriptors, threads and processes."""
+        if self._resource_drift is None:
+            from .resource_drift import ResourceDrift  # as above
+
+            self._resource_drift = ResourceDrift()
+        return self._resource_drift
 
     def reached(self, kib: int) -> None:
         """The function was seen to hold so much."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..linux.runtime_heap import RuntimeHeap
     from ..measure.environment_memory import HeldMemory
     from ..measure.race import Boundary
+    from ..measure.resources import Usage
     from ..measure.window import Peak, Window
     from ..platform.exact_mode import Invocation
     from ..platform.telemetry_events import Event
@@ -55,6 +56,8 @@ class PendingRecord:
         """What the environment held when the window closed."""
         self.heap: Heap | RuntimeHeap | None = None
         """What the allocator or the runtime says, where it does."""
+        self.usage: Usage | None = None
+        """What else was in use when the window closed."""
         self.kernel_kills: int | None = None
         """OOM kills of the function's processes that the kernel has counted in it; None where nothing counts."""
         self.environment_kills = 0
@@ -120,6 +123,10 @@ class PendingRecord:
         shows of its heap."""
         self.memory = memory
         self.heap = shown if noted is None or (isinstance(noted, Heap) and noted.source == "none") else noted
+
+    def used(self, usage: Usage) -> None:
+        """/tmp, descriptors, threads and processes when the window closed."""
+        self.usage = usage
 
     def mark_reached(self, kib: int) -> int:
         """The environment's high-water mark is at least this. Returns this record's."""

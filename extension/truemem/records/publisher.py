@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..config import ALWAYS
 from ..measure.window import current
 from ..platform.telemetry_events import INIT_START, LOGS_DROPPED, REPORT, RESTORE_START, Event
 from ..support import minijson
@@ -69,7 +70,8 @@ class Publisher:
     def keep(self, record: PendingRecord) -> None:
         """The record is closed: what is known of it so far is in the journal until it is printed."""
         signals = self._conclude(record)
-        so_far = finished(record, self._config, self._history.environment_id, signals)
+        resources = self._resources(record)
+        so_far = finished(record, self._config, self._history.environment_id, signals, resources=resources)
         record.journaled(self._journal.keep(record.invocation, journal_text(so_far)))
         self._journal.remember(self._history.text())
 
@@ -186,7 +188,16 @@ class Publisher:
         if signals and record.max_memory_used_mib is None:  # no report says so, but it has been there
             self._history.mark_mib = max(self._history.mark_mib, float(self._config.memory_mib))
         drift = self._judge(record, last)
-        return finished(record, self._config, self._history.environment_id, signals, drift, dropped)
+        if record.usage is not None:
+            self._history.resource_drift.add(record.usage, record.time_ms)
+        resources = self._resources(record)
+        return finished(record, self._config, self._history.environment_id, signals, drift, dropped, resources)
+
+    def _resources(self, record: PendingRecord) -> dict[str, object] | None:
+        """What the record's line tells of /tmp, descriptors, threads and processes."""
+        if record.usage is None:
+            return None
+        return self._history.resource_drift.members(record.usage, always=self._config.resources == ALWAYS)
 
     def _conclude(self, record: PendingRecord) -> list[str]:
         """From what is known by now: its peak, the marks that it has reached, and the signals that it ran out of

@@ -46,12 +46,15 @@ def finished(
     signals: Sequence[str] = (),
     drift: Mapping[str, object] | None = None,
     dropped: int = 0,
+    resources: Mapping[str, object] | None = None,
 ) -> InvocationRecord:
     """The record, of what is known by now. `signals`: that it ran out of memory; `drift`: the verdict on the
-    environment's memory, where one is due; `dropped`: what was lost since the line before."""
+    environment's memory, where one is due; `dropped`: what was lost since the line before; `resources`: what else
+    was in use, where the line tells of it."""
     death = pending.death
     members: dict[str, object] = {
         **_properties(pending, config, environment_id),
+        "resources": resources or None,
         "drift": drift or None,
         "outOfMemory": {"signals": [*signals]} if signals else None,
         "environmentKills": pending.kills()[1] or None,

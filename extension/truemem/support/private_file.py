@@ -15,14 +15,18 @@ _REGULAR = 0o100000
 _KIND = 0o170000
 
 
-def path_in(environ: Mapping[bytes, bytes], name: str) -> str:
-    """Where the file `name` lies: below /tmp, which belongs to one environment alone. (A TMPDIR elsewhere may be shared
-    by many.) The API's address tells local environments on one machine apart."""
+def tmp_of(environ: Mapping[bytes, bytes]) -> str:
+    """The folder that belongs to one environment alone: /tmp, or a TMPDIR in it. (One elsewhere may be shared by
+    many.)"""
     tmp = environ.get(b"TMPDIR", b"").decode("utf-8", "surrogateescape")
-    folder = tmp.rstrip("/") if tmp.startswith("/tmp/") and ".." not in tmp else "/tmp"
+    return tmp.rstrip("/") if tmp.startswith("/tmp/") and ".." not in tmp else "/tmp"
+
+
+def path_in(environ: Mapping[bytes, bytes], name: str) -> str:
+    """Where the file `name` lies. The API's address tells local environments on one machine apart."""
     address = environ.get(b"AWS_LAMBDA_RUNTIME_API", b"").decode("latin-1")
     digits = "".join(c for c in address if c.isdigit())
-    return f"{folder}/.truemem-{name[:64]}-{digits[:32]}"
+    return f"{tmp_of(environ)}/.truemem-{name[:64]}-{digits[:32]}"
 
 
 def is_private(descriptor: int, size: int) -> bool:

@@ -1,0 +1,196 @@
+"""Which growth is a leak, which is none, and what the line tells of it. Simulated counts."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from truemem.config import Config
+from truemem.line_schema import PROPERTIES
+from truemem.measure.resources import Usage
+from truemem.records.environment_state import EnvironmentState
+from truemem.records.journal import Journal
+from truemem.records.publisher import Publisher
+from truemem.records.resource_drift import ResourceDrift
+
+from tests.printed import ENVIRON, printed, record
+
+LIMIT = 1024
+MIB = 1024
+
+
+def descriptors(count: float) -> Usage:
+    return Usage(None, round(count), LIMIT, {"function": round(count)}, 1, 1, 0, LIMIT)
+
+
+def told(usages: Iterable[Usage]) -> list[tuple[int, dict[str, Any]]]:
+    """(invocation, member) of each line that tells anything."""
+    drift, found = ResourceDrift(), []
+    for number, usage in enumerate(usages, 1):
+        drift.add(usage, 100 * number)
+        members: Any = drift.members(usage, always=False)
+        if members:
+            found.append((number, members))
+    return found
+
+
+def verdicts(usages: Iterable[Usage], name: str = "descriptors") -> dict[int, str]:
+    """By invocation, where there is one."""
+    return {number: members[name]["verdict"] for number, members in told(usages) if "verdict" in members.get(name, {})}
+
+
+def test_one_descriptor_in_each_invocation_is_found_with_what_is_left() -> None:
+    found = dict(told(descriptors(10 + number) for number in range(1, 201)))
+    assert found[128]["descriptors"] == {
+        "open": 138,
+        "limit": LIMIT,
+        "verdict": "growing",
+        "perInvocation": 1.0,
+        "invocationsLeft": LIMIT - 138,
+    }
+
+
+def test_one_descriptor_in_twenty_invocations_is_found_in_some_hundred() -> None:
+    found = verdicts(descriptors(10 + number // 20) for number in range(1, 1001))
+    assert min(number for number, name in found.items() if name == "growing") <= 600
+
+
+@pytest.mark.parametrize("every", [1, 3, 7, 15, 30])
+def test_a_pool_that_opens_twenty_and_stays_is_not_accused(every: int) -> None:
+    found = verdicts(descriptors(10 + min(20, number // every)) for number in range(1, 1501))
+    assert "growing" not in found.values()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_temporary_bursts_are_not_accused(seed: int) -> None:
+    """Also where the next invocation's are counted."""
+    chance = random.Random(seed)
+    share, most = chance.random(), chance.choice([20, 50, 400])
+    bursts = (descriptors(10 + (chance.randrange(most) if chance.random() < share else 0)) for _ in range(1500))
+    assert "growing" not in verdicts(bursts).values()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_pool_whose_use_comes_and_goes_is_not_accused(seed: int) -> None:
+    chance, opened, usages = random.Random(seed), 5, []
+    for _ in range(1500):
+        opened = max(0, min(20, opened + chance.choice([-1, -1, 0, 0, 1, 1])))
+        usages.append(descriptors(10 + opened))
+    assert "growing" not in verdicts(usages).values()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_leak_is_found_beneath_bursts(seed: int) -> None:
+    chance = random.Random(seed)
+    usages = [
+        descriptors(10 + number / 2 + (chance.randrange(20) if chance.random() < 0.3 else 0)) for number in range(500)
+    ]
+    assert "growing" in verdicts(usages).values()
+
+
+def test_a_leak_is_found_where_only_some_invocations_are_counted() -> None:
+    """On older kernels, with many descriptors."""
+    usages = [descriptors(10 + number) if number % 5 == 0 else Usage(None, threads=1) for number in range(400)]
+    assert "growing" in verdicts(usages).values()
+
+
+def test_growth_that_ends_is_withdrawn() -> None:
+    found = verdicts(descriptors(10 + min(60, number // 4)) for number in range(1, 2001))
+    assert "growing" in found.values()
+    assert not any(name == "growing" for number, name in found.items() if number > 1200)
+
+
+def usage_of(kind: str) -> Callable[[int], Usage]:
+    return {
+        "tmp": lambda number: Usage((MIB * number, 512 * MIB)),
+        "threads": lambda number: Usage(None, threads=1 + number, processes=1, task_limit=LIMIT),
+        "processes": lambda number: Usage(None, threads=1, processes=1 + number, zombies=number, task_limit=LIMIT),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["tmp", "threads", "processes"])
+def test_each_kind_is_found_and_says_what_is_left(kind: str) -> None:
+    found = dict(told(map(usage_of(kind), range(1, 161))))[160]
+    assert set(found) == {kind}
+    assert found[kind]["verdict"] == "growing"
+    assert found[kind]["invocationsLeft"] == {"tmp": 352, "threads": LIMIT - 161, "processes": LIMIT - 161}[kind]
+
+
+def test_threads_alone_do_not_accuse_processes() -> None:
+    assert {name for _, members in told(map(usage_of("threads"), range(1, 600))) for name in members} == {"threads"}
+
+
+def test_above_a_tenth_each_line_tells_and_every_16th_the_verdict() -> None:
+    found = told(descriptors(200) for _ in range(64))
+    assert [number for number, _ in found] == [*range(1, 65)]
+    assert [number for number, members in found if "verdict" in members["descriptors"]] == [32, 48, 64]
+    assert found[63][1]["descriptors"] == {"open": 200, "limit": LIMIT, "verdict": "stable"}
+
+
+def test_below_a_tenth_nothing_is_told() -> None:
+    assert told(descriptors(102) for _ in range(300)) == []
+
+
+def lines_of(usage: Usage | None, capfd: pytest.CaptureFixture[str], **settings: str) -> list[str]:
+    records = [record(number, 30) for number in range(1, 41)]
+    for each in records:
+        if usage is not None:
+            each.used(usage)
+    environ = {f"TRUEMEM_{name}".encode(): value.encode() for name, value in settings.items()}
+    publisher = Publisher(Config(ENVIRON | environ), True, EnvironmentState(), Journal(""), lambda: 0)
+    publisher._history.environment_id = "the same"
+    for each in records:
+        publisher.print_one(each)
+    publisher.flush_all()
+    return capfd.readouterr().out.splitlines()
+
+
+def test_the_line_of_a_calm_function_is_byte_for_byte_as_without(capfd: pytest.CaptureFixture[str]) -> None:
+    calm = Usage((5 * MIB, 512 * MIB), 12, LIMIT, {"function": 12}, 4, 1, 0, LIMIT)
+    assert lines_of(calm, capfd) == lines_of(None, capfd)
+
+
+def test_with_the_setting_each_line_tells(capfd: pytest.CaptureFixture[str]) -> None:
+    calm = Usage((5 * MIB, 512 * MIB), 12, LIMIT, {"function": 12}, 4, 1, 0, LIMIT)
+    lines = [json.loads(line) for line in lines_of(calm, capfd, RESOURCES="always")]
+    assert lines[0]["resources"] == {
+        "tmp": {"used": 5.0, "size": 512.0},
+        "descriptors": {"open": 12, "limit": LIMIT},
+        "threads": {"count": 4, "limit": LIMIT},
+        "processes": {"count": 1, "limit": LIMIT},
+    }
+    assert lines[31]["resources"]["threads"]["verdict"] == "stable"
+
+
+def test_a_line_of_many_invocations_keeps_what_one_of_them_told(capfd: pytest.CaptureFixture[str]) -> None:
+    records = [record(number, 30) for number in range(1, 151)]
+    for number, each in enumerate(records, 1):
+        each.used(descriptors(10 + number / 2))
+    (*_, last) = printed(capfd, records, {b"TRUEMEM_AGGREGATE": b"300"})
+    assert json.loads(last)["resources"]["descriptors"]["verdict"] == "growing"
+
+
+def test_the_schema_has_all_that_is_told() -> None:
+    kinds = PROPERTIES["resources"]
+    full = Usage((400 * MIB, 512 * MIB), 900, LIMIT, {"function": 900, "agent": 3}, 900, 300, 200, LIMIT)
+    drift = ResourceDrift()
+    members: Any = {}
+    for number in range(160):
+        usage = full._replace(
+            tmp=((200 + number) * MIB, 512 * MIB), descriptors=number, threads=number + 1, processes=number
+        )
+        drift.add(usage, number)
+        members = drift.members(usage, always=True)
+    for name, told_members in members.items():
+        assert told_members.keys() <= kinds[name].keys()
+    assert {"verdict", "invocationsLeft"} <= members["tmp"].keys() & members["descriptors"].keys()
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("always", "always"), ("OFF", "off"), ("", "auto"), ("yes", "auto")])
+def test_the_setting(value: str, wanted: str) -> None:
+    config = Config({b"TRUEMEM_RESOURCES": value.encode()})
+    assert config.resources == wanted
+    assert bool(config.problems) == (value == "yes")

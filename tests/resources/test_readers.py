@@ -1,0 +1,206 @@
+"""Limits, descriptors and /tmp: captured trees, this machine's own, and what cannot be read."""
+
+from __future__ import annotations
+
+import os
+import posix
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.linux.descriptors import MOST_SLOTS, Descriptors
+from truemem.linux.proc_text import Limits, Status, parse_limits, parse_slots
+from truemem.linux.process_table import FUNCTION, SIDECAR, Process
+from truemem.linux.procfs import Procfs
+from truemem.measure.resources import Resources, TmpDisk, Usage
+from truemem.measure.sampling_schedule import SAVED_NS, Budget
+from truemem.support.clock import Clock
+
+from tests.golden import unpack
+
+CLOSING = [Status(2, 1, 1, 0, 0, 3), Status(2, 1, 1, 0, 0, 1)]
+RICH, POOR = Budget(1.0, 1.0, 0), Budget(1e-9, 1e-9, 0)
+
+
+class Table:
+    """The processes of one environment, as told."""
+
+    def __init__(self, proc: Procfs, function: list[int], others: dict[int, str] | None = None, zombies: int = 0):
+        self._function = [Process(pid, 1, 1, FUNCTION, proc.process(pid)) for pid in function]
+        self._others = [Process(pid, 1, 1, owner, proc.process(pid)) for pid, owner in (others or {}).items()]
+        self._zombies = zombies
+
+    def function(self) -> list[Process]:
+        return self._function
+
+    def others(self) -> list[Process]:
+        return self._others
+
+    def zombies(self, again: bool = True) -> int:
+        return self._zombies - again
+
+
+def resources(proc: Procfs, table: Table, tmp: TmpDisk | None = None) -> Resources:
+    given: Any = table
+    return Resources(given, proc, Clock(), tmp or TmpDisk("/nowhere"))
+
+
+@contextmanager
+def opened(count: int) -> Iterator[None]:
+    """So many descriptors more in this process."""
+    made = [os.open(os.devnull, os.O_RDONLY) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for descriptor in made:
+            os.close(descriptor)
+
+
+def test_the_limits_of_a_runtime(tmp_path: Path) -> None:
+    proc = Procfs(str(unpack("limits", tmp_path)))
+    assert parse_limits(proc.text("12/limits")) == Limits(descriptors=1024, tasks=1024)
+    assert parse_limits(proc.text("13/limits")) == Limits(None, None)
+    assert parse_limits(proc.text("14/limits")) == Limits(None, None)
+    assert [parse_slots(proc.process(pid).read("status")) for pid in (12, 13)] == [64, 32768]
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.text("ab \n", max_size=30))
+def test_limits_are_read_wherever_they_stand(files: int, tasks: int, between: str) -> None:
+    text = f"Limit\nMax processes   {tasks}  {tasks} processes\n{between}\nMax open files  {files}  9 files\n"
+    assert parse_limits(text.encode()) == Limits(files, tasks)
+
+
+def test_our_own_limits_and_descriptors_agree_with_psutil() -> None:
+    proc, own = Procfs(), psutil.Process()
+    descriptors = Descriptors(proc)
+    process = Process(os.getpid(), 1, 1, FUNCTION, proc.process(os.getpid()))
+    assert descriptors.limits(process).descriptors == own.rlimit(psutil.RLIMIT_NOFILE)[0]
+    for is_sized in {descriptors.is_sized, False}:
+        descriptors.is_sized = is_sized
+        counted = descriptors.count(process)
+        with opened(40):
+            assert descriptors.count(process) == counted + 40
+    assert counted - own.num_fds() in (-1, 0, 1)  # listing takes one itself
+    slots = descriptors.slots([process])
+    assert slots is not None
+    assert slots >= counted
+
+
+def test_a_limit_is_read_again_where_it_is_near(tmp_path: Path) -> None:
+    """Node.js and Java raise their own."""
+    proc = Procfs(str(unpack("limits", tmp_path)))
+    descriptors = Descriptors(proc)
+    process = Process(12, 1, 1, FUNCTION, proc.process(12))
+    assert descriptors.limits(process).descriptors == 1024
+    path = tmp_path / "12/limits"
+    path.write_text(path.read_text().replace("1024                 4096", "4096                 4096"))
+    assert descriptors.limits(process, 900).descriptors == 1024
+    assert descriptors.limits(process, 950).descriptors == 4096
+    descriptors.keep([])
+
+
+def test_who_holds_what_and_against_which_limit(tmp_path: Path) -> None:
+    proc = Procfs(str(unpack("limits", tmp_path)))
+    usage = resources(proc, Table(proc, [12, 14, 15], zombies=4)).read(CLOSING, RICH)
+    assert usage == Usage(None, 3, 1024, {"function": 3}, threads=4, processes=2 + 3, zombies=3, task_limit=1024)
+
+
+def test_above_a_tenth_of_the_limit_the_others_are_counted_as_well(tmp_path: Path) -> None:
+    proc = Procfs(str(unpack("limits", tmp_path)))
+    for number in range(10, 115):
+        (tmp_path / f"12/fd/{number}").symlink_to("/dev/null")
+    for pid in 21, 22, 23:
+        (tmp_path / str(pid) / "fd").mkdir(parents=True)
+        (tmp_path / str(pid) / "fd" / "0").symlink_to("/dev/null")
+        (tmp_path / str(pid) / "status").write_text("Name:\tx\nFDSize:\t64\n")
+    others = {21: SIDECAR, 22: "extension:agent", 23: "extension:agent"}
+    usage = resources(proc, Table(proc, [12], others)).read(CLOSING, RICH)
+    assert usage.descriptors == 108
+    assert usage.holders == {"function": 108, "truemem": 1, "agent": 2}
+
+
+@pytest.mark.parametrize("broken", ["no permission", "no folder", "a table too large"])
+def test_what_cannot_be_counted_is_left_out(tmp_path: Path, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc = Procfs(str(unpack("limits", tmp_path)))
+    if broken == "no permission":
+        monkeypatch.setattr(posix, "listdir", _refuse)
+    usage = resources(proc, Table(proc, [{"no folder": 15, "a table too large": 13}.get(broken, 12)]))
+    found = usage.read(CLOSING, RICH)
+    assert (found.descriptors, found.holders) == (None, None)
+    assert found.threads == 4
+    assert MOST_SLOTS < 32768
+
+
+def _refuse(path: str) -> list[str]:
+    raise PermissionError(13, "not permitted", path)
+
+
+def test_a_function_that_has_ended_uses_nothing(tmp_path: Path) -> None:
+    proc = Procfs(str(tmp_path))
+    assert resources(proc, Table(proc, [])).read(CLOSING, RICH) == Usage()
+    assert resources(proc, Table(proc, [12])).read([], RICH) == Usage()
+
+
+def test_an_older_kernel_lists_only_what_the_budget_can_pay() -> None:
+    """Each listing is paid for, and none is made before its price is saved."""
+    proc = Procfs()
+    made = resources(proc, Table(proc, [os.getpid()], zombies=3))
+    made._descriptors.is_sized = False
+    budget = Budget(0.01, 1.0, 0)
+    with opened(500):
+        assert made.read(CLOSING, POOR).descriptors is None
+        assert made.read(CLOSING, POOR).zombies == 3  # as last known
+        budget._updated = Clock.monotonic_ns()
+        counted = 0
+        for _ in range(50):
+            before = budget._saved
+            usage = made.read(CLOSING, budget)
+            assert usage.descriptors is None or budget._saved < before or budget._saved == SAVED_NS
+            counted += usage.descriptors is not None
+        assert counted < 50
+        assert made.read(CLOSING, Budget(1.0, 1.0, 0)).descriptors
+
+
+@pytest.mark.parametrize("is_sized", [True, False])
+def test_a_folder_of_ten_thousand_descriptors_breaks_nothing(is_sized: bool) -> None:
+    proc = Procfs()
+    made = resources(proc, Table(proc, [os.getpid()]))
+    if is_sized and not made._descriptors.is_sized:
+        pytest.skip("Linux 6.2 and later")
+    made._descriptors.is_sized = is_sized
+    own = psutil.Process()
+    soft, hard = own.rlimit(psutil.RLIMIT_NOFILE)
+    if hard < 11_000:
+        pytest.skip("10,000 descriptors are not permitted here")
+    own.rlimit(psutil.RLIMIT_NOFILE, (11_000, hard))
+    try:
+        with opened(10_000):
+            usage = made.read(CLOSING, RICH)
+    finally:
+        own.rlimit(psutil.RLIMIT_NOFILE, (soft, hard))
+    assert usage.descriptors is not None
+    assert usage.descriptors > 10_000
+    assert usage.descriptor_limit == 11_000
+
+
+def test_tmp_is_told_where_it_is_a_disk_of_its_own() -> None:
+    used, size = TmpDisk("/dev/shm").read() or (0, 0)
+    told = psutil.disk_usage("/dev/shm")
+    assert size == told.total // 1024
+    assert used <= size
+    assert TmpDisk("/").read() is None
+    assert TmpDisk("/nowhere").read() is None
+
+
+def test_a_disk_that_cannot_be_asked_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = TmpDisk("/dev/shm")
+    monkeypatch.setattr(posix, "statvfs", _refuse)
+    assert disk.read() is None
+    monkeypatch.setattr(posix, "statvfs", lambda path: SimpleNamespace(f_blocks=0))
+    assert disk.read() is None
