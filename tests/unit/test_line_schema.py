@@ -12,10 +12,12 @@ from truemem.config import Config
 from truemem.line_schema import ANY, CLOUDWATCH, FLAG, MEMBERS, METRICS, PROPERTIES, TEXT
 from truemem.linux.heap_page import Heap
 from truemem.measure.race import NEVER, Boundary
+from truemem.measure.resources import Usage
 from truemem.records.emf import line
 from truemem.records.out_of_memory import DeathReport
 from truemem.records.pending_record import NEXT_REQUEST
 from truemem.records.record import InvocationRecord, finished
+from truemem.records.resource_drift import ResourceDrift
 from truemem_workbench.lines.line_table import with_tables
 from truemem_workbench.lines.record import Record, record_of
 
@@ -52,7 +54,9 @@ def everything() -> InvocationRecord:
     record.report_came = False
     drift = {"verdict": "growing", "perInvocationKiB": 8.0, "low": 1.0, "high": 9.0, "perMinuteKiB": 2.0}
     drift["invocationsLeft"] = 12
-    made = finished(record, LOGGED, "environment", ["kernel"], drift, dropped=3)
+    usage = Usage((400, 500), 5, 6, {"function": 5, "agent": 1}, 7, 2, 1, 8)
+    resources = ResourceDrift().members(usage, always=True)
+    made = finished(record, LOGGED, "environment", ["kernel"], drift, 3, resources)
     return made.having(recovered=True)
 
 

@@ -25,6 +25,8 @@ MANY = 0.1
 NEARLY_ALL = 0.9
 ENOUGH_REPORTS = 2
 """Number of REPORT lines from which a line must be there: it is printed when the next invocation begins."""
+EVIDENCE = 300
+"""Most characters of a function's own line that are shown."""
 METHODS = {
     "vmhwm": "of one process, kept by the kernel",
     "vmhwm-sum": "of several processes, between two bounds",
@@ -32,9 +34,45 @@ METHODS = {
     "sampled": "a lower bound",
 }
 
+_PATTERNS = "docs/patterns.md"
+DESCRIPTORS_FIX = (
+    f"Close files, sockets and clients; make clients once, outside the handler: {_PATTERNS}#descriptors-that-leak"
+)
+TMP_FIX = f"Remove files when they are not needed, or buy more ephemeral storage: {_PATTERNS}#tmp-that-fills"
+TASKS_FIX = f"Use one pool of threads, and wait for each process: {_PATTERNS}#threads-and-processes-that-stay"
+
+RAN_OUT = {
+    "descriptors": ("The function ran out of descriptors", DESCRIPTORS_FIX),
+    "tmp": ("/tmp is full", TMP_FIX),
+    "tasks": ("The function could not start a thread or a process", TASKS_FIX),
+}
+"""What a function ran out of beside memory: what its line means, and the repair."""
+_SAYS = {
+    "EMFILE": "descriptors",
+    "ENFILE": "descriptors",
+    "oo many open files": "descriptors",
+    "ENOSPC": "tmp",
+    "o space left on device": "tmp",
+    "can't start new thread": "tasks",
+    "unable to create native thread": "tasks",
+    "unable to create new native thread": "tasks",
+    "newosproc": "tasks",
+}
+"""Words of an error that say what ran out: of Python, Node.js, Java, Go, .NET and the C library."""
+_AGAIN = ("EAGAIN", "Resource temporarily unavailable")
+"""These are also said of a socket that has nothing to read: only where a word of _STARTS is in the line."""
+_STARTS = re.compile(r"fork|spawn|thread|clone|Popen", re.IGNORECASE)
 
 _REPORT = re.compile(r'REPORT RequestId: (\S+)|"platform\.report".*?"requestId":\s*"([^"]+)"')
 """REPORT in Lambda's text format, and in its JSON format."""
+
+
+def ran_out(text: str) -> str:
+    """Which of RAN_OUT a line of a function's log tells of; empty for none."""
+    found = next((name for words, name in _SAYS.items() if words in text), "")
+    if not found and any(words in text for words in _AGAIN) and _STARTS.search(text):
+        return "tasks"
+    return found
 
 
 @dataclass(frozen=True)
@@ -77,6 +115,8 @@ class Log:
     complaints: Counter[str] = field(default_factory=Counter)
     foreign: str = ""
     """The event that says that the executable is for another architecture."""
+    ran_out: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By a name of RAN_OUT: how many lines tell of it, and the first of them."""
     first: dict[str, str] = field(default_factory=dict)
     """Request id of the first invocation of each kind."""
     functions: Counter[str] = field(default_factory=Counter)
@@ -118,6 +158,9 @@ def _look(log: Log, text: str) -> None:
         log.foreign = text.strip()
     elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", text):
         log.complaints[complaint[1].strip()] += 1
+    elif name := ran_out(text):
+        count, line = log.ran_out.get(name, (0, text.strip()[:EVIDENCE]))
+        log.ran_out[name] = count + 1, line
 
 
 def _count(log: Log, line: Line) -> None:
@@ -157,6 +200,9 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
     if log.foreign:
         text = "`exec format error`: an extension is for another architecture, and the function fails at its start."
         yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md", log.foreign)
+    for name, (count, line) in log.ran_out.items():
+        text, repair = RAN_OUT[name]
+        yield Finding("note", f"{text}: {counted(count, 'line says', 'lines say')} so.", repair, line)
     if log.start:
         yield Finding("ok", f"It has started: {log.start}")
     if unread := not_read(log.unread):

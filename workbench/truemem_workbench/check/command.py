@@ -72,6 +72,10 @@ Exit codes:
 @click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute.")
 @click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation or the init phase.")
 @click.option("--max-current", type=AMOUNT, metavar="MiB", help="Current RSS allowed after a judged invocation.")
+@click.option("--max-tmp", type=AMOUNT, metavar="MiB", help="Most that may be in /tmp after an invocation.")
+@click.option(
+    "--max-descriptors-drift", type=AMOUNT, metavar="N", help="Growth of open descriptors allowed per invocation."
+)
 @click.option("--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%].")
 @click.option("--baseline", type=FILE, help="Compare with this file.")
 @click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept.")
@@ -136,6 +140,8 @@ def _check(
         drift_per_minute_kib=given.pop("max_drift_per_minute"),
         peak_mib=given.pop("max_peak"),
         current_mib=given.pop("max_current"),
+        tmp_mib=given.pop("max_tmp"),
+        descriptors_drift=given.pop("max_descriptors_drift"),
         growth=max_growth,
         errors=given.pop("allow_errors"),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import growth
+from . import growth, resources
 from .baseline import Baseline, Growth
 from .growth import Finding
 from .measurement import Measurement
@@ -30,6 +30,10 @@ class Limits:
     """Highest peak allowed, of every invocation and the init phase."""
     current_mib: float | None = None
     """Highest current allowed, after every invocation but the warm-up."""
+    tmp_mib: float | None = None
+    """Most that may be in /tmp after an invocation."""
+    descriptors_drift: float | None = None
+    """Growth of open descriptors allowed per invocation."""
     growth: Growth | None = None
     """Growth allowed over a baseline."""
     errors: bool = False
@@ -50,6 +54,10 @@ def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = N
         findings.append(_peak(measurement, limits.peak_mib))
     if limits.current_mib is not None:
         findings.append(_current(measurement, limits.current_mib))
+    if limits.tmp_mib is not None:
+        findings.append(resources.tmp(measurement.in_tmp, len(measurement.seen), limits.tmp_mib))
+    if limits.descriptors_drift is not None:
+        findings.append(resources.descriptors_drift(measurement.descriptors, limits.descriptors_drift))
     if baseline is not None:
         findings += _growth(measurement, baseline, limits.growth or Growth())
     return findings

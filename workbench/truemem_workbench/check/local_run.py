@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from ..explain.explanation import Explanation
 from ..explain.run import explain
@@ -25,6 +28,10 @@ from .text import end_of_log
 
 LEAD_US = 2000
 """Lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced."""
+RESOURCES = "TRUEMEM_RESOURCES"
+"""Setting of the sidecar: the lines tell of descriptors, threads and processes always."""
+OWN = ".truemem-"
+"""How the names of the sidecar's own files in /tmp begin."""
 INVOKE_S = 1000
 """Longest wait for an answer in seconds: more than every timeout that Lambda allows."""
 
@@ -45,7 +52,7 @@ class Run:
             name=target.name,
             memory_mib=target.memory_mib,
             timeout_s=target.timeout_s,
-            environment=environment,
+            environment={RESOURCES: "always", **environment},
             extensions={NAME: attached},
             release=order,
         )
@@ -53,6 +60,7 @@ class Run:
         self._invocations: list[Invocation] = []
         self._begins: list[int] = []
         """Number of log lines at the beginning of each invocation."""
+        self._in_tmp: dict[int, float] = {}
         self._events: list[str] = []
         self._started = time.monotonic()
 
@@ -70,6 +78,7 @@ class Run:
         self._begins.append(len(self._local.logs))
         invocation = self._local.invoke(event, timeout=INVOKE_S)
         self._invocations.append(invocation)
+        self._in_tmp[len(self._invocations)] = size_mib(self._local.environment_dir / "tmp")
         return invocation
 
     def follow(self, event: object) -> None:
@@ -101,6 +110,7 @@ class Run:
             spec=self._target.spec,
             seen=self._seen(),
             events=self._events,
+            left_in_tmp=self._in_tmp,
             asked=asked,
             invocations=len(self._invocations),
             warm_up=warm_up,
@@ -143,6 +153,17 @@ class Run:
                 by_request.setdefault(line.request_id, line)
         numbered = enumerate(self._invocations, 1)
         return [Seen(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
+
+
+def size_mib(folder: Path) -> float:
+    """What the files below a folder take of a disk, MiB. Those that end meanwhile are left out."""
+    blocks = 0
+    for path, _, names in os.walk(folder, onerror=None):
+        for name in names:
+            with suppress(OSError):
+                if not name.startswith(OWN):
+                    blocks += (Path(path) / name).lstat().st_blocks
+    return blocks * 512 / 2**20
 
 
 def measure(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..analysis import covariates, heap
+from ..analysis import covariates, heap, resources
 from ..analysis.drift import Point, Verdict, judge, lives, points, trusted_of
 from ..lines.line import Line
 from .peaks import EXACT, PROBE, Peak
@@ -69,6 +69,8 @@ class Measurement:
     """The event of each invocation, as JSON."""
     asked: int | None = None
     """Number of invocations that were to be judged, if the user set it. If they did not decide it, there are more."""
+    left_in_tmp: Mapping[int, float] = field(default_factory=dict)
+    """MiB in /tmp after an invocation, by its number, where something else tells it than the lines."""
     about: dict[str, object] = field(default_factory=dict)
     """Conditions of the run, for a baseline."""
 
@@ -120,6 +122,17 @@ class Measurement:
                 each.line.invocation or place: self.events[each.number - 1] for place, each in enumerate(self.judged, 1)
             }
         return judge(self.points, self.memory_mib, is_patient=False, beside=beside)  # events are chosen, it ends soon
+
+    @cached_property
+    def in_tmp(self) -> Mapping[int, float]:
+        """MiB in /tmp after each invocation of which that is known, by its number."""
+        told = ((each.number, resources.tmp_of(each.line)) for each in self.seen)
+        return self.left_in_tmp or {number: used for number, used in told if used is not None}
+
+    @cached_property
+    def descriptors(self) -> list[Point]:
+        """Open descriptors after each judged invocation."""
+        return resources.descriptor_points([each.line for each in self.judged])
 
     @cached_property
     def peaks(self) -> list[Peak]:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 MARKER = (
     "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=100, max_drift_kib=None,"
-    " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, baseline=None, max_growth=None,"
-    " memory_mib=None, timeout_s=None, env={}, exact=True, allow_errors=False,"
-    " explain=False): run the function under truemem's local"
+    " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, max_tmp_mib=None,"
+    " max_descriptors_drift=None, baseline=None, max_growth=None, memory_mib=None, timeout_s=None, env={},"
+    " exact=True, allow_errors=False, explain=False): run the function under truemem's local"
     " Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not grow, and while"
     " that is undecided up to `most` invocations are made (four times as many as asked for, at least 400). `events` is"
     " a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself invokes."

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..explain.explanation import Explanation
 from ..support.untrusted_text import visible
+from . import resources
 from .growth import Finding
 from .measurement import Measurement
 from .text import curve
@@ -87,6 +88,8 @@ class Result:
     def notices(self) -> list[str]:
         """What makes the measurement less reliable."""
         notices = [*self.measurement.notices, *(finding.note for finding in self.findings if finding.note)]
+        if not any(finding.name == "max-descriptors-drift" for finding in self.findings):
+            notices += resources.notices([each.line for each in self.measurement.judged])
         if more := self.measurement.more:
             notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
         if uncertain := self.measurement.uncertain_peaks:

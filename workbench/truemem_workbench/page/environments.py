@@ -11,6 +11,7 @@ from enum import IntEnum
 from ..analysis import covariates
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import Heap, explained, hoarding_in
+from ..analysis.resources import Told
 from ..analysis.urgency import urgency
 from ..lines.line import Line
 from ..lines.record import figure
@@ -68,6 +69,8 @@ class Environment:
     """Last samples of invocations that shutdown closed, by number: not on the curve, and uncertain in the verdict."""
     words: list[str] = field(default_factory=lambda: [""])
     """Outcomes other than `success`, in words."""
+    told: Told = field(default_factory=Told)
+    """What else may run out."""
     several: bool = False
     """True with several processes: then RSS is their sum, but the heap is of one."""
     verdict: Verdict = field(default_factory=lambda: judge([]))
@@ -98,6 +101,8 @@ class Environment:
             "flags": flags,
             "outcome": self._word(_outcome(line)),
         }
+        if "resources" in line.members:
+            self.told.add(row["number"] or 0, line.members["resources"])
         self.several |= line.members.get("processes", 1) != 1
         if flags & Flag.ENDED and line.current_rss is not None:
             self.last_samples[row["number"] or 0] = line.current_rss
@@ -142,6 +147,9 @@ class Environment:
             self.sentence = found.sentence()
         elif heaps:
             self.sentence += f" {explained(heaps)}"
+        for resource in self.told.found(self.columns["number"][-1] if self else 0):
+            if resource.runs_out:
+                self.sentence += f" {resource.sentence()}."
 
     def _heaps(self) -> list[Heap]:
         rows = zip(*(self.columns[name] for name in ("inUse", "held", "current")), strict=True)

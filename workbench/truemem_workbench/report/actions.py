@@ -18,10 +18,12 @@ class Need(IntEnum):
     """What a function needs, the most urgent first."""
 
     OUT_OF_MEMORY = 0
-    GROWING = 1
-    NEAR_THE_LIMIT = 2
-    OVERSIZED = 3
-    NOTHING = 4
+    RUNNING_OUT = 1
+    """Of descriptors, /tmp, threads or processes."""
+    GROWING = 2
+    NEAR_THE_LIMIT = 3
+    OVERSIZED = 4
+    NOTHING = 5
 
     @property
     def text(self) -> str:
@@ -93,6 +95,15 @@ def _out_of_memory(function: Function) -> _Found | None:
     return Need.OUT_OF_MEMORY, -died / of, f"{brief(died)} of {brief(of)} invocations{size}{more}"
 
 
+def _running_out(function: Function) -> _Found | None:
+    worst = function.resources[0] if function.resources else None
+    if worst is None or not worst.runs_out:
+        return None
+    left = worst.invocations_left
+    more = f", {brief(left)} invocations left" if left is not None else ""
+    return Need.RUNNING_OUT, float("inf") if left is None else float(left), f"{worst.amount}{more}"
+
+
 def _growing(function: Function) -> _Found | None:
     growing = function.verdicts.get("growing", 0)
     if not growing:
@@ -140,4 +151,4 @@ def _nothing(function: Function) -> _Found:
     return Need.NOTHING, 0.0, f"{whole(function.size)} MB fits" if reason is None else "no size to suggest yet"
 
 
-_CHECKS = (_out_of_memory, _growing, _near, _oversized, _nothing)
+_CHECKS = (_out_of_memory, _running_out, _growing, _near, _oversized, _nothing)

@@ -17,6 +17,7 @@ from ..analysis import covariates, fleet
 from ..analysis.covariates import Value
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import explain, hoarding
+from ..analysis.resources import resources
 from ..analysis.urgency import urgency
 from ..lines.record import Record
 from ..lines.unread import WORDS as REASONS
@@ -45,6 +46,8 @@ SELECT environment, any_value(function) AS function, any_value(version) AS versi
     arg_max(struct_pack(f := held_function, t := held_truemem, e := held_extensions), invocation)
         FILTER (held_truemem IS NOT NULL AND closed_by <> 'shutdown') AS holders,
     max_by(heap, invocation, 400) FILTER (heap IS NOT NULL) AS heaps,
+    max_by(struct_pack(n := invocation, r := resources), invocation, 64) FILTER (resources IS NOT NULL) AS resources,
+    max(invocation) AS latest,
     coalesce(sum(ceil(duration_ms)), 0) AS billed_ms, count(duration_ms) AS billed,
     arg_max(request, (peak, -invocation)) FILTER (peak IS NOT NULL)::VARCHAR AS peak_request,
     min_by(request::VARCHAR, invocation, 10) FILTER (out_of_memory AND request IS NOT NULL) AS killed,
@@ -220,4 +223,5 @@ def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
         peak_request=row["peak_request"],
         out_of_memory_requests=row["killed"] or [],
         verdict=verdict,
+        resources=resources(((told["n"] or 0, told["r"]) for told in row["resources"] or []), row["latest"] or 0),
     )

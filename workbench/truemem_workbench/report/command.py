@@ -75,7 +75,7 @@ SINCE_SAVED = ("peak", "duration")
 def report(files: tuple[Path, ...], **options: Any) -> int:
     """Report from FILEs of log lines (`-` is standard input), or from CloudWatch.
 
-    It begins with what to act on: out of memory, growing, near the limit, larger than needed.
+    It begins with what to act on: out of memory, running out, growing, near the limit, larger than needed.
 
     Whole logs, with or without what `sam logs` and `aws logs tail` put before a line, exports of the console (CSV,
     JSON), answers of the aws command, gzipped or not.

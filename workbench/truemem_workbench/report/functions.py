@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from ..analysis.fleet import Together
+from ..analysis.resources import Resource
 from . import sizing
 from .summary import Durations, Environment, Function, Holder, Payload, Peaks, added
 
@@ -69,7 +70,16 @@ def function_of(
         payload=payload,
         durations=lasted or Durations(p50=None, p99=None),
         sizing=sizing.advise(seen, headroom=headroom, per_month=per_month, price=price),
+        resources=_worst(environments),
     )
+
+
+def _worst(environments: Sequence[Environment]) -> list[Resource]:
+    """Of each kind of what runs out the most urgent, the most urgent first."""
+    worst: dict[str, Resource] = {}
+    for resource in sorted((each for one in environments for each in one.resources), key=lambda each: each.urgency):
+        worst.setdefault(resource.name, resource)
+    return list(worst.values())
 
 
 def _misled(environment: Environment) -> bool:

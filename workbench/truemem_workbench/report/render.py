@@ -32,6 +32,7 @@ VERDICTS = {
 }
 NEEDS = {
     Need.OUT_OF_MEMORY: "bold red",
+    Need.RUNNING_OUT: "bold red",
     Need.GROWING: "bold red",
     Need.NEAR_THE_LIMIT: "yellow",
     Need.OVERSIZED: "cyan",

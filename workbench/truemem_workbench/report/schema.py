@@ -82,6 +82,7 @@ _COLUMNS = {
     "heap": "CASE WHEN isfinite(m.heap.held + coalesce(m.heap.inUse, 0) + coalesce(m.heap.mapped, 0)"
     " + coalesce(m.rss.anon, 0) + coalesce(m.CurrentRSS, 0)) THEN {'heap': m.heap, 'rss': m.rss,"
     " 'processes': m.processes, 'CurrentRSS': m.CurrentRSS} END",
+    "resources": "m.resources",
     "threads": "m.threads",
     "shared_by": "m.sharedBy",
     "files": _mib("m.rss.file"),
@@ -121,7 +122,7 @@ _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, k
 """Arrays in a line of many invocations."""
 _OF_THE_LAST = (
     *("baseline", "lower", "payload", "held_truemem", "held_function", "held_extensions", "heap", "threads"),
-    *("shared_by", "files", "request_bytes"),
+    *("resources", "shared_by", "files", "request_bytes"),
 )
 
 

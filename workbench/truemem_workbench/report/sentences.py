@@ -36,6 +36,7 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
         among = f": {', '.join(requests)}" + (", ..." if function.peaks.out_of_memory > len(requests) else "")
         count = f"{function.peaks.out_of_memory:,} of {function.peaks.invocations:,} invocations ran out of memory"
         yield count + (among if requests else ".")
+    yield from (f"{resource.sentence()}." for resource in function.resources if resource.runs_out)
     yield from _of_growth(own, function)
     if function.mark_only_rises:
         many = counted(function.mark_only_rises, "environment")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..analysis.drift import Verdict
 from ..analysis.fleet import Together
+from ..analysis.resources import Resource
 from .sizing import Sizing
 
 SETTLED = ("stable", "plateau", "spiky")
@@ -76,6 +77,8 @@ class Environment:
     out_of_memory_requests: Sequence[str]
     """Request ids of the first ten."""
     verdict: Verdict
+    resources: Sequence[Resource] = ()
+    """What else may run out, as far as the lines tell of it: the most urgent first."""
 
     @property
     def label(self) -> str:
@@ -158,6 +161,8 @@ class Function:
     payload: Payload | None
     durations: Durations
     sizing: Sizing
+    resources: Sequence[Resource] = ()
+    """What else may run out: of each kind the environment where it is most urgent."""
 
     @property
     def growing(self) -> int:

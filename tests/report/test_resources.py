@@ -1,0 +1,132 @@
+"""What else runs out, in report, page and doctor: what the lines tell becomes a sentence, and what is over is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem_workbench.analysis.log_diagnosis import ran_out
+from truemem_workbench.analysis.resources import Told, resources
+from truemem_workbench.lines.line import read
+from truemem_workbench.page.environments import gather
+
+from tests.report.conftest import Command
+from tests.report.written import life, line, log
+
+LEAK = {"open": 890, "limit": 1024, "verdict": "growing", "perInvocation": 1.0, "invocationsLeft": 134}
+FULL = {"used": 480.0, "size": 512.0}
+SENTENCE = (
+    "890 of 1,024 open descriptors, 1 more in each invocation, the limit is about 134 invocations away. At the limit:"
+    " `Too many open files` (EMFILE) (docs/patterns.md#descriptors-that-leak)."
+)
+
+
+def ending_with(members: dict[str, Any], environment: str = "a", **more: Any) -> list[str]:
+    return [*life(environment, 159, **more), line(environment, 160, resources=members, **more)]
+
+
+def test_what_runs_out_comes_before_what_grows(truemem: Command, tmp_path: Path) -> None:
+    lines = [
+        *ending_with({"descriptors": LEAK}, "a", FunctionName="leaks", memoryLimit=128),
+        *ending_with({"tmp": FULL}, "b", FunctionName="fills", memoryLimit=128),
+        *life("c", 200, grows=1.0, FunctionName="grows"),
+    ]
+    told = truemem("report", log(tmp_path, lines)).out.splitlines()
+    assert told[0] == "3 functions, 520 invocations: 2 running out, 1 growing"
+    assert told[2].strip() == "running out: 890 of 1,024 open descriptors, 134 invocations left"
+    assert told[4].strip() == "running out: 480.0 of 512.0 MiB in /tmp"
+
+
+def test_the_sentence_says_what_breaks_and_where_it_is_explained(truemem: Command, tmp_path: Path) -> None:
+    ran = truemem("report", log(tmp_path, ending_with({"descriptors": LEAK})))
+    assert f"- {SENTENCE}" in ran.out
+    document = truemem("report", log(tmp_path, ending_with({"descriptors": LEAK})), "--json").document
+    (told,) = document["functions"][0]["resources"]
+    assert (told["name"], told["used"], told["growing"], told["invocations_left"]) == ("descriptors", 890, True, 134)
+
+
+def test_the_page_says_it_with_the_verdict(tmp_path: Path) -> None:
+    (environment,) = gather(read([log(tmp_path, ending_with({"descriptors": LEAK, "tmp": {"used": 60, "size": 512}}))]))
+    assert environment.sentence.endswith(SENTENCE)
+
+
+def test_growth_that_was_not_told_again_is_over(truemem: Command, tmp_path: Path) -> None:
+    lines = [*ending_with({"descriptors": {**LEAK, "open": 40}}), *(line("a", number) for number in range(161, 300))]
+    assert "running out" not in truemem("report", log(tmp_path, lines)).out
+
+
+def test_a_function_below_its_limits_is_not_accused(truemem: Command, tmp_path: Path) -> None:
+    lines = ending_with({"tmp": {"used": 100, "size": 512}, "descriptors": {"open": 200, "limit": 1024}})
+    assert "running out" not in truemem("report", log(tmp_path, lines)).out
+
+
+def test_zombies_and_holders_are_named() -> None:
+    members = {
+        "descriptors": {**LEAK, "holders": {"function": 890, "truemem": 9, "agent": 40}},
+        "processes": {"count": 1000, "zombies": 990, "limit": 1024},
+    }
+    descriptors, processes = resources([(1, members)], 1)
+    assert "(all: function 890, truemem 9, agent 40)" in descriptors.sentence()
+    assert "990 of them have ended and were never waited for" in processes.sentence()
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.integers(),
+        lambda inner: st.dictionaries(
+            st.sampled_from(
+                ["tmp", "descriptors", "processes", "used", "open", "limit", "verdict", "holders", "zombies"]
+            ),
+            inner,
+            max_size=5,
+        ),
+        max_leaves=20,
+    )
+)
+def test_whatever_a_line_has_there_breaks_nothing(members: Any) -> None:
+    told = Told()
+    told.add(1, members)
+    told.add(2, {"descriptors": LEAK, "tmp": members})
+    for each in told.found(2):
+        assert each.sentence()
+        assert each.urgency
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("OSError: [Errno 24] Too many open files: '/tmp/x'", "descriptors"),
+        ("Error: EMFILE: too many open files, open '/var/task/x'", "descriptors"),
+        ("java.net.SocketException: Too many open files", "descriptors"),
+        ("dial tcp: lookup x: socket: too many open files", "descriptors"),
+        ("OSError: [Errno 28] No space left on device", "tmp"),
+        ("Error: ENOSPC: no space left on device, write", "tmp"),
+        ("RuntimeError: can't start new thread", "tasks"),
+        ("java.lang.OutOfMemoryError: unable to create native thread: possibly out of memory", "tasks"),
+        ("Error: spawn ffmpeg EAGAIN", "tasks"),
+        ("fork: Resource temporarily unavailable", "tasks"),
+        ("runtime: failed to create new OS thread (have 5 already; errno=11)\nruntime.newosproc", "tasks"),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable", ""),
+        ("recv: EAGAIN", ""),
+        ("START RequestId: 1", ""),
+    ],
+)
+def test_the_errors_of_a_function_are_known(text: str, name: str) -> None:
+    assert ran_out(text) == name
+
+
+def test_doctor_says_what_ran_out_and_what_to_do(truemem: Command, tmp_path: Path) -> None:
+    lines = [
+        *life("a", 20),
+        "[ERROR] OSError: [Errno 24] Too many open files: 'x'",
+        '{"level":"ERROR","message":"OSError: [Errno 24] Too many open files"}',
+        "[ERROR] OSError: [Errno 28] No space left on device",
+    ]
+    ran = truemem("doctor", log(tmp_path, lines))
+    assert ran.code == 0
+    assert "The function ran out of descriptors: 2 lines say so.\n  [ERROR] OSError: [Errno 24] Too many" in ran.out
+    assert "make clients once, outside the handler: docs/patterns.md#descriptors-that-leak" in ran.out
+    assert "/tmp is full: 1 line says so." in ran.out

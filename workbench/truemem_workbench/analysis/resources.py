@@ -1,0 +1,194 @@
+"""What else runs out in an environment: /tmp, descriptors, threads, processes (`resources` of the line). Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from truemem.records.drift import EVERY
+from truemem.records.resource_drift import COUNTED_KIB
+
+from ..lines.line import Line
+from ..lines.record import figure
+from ..support.amounts import mib, whole
+from .drift import Point
+
+NEAR = 0.9
+"""Share of a limit from which on it is near."""
+RECENT = 2 * EVERY
+"""A verdict `growing` is told again after so many invocations at most: without one it grows no more."""
+
+
+class Kind(NamedTuple):
+    """One kind of what runs out."""
+
+    name: str
+    """Its member in `resources`."""
+    used: str
+    """Member of what is in use,"""
+    limit: str
+    """and of the limit."""
+    word: str
+    """In sentences."""
+    breaks: str
+    """What happens at the limit."""
+    pattern: str
+    """Section of docs/patterns.md."""
+
+
+KINDS = (
+    Kind("tmp", "used", "size", "MiB in /tmp", "`No space left on device`", "tmp-that-fills"),
+    Kind("descriptors", "open", "limit", "open descriptors", "`Too many open files` (EMFILE)", "descriptors-that-leak"),
+    Kind("threads", "count", "limit", "threads", "`can't start new thread`", "threads-and-processes-that-stay"),
+    Kind("processes", "count", "limit", "processes", "fork() fails (EAGAIN)", "threads-and-processes-that-stay"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """What the lines say of one kind. /tmp in MiB, its growth in KiB; all else are numbers."""
+
+    name: str
+    used: float
+    """As last told."""
+    highest: float
+    limit: float | None
+    growing: bool
+    """True if it was called growing, and not long ago."""
+    per_invocation: float | None
+    """Growth, if it grows."""
+    invocations_left: int | None
+    zombies: int = 0
+    """Processes that have ended, and were not waited for."""
+    holders: Mapping[str, float] = field(default_factory=dict)
+    """Open descriptors of each holder."""
+
+    @property
+    def kind(self) -> Kind:
+        return next(kind for kind in KINDS if kind.name == self.name)
+
+    @property
+    def share(self) -> float:
+        """Of the limit; 0 if that is not known."""
+        return self.highest / self.limit if self.limit else 0.0
+
+    @property
+    def runs_out(self) -> bool:
+        """True if it grows, or is near its limit."""
+        return self.growing or self.share >= NEAR
+
+    @property
+    def urgency(self) -> tuple[float, ...]:
+        """Sort key: the smallest runs out first."""
+        left = math.inf if self.invocations_left is None else self.invocations_left
+        return (not self.runs_out, left, -self.share)
+
+    @property
+    def amount(self) -> str:
+        """What is in use, of how much."""
+        show = mib if self.name == "tmp" else whole
+        of = f" of {show(self.limit)}" if self.limit else ""
+        return f"{show(self.used)}{of} {self.kind.word}"
+
+    @property
+    def rate(self) -> str:
+        """Its growth in words; empty if it does not grow."""
+        if not self.growing or self.per_invocation is None:
+            return ""
+        unit = " KiB" if self.name == "tmp" else ""
+        return f"{self.per_invocation:,.3g}{unit} more in each invocation"
+
+    def sentence(self) -> str:
+        """What it is, and what comes of it."""
+        parts = [self.amount]
+        if self.zombies:
+            parts.append(f"{self.zombies:,} of them have ended and were never waited for")
+        if self.rate:
+            parts.append(self.rate)
+        if self.growing and self.invocations_left is not None:
+            parts.append(f"the limit is about {self.invocations_left:,} invocations away")
+        others = [f"{name} {whole(count)}" for name, count in self.holders.items() if name != "function"]
+        held = f" (all: function {whole(self.holders.get('function'))}, {', '.join(others)})" if others else ""
+        return f"{', '.join(parts)}{held}. At the limit: {self.kind.breaks} (docs/patterns.md#{self.kind.pattern})"
+
+
+class Told:
+    """What the lines of one environment tell, in any order."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        """By name, the latest invocation that tells of it,"""
+        self._verdicts: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        """and the latest that has a verdict."""
+        self._highest: dict[str, float] = {}
+
+    def add(self, invocation: float, members: object) -> None:
+        """Add the `resources` of a line. What is not as the sidecar writes it is passed over."""
+        for kind in KINDS:
+            told = members.get(kind.name) if isinstance(members, Mapping) else None
+            used = figure(told.get(kind.used)) if isinstance(told, Mapping) else None
+            if used is None or used < 0 or not isinstance(told, Mapping):
+                continue
+            self._highest[kind.name] = max(self._highest.get(kind.name, 0.0), used)
+            for place in (self._last, self._verdicts) if isinstance(told.get("verdict"), str) else (self._last,):
+                if kind.name not in place or place[kind.name][0] <= invocation:
+                    place[kind.name] = invocation, told
+
+    def found(self, latest: float) -> list[Resource]:
+        """What is known by the environment's `latest` invocation, the most urgent first."""
+        made = [self._made(kind, latest) for kind in KINDS if kind.name in self._last]
+        return sorted(made, key=lambda each: each.urgency)
+
+    def _made(self, kind: Kind, latest: float) -> Resource:
+        _, told = self._last[kind.name]
+        at, verdict = self._verdicts.get(kind.name, (-math.inf, {}))
+        growing = verdict.get("verdict") == "growing" and latest - at <= RECENT
+        left = figure(verdict.get("invocationsLeft"))
+        holders = told.get("holders")
+        return Resource(
+            name=kind.name,
+            used=figure(told.get(kind.used)) or 0.0,
+            highest=self._highest[kind.name],
+            limit=figure(told.get(kind.limit)),
+            growing=growing,
+            per_invocation=figure(verdict.get("perInvocationKiB", verdict.get("perInvocation"))) if growing else None,
+            invocations_left=int(left) if growing and left is not None and 0 <= left < 1e15 else None,
+            zombies=int(figure(told.get("zombies")) or 0),
+            holders={
+                name: count
+                for name, value in (holders.items() if isinstance(holders, Mapping) else ())
+                if (count := figure(value)) is not None
+            },
+        )
+
+
+def resources(told: Iterable[tuple[float, object]], latest: float) -> list[Resource]:
+    """What is known of one environment: of pairs of an invocation's number and its `resources`."""
+    made = Told()
+    for invocation, members in told:
+        made.add(invocation, members)
+    return made.found(latest)
+
+
+def tmp_of(line: Line) -> float | None:
+    """MiB that were used of /tmp when the invocation had ended; None where the line does not tell."""
+    return _figure(line, "tmp", "used")
+
+
+def descriptor_points(lines: Iterable[Line]) -> list[Point]:
+    """Open descriptors after each invocation that tells, in the unit of the sidecar's own verdict."""
+    made = []
+    for number, line in enumerate(lines, 1):
+        opened = _figure(line, "descriptors", "open")
+        if opened is not None:
+            held = opened * COUNTED_KIB
+            made.append(Point(line.invocation or number, line.time_ms or 0.0, held, None, line.certain, line.begins))
+    return made
+
+
+def _figure(line: Line, kind: str, name: str) -> float | None:
+    members = line.members.get("resources")
+    told = members.get(kind) if isinstance(members, dict) else None
+    return figure(told.get(name)) if isinstance(told, dict) else None
