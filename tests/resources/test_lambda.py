@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.testing.environment import Environment, Record
+from truemem_workbench.testing.environment import FUNCTIONS, Environment, Record
+
+from tests.local.conftest import until
 
 FUNCTION = Path(__file__).with_name("functions") / "uses.py"
 INVOCATIONS = 150
@@ -102,3 +104,22 @@ def test_a_calm_function_is_told_of_only_where_that_is_asked_for() -> None:
 
 def test_where_it_is_off_nothing_is_told() -> None:
     assert not any(record.resources for record in run("file", variables={"TRUEMEM_RESOURCES": "off"}))
+
+
+def test_ten_thousand_descriptors_are_counted_and_every_invocation_has_its_line() -> None:
+    records = run("many", count=20)
+    told = [record.resources["descriptors"] for record in records if record.resources]
+    assert told
+    assert all(each["open"] > 100 and each["open"] <= each["limit"] for each in told)
+
+
+def test_requests_on_managed_instances_tell_it_as_well() -> None:
+    settings: dict[str, Any] = {"managed_instances": 3, "memory_mib": 2048}
+    with Environment(FUNCTIONS / "together.py", environment={"TRUEMEM_RESOURCES": "always"}, **settings) as running:
+        running.local.invoke({"mib": 1, "ms": 100})
+        until(lambda: len(running.local.extension_stdout(running.name)) >= 1)
+        running.local.invoke({"mib": 1, "ms": 100})
+        until(lambda: len(running.local.extension_stdout(running.name)) >= 2)
+        *_, last = running.records()
+    assert last.resources["processes"]["count"] == 4  # the runtime and its workers
+    assert last.resources["descriptors"]["open"] < last.resources["descriptors"]["limit"]

@@ -25,6 +25,8 @@ from truemem.support.clock import Clock
 from tests.golden import unpack
 
 CLOSING = [Status(2, 1, 1, 0, 0, 3), Status(2, 1, 1, 0, 0, 1)]
+COST_NS = 30_000
+"""Of a list."""
 RICH, POOR = Budget(1.0, 1.0, 0), Budget(1e-9, 1e-9, 0)
 
 
@@ -147,24 +149,59 @@ def test_a_function_that_has_ended_uses_nothing(tmp_path: Path) -> None:
     assert resources(proc, Table(proc, [12])).read([], RICH) == Usage()
 
 
-def test_an_older_kernel_lists_only_what_the_budget_can_pay() -> None:
-    """Each listing is paid for, and none is made before its price is saved."""
+class Stepped:
+    """A clock: each reading of CPU time is `cost_ns` after the one before, and takes as long."""
+
+    def __init__(self, cost_ns: int) -> None:
+        self.cost_ns = cost_ns
+        self.now_ns = 10**12
+        self.used_ns = 0
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def cpu_ns(self) -> int:
+        self.used_ns += self.cost_ns
+        return self.used_ns
+
+
+def counted_in(seconds: float, clock: Stepped, budget: Budget, *, busy: bool) -> int:
+    """How often an older kernel's list is made, with 200 invocations a second; `busy`: sampling saves nothing."""
+    proc = Procfs()
+    table: Any = Table(proc, [os.getpid()])
+    given: Any = clock
+    made = Resources(table, proc, given, TmpDisk("/nowhere"))
+    made._descriptors.is_sized = False
+    counted = 0
+    for _ in range(round(200 * seconds)):
+        clock.now_ns += 5_000_000
+        if busy:
+            budget._accrue(clock.now_ns)
+            budget._allowance = budget._saved = 0.0
+        counted += made.read(CLOSING, budget).descriptors is not None
+    return counted
+
+
+def test_an_older_kernels_lists_are_paid_by_what_sampling_leaves() -> None:
+    clock = Stepped(COST_NS)
+    counted = counted_in(60, clock, Budget(0.01, 0.29, clock.now_ns), busy=False)
+    assert counted * COST_NS <= 0.01 * 0.29 * 60e9 + SAVED_NS
+    assert counted > 500
+
+
+def test_where_sampling_leaves_nothing_lists_have_a_tenth_of_the_budget() -> None:
+    clock = Stepped(COST_NS)
+    counted = counted_in(60, clock, Budget(0.01, 0.29, clock.now_ns), busy=True)
+    assert counted * COST_NS == pytest.approx(0.1 * 0.01 * 0.29 * 60e9, rel=0.2)
+
+
+def test_no_list_is_made_that_the_budget_cannot_pay() -> None:
     proc = Procfs()
     made = resources(proc, Table(proc, [os.getpid()], zombies=3))
     made._descriptors.is_sized = False
-    budget = Budget(0.01, 1.0, 0)
-    with opened(500):
-        assert made.read(CLOSING, POOR).descriptors is None
-        assert made.read(CLOSING, POOR).zombies == 3  # as last known
-        budget._updated = Clock.monotonic_ns()
-        counted = 0
-        for _ in range(50):
-            before = budget._saved
-            usage = made.read(CLOSING, budget)
-            assert usage.descriptors is None or budget._saved < before or budget._saved == SAVED_NS
-            counted += usage.descriptors is not None
-        assert counted < 50
-        assert made.read(CLOSING, Budget(1.0, 1.0, 0)).descriptors
+    found = made.read(CLOSING, POOR)
+    assert found.descriptors is None
+    assert found.zombies == 3  # as last known
 
 
 @pytest.mark.parametrize("is_sized", [True, False])

@@ -125,7 +125,7 @@ class Resources:
         began_ns = self._clock.cpu_ns()
         counted = self._count(processes)
         cost_ns = self._clock.cpu_ns() - began_ns
-        budget.spend(cost_ns, self._clock.monotonic_ns(), saved=True)
+        budget.spend_beside(cost_ns, self._clock.monotonic_ns())
         listed = sum(opened for _, opened in counted)
         if listed:
             entry_ns = max(ENTRY_NS, (cost_ns - folders_ns) / listed)

@@ -37,6 +37,8 @@ BURST_PART = 0.75
 """and at most this part of a second's, so that a small function's first second is not blind after them."""
 SAVED_NS = 20 * MS
 """The same for samples of children: they are worth more, as nothing else tells their peak."""
+BESIDE_PART = 0.1
+"""Part of the budget that other readings may have on average, whatever sampling needs."""
 SECOND_NS = 1000 * MS
 """However much is saved, no second has more than its own share,"""
 SLOTS = 10
@@ -61,6 +63,8 @@ class Budget:
         self._saved: float = 0
         self._cost: float = 100_000
         self._updated = now_ns
+        self._beside_ns = 0
+        """What sampling has not saved may be used for other things again from then on."""
 
     def spend(self, cost_ns: int, now_ns: int, saved: bool = False) -> None:
         """A tick used `cost_ns` of CPU time, waking up included: of what is `saved`, for a sample of children."""
@@ -80,10 +84,20 @@ class Budget:
         return min(max(REST_NS, round(self._saved + self._allowance)), MOST_REST_NS)
 
     def affords(self, cost_ns: float, now_ns: int) -> bool:
-        """Is so much CPU time saved, and left of the last second's share? For what can wait, and is then spent as
-        `saved`."""
+        """May something else than sampling use so much CPU time now? Of what sampling has saved; and where a busy
+        function's sampling saves nothing, of BESIDE_PART on top."""
         self._accrue(now_ns)
-        return self._saved >= cost_ns and not self._second_full_ns(now_ns)
+        if self._saved >= cost_ns and not self._second_full_ns(now_ns):
+            return True
+        return now_ns >= self._beside_ns and cost_ns <= self._burst
+
+    def spend_beside(self, cost_ns: int, now_ns: int) -> None:
+        """It has used `cost_ns`. Sampling waits until that is earned."""
+        is_saved = self._saved >= cost_ns
+        cost_before = self._cost
+        self.spend(cost_ns, now_ns, saved=is_saved)
+        self._cost = cost_before  # of a tick
+        self._beside_ns = now_ns + round(cost_ns / BESIDE_PART / self._rate)
 
     def sparing(self, now_ns: int) -> int:
         """How many times as seldom children are to be looked at, the less is saved: 1, 2 or 4; 0 for not at all."""

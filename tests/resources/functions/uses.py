@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import socket
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from typing import Any
 
 KEPT: list[Any] = []
 POOL = 20
+MANY = 10_000
 BURST = 150
 CALLS = itertools.count(1)
 
@@ -36,6 +38,13 @@ def _process() -> None:
 def _zombie() -> None:
     if not os.fork():
         os._exit(0)
+
+
+def _many() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    while len(KEPT) < min(MANY, most - 100):
+        _file()
 
 
 def _fill(kib: int) -> None:
@@ -67,5 +76,12 @@ def handler(event: dict[str, Any], context: object) -> dict[str, int]:
         elif do == "tmp":
             _fill(event.get("kib", 1024))
         elif do != "nothing":
-            {"file": _file, "socket": _socket, "thread": _thread, "process": _process, "zombie": _zombie}[do]()
+            {
+                "file": _file,
+                "socket": _socket,
+                "thread": _thread,
+                "process": _process,
+                "zombie": _zombie,
+                "many": _many,
+            }[do]()
     return {"calls": calls, "threads": threading.active_count()}
