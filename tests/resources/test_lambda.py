@@ -54,7 +54,7 @@ def test_a_descriptor_that_leaks_in_every_twentieth_invocation_is_found() -> Non
 
 @pytest.mark.parametrize(("do", "name"), [("thread", "threads"), ("process", "processes"), ("zombie", "processes")])
 def test_threads_and_processes_that_never_end_are_found(do: str, name: str) -> None:
-    last = verdicts(run(do), name)[-1]
+    last = verdicts(run(do, count=200), name)[-1]
     assert last["verdict"] == "growing"
     assert last["perInvocation"] == pytest.approx(1, abs=0.1)
     if "limit" in last:
@@ -97,8 +97,9 @@ def test_pools_and_bursts_are_not_accused(do: str, exact: bool) -> None:
 def test_a_calm_function_is_told_of_only_where_that_is_asked_for() -> None:
     assert [record.resources for record in run("nothing", count=40)] == [None] * 40
     told = run("nothing", count=40, variables={"TRUEMEM_RESOURCES": "always"})
-    assert all(record.resources["descriptors"]["open"] < 20 for record in told)
-    assert all(record.resources["processes"]["count"] == 1 for record in told)
+    alive = told[:-1]  # the function may have ended before it was looked at after the last
+    assert all(record.resources["descriptors"]["open"] < 20 for record in alive)
+    assert all(record.resources["processes"]["count"] == 1 for record in alive)
     assert told[31].resources["threads"]["verdict"] == "stable"
 
 

@@ -148,12 +148,16 @@ class ProcessTable:
     def forget(self, process: Process, zombie: bool = False) -> bool:
         """The process has ended; False where that was known. `zombie`: nothing has waited for it yet, so that it is
         still there, and not to be found anew."""
-        process.files.close()
-        self._guesses.discard(process.pid)
         if zombie:
             self._new.unrelated.add(process.pid)
-            if process.owner == FUNCTION and len(self._new.zombies) < MOST:
-                self._new.zombies.add(process.pid)
+        # One that is still about to end will be a zombie.
+        if process.owner == FUNCTION and len(self._new.zombies) < MOST and (zombie or self._proc.exists(process.pid)):
+            self._new.zombies.add(process.pid)
+        return self._drop(process)
+
+    def _drop(self, process: Process) -> bool:
+        process.files.close()
+        self._guesses.discard(process.pid)
         return self._known.pop(process.pid, None) is not None
 
     def changed(self) -> bool:
@@ -288,7 +292,7 @@ class ProcessTable:
             if its_root is root:
                 self._accept(guess)
             else:
-                self.forget(guess)
+                self._drop(guess)
                 self._new.unrelated.add(guess.pid)
         self._accept(process)
 
