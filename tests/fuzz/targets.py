@@ -188,8 +188,7 @@ def journal(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     made.__name__: made
     for made in (
-        *(http, telemetry_batch, json, proc_files, cgroup_files, hsperfdata, passwd, heap_page, passing, talk, settings),
-        on_off,
-        journal,
+        *(http, telemetry_batch, json, proc_files, cgroup_files, hsperfdata, passwd, heap_page, passing, talk),
+        *(settings, on_off, journal),
     )
 }
