@@ -1,0 +1,271 @@
+"""Puts functions in Java and Node.js into five kinds of trouble: does the sentence about the heap name the right one?
+
+Each run is a process of its own under the local Lambda, with sizes that are drawn at random. The sentence must be right
+in 95 % of the runs of each runtime. It writes results/heap_verdict.md.
+
+Exit codes: 0 the promise was kept, 1 it was broken, 2 there is nothing to run it with.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from truemem_workbench.analysis import runtime_heap
+from truemem_workbench.analysis.drift import judge, points
+from truemem_workbench.analysis.runtime_words import Finding
+from truemem_workbench.lines.line import Line, parse_event
+from truemem_workbench.local import Function
+from truemem_workbench.local.configuration.node_function import from_node_handler
+from truemem_workbench.testing.environment import Environment
+
+from benchmarks.publish import ROOT, machine, markdown
+
+RESULTS = Path(__file__).with_name("results") / "heap_verdict.md"
+FUNCTIONS = Path(__file__).with_name("functions") / "heap_verdict"
+PRELOAD = ROOT / "layer" / "truemem" / "heap.cjs"
+JVMS = "/usr/lib/jvm"
+PROMISE = 0.95
+SEED = 2
+"""Thresholds were chosen with seed 1."""
+MEMORY_MIB = 512
+LEAST, MOST, STEP = 240, 600, 60
+"""Invocations of a run: until the collector has run often enough to tell, or MOST."""
+MAJORS = 5
+"""Major collections that a run on what is live waits for."""
+
+KINDS = {
+    "leak on the heap": ("leak",),
+    "lazy collector": ("lazy", "level"),
+    "native memory": ("native", "external"),
+    "classes or code": ("classes",),
+    "cache that fills": ("filled",),
+}
+"""What is planted, and the findings that name it. Where RSS has not risen, there is nothing to be lazy about."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run: what is planted in which runtime, with which sizes."""
+
+    kind: str
+    runtime: str
+    options: Sequence[str]
+    event: Mapping[str, int]
+
+    @property
+    def waits(self) -> bool:
+        """True if only the collector's runs can show it."""
+        return self.kind in ("leak on the heap", "cache that fills")
+
+
+@dataclass(frozen=True)
+class Told:
+    plan: Plan
+    finding: Finding | None
+    drift: str
+    """The verdict on RSS alone."""
+    invocations: int
+    killed: bool = False
+
+    @property
+    def is_right(self) -> bool:
+        return self.finding is not None and self.finding.kind in KINDS[self.plan.kind]
+
+
+@dataclass
+class Drawn:
+    """Draws sizes."""
+
+    source: random.Random = field(default_factory=random.Random)
+
+    def size(self, low: float, high: float) -> int:
+        """Small ones as often as large ones."""
+        return round(low * (high / low) ** self.source.random())
+
+
+def plans(runtimes: Sequence[str], runs: int, seed: int) -> list[Plan]:
+    """So many runs of each kind for each group of runtimes."""
+    made = []
+    for number in range(runs):
+        for kind in KINDS:
+            drawn = Drawn(random.Random(f"{seed} {number} {kind} {runtimes[0]}"))
+            made.append(_plan(kind, runtimes[number % len(runtimes)], drawn))
+    return made
+
+
+def _plan(kind: str, runtime: str, drawn: Drawn) -> Plan:
+    java = runtime.startswith("java")
+    limit = 435  # 85 % of 512, as AWS's runtime
+    event = {"workKiB": drawn.size(2_000, 24_000), "block": drawn.size(500, 4_000)}
+    if kind == "leak on the heap":
+        limit = drawn.size(128, 435)
+        event["leakBytes"] = limit * drawn.size(800, 1_500)  # half of the limit in 350 to 650 invocations
+    elif kind == "cache that fills":
+        mib = drawn.size(20, 100)
+        limit = round(mib * drawn.size(20, 40) / 10) + 50
+        event["keys"] = mib * 1024 * 1024 // event["block"]
+        event["lookUps"] = event["keys"] // drawn.size(15, 40)
+    elif kind == "native memory":
+        limit, event["directBytes"] = 256, drawn.size(64_000, 400_000)
+    elif kind == "classes or code":
+        limit, event["classes"] = 256, drawn.size(10, 35) if java else drawn.size(8, 40)
+    options = [f"-Xmx{limit}m"] if java else [f"--max-old-space-size={limit}"]
+    if java and kind == "lazy collector" and drawn.source.random() < 0.3:
+        options.append(f"-Xms{limit}m")
+    return Plan(kind, runtime, options, event)
+
+
+def run(plan: Plan, folder: Path) -> Told:
+    with Environment(
+        _function(plan, folder),
+        user="current",  # HotSpot makes no counters for a user without a name
+        memory_mib=MEMORY_MIB,
+        exact=True,
+        timeout_s=60,
+        environment={} if plan.runtime.startswith("java") else {"NODE_OPTIONS": f"--require {PRELOAD}"},
+    ) as running:
+        killed = False
+        while not killed and len(running.invocations) < MOST:
+            for _ in range(STEP if running.invocations else LEAST):
+                killed = killed or running.attempt("", **plan.event).function_error is not None
+            if not plan.waits or _majors(_lines(running)) >= MAJORS:
+                break
+        running.local.stop()
+        lines = _lines(running)
+    return Told(plan, runtime_heap.find(lines), judge(points(lines), MEMORY_MIB).name, len(lines), killed)
+
+
+def _lines(running: Environment) -> list[Line]:
+    return [line for text in running.local.extension_stdout(running.name) for line in parse_event(text)]
+
+
+def _majors(lines: Sequence[Line]) -> int:
+    """Major collections in the later half."""
+    counts = [found.collections for found in runtime_heap.readings(lines) if found.collections is not None]
+    return counts[-1] - counts[len(counts) // 2] if counts else 0
+
+
+def _function(plan: Plan, folder: Path) -> Function:
+    if not plan.runtime.startswith("java"):
+        function = from_node_handler(f"{FUNCTIONS / 'trouble.mjs'}:handler", None, click.echo)
+        node, *rest = function.command
+        return Function((node, *plan.options, *rest), function.task_root, function.handler, None, function.needs)
+    # As AWS's runtime starts it; the first heap is 1/64 of the memory size.
+    command = (
+        jvms()[plan.runtime],
+        *("-XX:+UseSerialGC", "-Xshare:auto", "-XX:TieredStopAtLevel=1", f"-Xms{MEMORY_MIB // 64}m"),
+        *plan.options,
+        *("-cp", str(folder), "Trouble"),
+    )
+    return Function(command, folder, "Trouble", None, (folder,))
+
+
+def jvms() -> dict[str, str]:
+    """The `java` of each version on this machine."""
+    found = {}
+    for place in sorted(Path(JVMS).glob("*/bin/java")):
+        said = subprocess.run([place, "-version"], capture_output=True, text=True, check=False).stderr
+        if version := re.search(r'version "(\d+)', said):
+            found[f"java {version[1]}"] = str(place.resolve())
+    return found
+
+
+@click.command()
+@click.option("--runs", default=20, show_default=True, help="Of each kind and runtime.")
+@click.option("--seed", default=SEED, show_default=True)
+@click.option("--only", type=click.Choice(["java", "nodejs"]), help="One runtime alone.")
+@click.option("--kind", type=click.Choice(list(KINDS)), help="One kind alone.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Do not write the page; write all that was said here.")
+def main(runs: int, seed: int, only: str | None, kind: str | None, keep: Path | None) -> None:
+    """Run all of it: about an hour."""
+    console, began = Console(stderr=True), time.monotonic()
+    java = sorted(jvms()) if shutil.which("javac") and only != "nodejs" else []
+    node = ["nodejs"] if PRELOAD.is_file() and shutil.which("node") and only != "java" else []
+    if not java and not node:
+        console.print("there is neither a JDK, nor Node.js with the layer's preload")
+        sys.exit(2)
+    wanted = [plan for group in (java, node) if group for plan in plans(group, runs, seed)]
+    wanted = [plan for plan in wanted if kind in (None, plan.kind)]
+    told: list[Told] = []
+    with tempfile.TemporaryDirectory(prefix="truemem-heap-verdict-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        if java:
+            source = FUNCTIONS / "Trouble.java"
+            subprocess.run(["javac", "--release", "17", "-d", name, source], check=True)
+        for number, plan in enumerate(wanted, 1):
+            told.append(last := run(plan, folder))
+            mark = "right" if last.is_right else "WRONG"
+            said = last.finding.sentence if last.finding else "nothing"
+            console.print(f"{number} of {len(wanted)}: {plan.runtime} {plan.kind}: {mark}: {said}", markup=False)
+            if not last.is_right:
+                console.print(f"   {plan} {last.invocations} invocations, RSS: {last.drift}", markup=False)
+    table, kept = summary(told)
+    seconds = time.monotonic() - began
+    if keep is not None:
+        rows = [
+            {"kind": each.plan.kind, "runtime": each.plan.runtime, "right": each.is_right, "event": each.plan.event}
+            | {"finding": vars(each.finding) if each.finding else None, "drift": each.drift}
+            for each in told
+        ]
+        keep.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    else:
+        RESULTS.write_text(_page(table, runs, seed, seconds), encoding="utf-8")
+    click.echo(table)
+    sys.exit(0 if kept else 1)
+
+
+def summary(told: Sequence[Told]) -> tuple[str, bool]:
+    """The table, and whether the promise was kept."""
+    rows, kept = [], True
+    for runtime in ("java", "nodejs"):
+        whole = [each for each in told if each.plan.runtime.startswith(runtime)]
+        for kind in (*KINDS, "all"):
+            of = [each for each in whole if kind in (each.plan.kind, "all")]
+            if not of:
+                continue
+            wrong = Counter(each.finding.kind if each.finding else "nothing" for each in of if not each.is_right)
+            growing = sum(each.drift in ("growing", "warming") for each in of)
+            others = ", ".join(f"{count} {name}" for name, count in wrong.most_common())
+            rows.append((runtime, kind, f"{len(of)}", f"{len(of) - wrong.total()}", others, f"{growing}"))
+        kept = kept and sum(each.is_right for each in whole) >= PROMISE * len(whole)
+    headings = ("runtime", "planted", "runs", "right sentence", "instead", "RSS alone: growing or warming")
+    return markdown(headings, rows, 2), kept
+
+
+def _page(table: str, runs: int, seed: int, seconds: float) -> str:
+    versions = ", ".join(name.title() for name in sorted(jvms()))
+    return f"""# Leak, or a lazy garbage collector?
+
+`python -m benchmarks.heap_verdict`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}; {seconds:.0f} s.
+
+{table}
+
+{runs} runs of each kind and runtime, with sizes drawn by seed {seed}; thresholds were chosen with another one. Each run is one
+process under the local Lambda in exact mode, with {MEMORY_MIB} MiB. Java: {versions} in turn, the Serial collector, a heap of 435
+MiB at most (85 % of the memory size, as AWS's runtimes have it) or, for native memory and classes, 256. In each invocation 2 to
+24 MiB of other objects are needed for its length. A run has {LEAST} invocations. What is live is known only after major
+collections: a leak on the heap and a cache go on until the later half had {MAJORS} of them, or for {MOST} invocations.
+
+Planted per invocation: leak, 200 to 700 KB; native, 64 to 400 KB of direct buffers (Node.js: Buffers); classes, 10 to 35
+proxies with a class loader each (Node.js: 8 to 40 compiled functions). A cache has 20 to 100 MiB and random keys. Where RSS of a
+lazy collector did not rise, it is right to say that the heap does not grow.
+"""
+
+
+if __name__ == "__main__":
+    main()

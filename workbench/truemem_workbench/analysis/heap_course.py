@@ -1,0 +1,143 @@
+"""Has a figure of the heap grown, and does it go on? Pure.
+
+Two forms: a curve, which has a value on each line; and points, which are few and at odd times (what is live is known
+after each major collection). MiB.
+"""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from truemem.records import drift
+from truemem.records.leak_verdict import GROWING, GROWING_FROM, PLATEAU, WARMING, LeakVerdict, levels_of
+from truemem.records.trend import all_slopes, middle, trend
+
+from .heap import GROWTH_MIB, GROWTH_SHARE
+
+Name = Literal["unknown", "level", "filled", "filling", "growing"]
+
+Point = tuple[float, float]
+"""Number of the invocation, and MiB."""
+
+FEWEST, FEW = 4, 8
+"""Points that can show a leak; from FEW on, the engine of the drift verdict judges them."""
+MOST = 24
+"""Levels that points are made into."""
+AGREE = {4: 1.0, 5: 0.8, 6: 0.7, 7: 0.7}
+"""Few points: so much of all pairs, less those that fall, must rise (Kendall's tau). By chance 1 of 24 sets do."""
+LATE = 0.7
+"""Growth between points goes on if the later half rises by this part of the whole rate, so that a cache of random keys
+is less than three quarters full,"""
+GOES_ON, ENDED = 0.5, 0.25
+"""and the last third by this part. Few points: the later half by this part; it has ended below the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """How a figure went, in MiB."""
+
+    name: Name
+    """`filling`: it has grown, and a leak cannot be told from a cache yet. `filled`: it has grown, and stopped."""
+    before: float = 0.0
+    after: float = 0.0
+    per_invocation_kib: float = 0.0
+
+    @property
+    def has_grown(self) -> bool:
+        return self.name in ("growing", "filling")
+
+
+UNKNOWN = Course(name="unknown")
+
+
+def of_curve(numbers: Sequence[int], values: Sequence[float], *, is_proven: bool = False) -> Course:
+    """The course of a figure that has a value on each of these lines, whose invocations have these numbers.
+    `is_proven`: that it has grown by more than it goes up and down is known: the question is whether it goes on."""
+    if len(values) < drift.MINIMUM:
+        return UNKNOWN
+    levels, floors = levels_of([mib * 1024 for mib in values], min(drift.LEVELS, len(values) // drift.BLOCK))
+    return _judged(levels, floors, max(numbers[-1] - numbers[0] + 1, len(values)), is_proven)
+
+
+def of_points(points: Sequence[Point], invocations: int) -> Course:
+    """The course of a figure that is known at these points only, in an environment of so many invocations."""
+    if len(points) < 2:
+        return UNKNOWN
+    if len(points) < FEW:
+        return _of_few(points, invocations)
+    levels = [mib * 1024 for mib in _resampled(points, min(MOST, len(points)))]
+    course = _judged(levels, levels, invocations)
+    if course.name == "filling" and invocations >= GROWING_FROM and _goes_on(levels[max(2, len(levels) // 6) :]):
+        return replace(course, name="growing")
+    return course
+
+
+def _goes_on(levels: Sequence[float]) -> bool:
+    """The engine's test is made for what goes up and down bit by bit. Here a level may be the way between two points."""
+    slope = middle(all_slopes(levels))
+    late, last = (middle(all_slopes(levels[-len(levels) // part :])) for part in (2, 3))
+    return trend(levels).low > 0 and late >= LATE * slope and last >= GOES_ON * slope
+
+
+def _judged(levels: list[float], floors: list[float], invocations: int, is_proven: bool = False) -> Course:
+    verdict = LeakVerdict(is_patient=False)
+    verdict.look(levels, floors, invocations)
+    first = max(2, len(levels) // 6)  # as the engine does: what is loaded at the start
+    rises = trend(levels[first:])
+    before = levels[1] / 1024 if verdict.name == PLATEAU else levels[first] / 1024
+    after = statistics.median(levels[-max(1, len(levels) // 12) :]) / 1024
+    name: Name = {GROWING: "growing", WARMING: "filling", PLATEAU: "filled"}.get(verdict.name, "level")  # type: ignore[assignment]
+    if name == "filling" and rises.goes_on and (rises.low > 0 or is_proven) and invocations >= GROWING_FROM:
+        name = "growing"  # RSS needs more: there, slow movements are not seen in so few invocations
+    if not _differ(before, after):
+        name = "level"
+    return Course(name=name, before=before, after=after, per_invocation_kib=verdict.growth[0])
+
+
+def _of_few(points: Sequence[Point], invocations: int) -> Course:
+    values = [value for _, value in points]
+    (first, before), (last, after), count = points[0], points[-1], len(points)
+    rate = (after - before) / max(1.0, last - first)
+    pairs = [later - earlier for at, earlier in enumerate(values) for later in values[at + 1 :]]
+    agree = (sum(pair > 0 for pair in pairs) - sum(pair < 0 for pair in pairs)) / len(pairs)
+    name: Name = "unknown"
+    if not _differ(min(values[:2]), max(values[-2:])) or (count >= FEWEST and agree <= 0):
+        name = "level"
+    elif count == FEWEST - 1 and agree == 1:
+        name = "filling"
+    elif count >= FEWEST and _differ(before, min(values[-2:])):
+        at_middle, middle = points[(count - 1) // 2]
+        late = (after - middle) / max(1.0, last - at_middle)
+        if late < ENDED * rate:
+            name = "filled"
+        elif agree >= AGREE[count]:
+            name = "growing" if late >= GOES_ON * rate and invocations >= GROWING_FROM else "filling"
+    return Course(name=name, before=before, after=after, per_invocation_kib=rate * 1024)
+
+
+def _differ(before: float, after: float) -> bool:
+    return after - before > max(GROWTH_MIB, GROWTH_SHARE * before)
+
+
+def _resampled(points: Sequence[Point], count: int) -> list[float]:
+    """So many levels, evenly spaced in time: the median of the points in each stretch; between points, on the line from
+    the one before to the one after."""
+    begin, end = points[0][0], points[-1][0]
+    step = max(end - begin, 1e-9) / count
+    levels = []
+    for at in range(count):
+        low, high = begin + at * step, begin + (at + 1) * step
+        inside = [value for time, value in points if low <= time < high or (at == count - 1 and time >= low)]
+        levels.append(statistics.median(inside) if inside else _between(points, (low + high) / 2))
+    return levels
+
+
+def _between(points: Sequence[Point], time: float) -> float:
+    place = min(max(bisect_right(points, time, key=lambda point: point[0]), 1), len(points) - 1)
+    (early, before), (late, after) = points[place - 1], points[place]
+    share = (time - early) / (late - early) if late > early else 1.0
+    return before + (after - before) * min(max(share, 0.0), 1.0)

@@ -1,0 +1,186 @@
+"""Leak, or a garbage collector that has had no need to run? From the lines of one environment. Pure.
+
+RSS cannot tell: it has what is live, what is garbage, and what is no heap at all. Each is judged by a curve of its own:
+
+- What is live is known after major collections only, so it is judged at points (`live_points`), one for each time
+  between two of them. What the objects use is never less than what is live: where it was lower, that counts.
+- Metaspace and memory outside of the heap that objects own (`external`): as the lines have them.
+- Native memory is what RSS has beyond the heap, and two bounds are known of it (`_native`), for pages that the heap has
+  taken may not have been touched yet. Native memory grows where the lower bound does, above what the upper one was.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby, pairwise
+
+from truemem.records import drift
+
+from ..lines.record import Record
+from . import heap_course
+from .heap import GROWTH_MIB
+from .heap_course import Course, Point
+from .runtime_reading import Reading, last_life, readings
+from .runtime_words import Finding, Kind, Seen, sentence
+
+LAZY_SHARE = 0.1
+"""A heap is lazy if RSS has risen by this part, or GROWTH_MIB if that is more."""
+OUTSIDE_SHARE = 0.4
+"""What is outside of the heap is worth a sentence, though it may stop, if it is this part of what RSS has risen by."""
+NATIVE_MIB = 4.0
+"""A runtime's own native memory still grows by up to this while it warms up (compiled code, its allocator's arenas)."""
+HEAP_SHARE = 0.03
+"""What the collector itself keeps of a heap that grows (cards, marks) is less than this part: native memory beside it
+has to grow by more."""
+STEP_MIB = 1.0
+"""A heap that takes less from the system has not grown."""
+TAIL = 10
+"""Readings whose median is a level."""
+
+
+def find(lines: Iterable[Record]) -> Finding | None:
+    """Judge one environment's lines. None if none has the heap of a garbage-collected runtime."""
+    found = last_life(readings(lines))
+    return finding_in(found) if found else None
+
+
+def explain(lines: Iterable[Record]) -> str | None:
+    """The same as a sentence or two."""
+    found = find(lines)
+    return None if found is None else found.sentence
+
+
+def finding_in(found: Sequence[Reading]) -> Finding:
+    """Judge the readings of one process, at least one, in the order of the invocations."""
+    seen = look(found)
+    kind = _kind(seen)
+    return Finding(kind=kind, sentence=sentence(kind, seen))
+
+
+def look(found: Sequence[Reading]) -> Seen:
+    """How each figure went."""
+    numbers = [each.number for each in found]
+    invocations = numbers[-1] - numbers[0] + 1
+    points = list(live_points(found))
+    rss = [each.rss for each in found if each.rss is not None]
+    metaspace = _metaspace(found, invocations)
+    return Seen(
+        first=found[0],
+        last=found[-1],
+        invocations=invocations,
+        live=heap_course.of_points(points, invocations),
+        live_now=next((each.live for each in reversed(found) if each.live is not None), None),
+        since_live=numbers[-1] - int(points[-1][0] if points else numbers[0]),
+        used_now=next((each.used for each in reversed(found) if each.used is not None), None),
+        metaspace=metaspace,
+        external=_dense(found, "external"),
+        native=heap_course.UNKNOWN if metaspace.has_grown else _native(found),
+        used=_dense(found, "used"),
+        rss_before=statistics.median(rss[:3]) if rss else None,
+        rss_after=statistics.median(rss[-TAIL:]) if rss else None,
+        collections=(found[-1].collections or 0) - (found[0].collections or 0) if found[-1].collections else 0,
+    )
+
+
+def _kind(seen: Seen) -> Kind:
+    if seen.metaspace.name == "growing":
+        return "classes"
+    for kind, course in (("leak", seen.live), ("external", seen.external), ("native", seen.native)):
+        if course.name == "growing":
+            return kind  # type: ignore[return-value]
+    if seen.live.name == "filling" and not seen.is_contradicted:
+        return "filling"
+    if seen.live.name == "filled":
+        return "filled"
+    risen = 0.0
+    if seen.rss_before is not None and seen.rss_after is not None:
+        risen = seen.rss_after - seen.rss_before
+    outside = [course for course in (seen.metaspace, seen.external, seen.native) if course.name == "filling"]
+    if any(course.after - course.before > OUTSIDE_SHARE * risen for course in outside):
+        return "filling"
+    is_risen = risen > max(GROWTH_MIB, LAZY_SHARE * (seen.rss_before or 0.0))
+    return "lazy" if is_risen or (seen.rss_before is None and seen.used.has_grown) else "level"
+
+
+def live_points(found: Sequence[Reading]) -> Iterator[Point]:
+    """What was live, at most, in each time between two major collections: where it began. Before the first one only
+    what was used is known: it is left out if less was live afterwards."""
+    points = list(_points(found))
+    return iter(points[1:] if not found[0].collections and len(points) > 1 and points[0][1] > points[1][1] else points)
+
+
+def _points(found: Sequence[Reading]) -> Iterator[Point]:
+    for count, group in groupby(found, key=lambda each: each.collections):
+        stretch = list(group)
+        used = [(each.used, each.number) for each in stretch if each.used is not None]
+        live = [each.live for each in stretch if each.live is not None] if count else []
+        if live:
+            yield float(stretch[0].number), min([live[0], *(size for size, _ in used)])
+        elif used:
+            size, number = min(used)
+            yield float(number), size
+
+
+def _dense(found: Sequence[Reading], name: str) -> Course:
+    """The course of a figure that is on each line, once it is on them."""
+    known = [(each.number, getattr(each, name)) for each in found if getattr(each, name) is not None]
+    return heap_course.of_curve([number for number, _ in known], [size for _, size in known])
+
+
+def _metaspace(found: Sequence[Reading], invocations: int) -> Course:
+    """Java tells it as of the last collection: only where it has changed, it is known."""
+    known = [(each.number, each.metaspace) for each in found if each.metaspace is not None]
+    changed = [known[at] for at in range(len(known)) if at == 0 or known[at][1] != known[at - 1][1]]
+    if not changed:
+        return heap_course.UNKNOWN
+    longest = max((after[0] - before[0] for before, after in pairwise(changed)), default=0)
+    if known[-1][0] - changed[-1][0] > 2 * longest:
+        changed.append(known[-1])
+    return heap_course.of_points([(float(number), size) for number, size in changed], invocations)
+
+
+def _native(found: Sequence[Reading]) -> Course:
+    """The course of what RSS has beyond the heap and what its objects own.
+
+    The heap has touched no more than `committed`, and no less than objects have used at most so far. So what is native
+    lies between RSS less the one, and RSS less the other. It has grown for certain, if the lower bound is above what
+    the upper one was. That says nothing where the heap has taken much that it does not use yet. There, while it takes
+    no more, it has grown if both bounds have: what objects use for the first time raises the lower one alone."""
+    known = [each for each in found if each.rss is not None]
+    if len(known) < drift.MINIMUM:
+        return heap_course.UNKNOWN
+    numbers = [each.number for each in known]
+    beside = [(each.rss or 0.0) - (each.external or 0.0) for each in known]
+    highest = list(_touched(known))
+    lower = [size - each.committed for size, each in zip(beside, known, strict=True)]
+    upper = [size - top for size, top in zip(beside, highest, strict=True)]
+    allowed = NATIVE_MIB + HEAP_SHARE * max(0.0, known[-1].committed - known[0].committed)
+
+    course = heap_course.of_curve(numbers, list(accumulate(lower, max)), is_proven=True)
+    early = sorted(upper[len(upper) // 6 : len(upper) // 2])
+    # Not the lowest: for a moment, RSS may have less than the heap has touched.
+    if course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed:
+        return course
+    begin = _settled(known)
+    if len(known) - begin < drift.MINIMUM:
+        return Course(name="level")
+    of_lower, of_upper = (heap_course.of_curve(numbers[begin:], curve[begin:]) for curve in (lower, upper))
+    if of_lower.has_grown and of_upper.has_grown and of_upper.after - of_upper.before > allowed:
+        return of_upper
+    return Course(name="level")
+
+
+def _touched(known: Sequence[Reading]) -> Iterator[float]:
+    """What the heap has touched at least: the most that objects have used, but what it has given back is not touched."""
+    most = 0.0
+    for each in known:
+        most = max(min(most, each.committed), min(each.used or 0.0, each.committed))
+        yield most
+
+
+def _settled(known: Sequence[Reading]) -> int:
+    """From where on the heap took no more from the system, and it was known what objects use."""
+    taken = [0, *(at for at, (a, b) in enumerate(pairwise(known), 1) if b.committed - a.committed > STEP_MIB)]
+    used = next((at for at, each in enumerate(known) if each.used is not None), len(known))
+    return max(taken[-1], used)

@@ -1,0 +1,260 @@
+"""Says in words what was found about the heap of a runtime, with figures and what to do. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from truemem.lifecycle.heap_limit import advice
+
+from ..support.plural import counted
+from .heap_course import Course
+from .runtime_reading import Reading
+
+Kind = Literal["leak", "classes", "external", "native", "filling", "filled", "lazy", "level"]
+
+LEAKS = ("leak", "classes", "external", "native")
+PATTERNS: dict[Kind, str] = {
+    "leak": "a-cache-without-bound",
+    "classes": "classes-that-are-never-unloaded",
+    "external": "buffers-outside-of-the-heap",
+    "native": "buffers-outside-of-the-heap",
+    "filling": "a-cache-that-fills",
+    "filled": "a-cache-that-fills",
+    "lazy": "a-collector-that-has-not-run",
+    "level": "steady",
+}
+"""Section of docs/patterns.md."""
+
+_HOLDER = {
+    "java": "Compare two heap dumps (jcmd PID GC.heap_dump FILE)",
+    "nodejs": "`truemem check --explain` names the line",
+    "go": "Compare two heap profiles (runtime/pprof)",
+    "dotnet": "Compare two dumps (dotnet-gcdump)",
+}
+"""How to find what holds it."""
+_SMALLER = {
+    "java": "a smaller -Xmx",
+    "nodejs": "a smaller --max-old-space-size",
+    "go": "a smaller GOMEMLIMIT",
+    "dotnet": "a smaller DOTNET_GCHeapHardLimit",
+}
+_NATIVE = {
+    "java": "direct buffers, threads, native libraries: jcmd PID VM.native_memory tells, with"
+    " -XX:NativeMemoryTracking=summary",
+    "nodejs": "native modules, worker threads",
+    "go": "cgo, memory that is mapped",
+    "dotnet": "native libraries, Marshal.AllocHGlobal, threads",
+}
+RECENT = 0.5
+"""What was live at the last collection is still told of now if it ran in this later part of the invocations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What was found about one environment's heap."""
+
+    kind: Kind
+    sentence: str
+
+    @property
+    def is_leak(self) -> bool:
+        return self.kind in LEAKS
+
+    @property
+    def pattern(self) -> str:
+        """Section of docs/patterns.md that explains it."""
+        return PATTERNS[self.kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """How the figures of one process went. MiB."""
+
+    first: Reading
+    last: Reading
+    invocations: int
+    live: Course
+    live_now: float | None
+    """What the last major collection that is known has left."""
+    since_live: int
+    """Invocations since the last point at which something is known of what is live."""
+    used_now: float | None
+    metaspace: Course
+    external: Course
+    native: Course
+    used: Course
+    rss_before: float | None
+    rss_after: float | None
+    collections: int
+    """Major collections from the first of these lines to the last."""
+
+    @property
+    def garbage(self) -> float | None:
+        """What objects use beyond what was live at the last major collection."""
+        if self.live_now is None or self.used_now is None:
+            return None
+        return max(0.0, self.used_now - self.live_now)
+
+    @property
+    def is_recent(self) -> bool:
+        return self.since_live <= RECENT * self.invocations
+
+    @property
+    def is_contradicted(self) -> bool:
+        """True if objects use less now than what is said to be live."""
+        return self.used_now is not None and self.used_now < self.live.before
+
+
+def sentence(kind: Kind, seen: Seen) -> str:
+    """The finding in words, and the heap's limit if it does not fit the function."""
+    said = _SENTENCES[kind](seen)
+    kib = [round(size * 1024) for size in (seen.last.limit or 0.0, seen.last.memory or 0.0, seen.first.outside)]
+    limit = advice(seen.last.runtime, *kib)
+    return f"{said} {limit[0].upper()}{limit[1:]}." if limit else said
+
+
+def _leak(seen: Seen) -> str:
+    left = ""
+    if seen.last.limit is not None and seen.live.per_invocation_kib > 0:
+        many = max(0.0, seen.last.limit - seen.live.after) * 1024 / seen.live.per_invocation_kib
+        left = f" Its limit of {seen.last.limit:,.0f} MiB is about {many:,.0f} invocations away."
+    return (
+        f"What is live after collection grows by {_grows(seen.live)}, over {_collections(seen)}: a leak on the heap."
+        f"{left} {_HOLDER[seen.last.runtime]}."
+    )
+
+
+def _classes(seen: Seen) -> str:
+    beside = f" What is live grows with them, {_span(seen.live)}." if seen.live.has_grown else ""
+    if seen.last.runtime == "nodejs":
+        return (
+            f"Code grows by {_grows(seen.metaspace)}: functions that are compiled anew in each invocation, and kept"
+            f" (eval, new Function, vm, modules that are loaded again).{beside}"
+        )
+    return (
+        f"Metaspace grows by {_grows(seen.metaspace)}: classes (class loaders) that are never unloaded.{beside} Look for"
+        " what makes a class loader, a proxy or a script engine in each invocation (-Xlog:class+load names them)."
+    )
+
+
+def _external(seen: Seen) -> str:
+    what = "Buffers that are kept" if seen.last.runtime == "nodejs" else "memory that its objects own"
+    return f"{_flat(seen)}and memory outside of the heap grows by {_grows(seen.external)}: {what}, a leak."
+
+
+def _native(seen: Seen) -> str:
+    return (
+        f"{_flat(seen)}and RSS grows beside the heap by {_grows(seen.native)}: a leak in native memory"
+        f" ({_NATIVE[seen.last.runtime]})."
+    )
+
+
+def _flat(seen: Seen) -> str:
+    """The begin of a sentence on what is no heap."""
+    if seen.live.name == "level" and seen.live_now is not None:
+        return f"What is live after collection stays at {_mib(seen.live_now)}, "
+    if seen.live.name == "filled":
+        return f"What is live has levelled off at {_mib(seen.live.after)}, "
+    return f"The heap has {_mib(seen.last.committed)}, "
+
+
+def _filling(seen: Seen) -> str:
+    if seen.live.name == "filling":
+        return (
+            f"What is live after collection has grown {_span(seen.live)}, over {_collections(seen)}: a leak, or a cache"
+            f" that fills. More invocations can tell; {_SMALLER[seen.last.runtime]} makes the collector run more often."
+        )
+    names = (("metaspace", seen.metaspace), ("memory that objects own", seen.external), ("RSS", seen.native))
+    name, course = next((name, course) for name, course in names if course.name == "filling")
+    if name == "metaspace" and seen.last.runtime == "nodejs":
+        name = "code"
+    return f"Outside of the heap, {name} has grown {_span(course)}: more invocations can tell whether it goes on."
+
+
+def _filled(seen: Seen) -> str:
+    return f"What is live after collection grew {_span(seen.live)}, and has levelled off: a cache that filled."
+
+
+def _lazy(seen: Seen) -> str:
+    rises = f" RSS has risen from {seen.rss_before:,.0f} to {_mib(seen.rss_after)}" if seen.rss_before else ""
+    if seen.live.name == "level" and seen.is_recent and seen.live_now is not None and seen.collections > 1:
+        garbage = f"; {_mib(seen.garbage)} of what it has are garbage now" if seen.garbage else ""
+        return (
+            f"What is live after collection stays at {_mib(seen.live_now)}, over {_collections(seen)}: no leak on the"
+            f" heap.{rises}, for the collector lets the heap grow to {_mib(seen.last.committed)} before it runs"
+            f"{garbage}.{_until(seen)}"
+        )
+    tells = "; whether something leaks, the next collection tells"
+    if seen.live_now is not None and seen.garbage is not None:
+        since = f"since invocation {seen.last.number - seen.since_live:,}, which left {_mib(seen.live_now)} live"
+        return (
+            f"The collector has not needed to run {since}: up to {_mib(seen.garbage)} of the {_mib(seen.used_now)} that"
+            f" objects use are garbage.{rises}{tells}.{_until(seen)}"
+        )
+    if seen.used_now is not None:
+        ran = "has not needed to run" if not seen.last.collections else "has run too seldom to tell what is live"
+        return (
+            f"The collector {ran}: up to {_mib(seen.used_now)} that objects use may be garbage.{rises}{tells}."
+            f"{_until(seen)}"
+        )
+    return (
+        f"The collector has not run: of {_mib(seen.last.committed)} that the heap has taken, all that is used may be"
+        f" garbage.{rises}{tells}.{_until(seen)}"
+    )
+
+
+def _until(seen: Seen) -> str:
+    """By when it will run, if it can."""
+    limit, memory = seen.last.limit, seen.last.memory
+    early = f" In a test, {_SMALLER[seen.last.runtime]} makes it run earlier."
+    if limit is None or (memory is not None and limit + seen.first.outside > memory):
+        return early
+    return f" It collects before the heap's limit of {_mib(limit)}.{early}"
+
+
+def _level(seen: Seen) -> str:
+    parts = [
+        f"{_mib(size)} {what}"
+        for size, what in (
+            (seen.live_now, "live after collection"),
+            (seen.used_now, "in use"),
+            (seen.last.committed, "taken from the system"),
+        )
+        if size is not None
+    ]
+    grows = ": it does not grow" if seen.live.name == "level" or seen.used.name == "level" else ""
+    return f"The heap has {', '.join(parts)}{grows}."
+
+
+_SENTENCES = {
+    "leak": _leak,
+    "classes": _classes,
+    "external": _external,
+    "native": _native,
+    "filling": _filling,
+    "filled": _filled,
+    "lazy": _lazy,
+    "level": _level,
+}
+
+
+def _collections(seen: Seen) -> str:
+    return counted(seen.collections, "major collection")
+
+
+def _grows(course: Course) -> str:
+    return f"{_rate(course.per_invocation_kib)} per invocation, {_span(course)}"
+
+
+def _span(course: Course) -> str:
+    digits = 0 if course.after - course.before >= 2 else 1
+    return f"from {course.before:,.{digits}f} to {course.after:,.{digits}f} MiB"
+
+
+def _rate(kib: float) -> str:
+    return f"{kib / 1024:,.1f} MiB" if kib >= 1024 else f"{kib:,.0f} KiB" if kib >= 10 else f"{kib:,.1f} KiB"
+
+
+def _mib(size: float | None) -> str:
+    return "?" if size is None else f"{size:,.0f} MiB" if size >= 10 else f"{size:,.1f} MiB"
