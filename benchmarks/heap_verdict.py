@@ -26,6 +26,7 @@ import click
 from rich.console import Console
 from truemem_workbench.analysis import runtime_heap
 from truemem_workbench.analysis.drift import judge, points
+from truemem_workbench.analysis.runtime_reading import readings
 from truemem_workbench.analysis.runtime_words import Finding
 from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local import Function
@@ -78,8 +79,7 @@ class Told:
     finding: Finding | None
     drift: str
     """The verdict on RSS alone."""
-    invocations: int
-    killed: bool = False
+    lines: Sequence[str]
 
     @property
     def is_right(self) -> bool:
@@ -94,7 +94,7 @@ class Drawn:
 
     def size(self, low: float, high: float) -> int:
         """Small ones as often as large ones."""
-        return round(low * (high / low) ** self.source.random())
+        return round(float(low * (high / low) ** self.source.random()))
 
 
 def plans(runtimes: Sequence[str], runs: int, seed: int) -> list[Plan]:
@@ -113,7 +113,7 @@ def _plan(kind: str, runtime: str, drawn: Drawn) -> Plan:
     event = {"workKiB": drawn.size(2_000, 24_000), "block": drawn.size(500, 4_000)}
     if kind == "leak on the heap":
         limit = drawn.size(128, 435)
-        event["leakBytes"] = limit * drawn.size(800, 1_500)  # half of the limit in 350 to 650 invocations
+        event["leakBytes"] = limit * drawn.size(1_200, 2_200)  # it fills the heap in 480 to 870 invocations
     elif kind == "cache that fills":
         mib = drawn.size(20, 100)
         limit = round(mib * drawn.size(20, 40) / 10) + 50
@@ -122,7 +122,7 @@ def _plan(kind: str, runtime: str, drawn: Drawn) -> Plan:
     elif kind == "native memory":
         limit, event["directBytes"] = 256, drawn.size(64_000, 400_000)
     elif kind == "classes or code":
-        limit, event["classes"] = 256, drawn.size(10, 35) if java else drawn.size(8, 40)
+        limit, event["classes"] = 256, drawn.size(10, 35) if java else drawn.size(60, 250)
     options = [f"-Xmx{limit}m"] if java else [f"--max-old-space-size={limit}"]
     if java and kind == "lazy collector" and drawn.source.random() < 0.3:
         options.append(f"-Xms{limit}m")
@@ -145,8 +145,12 @@ def run(plan: Plan, folder: Path) -> Told:
             if not plan.waits or _majors(_lines(running)) >= MAJORS:
                 break
         running.local.stop()
-        lines = _lines(running)
-    return Told(plan, runtime_heap.find(lines), judge(points(lines), MEMORY_MIB).name, len(lines), killed)
+        return told(plan, running.local.extension_stdout(running.name))
+
+
+def told(plan: Plan, texts: Sequence[str]) -> Told:
+    lines = [line for text in texts for line in parse_event(text)]
+    return Told(plan, runtime_heap.find(lines), judge(points(lines), MEMORY_MIB).name, texts)
 
 
 def _lines(running: Environment) -> list[Line]:
@@ -155,7 +159,7 @@ def _lines(running: Environment) -> list[Line]:
 
 def _majors(lines: Sequence[Line]) -> int:
     """Major collections in the later half."""
-    counts = [found.collections for found in runtime_heap.readings(lines) if found.collections is not None]
+    counts = [found.collections for found in readings(lines) if found.collections is not None]
     return counts[-1] - counts[len(counts) // 2] if counts else 0
 
 
@@ -189,10 +193,15 @@ def jvms() -> dict[str, str]:
 @click.option("--seed", default=SEED, show_default=True)
 @click.option("--only", type=click.Choice(["java", "nodejs"]), help="One runtime alone.")
 @click.option("--kind", type=click.Choice(list(KINDS)), help="One kind alone.")
-@click.option("--keep", type=click.Path(path_type=Path), help="Do not write the page; write all that was said here.")
-def main(runs: int, seed: int, only: str | None, kind: str | None, keep: Path | None) -> None:
-    """Run all of it: about an hour."""
+@click.option("--again", type=click.Path(path_type=Path), help="Run nothing: judge the lines that were kept here.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the lines in this folder, and write no page.")
+def main(runs: int, seed: int, only: str | None, kind: str | None, again: Path | None, keep: Path | None) -> None:
+    """Run all of it: about two hours."""
     console, began = Console(stderr=True), time.monotonic()
+    if again is not None:
+        kept_lines = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(again.glob("*.json"))]
+        click.echo(summary([told(Plan(**each["plan"]), each["lines"]) for each in kept_lines])[0])
+        return
     java = sorted(jvms()) if shutil.which("javac") and only != "nodejs" else []
     node = ["nodejs"] if PRELOAD.is_file() and shutil.which("node") and only != "java" else []
     if not java and not node:
@@ -200,7 +209,7 @@ def main(runs: int, seed: int, only: str | None, kind: str | None, keep: Path | 
         sys.exit(2)
     wanted = [plan for group in (java, node) if group for plan in plans(group, runs, seed)]
     wanted = [plan for plan in wanted if kind in (None, plan.kind)]
-    told: list[Told] = []
+    found: list[Told] = []
     with tempfile.TemporaryDirectory(prefix="truemem-heap-verdict-", dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -208,22 +217,19 @@ def main(runs: int, seed: int, only: str | None, kind: str | None, keep: Path | 
             source = FUNCTIONS / "Trouble.java"
             subprocess.run(["javac", "--release", "17", "-d", name, source], check=True)
         for number, plan in enumerate(wanted, 1):
-            told.append(last := run(plan, folder))
+            found.append(last := run(plan, folder))
+            if keep is not None:
+                keep.mkdir(exist_ok=True)
+                document = {"plan": vars(plan), "lines": last.lines}
+                (keep / f"{plan.runtime} {plan.kind} {number}.json").write_text(json.dumps(document), encoding="utf-8")
             mark = "right" if last.is_right else "WRONG"
             said = last.finding.sentence if last.finding else "nothing"
             console.print(f"{number} of {len(wanted)}: {plan.runtime} {plan.kind}: {mark}: {said}", markup=False)
             if not last.is_right:
-                console.print(f"   {plan} {last.invocations} invocations, RSS: {last.drift}", markup=False)
-    table, kept = summary(told)
+                console.print(f"   {plan} {len(last.lines)} lines, RSS: {last.drift}", markup=False)
+    table, kept = summary(found)
     seconds = time.monotonic() - began
-    if keep is not None:
-        rows = [
-            {"kind": each.plan.kind, "runtime": each.plan.runtime, "right": each.is_right, "event": each.plan.event}
-            | {"finding": vars(each.finding) if each.finding else None, "drift": each.drift}
-            for each in told
-        ]
-        keep.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    else:
+    if keep is None:
         RESULTS.write_text(_page(table, runs, seed, seconds), encoding="utf-8")
     click.echo(table)
     sys.exit(0 if kept else 1)
@@ -255,15 +261,16 @@ def _page(table: str, runs: int, seed: int, seconds: float) -> str:
 
 {table}
 
-{runs} runs of each kind and runtime, with sizes drawn by seed {seed}; thresholds were chosen with another one. Each run is one
-process under the local Lambda in exact mode, with {MEMORY_MIB} MiB. Java: {versions} in turn, the Serial collector, a heap of 435
-MiB at most (85 % of the memory size, as AWS's runtimes have it) or, for native memory and classes, 256. In each invocation 2 to
-24 MiB of other objects are needed for its length. A run has {LEAST} invocations. What is live is known only after major
+{runs} runs of each kind and runtime, with sizes drawn by seed {seed}; thresholds were chosen with others. Each run is
+one process under the local Lambda in exact mode, with {MEMORY_MIB} MiB. Java: {versions} in turn, with the Serial
+collector. The heap's limit is 435 MiB for the lazy collector (85 % of the memory size, as AWS's runtimes have it), 256
+for native memory and classes, 1.5 to 4.5 times the cache, 128 to 435 MiB for the leak. In each invocation 2 to 24 MiB
+of other objects are needed for its length. A run has {LEAST} invocations. What is live is known only after major
 collections: a leak on the heap and a cache go on until the later half had {MAJORS} of them, or for {MOST} invocations.
 
-Planted per invocation: leak, 200 to 700 KB; native, 64 to 400 KB of direct buffers (Node.js: Buffers); classes, 10 to 35
-proxies with a class loader each (Node.js: 8 to 40 compiled functions). A cache has 20 to 100 MiB and random keys. Where RSS of a
-lazy collector did not rise, it is right to say that the heap does not grow.
+Planted: a leak that fills the heap in 480 to 870 invocations; 64 to 400 KB of direct buffers in each invocation
+(Node.js: Buffers); 10 to 35 proxies with a class loader each (Node.js: 60 to 250 compiled functions); a cache of 20 to
+100 MiB with random keys. Where RSS of a lazy collector has not risen, it is right to say that the heap does not grow.
 """
 
 

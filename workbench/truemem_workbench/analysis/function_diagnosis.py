@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .log_diagnosis import Finding, Log
+from .heap_settings import limits_of
+from .log_diagnosis import HEAP_LIMIT, Finding, Log
 
 OTHER = {"x86_64": "arm64", "arm64": "x86_64"}
 
@@ -20,6 +21,11 @@ def of_configuration(configuration: Mapping[str, Any], log: Log) -> Iterator[Fin
         fix, evidence = f"{attach} --set enabled=true", f"TRUEMEM_ENABLED={variables['TRUEMEM_ENABLED']}"
         yield Finding("problem", "The sidecar is switched off: it measures nothing.", fix, evidence)
     yield from _attached(attach, configuration, log)
+    if not log.heap_limit:  # which is of the heap itself: a command may set another limit than a variable
+        memory_mib = configuration.get("MemorySize", 0)
+        for limit in limits_of(variables, memory_mib):
+            if said := limit.advice(memory_mib):
+                yield Finding("note", said, HEAP_LIMIT, limit.evidence)
     level = configuration.get("LoggingConfig", {}).get("ApplicationLogLevel")
     if level in ("WARN", "ERROR", "FATAL"):
         yield Finding(

@@ -27,13 +27,18 @@ FEWEST, FEW = 4, 8
 """Points that can show a leak; from FEW on, the engine of the drift verdict judges them."""
 MOST = 24
 """Levels that points are made into."""
+ALLOWED = 1.2
+"""By how much of the movement a part's rise may differ by chance, as HALF_ALLOWED of the engine."""
 AGREE = {4: 1.0, 5: 0.8, 6: 0.7, 7: 0.7}
 """Few points: so much of all pairs, less those that fall, must rise (Kendall's tau). By chance 1 of 24 sets do."""
+AFTERWARDS = 0.25
+"""After the last point, so much of the time has to pass before a ceiling says whether growth went on."""
 LATE = 0.7
 """Growth between points goes on if the later half rises by this part of the whole rate, so that a cache of random keys
 is less than three quarters full,"""
 GOES_ON, ENDED = 0.5, 0.25
-"""and the last third by this part. Few points: the later half by this part; it has ended below the other."""
+"""and the last third by this part (of few points, the later half). It has ended if the later half is below the
+other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,24 +68,49 @@ def of_curve(numbers: Sequence[int], values: Sequence[float], *, is_proven: bool
     return _judged(levels, floors, max(numbers[-1] - numbers[0] + 1, len(values)), is_proven)
 
 
-def of_points(points: Sequence[Point], invocations: int) -> Course:
-    """The course of a figure that is known at these points only, in an environment of so many invocations."""
+def of_points(points: Sequence[Point], invocations: int, ceiling: Point | None = None) -> Course:
+    """The course of a figure that is known at these points only, in an environment of so many invocations. `ceiling`:
+    at a later point, it was not above this."""
+    course = _of_points(points, invocations)
+    if course.name == "filled":
+        course = replace(course, before=min(value for _, value in points[:2]))
+    return course if ceiling is None or len(points) < 2 else _below(course, points, ceiling)
+
+
+def _below(course: Course, points: Sequence[Point], ceiling: Point) -> Course:
+    """Growth has ended where the ceiling leaves room for little of it."""
+    (first, before), (last, after), (late, highest) = points[0], points[-1], ceiling
+    if course.name in ("level", "filled") or late - last < AFTERWARDS * (late - first):
+        return course
+    rate = (after - before) / max(1.0, last - first)
+    if not _differ(before, after) or highest - after >= ENDED * rate * (late - last):
+        return course if course.name == "unknown" else replace(course, name="filling")
+    return Course(name="filled", before=before, after=after, per_invocation_kib=rate * 1024)
+
+
+def _of_points(points: Sequence[Point], invocations: int) -> Course:
     if len(points) < 2:
         return UNKNOWN
     if len(points) < FEW:
         return _of_few(points, invocations)
     levels = [mib * 1024 for mib in _resampled(points, min(MOST, len(points)))]
     course = _judged(levels, levels, invocations)
-    if course.name == "filling" and invocations >= GROWING_FROM and _goes_on(levels[max(2, len(levels) // 6) :]):
-        return replace(course, name="growing")
+    if course.name == "filling":
+        return replace(course, name=_ahead(levels[max(2, len(levels) // 6) :], invocations))
     return course
 
 
-def _goes_on(levels: Sequence[float]) -> bool:
-    """The engine's test is made for what goes up and down bit by bit. Here a level may be the way between two points."""
-    slope = middle(all_slopes(levels))
-    late, last = (middle(all_slopes(levels[-len(levels) // part :])) for part in (2, 3))
-    return trend(levels).low > 0 and late >= LATE * slope and last >= GOES_ON * slope
+def _ahead(levels: Sequence[float], invocations: int) -> Name:
+    """Whether what has grown grows on. The engine's test is made for what goes up and down bit by bit. Here a level may
+    lie on the way between two points."""
+    slope, count = middle(all_slopes(levels)), len(levels)
+    late, last = (middle(all_slopes(levels[-count // part :])) for part in (2, 3))
+    off = sorted(level - slope * at for at, level in enumerate(levels))
+    movement = (off[-1 - count // 10] - off[count // 10]) / count
+    goes_on = late + 2 * ALLOWED * movement >= LATE * slope and last + 3 * ALLOWED * movement >= GOES_ON * slope
+    if late < ENDED * slope:
+        return "filled"
+    return "growing" if goes_on and trend(levels).low > 0 and invocations >= GROWING_FROM else "filling"
 
 
 def _judged(levels: list[float], floors: list[float], invocations: int, is_proven: bool = False) -> Course:

@@ -62,6 +62,9 @@ _SAYS = {
 _AGAIN = ("EAGAIN", "Resource temporarily unavailable")
 """These are also said of a socket that has nothing to read: only where a word of _STARTS is in the line."""
 _STARTS = re.compile(r"fork|spawn|thread|clone|Popen", re.IGNORECASE)
+HEAP_LIMIT = "docs/patterns.md#a-heap-limit-above-the-memory-size"
+SAID_OF_HEAP = "the heap may grow to "
+"""Begin of the sidecar's own line about that."""
 
 _REPORT = re.compile(r'REPORT RequestId: (\S+)|"platform\.report".*?"requestId":\s*"([^"]+)"')
 """REPORT in Lambda's text format, and in its JSON format."""
@@ -104,6 +107,8 @@ class Log:
     without_report: int = 0
     lost: int = 0
     out_of_memory: int = 0
+    heap_limit: str = ""
+    """What to set where the heap of the function's runtime may outgrow its memory size."""
     reports: set[str] = field(default_factory=set)
     """Request ids of REPORT lines."""
     told: set[str] = field(default_factory=set)
@@ -164,6 +169,9 @@ def _look(log: Log, text: str) -> None:
 
 
 def _count(log: Log, line: Line) -> None:
+    from .runtime_reading import reading
+    from .runtime_words import limit_advice
+
     log.invocations += 1
     log.methods[line.method or "none"] += 1
     log.exact += line.mode == "exact"
@@ -177,6 +185,9 @@ def _count(log: Log, line: Line) -> None:
     log.lost += "dropped" in line.members
     log.out_of_memory += line.out_of_memory
     log.functions[line.function or ""] += 1
+    if not log.heap_limit and (heap := reading(line.members)) is not None and (said := limit_advice(heap)):
+        log.heap_limit = said
+        log.first["heap limit"] = line.request_id or ""
     if line.request_id:
         log.told.add(line.request_id)
         kinds = {
@@ -196,6 +207,8 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
     it is that of the lines."""
     function = function or next((name for name, _ in log.functions.most_common(1)), "") or "NAME"
     for complaint, times in log.complaints.most_common():
+        if log.heap_limit and complaint.startswith(SAID_OF_HEAP):
+            continue
         yield Finding("note", f"It says{f', {times} times' if times > 1 else ''}: {complaint}", "docs/configuration.md")
     if log.foreign:
         text = "`exec format error`: an extension is for another architecture, and the function fails at its start."
@@ -248,6 +261,8 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
             " environment has none yet; the others were lost, or are not in this log.",
             evidence=f"one of them: request {min(log.reports - log.told)}",
         )
+    if log.heap_limit:
+        yield Finding("note", log.heap_limit, HEAP_LIMIT, log.evidence("heap limit"))
     if log.out_of_memory:
         text = f"{counted(log.out_of_memory, 'invocation')} ran out of memory."
         fix = f"truemem report FILE, or truemem report --function {function}"

@@ -22,7 +22,7 @@ from . import heap_course
 from .heap import GROWTH_MIB
 from .heap_course import Course, Point
 from .runtime_reading import Reading, last_life, readings
-from .runtime_words import Finding, Kind, Seen, sentence
+from .runtime_words import Finding, Kind, Seen, finding
 
 LAZY_SHARE = 0.1
 """A heap is lazy if RSS has risen by this part, or GROWTH_MIB if that is more."""
@@ -33,6 +33,11 @@ NATIVE_MIB = 4.0
 HEAP_SHARE = 0.03
 """What the collector itself keeps of a heap that grows (cards, marks) is less than this part: native memory beside it
 has to grow by more."""
+FULL = 0.6
+"""Java before 25 does not count what is live in the young generation. Where the old one is full, at two thirds of the
+limit, there is some."""
+CACHE_SHARE = 0.1
+"""A cache that has filled explains what RSS has risen by if it is this part of it."""
 STEP_MIB = 1.0
 """A heap that takes less from the system has not grown."""
 TAIL = 10
@@ -54,8 +59,7 @@ def explain(lines: Iterable[Record]) -> str | None:
 def finding_in(found: Sequence[Reading]) -> Finding:
     """Judge the readings of one process, at least one, in the order of the invocations."""
     seen = look(found)
-    kind = _kind(seen)
-    return Finding(kind=kind, sentence=sentence(kind, seen))
+    return finding(_kind(seen), seen)
 
 
 def look(found: Sequence[Reading]) -> Seen:
@@ -69,7 +73,7 @@ def look(found: Sequence[Reading]) -> Seen:
         first=found[0],
         last=found[-1],
         invocations=invocations,
-        live=heap_course.of_points(points, invocations),
+        live=heap_course.of_points(points, invocations, _ceiling(found)),
         live_now=next((each.live for each in reversed(found) if each.live is not None), None),
         since_live=numbers[-1] - int(points[-1][0] if points else numbers[0]),
         used_now=next((each.used for each in reversed(found) if each.used is not None), None),
@@ -91,11 +95,11 @@ def _kind(seen: Seen) -> Kind:
             return kind  # type: ignore[return-value]
     if seen.live.name == "filling" and not seen.is_contradicted:
         return "filling"
-    if seen.live.name == "filled":
-        return "filled"
     risen = 0.0
     if seen.rss_before is not None and seen.rss_after is not None:
         risen = seen.rss_after - seen.rss_before
+    if seen.live.name == "filled" and seen.live.after - seen.live.before > CACHE_SHARE * risen:
+        return "filled"
     outside = [course for course in (seen.metaspace, seen.external, seen.native) if course.name == "filling"]
     if any(course.after - course.before > OUTSIDE_SHARE * risen for course in outside):
         return "filling"
@@ -116,10 +120,21 @@ def _points(found: Sequence[Reading]) -> Iterator[Point]:
         used = [(each.used, each.number) for each in stretch if each.used is not None]
         live = [each.live for each in stretch if each.live is not None] if count else []
         if live:
-            yield float(stretch[0].number), min([live[0], *(size for size, _ in used)])
+            at, limit, lowest = float(stretch[0].number), stretch[0].limit, [size for size, _ in used]
+            is_full = limit is not None and live[0] > FULL * limit and bool(lowest)
+            yield at, min(lowest) if is_full else min([live[0], *lowest])
         elif used:
             size, number = min(used)
             yield float(number), size
+
+
+def _ceiling(found: Sequence[Reading]) -> Point | None:
+    """What is live in the last part is not above what objects use then."""
+    used = [(each.used, each.number) for each in found[-max(TAIL, len(found) // 6) :] if each.used is not None]
+    if not used:
+        return None
+    size, number = min(used)
+    return float(number), size
 
 
 def _dense(found: Sequence[Reading], name: str) -> Course:
@@ -158,7 +173,7 @@ def _native(found: Sequence[Reading]) -> Course:
     allowed = NATIVE_MIB + HEAP_SHARE * max(0.0, known[-1].committed - known[0].committed)
 
     course = heap_course.of_curve(numbers, list(accumulate(lower, max)), is_proven=True)
-    early = sorted(upper[len(upper) // 6 : len(upper) // 2])
+    early = sorted(upper[TAIL // 2 : len(upper) // 2])
     # Not the lowest: for a moment, RSS may have less than the heap has touched.
     if course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed:
         return course
@@ -172,7 +187,7 @@ def _native(found: Sequence[Reading]) -> Course:
 
 
 def _touched(known: Sequence[Reading]) -> Iterator[float]:
-    """What the heap has touched at least: the most that objects have used, but what it has given back is not touched."""
+    """What the heap has touched at least: the most that objects have used, less what it has given back since."""
     most = 0.0
     for each in known:
         most = max(min(most, each.committed), min(each.used or 0.0, each.committed))

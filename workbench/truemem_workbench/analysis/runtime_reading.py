@@ -13,7 +13,7 @@ from .heap import HUGE_MIB
 RUNTIMES = ("java", "nodejs", "go", "dotnet")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
     """What one line says of the heap of its runtime (docs/metrics.md, `heap`). Sizes in MiB; None: it does not say."""
 

@@ -25,6 +25,8 @@ PATTERNS: dict[Kind, str] = {
     "level": "steady",
 }
 """Section of docs/patterns.md."""
+EXCEEDS = "a-heap-limit-above-the-memory-size"
+"""The same, where the limit of a heap without a leak is the trouble."""
 
 _HOLDER = {
     "java": "Compare two heap dumps (jcmd PID GC.heap_dump FILE)",
@@ -57,14 +59,22 @@ class Finding:
     kind: Kind
     sentence: str
 
+    exceeds: bool = False
+    """True if the heap's limit does not fit the function's memory size."""
+
     @property
     def is_leak(self) -> bool:
         return self.kind in LEAKS
 
     @property
+    def matters(self) -> bool:
+        """True if there is something to do, or if growth is explained."""
+        return self.kind != "level" or self.exceeds
+
+    @property
     def pattern(self) -> str:
         """Section of docs/patterns.md that explains it."""
-        return PATTERNS[self.kind]
+        return EXCEEDS if self.exceeds and not self.is_leak else PATTERNS[self.kind]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +116,19 @@ class Seen:
         return self.used_now is not None and self.used_now < self.live.before
 
 
-def sentence(kind: Kind, seen: Seen) -> str:
+def finding(kind: Kind, seen: Seen) -> Finding:
     """The finding in words, and the heap's limit if it does not fit the function."""
-    said = _SENTENCES[kind](seen)
-    kib = [round(size * 1024) for size in (seen.last.limit or 0.0, seen.last.memory or 0.0, seen.first.outside)]
-    limit = advice(seen.last.runtime, *kib)
-    return f"{said} {limit[0].upper()}{limit[1:]}." if limit else said
+    said, limit = _SENTENCES[kind](seen), limit_advice(seen.first)
+    if limit:
+        said += f" {limit}"
+    return Finding(kind=kind, sentence=said, exceeds=bool(limit))
+
+
+def limit_advice(reading: Reading) -> str:
+    """A sentence on a heap that may outgrow the function. Empty if it cannot, or if that is not known."""
+    sizes = (reading.limit or 0.0, reading.memory or 0.0, reading.outside)
+    said = advice(reading.runtime, *(round(size * 1024) for size in sizes))
+    return f"{said[0].upper()}{said[1:]}." if said else ""
 
 
 def _leak(seen: Seen) -> str:
@@ -120,8 +137,8 @@ def _leak(seen: Seen) -> str:
         many = max(0.0, seen.last.limit - seen.live.after) * 1024 / seen.live.per_invocation_kib
         left = f" Its limit of {seen.last.limit:,.0f} MiB is about {many:,.0f} invocations away."
     return (
-        f"What is live after collection grows by {_grows(seen.live)}, over {_collections(seen)}: a leak on the heap."
-        f"{left} {_HOLDER[seen.last.runtime]}."
+        f"What is live after collection grows by {_grows(seen.live)}, over {_collections(seen)}: a leak on the heap,"
+        f" else a cache that is far from full.{left} {_HOLDER[seen.last.runtime]}."
     )
 
 
@@ -133,8 +150,8 @@ def _classes(seen: Seen) -> str:
             f" (eval, new Function, vm, modules that are loaded again).{beside}"
         )
     return (
-        f"Metaspace grows by {_grows(seen.metaspace)}: classes (class loaders) that are never unloaded.{beside} Look for"
-        " what makes a class loader, a proxy or a script engine in each invocation (-Xlog:class+load names them)."
+        f"Metaspace grows by {_grows(seen.metaspace)}: classes (class loaders) that are never unloaded.{beside} Look"
+        " for what makes a class loader, a proxy or a script engine in each invocation (-Xlog:class+load names them)."
     )
 
 
@@ -206,9 +223,9 @@ def _lazy(seen: Seen) -> str:
 
 def _until(seen: Seen) -> str:
     """By when it will run, if it can."""
-    limit, memory = seen.last.limit, seen.last.memory
+    limit = seen.last.limit
     early = f" In a test, {_SMALLER[seen.last.runtime]} makes it run earlier."
-    if limit is None or (memory is not None and limit + seen.first.outside > memory):
+    if limit is None or limit_advice(seen.first):
         return early
     return f" It collects before the heap's limit of {_mib(limit)}.{early}"
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..analysis import covariates, heap, resources
+from ..analysis import covariates, heap, resources, runtime_heap
 from ..analysis.drift import Point, Verdict, judge, lives, points, trusted_of
+from ..analysis.runtime_words import Finding
 from ..lines.line import Line
 from .peaks import EXACT, PROBE, Peak
 
@@ -107,8 +108,17 @@ class Measurement:
         return max(0, self.invocations - self.warm_up - self.asked) if self.asked else 0
 
     @cached_property
+    def runtime_heap(self) -> Finding | None:
+        """What was found about the heap of a garbage-collected runtime. None for others. The warm-up counts: what was
+        used in it is the first that is known of what is live."""
+        judged = {each.line.environment for each in self.judged}
+        return runtime_heap.find(each.line for each in self.seen if each.line.environment in judged)
+
+    @cached_property
     def heap(self) -> str | None:
-        """What the in-process probe says, or, if memory grows, that it is missing."""
+        """What the function's runtime or the in-process probe says, or, if memory grows, that it is missing."""
+        if self.runtime_heap is not None:
+            return self.runtime_heap.sentence
         lines = [each.line for each in self.judged]
         if heap.readings(lines):
             return heap.explain(lines)

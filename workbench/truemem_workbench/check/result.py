@@ -63,8 +63,9 @@ class Result:
         said = [finding.sentence for finding in self.findings if finding.outcome != "kept"] or [verdict.sentence()]
         if self.measurement.heap:
             said.append(self.measurement.heap)
-        if verdict.name == "growing":
-            said.append(f"What to do about it: docs/patterns.md#{verdict.pattern}")
+        found = self.measurement.runtime_heap
+        if verdict.name == "growing" or (found is not None and found.matters):
+            said.append(f"What to do about it: docs/patterns.md#{found.pattern if found else verdict.pattern}")
         return said
 
     def log(self) -> list[str]:

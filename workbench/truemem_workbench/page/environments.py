@@ -12,6 +12,8 @@ from ..analysis import covariates
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import Heap, explained, hoarding_in
 from ..analysis.resources import Told
+from ..analysis.runtime_heap import finding_in
+from ..analysis.runtime_reading import Reading, last_life, reading
 from ..analysis.urgency import urgency
 from ..lines.line import Line
 from ..lines.record import figure
@@ -71,6 +73,8 @@ class Environment:
     """Outcomes other than `success`, in words."""
     told: Told = field(default_factory=Told)
     """What else may run out."""
+    readings: list[Reading] = field(default_factory=list)
+    """What the heap of a garbage-collected runtime was."""
     several: bool = False
     """True with several processes: then RSS is their sum, but the heap is of one."""
     verdict: Verdict = field(default_factory=lambda: judge([]))
@@ -103,6 +107,8 @@ class Environment:
         }
         if "resources" in line.members:
             self.told.add(row["number"] or 0, line.members["resources"])
+        if (found_heap := reading(line.members, len(self) + 1)) is not None:
+            self.readings.append(found_heap)
         self.several |= line.members.get("processes", 1) != 1
         if flags & Flag.ENDED and line.current_rss is not None:
             self.last_samples[row["number"] or 0] = line.current_rss
@@ -150,6 +156,9 @@ class Environment:
         for resource in self.told.found(self.columns["number"][-1] if self else 0):
             if resource.runs_out:
                 self.sentence += f" {resource.sentence()}."
+        if self.readings:
+            self.readings.sort(key=lambda each: each.number)
+            self.sentence += f" {finding_in(last_life(self.readings)).sentence}"
 
     def _heaps(self) -> list[Heap]:
         rows = zip(*(self.columns[name] for name in ("inUse", "held", "current")), strict=True)

@@ -18,6 +18,7 @@ from ..analysis.covariates import Value
 from ..analysis.drift import Point, Verdict, judge
 from ..analysis.heap import explain, hoarding
 from ..analysis.resources import resources
+from ..analysis.runtime_heap import find
 from ..analysis.urgency import urgency
 from ..lines.record import Record
 from ..lines.unread import WORDS as REASONS
@@ -48,6 +49,9 @@ SELECT environment, any_value(function) AS function, any_value(version) AS versi
     max_by(heap, invocation, 400) FILTER (heap IS NOT NULL) AS heaps,
     max_by(struct_pack(n := invocation, r := resources), invocation, 64) FILTER (resources IS NOT NULL) AS resources,
     max(invocation) AS latest,
+    -- of all its life: what is live shows at major collections, which may be far apart
+    max_by(runtime_heap, hash(invocation), 400) FILTER (runtime_heap IS NOT NULL) AS runtime_heaps,
+    arg_max(runtime_heap, invocation) FILTER (runtime_heap IS NOT NULL) AS last_runtime_heap,
     coalesce(sum(ceil(duration_ms)), 0) AS billed_ms, count(duration_ms) AS billed,
     arg_max(request, (peak, -invocation)) FILTER (peak IS NOT NULL)::VARCHAR AS peak_request,
     min_by(request::VARCHAR, invocation, 10) FILTER (out_of_memory AND request IS NOT NULL) AS killed,
@@ -99,7 +103,7 @@ def collect(
             count(store, first=not environments)
             for row, (verdict, evidence) in zip(rows, judges(_curves(store, rows, by)), strict=True):
                 environments.append(made := _environment(row, verdict))
-                if not made.only_hoards:  # else the allocator's figures say that it is no leak
+                if not (made.only_hoards or made.is_lazy):  # else the heap's figures say that it is no leak
                     evidences.setdefault((made.function, made.version), []).append(evidence)
             judged(lines)
     environments.sort(key=lambda each: urgency(each.peaks.out_of_memory, each.verdict, each.peaks.highest, each.size))
@@ -197,6 +201,8 @@ def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
     held = row["holders"] or {}
     heaps = [Record(members=members) for members in reversed(row["heaps"] or [])]
     found = hoarding(heaps)
+    collected = [each for each in (*(row["runtime_heaps"] or []), row["last_runtime_heap"]) if each is not None]
+    runtime = find(Record(members=members) for members in collected)
     holders = {"function": held.get("f"), "truemem": held.get("t"), **(held.get("e") or {})}
     mib = {name: rounded(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
     return Environment(
@@ -213,7 +219,8 @@ def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
         holders={name: round(value, 2) for name, value in holders.items() if value is not None},
         heap_in_use=rounded(heaps[-1].members["heap"]["inUse"]) if heaps else None,
         heap_held=rounded(heaps[-1].members["heap"]["held"]) if heaps else None,
-        heap_says=explain(heaps) if heaps else None,
+        heap_says=runtime.sentence if runtime else explain(heaps) if heaps else None,
+        runtime_heap=runtime,
         hoards=found is not None,
         only_hoards=found is not None and found.alone,
         billed_ms=row["billed_ms"],

@@ -53,6 +53,7 @@ def _flag(member: str) -> str:
     return f"coalesce(m.{member}, false)"
 
 
+_RUNTIME_HEAP = ("runtime", "used", "live", "committed", "limit", "external", "metaspace", "collections", "gcMs")
 _OURS = f"(m.schema BETWEEN 1 AND {SCHEMA} AND m.environmentId IS NOT NULL)"
 
 _COLUMNS = {
@@ -83,6 +84,11 @@ _COLUMNS = {
     " + coalesce(m.rss.anon, 0) + coalesce(m.CurrentRSS, 0)) THEN {'heap': m.heap, 'rss': m.rss,"
     " 'processes': m.processes, 'CurrentRSS': m.CurrentRSS} END",
     "resources": "m.resources",
+    # of these, a figure that is none is left out where they are read
+    "runtime_heap": "CASE WHEN m.heap.runtime IS NOT NULL THEN {'heap': {"
+    + ", ".join(f"'{name}': m.heap.{name}" for name in _RUNTIME_HEAP)
+    + "}, 'processes': m.processes, 'CurrentRSS': m.CurrentRSS, 'invocation': m.invocation, 'memoryLimit':"
+    " m.memoryLimit, 'coldStart': m.coldStart, 'suppressedInit': m.suppressedInit} END",
     "threads": "m.threads",
     "shared_by": "m.sharedBy",
     "files": _mib("m.rss.file"),
@@ -121,7 +127,17 @@ _SHAPE = _shape(_COLUMNS.values(), "m", MEMBERS)
 _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, kind in METRICS.items()}})
 """Arrays in a line of many invocations."""
 _OF_THE_LAST = (
-    *("baseline", "lower", "payload", "held_truemem", "held_function", "held_extensions", "heap", "threads"),
+    *(
+        "baseline",
+        "lower",
+        "payload",
+        "held_truemem",
+        "held_function",
+        "held_extensions",
+        "heap",
+        "runtime_heap",
+        "threads",
+    ),
     *("resources", "shared_by", "files", "request_bytes"),
 )
 

@@ -59,11 +59,11 @@ def _of_growth(own: Sequence[Environment], function: Function) -> Iterator[str]:
     if growing:
         worst = max(growing, key=lambda each: each.verdict.per_invocation_kib or 0.0)
         if len(own) == 1:
-            yield f"{worst.verdict.sentence()} (docs/patterns.md#{worst.verdict.pattern})"
+            yield f"{worst.verdict.sentence()} (docs/patterns.md#{worst.pattern})"
         else:
             verb = "grows" if len(growing) == 1 else "grow"
             many = f"{len(growing):,} of {len(own):,} environments {verb}; the fastest, {worst.environment_id}: "
-            yield f"{many}{worst.verdict.sentence()} (docs/patterns.md#{worst.verdict.pattern})"
+            yield f"{many}{worst.verdict.sentence()} (docs/patterns.md#{worst.pattern})"
     elif function.together is not None and function.together.grows:
         yield f"{function.together.sentence()}: a leak that none of them shows alone."
         yield FALSE_ALARMS
@@ -75,10 +75,27 @@ def _of_growth(own: Sequence[Environment], function: Function) -> Iterator[str]:
     told = hoarding or max(
         (each for each in growing if each.heap_says), key=lambda each: each.heap_held or 0.0, default=None
     )
+    if told is None or told.runtime_heap is not None:
+        told = _of_runtime(own, growing)
     if told is not None:
         yield f"{told.environment_id}: {told.heap_says}"
     elif growing and not any(each.heap_says for each in own):
         yield UNKNOWN
+
+
+def _of_runtime(own: Sequence[Environment], growing: Sequence[Environment]) -> Environment | None:
+    """The environment whose garbage-collected heap is told of: a leak first, then what explains growth. None if no
+    heap has anything to tell."""
+    found = [each for each in own if each.runtime_heap is not None and (each.runtime_heap.matters or each in growing)]
+    return max(
+        found,
+        key=lambda each: (
+            each.runtime_heap is not None and each.runtime_heap.is_leak,
+            each in growing,
+            each.peaks.invocations,
+        ),
+        default=None,
+    )
 
 
 def _without_growth(environments: Sequence[Environment]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..analysis.drift import Verdict
 from ..analysis.fleet import Together
 from ..analysis.resources import Resource
+from ..analysis.runtime_words import Finding
 from .sizing import Sizing
 
 SETTLED = ("stable", "plateau", "spiky")
@@ -61,6 +62,8 @@ class Environment:
     """The heap at the end of the latest invocation, if the probe was there."""
     heap_says: str | None
     """The heap's figures as a sentence."""
+    runtime_heap: Finding | None
+    """What was found about the heap of a garbage-collected runtime."""
     hoards: bool
     """True if malloc keeps much of what was freed."""
     only_hoards: bool
@@ -84,6 +87,16 @@ class Environment:
     def label(self) -> str:
         """The verdict in a word, as the sentences say it."""
         return "hoarding" if self.only_hoards and self.verdict.name != "growing" else self.verdict.name
+
+    @property
+    def is_lazy(self) -> bool:
+        """True if its growth is that of a heap that the collector lets grow."""
+        return self.runtime_heap is not None and self.runtime_heap.kind == "lazy"
+
+    @property
+    def pattern(self) -> str:
+        """Section of docs/patterns.md."""
+        return self.verdict.pattern if self.runtime_heap is None else self.runtime_heap.pattern
 
     @property
     def settled(self) -> bool:
