@@ -169,6 +169,25 @@ def test_what_the_probe_says_stands_beside_the_verdict() -> None:
     assert "30 MiB are freed but held by the allocator" in result.text()
 
 
+def test_what_the_heap_of_a_runtime_tells_stands_beside_the_verdict() -> None:
+    """The verdict on RSS and the exit code stay."""
+    grows = [50 + number / 8 for number in range(200)]
+    told_heap = {"runtime": "java", "committed": 100.0, "limit": 200.0, "collections": 0}
+    made = [
+        seen(number, current, current + 5, heap={**told_heap, "used": current - 40}, processes=1)
+        for number, current in enumerate(grows, 1)
+    ]
+    result = Result(measured := replace(run_of(grows), seen=made), find(measured, Limits()))
+    plain = Result(run_of(grows), find(run_of(grows), Limits()))
+    assert measured.runtime_heap is not None
+    assert measured.runtime_heap.kind == "lazy"
+    assert "has not needed to run" in str(measured.heap)
+    assert measured.heap in result.sentences()
+    assert "What to do about it: docs/patterns.md#a-collector-that-has-not-run" in result.sentences()
+    assert (result.exit_code, measured.verdict) == (plain.exit_code, plain.measurement.verdict)
+    assert heap.UNKNOWN not in result.sentences()
+
+
 @pytest.mark.parametrize(("currents", "missed"), [(LEAK, True), (FILLING, True), (LEVEL, False)])
 def test_without_the_probe_it_says_what_it_cannot_know_where_that_matters(
     currents: Sequence[float], missed: bool

@@ -46,15 +46,22 @@ def life(
     **heap: Any,
 ) -> list[Record]:
     """A collector that runs whenever the heap is full. Sizes in MiB; each invocation makes so much garbage."""
-    lines, waste, top, collections, left = [], 0.0, 0.0, 0, None
+    lines: list[Record] = []
+    waste, top, collections, left = 0.0, 0.0, 0, None
     for number in range(1, invocations + 1):
         waste += garbage
         if needed(number) + waste > committed:
             waste, collections, left = 0.0, collections + 1, needed(number)
         used = needed(number) + waste
         top = max(top, used)
-        members = {"used": used, "committed": committed, "live": left, "collections": collections, "metaspace": 20.0}
-        own = {name: value(number) if callable(value) else value for name, value in heap.items()}
+        members: dict[str, Any] = {
+            "used": used,
+            "committed": committed,
+            "live": left,
+            "collections": collections,
+            "metaspace": 20.0,
+        }
+        own: dict[str, Any] = {name: value(number) if callable(value) else value for name, value in heap.items()}
         members = {name: value for name, value in {**members, **own}.items() if value is not None}
         outside = native(number) + float(members.get("external", 0))
         lines.append(record(number, BASE + top + outside, **members))
@@ -73,7 +80,7 @@ def found(lines: list[Record]) -> Finding:
 def test_a_leak_on_the_heap() -> None:
     assert found(life(lambda n: 10 + n / 4)).sentence == (
         "What is live after collection grows by 247 KiB per invocation, from 23 to 66 MiB, over 12 major collections: a"
-        " leak on the heap, else a cache that is far from full. Its limit of 435 MiB is about 1,462 invocations away."
+        " leak on the heap, else a cache that is far from full. Its limit of 435 MiB is about 1,528 invocations away."
         " Compare two heap dumps (jcmd PID GC.heap_dump FILE)."
     )
 

@@ -37,6 +37,17 @@ def test_the_allocator_has_the_last_word() -> None:
     assert "what is in use grows, from" in leaking.sentence
 
 
+def test_the_heap_of_a_runtime_is_told_beside_the_verdict() -> None:
+    def heap(row: int) -> dict[str, object]:
+        used = 10.0 + row / 2
+        return {"runtime": "java", "used": used, "committed": 300.0, "limit": 435.0, "collections": 0, "gcMs": 0}
+
+    grows = [line(row, CurrentRSS=60.0 + row / 2, processes=1, heap=heap(row)) for row in range(300)]
+    (environment,) = gather(parsed(grows))
+    assert environment.sentence.startswith(environment.verdict.sentence())
+    assert "The collector has not needed to run: up to 160 MiB that objects use may be garbage." in environment.sentence
+
+
 def test_without_the_probe_it_is_the_verdicts_own() -> None:
     (environment,) = gather(parsed(line(row) for row in range(40)))
     assert environment.sentence == environment.verdict.sentence()

@@ -76,6 +76,17 @@ LOGS = {
         "8 invocations have no peak",
     ),
     "one not measured": ([*HEALTHY, line("b", 1, method=None, PeakRSS=None)], 0, "1 invocation has no peak"),
+    "a heap above the memory size": (
+        [
+            "truemem WARN the heap may grow to 1400 MiB, the function has 1024 MiB: it can be killed",
+            *(line("a", n, heap={"runtime": "java", "committed": 64, "limit": 1400}) for n in range(1, 9)),
+        ],
+        0,
+        "! The heap may grow to 1400 MiB, the function has 1024 MiB: it can be killed before the garbage collector has"
+        " to run. Set -Xmx870m, or a lower -XX:MaxRAMPercentage, where JAVA_TOOL_OPTIONS or the command has it (that"
+        " wins)."
+        f"\n  first: request {request('a', 1)}\n  → docs/patterns.md#a-heap-limit-above-the-memory-size",
+    ),
     "one line": ([line("a", 1)], 0, "1 line of the sidecar."),
     "nothing in a file": ([], 1, "→ Invoke the function twice, and take its whole log."),
 }

@@ -47,6 +47,49 @@ def test_a_leak_beside_hoarding_is_called_both(told: Told) -> None:
     assert "not a leak" not in out
 
 
+def lazy(environment: str, invocations: int = 300, **heap: Any) -> list[str]:
+    """A heap that grows by 512 KiB with each invocation, and was not collected yet."""
+    return [
+        line(
+            environment,
+            n,
+            CurrentRSS=round(60 + n / 2 + (n % 3) / 10, 2),
+            PeakRSS=round(65 + n / 2, 2),
+            processes=1,
+            memoryLimit=512,
+            heap={"runtime": "java", "used": 10 + n / 2, "committed": 300, "limit": 435, "collections": 0} | heap,
+        )
+        for n in range(1, invocations + 1)
+    ]
+
+
+def test_growth_of_a_lazy_collector_is_not_left_as_a_leak(told: Told) -> None:
+    out = told(lazy("a"))
+    assert "Growing: 512.0 KiB per invocation" in out
+    assert "(docs/patterns.md#a-collector-that-has-not-run)" in out
+    assert "The collector has not needed to run: up to 160 MiB that objects use may be garbage" in out
+    assert "truemem_heap" not in out
+
+
+def test_a_leak_on_the_heap_is_told_before_the_garbage_of_others(told: Told) -> None:
+    def collected(n: int) -> dict[str, Any]:
+        return {"live": float(10 + n // 20 * 10), "used": 10 + n // 20 * 10 + n % 20 / 10, "collections": n // 20}
+
+    leaks = [each for n in range(1, 301) for each in lazy("b", n, **collected(n))[-1:]]
+    out = told([*lazy("a"), *leaks])
+    assert "]b: What is live after collection grows by 546 KiB per invocation" in out
+    assert "has not needed to run" not in out
+
+
+def test_environments_with_a_lazy_collector_do_not_show_a_leak_together(told: Told) -> None:
+    many = [each for number in range(12) for each in lazy(f"e{number}", 160)]
+    assert "Together its" not in told(many)
+
+
+def test_a_heap_s_limit_above_the_memory_size_is_told(told: Told) -> None:
+    assert "Set -Xmx435m" in told(lazy("a", 40, limit=1400))
+
+
 def test_without_the_probe_it_says_what_it_cannot_know(told: Told) -> None:
     assert "held by malloc. In a Python function, `import truemem_heap`" in told(life(grows=1.0))
     assert "truemem_heap" not in told(life())

@@ -27,6 +27,8 @@ FEWEST, FEW = 4, 8
 """Points that can show a leak; from FEW on, the engine of the drift verdict judges them."""
 MOST = 24
 """Levels that points are made into."""
+LATER = 4
+"""So many of the points of a leak are in the later half of the time."""
 ALLOWED = 1.2
 """By how much of the movement a part's rise may differ by chance, as HALF_ALLOWED of the engine."""
 AGREE = {4: 1.0, 5: 0.8, 6: 0.7, 7: 0.7}
@@ -95,22 +97,30 @@ def _of_points(points: Sequence[Point], invocations: int) -> Course:
         return _of_few(points, invocations)
     levels = [mib * 1024 for mib in _resampled(points, min(MOST, len(points)))]
     course = _judged(levels, levels, invocations)
-    if course.name == "filling":
-        return replace(course, name=_ahead(levels[max(2, len(levels) // 6) :], invocations))
-    return course
+    if course.name == "level":
+        return course
+    name = _ahead(levels, invocations)
+    half = (points[0][0] + points[-1][0]) / 2
+    if name == "growing" and sum(time > half for time, _ in points) < LATER:
+        name = "filling"
+    return replace(course, name=name)
 
 
 def _ahead(levels: Sequence[float], invocations: int) -> Name:
     """Whether what has grown grows on. The engine's test is made for what goes up and down bit by bit. Here a level may
-    lie on the way between two points."""
+    lie on the way between two points, and have in it what an invocation needed."""
     slope, count = middle(all_slopes(levels)), len(levels)
     late, last = (middle(all_slopes(levels[-count // part :])) for part in (2, 3))
     off = sorted(level - slope * at for at, level in enumerate(levels))
-    movement = (off[-1 - count // 10] - off[count // 10]) / count
-    goes_on = late + 2 * ALLOWED * movement >= LATE * slope and last + 3 * ALLOWED * movement >= GOES_ON * slope
-    if late < ENDED * slope:
-        return "filled"
-    return "growing" if goes_on and trend(levels).low > 0 and invocations >= GROWING_FROM else "filling"
+    movement = off[-1 - count // 10] - off[count // 10]
+    rise = statistics.median(levels[-max(1, count // 6) :]) - statistics.median(levels[: max(1, count // 6)])
+    if late * count < ENDED * rise:
+        return "filled" if rise > movement / 2 else "level"
+    if slope * count < movement or trend(levels[max(2, count // 6) :]).low <= 0:
+        return "filling" if slope * count >= movement else "level"
+    allowed = ALLOWED * movement / count
+    goes_on = late + 2 * allowed >= LATE * slope and last + 3 * allowed >= GOES_ON * slope
+    return "growing" if goes_on and invocations >= GROWING_FROM else "filling"
 
 
 def _judged(levels: list[float], floors: list[float], invocations: int, is_proven: bool = False) -> Course:

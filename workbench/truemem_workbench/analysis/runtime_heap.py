@@ -103,8 +103,9 @@ def _kind(seen: Seen) -> Kind:
     outside = [course for course in (seen.metaspace, seen.external, seen.native) if course.name == "filling"]
     if any(course.after - course.before > OUTSIDE_SHARE * risen for course in outside):
         return "filling"
-    is_risen = risen > max(GROWTH_MIB, LAZY_SHARE * (seen.rss_before or 0.0))
-    return "lazy" if is_risen or (seen.rss_before is None and seen.used.has_grown) else "level"
+    if risen > max(GROWTH_MIB, LAZY_SHARE * (seen.rss_before or 0.0)):
+        return "lazy"
+    return "lazy" if seen.used.has_grown and (seen.rss_before is None or risen > GROWTH_MIB) else "level"
 
 
 def live_points(found: Sequence[Reading]) -> Iterator[Point]:
@@ -173,7 +174,7 @@ def _native(found: Sequence[Reading]) -> Course:
     allowed = NATIVE_MIB + HEAP_SHARE * max(0.0, known[-1].committed - known[0].committed)
 
     course = heap_course.of_curve(numbers, list(accumulate(lower, max)), is_proven=True)
-    early = sorted(upper[TAIL // 2 : len(upper) // 2])
+    early = sorted(upper[TAIL // 2 : len(upper) * 3 // 4])
     # Not the lowest: for a moment, RSS may have less than the heap has touched.
     if course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed:
         return course

@@ -240,7 +240,7 @@ def _level(seen: Seen) -> str:
         )
         if size is not None
     ]
-    grows = ": it does not grow" if seen.live.name == "level" or seen.used.name == "level" else ""
+    grows = ": it hardly grows" if seen.live.name == "level" or seen.used.name == "level" else ""
     return f"The heap has {', '.join(parts)}{grows}."
 
 
