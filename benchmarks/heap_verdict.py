@@ -40,8 +40,8 @@ FUNCTIONS = Path(__file__).with_name("functions") / "heap_verdict"
 PRELOAD = ROOT / "layer" / "truemem" / "heap.cjs"
 JVMS = "/usr/lib/jvm"
 PROMISE = 0.95
-SEED = 2
-"""Thresholds were chosen with seed 1."""
+SEED = 4
+"""Thresholds were chosen with seeds 1 to 3."""
 MEMORY_MIB = 512
 LEAST, MOST, STEP = 240, 600, 60
 """Invocations of a run: until the collector has run often enough to tell, or MOST."""

@@ -27,6 +27,8 @@ FEWEST, FEW = 4, 8
 """Points that can show a leak; from FEW on, the engine of the drift verdict judges them."""
 MOST = 24
 """Levels that points are made into."""
+FILLED_MIB, FILLED_SHARE = 4.0, 0.2
+"""A cache that has filled is told of from both on."""
 LATER = 4
 """So many of the points of a leak are in the later half of the time."""
 ALLOWED = 1.2
@@ -38,7 +40,7 @@ AFTERWARDS = 0.25
 LATE = 0.7
 """Growth between points goes on if the later half rises by this part of the whole rate, so that a cache of random keys
 is less than three quarters full,"""
-GOES_ON, ENDED = 0.5, 0.25
+GOES_ON, ENDED = 0.5, 0.35
 """and the last third by this part (of few points, the later half). It has ended if the later half is below the
 other."""
 
@@ -61,13 +63,16 @@ class Course:
 UNKNOWN = Course(name="unknown")
 
 
-def of_curve(numbers: Sequence[int], values: Sequence[float], *, is_proven: bool = False) -> Course:
+def of_curve(
+    numbers: Sequence[int], values: Sequence[float], *, is_proven: bool = False, invocations: int = 0
+) -> Course:
     """The course of a figure that has a value on each of these lines, whose invocations have these numbers.
-    `is_proven`: that it has grown by more than it goes up and down is known: the question is whether it goes on."""
+    `is_proven`: that it has grown by more than it goes up and down is known: the question is whether it goes on.
+    `invocations` of the whole life, if the lines are a part of it."""
     if len(values) < drift.MINIMUM:
         return UNKNOWN
     levels, floors = levels_of([mib * 1024 for mib in values], min(drift.LEVELS, len(values) // drift.BLOCK))
-    return _judged(levels, floors, max(numbers[-1] - numbers[0] + 1, len(values)), is_proven)
+    return _judged(levels, floors, max(numbers[-1] - numbers[0] + 1, len(values), invocations), is_proven)
 
 
 def of_points(points: Sequence[Point], invocations: int, ceiling: Point | None = None) -> Course:
@@ -96,14 +101,26 @@ def _of_points(points: Sequence[Point], invocations: int) -> Course:
     if len(points) < FEW:
         return _of_few(points, invocations)
     levels = [mib * 1024 for mib in _resampled(points, min(MOST, len(points)))]
+    half = (points[0][0] + points[-1][0]) / 2
+    if filled := _filled(points, levels):
+        return filled
     course = _judged(levels, levels, invocations)
     if course.name == "level":
         return course
     name = _ahead(levels, invocations)
-    half = (points[0][0] + points[-1][0]) / 2
     if name == "growing" and sum(time > half for time, _ in points) < LATER:
         name = "filling"
     return replace(course, name=name)
+
+
+def _filled(points: Sequence[Point], levels: Sequence[float]) -> Course | None:
+    """What had grown by the later half, by more than it goes up and down there, and hardly rises in it."""
+    early, late = min(value for _, value in points[:3]), [level / 1024 for level in levels[len(levels) // 2 :]]
+    slope, rise = middle(all_slopes(late)), statistics.median(late) - early
+    movement = _movement(late, slope)
+    if rise < max(FILLED_MIB, FILLED_SHARE * early, movement) or slope * len(levels) - movement > ENDED * rise:
+        return None
+    return Course(name="filled", before=early, after=early + rise)
 
 
 def _ahead(levels: Sequence[float], invocations: int) -> Name:
@@ -111,16 +128,20 @@ def _ahead(levels: Sequence[float], invocations: int) -> Name:
     lie on the way between two points, and have in it what an invocation needed."""
     slope, count = middle(all_slopes(levels)), len(levels)
     late, last = (middle(all_slopes(levels[-count // part :])) for part in (2, 3))
-    off = sorted(level - slope * at for at, level in enumerate(levels))
-    movement = off[-1 - count // 10] - off[count // 10]
-    rise = statistics.median(levels[-max(1, count // 6) :]) - statistics.median(levels[: max(1, count // 6)])
-    if late * count < ENDED * rise:
-        return "filled" if rise > movement / 2 else "level"
-    if slope * count < movement or trend(levels[max(2, count // 6) :]).low <= 0:
-        return "filling" if slope * count >= movement else "level"
+    movement = _movement(levels, slope)
+    if late < ENDED * slope:
+        return "level"
+    if slope * count < movement:
+        return "level"
     allowed = ALLOWED * movement / count
     goes_on = late + 2 * allowed >= LATE * slope and last + 3 * allowed >= GOES_ON * slope
     return "growing" if goes_on and invocations >= GROWING_FROM else "filling"
+
+
+def _movement(levels: Sequence[float], slope: float) -> float:
+    """What eight of ten levels lie apart, without the slope."""
+    off = sorted(level - slope * at for at, level in enumerate(levels))
+    return off[-1 - len(off) // 10] - off[len(off) // 10]
 
 
 def _judged(levels: list[float], floors: list[float], invocations: int, is_proven: bool = False) -> Course:
@@ -131,7 +152,8 @@ def _judged(levels: list[float], floors: list[float], invocations: int, is_prove
     before = levels[1] / 1024 if verdict.name == PLATEAU else levels[first] / 1024
     after = statistics.median(levels[-max(1, len(levels) // 12) :]) / 1024
     name: Name = {GROWING: "growing", WARMING: "filling", PLATEAU: "filled"}.get(verdict.name, "level")  # type: ignore[assignment]
-    if name == "filling" and rises.goes_on and (rises.low > 0 or is_proven) and invocations >= GROWING_FROM:
+    goes_on = (rises.goes_on and rises.low > 0) or (is_proven and rises.last >= LATE * rises.slope)
+    if name == "filling" and goes_on and invocations >= GROWING_FROM:
         name = "growing"  # RSS needs more: there, slow movements are not seen in so few invocations
     if not _differ(before, after):
         name = "level"

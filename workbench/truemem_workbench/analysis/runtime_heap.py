@@ -176,15 +176,19 @@ def _native(found: Sequence[Reading]) -> Course:
     course = heap_course.of_curve(numbers, list(accumulate(lower, max)), is_proven=True)
     early = sorted(upper[TAIL // 2 : len(upper) * 3 // 4])
     # Not the lowest: for a moment, RSS may have less than the heap has touched.
-    if course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed:
+    is_certain = course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed
+    if is_certain and course.name == "growing":
         return course
-    begin = _settled(known)
+    level = course if is_certain else Course(name="level")
+    begin = max(_settled(known), len(known) // 2)
     if len(known) - begin < drift.MINIMUM:
-        return Course(name="level")
-    of_lower, of_upper = (heap_course.of_curve(numbers[begin:], curve[begin:]) for curve in (lower, upper))
-    if of_lower.has_grown and of_upper.has_grown and of_upper.after - of_upper.before > allowed:
+        return level
+    of_lower, of_upper = (
+        heap_course.of_curve(numbers[begin:], curve[begin:], invocations=len(known)) for curve in (lower, upper)
+    )
+    if of_lower.has_grown and of_upper.has_grown and of_upper.after - of_upper.before > allowed / 2:
         return of_upper
-    return Course(name="level")
+    return level
 
 
 def _touched(known: Sequence[Reading]) -> Iterator[float]:
