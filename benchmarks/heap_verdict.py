@@ -193,15 +193,15 @@ def jvms() -> dict[str, str]:
 @click.option("--seed", default=SEED, show_default=True)
 @click.option("--only", type=click.Choice(["java", "nodejs"]), help="One runtime alone.")
 @click.option("--kind", type=click.Choice(list(KINDS)), help="One kind alone.")
-@click.option("--again", type=click.Path(path_type=Path), help="Run nothing: judge the lines that were kept here.")
+@click.option("--again", type=click.Path(path_type=Path), multiple=True, help="Judge the lines kept here; run nothing.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the lines in this folder, and write no page.")
-def main(runs: int, seed: int, only: str | None, kind: str | None, again: Path | None, keep: Path | None) -> None:
+def main(runs: int, seed: int, only: str | None, kind: str | None, again: Sequence[Path], keep: Path | None) -> None:
     """Run all of it: about two hours."""
     console, began = Console(stderr=True), time.monotonic()
-    if again is not None:
-        kept_lines = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(again.glob("*.json"))]
-        click.echo(summary([told(Plan(**each["plan"]), each["lines"]) for each in kept_lines])[0])
-        return
+    if again:
+        sys.exit(
+            _finish([_judged_again(path) for folder in again for path in sorted(folder.glob("*.json"))], seed, None)
+        )
     java = sorted(jvms()) if shutil.which("javac") and only != "nodejs" else []
     node = ["nodejs"] if PRELOAD.is_file() and shutil.which("node") and only != "java" else []
     if not java and not node:
@@ -227,12 +227,21 @@ def main(runs: int, seed: int, only: str | None, kind: str | None, again: Path |
             console.print(f"{number} of {len(wanted)}: {plan.runtime} {plan.kind}: {mark}: {said}", markup=False)
             if not last.is_right:
                 console.print(f"   {plan} {len(last.lines)} lines, RSS: {last.drift}", markup=False)
+    sys.exit(_finish(found, seed, keep, f"; {time.monotonic() - began:.0f} s"))
+
+
+def _judged_again(path: Path) -> Told:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return told(Plan(**document["plan"]), document["lines"])
+
+
+def _finish(found: Sequence[Told], seed: int, keep: Path | None, lasted: str = "") -> int:
+    """Print the table, and write the page unless the lines were kept. Returns the exit code."""
     table, kept = summary(found)
-    seconds = time.monotonic() - began
-    if keep is None:
-        RESULTS.write_text(_page(table, runs, seed, seconds), encoding="utf-8")
     click.echo(table)
-    sys.exit(0 if kept else 1)
+    if keep is None:
+        RESULTS.write_text(_page(table, seed, lasted), encoding="utf-8")
+    return 0 if kept else 1
 
 
 def summary(told: Sequence[Told]) -> tuple[str, bool]:
@@ -253,16 +262,16 @@ def summary(told: Sequence[Told]) -> tuple[str, bool]:
     return markdown(headings, rows, 2), kept
 
 
-def _page(table: str, runs: int, seed: int, seconds: float) -> str:
+def _page(table: str, seed: int, lasted: str) -> str:
     versions = ", ".join(name.title() for name in sorted(jvms()))
     return f"""# Leak, or a lazy garbage collector?
 
-`python -m benchmarks.heap_verdict`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}; {seconds:.0f} s.
+`python -m benchmarks.heap_verdict`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}{lasted}.
 
 {table}
 
-{runs} runs of each kind and runtime, with sizes drawn by seed {seed}; thresholds were chosen with others. Each run is
-one process under the local Lambda in exact mode, with {MEMORY_MIB} MiB. Java: {versions} in turn, with the Serial
+Sizes are drawn by seed {seed}; thresholds were chosen with others. Each run is one process under the local Lambda in
+exact mode, with {MEMORY_MIB} MiB; Node.js under AWS's own client. Java: {versions} in turn, with the Serial
 collector. The heap's limit is 435 MiB for the lazy collector (85 % of the memory size, as AWS's runtimes have it), 256
 for native memory and classes, 1.5 to 4.5 times the cache, 128 to 435 MiB for the leak. In each invocation 2 to 24 MiB
 of other objects are needed for its length. A run has {LEAST} invocations. What is live is known only after major

@@ -31,6 +31,10 @@ FILLED_MIB, FILLED_SHARE = 4.0, 0.2
 """A cache that has filled is told of from both on."""
 LATER = 4
 """So many of the points of a leak are in the later half of the time."""
+CERTAIN = 0.5
+"""Few points have to rise by this part of the first: in what is live, there may be what an invocation needed."""
+ABOVE = 1.5
+"""Points have to rise by so much of what they go up and down."""
 ALLOWED = 1.2
 """By how much of the movement a part's rise may differ by chance, as HALF_ALLOWED of the engine."""
 AGREE = {4: 1.0, 5: 0.8, 6: 0.7, 7: 0.7}
@@ -131,7 +135,7 @@ def _ahead(levels: Sequence[float], invocations: int) -> Name:
     movement = _movement(levels, slope)
     if late < ENDED * slope:
         return "level"
-    if slope * count < movement:
+    if slope * count < ABOVE * movement:
         return "level"
     allowed = ALLOWED * movement / count
     goes_on = late + 2 * allowed >= LATE * slope and last + 3 * allowed >= GOES_ON * slope
@@ -177,7 +181,8 @@ def _of_few(points: Sequence[Point], invocations: int) -> Course:
         if late < ENDED * rate:
             name = "filled"
         elif agree >= AGREE[count]:
-            name = "growing" if late >= GOES_ON * rate and invocations >= GROWING_FROM else "filling"
+            is_certain = late >= GOES_ON * rate and after - before > CERTAIN * before
+            name = "growing" if is_certain and invocations >= GROWING_FROM else "filling"
     return Course(name=name, before=before, after=after, per_invocation_kib=rate * 1024)
 
 
