@@ -79,8 +79,8 @@ def found(lines: list[Record]) -> Finding:
 
 def test_a_leak_on_the_heap() -> None:
     assert found(life(lambda n: 10 + n / 4)).sentence == (
-        "What is live after collection grows by 247 KiB per invocation, from 23 to 66 MiB, over 12 major collections: a"
-        " leak on the heap, else a cache that is far from full. Its limit of 435 MiB is about 1,528 invocations away."
+        "What is live after collection grows by 256 KiB per invocation, from 23 to 66 MiB, over 12 major collections: a"
+        " leak on the heap, else a cache that is far from full. Its limit of 435 MiB is about 1,476 invocations away."
         " Compare two heap dumps (jcmd PID GC.heap_dump FILE)."
     )
 

@@ -37,6 +37,8 @@ ABOVE = 1.5
 """Points have to rise by so much of what they go up and down."""
 ALLOWED = 1.2
 """By how much of the movement a part's rise may differ by chance, as HALF_ALLOWED of the engine."""
+MOST_PAIRED = 200
+"""Points whose slopes are looked at, each with each."""
 AGREE = {4: 1.0, 5: 0.8, 6: 0.7, 7: 0.7}
 """Few points: so much of all pairs, less those that fall, must rise (Kendall's tau). By chance 1 of 24 sets do."""
 AFTERWARDS = 0.25
@@ -114,7 +116,17 @@ def _of_points(points: Sequence[Point], invocations: int) -> Course:
     name = _ahead(levels, invocations)
     if name == "growing" and sum(time > half for time, _ in points) < LATER:
         name = "filling"
-    return replace(course, name=name)
+    return replace(course, name=name, per_invocation_kib=_rate(points))
+
+
+def _rate(points: Sequence[Point]) -> float:
+    """KiB per invocation: the median of the slopes between points that lie well apart (Theil-Sen)."""
+    apart = max((points[-1][0] - points[0][0]) / 4, 1.0)
+    few = points[:: max(1, len(points) // MOST_PAIRED)]
+    slopes = [
+        (value - before) / (time - since) for since, before in few for time, value in few if time - since >= apart
+    ]
+    return statistics.median(slopes) * 1024 if slopes else 0.0
 
 
 def _filled(points: Sequence[Point], levels: Sequence[float]) -> Course | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 
 from truemem.records import drift
@@ -177,6 +178,8 @@ def _native(found: Sequence[Reading]) -> Course:
     early = sorted(upper[TAIL // 2 : len(upper) * 3 // 4])
     # Not the lowest: for a moment, RSS may have less than the heap has touched.
     is_certain = course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed
+    if is_certain:
+        course = replace(course, per_invocation_kib=_rate(known, beside) or course.per_invocation_kib)
     if is_certain and course.name == "growing":
         return course
     level = course if is_certain else Course(name="level")
@@ -187,8 +190,19 @@ def _native(found: Sequence[Reading]) -> Course:
         heap_course.of_curve(numbers[begin:], curve[begin:], invocations=len(known)) for curve in (lower, upper)
     )
     if of_lower.has_grown and of_upper.has_grown and of_upper.after - of_upper.before > allowed / 2:
-        return of_upper
+        return replace(of_upper, per_invocation_kib=_rate(known[begin:], beside[begin:]) or 0.0)
     return level
+
+
+def _rate(known: Sequence[Reading], beside: Sequence[float]) -> float | None:
+    """KiB per invocation of RSS, where the heap took and gave back nothing. None if it always did."""
+    slopes = [
+        (beside[at + TAIL] - beside[at]) / (known[at + TAIL].number - known[at].number)
+        for at in range(len(known) - TAIL)
+        if abs(known[at + TAIL].committed - known[at].committed) < STEP_MIB
+        and known[at + TAIL].number > known[at].number
+    ]
+    return statistics.median(slopes) * 1024 if slopes else None
 
 
 def _touched(known: Sequence[Reading]) -> Iterator[float]:
