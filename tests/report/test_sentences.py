@@ -81,6 +81,24 @@ def test_a_leak_on_the_heap_is_told_before_the_garbage_of_others(told: Told) -> 
     assert "has not needed to run" not in out
 
 
+def test_a_leak_within_a_heap_that_has_all_its_memory_is_told(told: Told) -> None:
+    """RSS cannot show it."""
+
+    def heap_of(n: int) -> dict[str, Any]:
+        live = 10 + n // 20 * 10.0
+        figures = {"used": live + n % 20, "live": live, "committed": 400, "limit": 435, "collections": n // 20}
+        return {"runtime": "java", **figures}
+
+    lines = [
+        line("a", n, CurrentRSS=450 + n % 3 / 10, PeakRSS=455, processes=1, memoryLimit=512, heap=heap_of(n))
+        for n in range(1, 301)
+    ]
+    out = told(lines)
+    assert "RSS of no environment grows by its verdict, but what the runtime says of its memory does:" in out
+    assert "a leak on the heap" in out
+    assert "no sign of a leak" not in out
+
+
 def test_of_a_long_life_some_readings_are_looked_at_from_its_begin_to_its_end(told: Told) -> None:
     """What is live shows at major collections, which are far apart."""
     lines = [

@@ -70,6 +70,8 @@ def _of_growth(own: Sequence[Environment], function: Function) -> Iterator[str]:
     elif hoarding is not None and hoarding.only_hoards:
         yield f"{hoarding.environment_id}: {hoarding.heap_says} (docs/patterns.md#arenas)"
         return
+    elif any(each.runtime_heap is not None and each.runtime_heap.is_leak for each in own):
+        yield "RSS of no environment grows by its verdict, but what the runtime says of its memory does:"
     else:
         yield _without_growth(own)
     told = hoarding or max(
