@@ -155,6 +155,10 @@ def test_garbage_that_is_not_collected_yet_is_used_and_not_live() -> None:
     assert lazy.heap["used"] - lazy.heap["live"] > 8
 
 
+BY_RACE = {"raced", "baselineRSS", "resetDelayUs"}
+"""Members that a line has or has not by who is released first."""
+
+
 def test_without_the_preload_the_line_is_as_it_was() -> None:
     lines = []
     for options in ("", REQUIRED):
@@ -162,7 +166,7 @@ def test_without_the_preload_the_line_is_as_it_was() -> None:
             running.invoke("nothing")
             lines.append(finished(running)[0].document)
     without, having = lines
-    assert set(having) - set(without) == {"heap"}
+    assert (set(having) ^ set(without)) - BY_RACE == {"heap"}
 
 
 # --- It does no harm --------------------------------------------------------------------------------------------------

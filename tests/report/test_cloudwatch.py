@@ -119,6 +119,7 @@ def test_throttling_is_waited_out_and_told_once(
     assert ran.document["lines"] == 1
 
 
+@pytest.mark.nightly  # botocore waits for most of a minute
 def test_throttling_for_good_is_told(
     truemem: Command, aws_answers: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
