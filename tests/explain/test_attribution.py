@@ -64,7 +64,7 @@ def test_nothing_rises_that_falls(values: list[int]) -> None:
     assert rising(AT, sorted(values, reverse=True) + [0] * (10 - len(values))) == 0
 
 
-def test_growth_below_a_tenth_of_a_kib_is_not_told() -> None:
+def test_growth_below_a_fifth_of_a_kib_is_not_told() -> None:
     stack = {"frames": [["/task/app.py", 3]], "bytes": [50 * at for at in AT], "blocks": AT}
     found = {"invocations": AT, "stacks": [stack], "containers": [], "types": []}
     assert attribute(found, Path("/task"), 0.1) == []
