@@ -18,13 +18,16 @@ PREFIX = b"TRUEMEM_"
 
 NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
-    *("OOM_SCORE_ADJ", "RESOURCES", "JOURNAL", "AGGREGATE", "LOG_LEVEL"),
+    *("OOM_SCORE_ADJ", "RESOURCES", "JOURNAL", "AGGREGATE", "OUTPUT", "LOG_LEVEL"),
 )
 """All settings of the sidecar."""
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
 
 AUTO, ALWAYS, OFF = "auto", "always", "off"
+
+EMF, JSON, OTLP, DOGSTATSD = OUTPUTS = "emf", "json", "otlp", "dogstatsd"
+"""Where records go: a line with metrics for CloudWatch, a line without, an OpenTelemetry collector, an agent."""
 
 VCPU_MIB = 1769
 """Memory size that buys one full vCPU (developer guide, "Configure Lambda function memory")."""
@@ -74,6 +77,8 @@ class Config:
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
         """For so long ordinary invocations wait for others, to share a line of up to 100; 0: each has its own."""
+        self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), "emf, json, otlp, dogstatsd, or several")
+        """Where records go: some of OUTPUTS."""
         self.log_level: str = setting("LOG_LEVEL", _log_level, "info", "debug, info, warn, error or off")
         given = [name[len(PREFIX) :].decode("latin-1") for name in environ if name.startswith(PREFIX)]
         for name in given:
@@ -90,6 +95,16 @@ class Config:
         wanted = _text(environ, b"AWS_LAMBDA_LOG_LEVEL").upper()
         self.level: str = wanted if wanted in ("WARN", "ERROR", "FATAL") else "INFO"
         """`level` of our lines: under LogFormat JSON, Lambda drops lines below the function's log level."""
+
+    @property
+    def prints(self) -> bool:
+        """Does a record have a line?"""
+        return EMF in self.outputs or JSON in self.outputs
+
+    @property
+    def exports(self) -> bool:
+        """Are records sent somewhere, too?"""
+        return OTLP in self.outputs or DOGSTATSD in self.outputs
 
     @property
     def cpu_share(self) -> float:
@@ -125,6 +140,13 @@ def _resources(text: str) -> str:
     if text.lower() not in (AUTO, ALWAYS, OFF):
         raise ValueError
     return text.lower()
+
+
+def _outputs(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    if not names or not set(names) <= set(OUTPUTS):
+        raise ValueError
+    return names
 
 
 def _seconds(text: str) -> int:

@@ -77,6 +77,9 @@ class Properties:
     """version of the function"""
     tenantId = TEXT
     """under tenant isolation"""
+    traceId = TEXT
+    """id of the invocation's trace, where it is sampled; only where records are also [sent
+    elsewhere](outputs.md#from-a-peak-to-its-trace), and not on a line of many invocations"""
     status = TEXT
     errorType = TEXT
     """from the platform: `success`, `error`, `failure`, `timeout`, and why"""

@@ -13,7 +13,7 @@ from truemem.linux import cgroup, hsperf, hsperf_files, java_heap, oom_kills, pr
 from truemem.linux import heap_page as heap_pages
 from truemem.platform import http1, http_framing, telemetry_events
 from truemem.platform.exact_mode import PIPELINED, ExactMode, Talk
-from truemem.records import recovery
+from truemem.records import dogstatsd, emf, otlp, recovery
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import SIZE, Journal
 from truemem.records.pending_record import PendingRecord
@@ -177,8 +177,12 @@ def journal(data: bytes) -> None:
         history = EnvironmentState()
         if read.history:
             history.resume_from(read.history)
-        for _, line in recovery.lines(read, history, Config({}), kills=1):
-            assert len(line) < SIZE
+        period = otlp.Period(0)
+        for record in recovery.records(read, history, Config({}), kills=1):
+            assert len(emf.line(record, Config({}))) < SIZE
+            period.add(record, None)
+            assert len(dogstatsd.datagram(record, {"functionname": "x"})) <= dogstatsd.LONGEST
+        otlp.resource_metrics({}, "0", period.metrics(1, 0))
         history.text()
         read.forget()
         assert not any(path.read_bytes()[page : page + 1].strip() for page in range(0, SIZE, PAGE))

@@ -22,7 +22,7 @@ from truemem.measure.race import NEVER
 from truemem.measure.recorder import Recorder
 from truemem.measure.sampling_schedule import Budget
 from truemem.measure.window import Window
-from truemem.records import recovery
+from truemem.records import emf, recovery
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
 from truemem.records.pending_record import PendingRecord
@@ -223,8 +223,8 @@ def test_what_is_known_of_a_death_outlives_the_sidecar_before_it_is_printed(tmp_
     scene.recorder.window.curve.see(scene.world.now_ns, 77 * MIB)
     dead(scene)
     assert scene.output.lines == []
-    ((_, text),) = recovery.lines(Journal(path), EnvironmentState(), Config(SIZED), 0)
-    line = json.loads(text)
+    (record,) = recovery.records(Journal(path), EnvironmentState(), Config(SIZED), 0)
+    line = json.loads(emf.line(record, Config(SIZED)))
     assert (line["requestId"], line["OutOfMemory"], line["recovered"]) == ("1", 1, True)
     assert line["outOfMemory"]["signals"][0] == "kernel"
     assert line["ending"]["level"] > 0

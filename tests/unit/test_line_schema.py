@@ -18,6 +18,7 @@ from truemem.records.out_of_memory import DeathReport
 from truemem.records.pending_record import NEXT_REQUEST
 from truemem.records.record import InvocationRecord, finished
 from truemem.records.resource_drift import ResourceDrift
+from truemem.records.trace_context import Trace
 from truemem_workbench.lines.line_table import with_tables
 from truemem_workbench.lines.record import Record, record_of
 
@@ -44,6 +45,7 @@ def everything() -> InvocationRecord:
     record = full()
     assert record.window is not None
     record.suppressed_init, record.initialization_type, record.tenant_id, record.shared_by = True, "snap-start", "t", 2
+    record.traced(Trace("5759e988bd862e3fe1be46a994272793", "53995c3f42cd8ad8"))
     record.request_bytes, record.response_bytes, record.handler_failed = 5, 6, True
     record.heap = Heap(1, 2, 3, [700, 10, 10], 4, "mallinfo")
     record.environment_kills = 1

@@ -228,7 +228,7 @@ class Model:
         self.tick_at_ns = world.now_ns
         self.until_ns = 0
         names = {name for actions, _ in m.TABLE[role].values() for name in actions}
-        own = m.ASK_NEXT, m.RECEIVE, m.TAKE_DELIVERIES
+        own = m.ASK_NEXT, m.RECEIVE, m.TAKE_DELIVERIES, m.SEND_RECORDS
         self.actions = {name: lambda name=name: self.do(name) for name in names if name not in own}
         simulated: Any = world
         nothing: tuple[Any, Any, Any, Any, Any] = (None, None, None, None, None)

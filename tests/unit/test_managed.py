@@ -388,7 +388,7 @@ def test_without_telemetry_it_only_waits(capfd: Capture) -> None:
 
 def test_it_can_do_all_that_the_machine_says() -> None:
     running = Running(None)
-    own = {machine.ASK_NEXT, machine.RECEIVE, machine.TAKE_DELIVERIES}
+    own = {machine.ASK_NEXT, machine.RECEIVE, machine.TAKE_DELIVERIES, machine.SEND_RECORDS}
     says = {name for actions, _ in machine.TABLE[machine.MANAGED].values() for name in actions}
     assert set(running.sidecar.actions) == says - own
     running.api.close()

@@ -98,6 +98,6 @@ def test_each_invocation_has_one_line_whatever_fails(
 
 def test_it_can_do_all_that_the_machine_says() -> None:
     world = World([], [], [])
-    own = {m.ASK_NEXT, m.RECEIVE, m.TAKE_DELIVERIES}
+    own = {m.ASK_NEXT, m.RECEIVE, m.TAKE_DELIVERIES, m.SEND_RECORDS}
     says = {name for actions, _ in m.TABLE[m.ON_DEMAND].values() for name in actions}
     assert set(Environment(world, [], False).lifecycle.actions) == says - own

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.measure.window import Window, peak
+from truemem.records import emf
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
 from truemem.records.journal_text import curve, journal_text
@@ -21,7 +22,7 @@ from truemem.records.out_of_memory import DeathReport
 from truemem.records.pending_record import PendingRecord
 from truemem.records.publisher import Publisher
 from truemem.records.record import finished
-from truemem.records.recovery import lines
+from truemem.records.recovery import records
 from truemem.support.minijson import dumps
 
 EVENT = b'{"eventType":"INVOKE","deadlineMs":1,"requestId":"%s"}'
@@ -50,7 +51,8 @@ def left(journal: Journal, *records: PendingRecord) -> list[int | None]:
 
 def recovered(path: str, kills: int = 0, history: EnvironmentState | None = None) -> list[dict[str, Any]]:
     """The lines that the next process prints."""
-    return [json.loads(text) for _, text in lines(Journal(path), history or EnvironmentState(), CONFIG, kills)]
+    found = records(Journal(path), history or EnvironmentState(), CONFIG, kills)
+    return [json.loads(emf.line(record, CONFIG)) for record in found]
 
 
 def ran(path: str, *looks: tuple[int, float], number: int = 3, read: bool = True, **held: Any) -> Journal:

@@ -22,15 +22,18 @@ def notice(
     telemetry: str,
     exact: bool = False,
     problems: str = "",
+    outputs: str = "",
 ) -> None:
-    """Log it. `method` is the one there is if watermarks can be reset; `problems` a line more, if any."""
+    """Log it. `method` is the one there is if watermarks can be reset; `problems` a line more, if any; `outputs`: where
+    records are sent, too."""
     if recorder.reader.refused:
         method = f"sampled ({recorder.reader.refused})"
     log(
         "info",
         f"method={method} function processes={len(table.function())} environment={environment_memory.source} "
         f"telemetry={telemetry} mode={'exact' if exact else 'default'} limit={config.memory_mib or 'unknown'} MiB"
-        + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else ""),
+        + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else "")
+        + (f" line={'yes' if config.prints else 'no'} sends to {outputs}" if outputs else ""),
     )
     if not table.function():
         log("warn", f"no process of the function is found, nothing is measured: {table.looked_for()}")

@@ -15,6 +15,7 @@ from .machine import (
     NO_EVENT,
     OVER,
     RECEIVE,
+    SEND_RECORDS,
     SHUTDOWN,
     SHUTTING_DOWN,
     TAKE_DELIVERIES,
@@ -78,7 +79,11 @@ class Loop:
         self._proxy = parts.proxy
         self.inbox = TelemetryInbox(parts.telemetry_server, lose)
         self.running_clock = RunningClock(parts.clock)
-        self._poller = Poller(parts.api, parts.telemetry_server, self.running_clock, parts.proxy, parts.poll)
+        self._outputs = outputs = parts.outputs
+        about = parts.api, parts.telemetry_server, self.running_clock, parts.proxy, parts.poll
+        self._poller = Poller(*about, outputs.interests if outputs is not None else None)
+        if outputs is not None:
+            outputs.running_clock = self.running_clock
         self.now_ns = parts.clock.monotonic_ns()
         """When the last wait ended."""
         self.machine = Machine(role, self.now_ns)
@@ -89,7 +94,11 @@ class Loop:
         """CPU time at the end of the last tick, if nothing was done since; else 0. What comes after it belongs to the
         next tick."""
         self._ready: list[int] = []
-        self._own = {ASK_NEXT: self._ask_next, TAKE_DELIVERIES: self._take_deliveries}
+        self._own = {
+            ASK_NEXT: self._ask_next,
+            TAKE_DELIVERIES: self._take_deliveries,
+            SEND_RECORDS: self._send_records,
+        }
 
     def run(self) -> None:
         """Serve until all is over. Raises OSError if the kernel cannot wait any more."""
@@ -122,6 +131,9 @@ class Loop:
         pending.asked = self._api.waiting
         pending.overdue_at_ns = self._api.overdue_at * 1e9
         pending.deliveries = bool(self.inbox)
+        if self._outputs is not None:
+            pending.output_at_ns = self._outputs.due_ns(self._clock.monotonic_ns())
+            pending.output_ready = any(descriptor in self._ready for descriptor in self._outputs.interests())
         self._performer.look(pending)
 
     def _hand_on(self) -> bool:
@@ -190,6 +202,10 @@ class Loop:
         if not event.invoke:
             return SHUTDOWN
         return INVOKE if measured else INVOKE_LATER
+
+    def _send_records(self) -> None:
+        if self._outputs is not None:
+            self._outputs.step()
 
     def _take_deliveries(self) -> None:
         self.inbox.take(self._ready)

@@ -21,9 +21,9 @@ The order of happenings
    mode the runtime may run already, so the first act is to read and reset the watermarks. Then the event is received,
    and the next one asked for: Lambda takes the invocation for finished only when we have asked.
 2. NEXT_DUE: the next event has not been asked for, because that failed. The function would wait for us.
-3. INVOKE_DUE, MOMENT, TICK, DELIVERY, LINE, in this order. What is done for an event (open its record) and for a moment
-   of exact mode (close the windows that were measured) comes before a tick, so that what the tick reads belongs to the
-   window that is open.
+3. INVOKE_DUE, MOMENT, TICK, DELIVERY, LINE, OUTPUT, in this order. What is done for an event (open its record) and for
+   a moment of exact mode (close the windows that were measured) comes before a tick, so that what the tick reads
+   belongs to the window that is open.
 4. IDLE: receive telemetry. Last, so that a flood of deliveries does not pile up in our memory.
 
 Exact mode: when there is time
@@ -97,6 +97,7 @@ MOMENT = "moment"  # of exact mode: windows were measured while bytes passed
 TICK = "tick"
 DELIVERY = "delivery"  # of telemetry: received, and not yet read
 LINE = "line"  # a record may be complete
+OUTPUT = "output"  # records are to be sent somewhere, or an answer is there
 IDLE = "idle"
 TIME_OVER = "time over"  # the last report has come, or will not come in time
 
@@ -116,6 +117,9 @@ SAMPLE_IN_INIT = "sample in init"
 SAMPLE = "sample"
 JOIN_TELEMETRY = "join telemetry"
 PRINT_LINE = "print line"
+SEND_RECORDS = "send records"  # what can be sent without waiting
+HURRY = "hurry"  # send what is there, and wait a moment for the answer: a collector may end sooner than we
+SEND_LAST = "send last"
 END_INIT = "end init"
 END_SEGMENT = "end segment"
 PRINT_ENDED = "print ended"
@@ -135,13 +139,14 @@ def _serving(state: str, tick: str, end: str) -> _Table:
         (state, NO_EVENT): ((ADD_READINGS,), state),
         (state, INVOKE): ((ASK_NEXT, *_OPEN), WAITING),
         (state, INVOKE_LATER): ((ASK_NEXT,), HANDLING),
-        (state, SHUTDOWN): ((READ_REASON, CLOSE_MOMENTS, CLOSE_WINDOW, end), SHUTTING_DOWN),
+        (state, SHUTDOWN): ((READ_REASON, CLOSE_MOMENTS, CLOSE_WINDOW, end, HURRY), SHUTTING_DOWN),
         (state, HOLD): ((), state),
         (state, NEXT_DUE): ((ASK_NEXT,), state),
         (state, MOMENT): ((CLOSE_MOMENTS,), state),
         (state, TICK): ((tick,), state),
         (state, DELIVERY): ((JOIN_TELEMETRY,), state),
         (state, LINE): ((PRINT_LINE,), state),
+        (state, OUTPUT): ((SEND_RECORDS,), state),
         (state, IDLE): ((TAKE_DELIVERIES,), state),
     }
 
@@ -157,7 +162,7 @@ _ON_DEMAND: _Table = {
     # The last reports
     (SHUTTING_DOWN, DELIVERY): ((JOIN_TELEMETRY,), SHUTTING_DOWN),
     (SHUTTING_DOWN, IDLE): ((TAKE_DELIVERIES,), SHUTTING_DOWN),
-    (SHUTTING_DOWN, TIME_OVER): ((FLUSH_ALL, LEAVE_JOURNAL), OVER),
+    (SHUTTING_DOWN, TIME_OVER): ((FLUSH_ALL, LEAVE_JOURNAL, SEND_LAST), OVER),
 }
 
 _MANAGED: _Table = {
@@ -165,16 +170,17 @@ _MANAGED: _Table = {
     (WAITING, NO_EVENT): ((), WAITING),
     (WAITING, INVOKE): ((ASK_NEXT,), WAITING),  # not registered for
     (WAITING, INVOKE_LATER): ((ASK_NEXT,), WAITING),
-    (WAITING, SHUTDOWN): ((READ_REASON, CLOSE_MOMENTS, END_SEGMENT), SHUTTING_DOWN),
+    (WAITING, SHUTDOWN): ((READ_REASON, CLOSE_MOMENTS, END_SEGMENT, HURRY), SHUTTING_DOWN),
     (WAITING, NEXT_DUE): ((ASK_NEXT,), WAITING),
     # Many requests at once: moments come all the time, and noting them is cheap
     (WAITING, TICK): ((CLOSE_MOMENTS, END_SEGMENT, PRINT_ENDED), WAITING),
     (WAITING, DELIVERY): ((CLOSE_MOMENTS, JOIN_TELEMETRY), WAITING),
+    (WAITING, OUTPUT): ((CLOSE_MOMENTS, SEND_RECORDS), WAITING),
     (WAITING, IDLE): ((CLOSE_MOMENTS, TAKE_DELIVERIES), WAITING),
     # The last reports
     (SHUTTING_DOWN, DELIVERY): ((CLOSE_MOMENTS, JOIN_TELEMETRY), SHUTTING_DOWN),
     (SHUTTING_DOWN, IDLE): ((TAKE_DELIVERIES,), SHUTTING_DOWN),
-    (SHUTTING_DOWN, TIME_OVER): ((END_SEGMENT, END_REQUESTS, FLUSH_ALL), OVER),
+    (SHUTTING_DOWN, TIME_OVER): ((END_SEGMENT, END_REQUESTS, FLUSH_ALL, SEND_LAST), OVER),
 }
 
 TABLE = {ON_DEMAND: _ON_DEMAND, MANAGED: _MANAGED}
@@ -208,6 +214,10 @@ class Pending:
         """Telemetry has been received, and not been read."""
         self.printable = False
         """A record may be complete."""
+        self.output_ready = False
+        """A collector's socket is ready."""
+        self.output_at_ns: float = float("inf")
+        """When records are to be sent in any case; infinite where they are sent nowhere, or there are none."""
         self.report_missing = False
         """After SHUTDOWN: telemetry may still come that a record waits for."""
         self.last_report_until_ns = 0
@@ -235,6 +245,8 @@ class Machine:
         if self.state == SHUTTING_DOWN:
             return pending.last_report_until_ns if pending.report_missing and not pending.deliveries else now_ns
         wake_at_ns = pending.tick_at_ns
+        if pending.output_at_ns < wake_at_ns:
+            wake_at_ns = int(pending.output_at_ns)
         if not pending.asked and pending.ask_at_ns < wake_at_ns:
             wake_at_ns = pending.ask_at_ns
         if pending.deliveries or pending.printable or pending.moments or self.state == HANDLING:
@@ -279,7 +291,9 @@ class Machine:
             return TICK
         if pending.deliveries:
             return DELIVERY
-        return LINE if pending.printable else IDLE
+        if pending.printable:
+            return LINE
+        return OUTPUT if pending.output_ready or now_ns >= pending.output_at_ns else IDLE
 
     def step(self, happening: str) -> tuple[str, ...]:
         """The actions for it, in their order. The machine is in the next state then."""

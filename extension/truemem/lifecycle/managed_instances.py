@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..measure.resources import Usage
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
+    from ..records.trace_context import Trace
     from .loop import Event
     from .machine import Pending
     from .parts import Parts
@@ -54,14 +55,20 @@ class ManagedInstances:
         reports = parts.telemetry_server is not None
         requests = self._requests = Requests()
         about = parts.config, reports, self._environment_state, Journal("")
-        self._publisher = Publisher(*about, lambda: parts.lost() + requests.lost)
+        self._outputs = outputs = parts.outputs
+        send = outputs.add if outputs is not None else None
+        self._publisher = Publisher(*about, lambda: parts.lost() + requests.lost, send)
         self._loop = Loop(machine.MANAGED, self, parts, self._publisher.lose)
         self._segments = SegmentLoop(parts, self._environment_state, self._requests)
         self._exact = parts.exact
         self._exact.measure = self._passes
         self._reason = ""
         """Of SHUTDOWN."""
+        self._half_ns = 0.0
+        """Half the time that it has left."""
         self._shutdown: Event | None = None
+        self._traces: dict[str, Trace | None] = {}
+        """Of requests that are not printed, by request id; none where records are sent nowhere."""
         self._until_ns = self._last_until_ns = 0
         """After SHUTDOWN: wait for telemetry until then; the second while a request runs whose report is to come."""
         self.actions = {
@@ -72,6 +79,8 @@ class ManagedInstances:
             machine.READ_REASON: self._read_reason,
             machine.END_REQUESTS: self._end_requests,
             machine.FLUSH_ALL: self._publisher.flush_all,
+            machine.HURRY: lambda: parts.hurry(self._half_ns / 4),
+            machine.SEND_LAST: lambda: parts.hurry(self._half_ns / 2, last=True),
         }
 
     def run(self) -> None:
@@ -124,6 +133,7 @@ class ManagedInstances:
         assert self._shutdown is not None
         self._segments.is_last = True
         self._reason, half_ns = self._loop.shutdown(self._shutdown)
+        self._half_ns = half_ns
         now_ns = self._clock.monotonic_ns()
         self._until_ns = now_ns + round(min(SHUTDOWN_MS * MS, half_ns))
         self._last_until_ns = now_ns + round(min(LAST_REPORT_MS * MS, half_ns))
@@ -140,6 +150,10 @@ class ManagedInstances:
         events = self._loop.inbox.read()
         self._requests.hear(events, self._clock.epoch_ns())
         for event in events:
+            if self._outputs is not None and event.kind == START and event.request_id is not None:
+                self._traces[event.request_id] = self._outputs.invoked(event.record)
+                if len(self._traces) > RUNNING:
+                    del self._traces[next(iter(self._traces))]
             if event.kind in (START, REPORT):
                 self._segments.heard()
                 self._parts.know_runtime()
@@ -162,6 +176,7 @@ class ManagedInstances:
         for request in requests:
             self._complete(request)
             record = request.record
+            record.traced(self._traces.pop(record.request_id, None))
             if usage is not None:
                 record.used(usage)
             noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
@@ -201,7 +216,8 @@ class ManagedInstances:
         record.follows_init(cold_start=True, suppressed=False, initialization_type=INITIALIZATION_TYPE)
         record.init_measured(self._segments.segments.peak_before(start_ns))
         about = self._parts.config, self._table, self._recorder, self._environment_memory
-        notice(*about, method="vmhwm-segments", exact=self._exact.engaged, telemetry="on")
+        outputs = self._outputs.told if self._outputs is not None else ""
+        notice(*about, method="vmhwm-segments", exact=self._exact.engaged, telemetry="on", outputs=outputs)
 
     def _died(self, request: Request) -> None:
         """If it ended with its processes: what was known of the last moment."""

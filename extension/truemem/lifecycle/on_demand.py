@@ -46,7 +46,9 @@ class OnDemand:
         self._exact = parts.exact
         self._exact.measure = self._read_as_runtime_waits
         reports = parts.telemetry_server is not None
-        self._publisher = Publisher(parts.config, reports, environment_state, journal, parts.lost)
+        self._outputs = outputs = parts.outputs
+        about_lines = parts.config, reports, environment_state, journal, parts.lost
+        self._publisher = Publisher(*about_lines, outputs.add if outputs is not None else None)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
         self._sampler = SamplerLoop(parts, self._publisher)
         about = parts, self._publisher, self._loop.running_clock, environment_state
@@ -62,6 +64,8 @@ class OnDemand:
         self._invocations = 0
         self._reason = "unknown"
         """Of SHUTDOWN."""
+        self._half_ns = 0.0
+        """Half the time that it has left."""
         self._last_report_until_ns: int | None = None
         """After SHUTDOWN: when to stop waiting for it."""
         self.actions = {
@@ -80,6 +84,8 @@ class OnDemand:
             machine.CLOSE_RECORD: self._close_record,
             machine.FLUSH_ALL: self._publisher.flush_all,
             machine.LEAVE_JOURNAL: self._leave_journal,
+            machine.HURRY: lambda: parts.hurry(self._half_ns / 4),
+            machine.SEND_LAST: lambda: parts.hurry(self._half_ns / 2, last=True),
         }
 
     def run(self, kills: int = 0) -> None:
@@ -164,7 +170,8 @@ class OnDemand:
         """Open that of the INVOKE."""
         event, closed = self._event, self._closed
         assert event is not None
-        request_id = self._loop.members(event).get("requestId")
+        members = self._loop.members(event)
+        request_id = members.get("requestId")
         if not isinstance(request_id, str):
             request_id = ""
         self._invocations += 1
@@ -173,6 +180,8 @@ class OnDemand:
             state.begin(self._config.initialization_type)
         state.invocations += 1
         record = PendingRecord(request_id, state.invocations, event.time_ms, self._recorder.window.opening)
+        if self._outputs is not None:
+            record.traced(self._outputs.invoked(members))
         init = None
         if self._invocations == 1:
             self._first(record)
@@ -189,12 +198,14 @@ class OnDemand:
         exact = self._exact.engaged
         about = self._config, self._table, self._recorder, self._parts.environment_memory
         telemetry = self._parts.unsubscribed or "on"
-        notice(*about, method="vmhwm", exact=exact, telemetry=telemetry, problems=self._journal.problem)
+        outputs = self._outputs.told if self._outputs is not None else ""
+        problems = self._journal.problem
+        notice(*about, method="vmhwm", exact=exact, telemetry=telemetry, problems=problems, outputs=outputs)
 
     def _read_reason(self) -> None:
         assert self._event is not None
-        self._reason, half_ns = self._loop.shutdown(self._event)
-        self._last_report_until_ns = self._clock.monotonic_ns() + round(min(LAST_REPORT_MS * MS, half_ns))
+        self._reason, self._half_ns = self._loop.shutdown(self._event)
+        self._last_report_until_ns = self._clock.monotonic_ns() + round(min(LAST_REPORT_MS * MS, self._half_ns))
 
     def _died(self) -> str:
         if self._reason in ENDINGS:

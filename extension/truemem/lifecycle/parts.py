@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..platform.runtime_proxy import RuntimeProxy
     from ..platform.telemetry_server import TelemetryServer
     from ..support.clock import Clock
+    from .outputs import Outputs
 
 
 class Parts(NamedTuple):
@@ -41,6 +42,8 @@ class Parts(NamedTuple):
     """What waits for sockets: None for the system's."""
     resources: Resources | None = None
     """Reads /tmp, descriptors, threads and processes; None where that is switched off."""
+    outputs: Outputs | None = None
+    """Takes records, too; None where they have their lines alone."""
 
     @property
     def exact(self) -> ExactMode:
@@ -50,7 +53,13 @@ class Parts(NamedTuple):
     def lost(self) -> int:
         """What could not be read, by any of them."""
         refused = self.telemetry_server.refused if self.telemetry_server is not None else 0
-        return self.exact.failures + refused + self.table.errors + self.recorder.reader.lost
+        unsent = self.outputs.lost if self.outputs is not None else 0
+        return self.exact.failures + refused + self.table.errors + self.recorder.reader.lost + unsent
+
+    def hurry(self, limit_ns: float, last: bool = False) -> None:
+        """The environment ends: send what is to be sent, for so long at most."""
+        if self.outputs is not None:
+            self.outputs.hurry(limit_ns, last)
 
     def know_runtime(self) -> None:
         """Only at the first events: which process is the runtime?"""

@@ -76,7 +76,12 @@ def start(
     clock = Clock()
     tmp = TmpDisk(tmp_of(posix.environ))
     resources = Resources(table, proc, clock, tmp) if config.resources != OFF else None
-    parts = Parts(api, telemetry_server, unsubscribed, *about, proxy, clock, resources=resources)
+    outputs = None
+    if config.exports:
+        from .outputs import Outputs  # read only where it is wanted
+
+        outputs = Outputs(config, posix.environ, clock)
+    parts = Parts(api, telemetry_server, unsubscribed, *about, proxy, clock, resources=resources, outputs=outputs)
     if managed:
         managed_instances = ManagedInstances(parts)
         _collect_from_here()

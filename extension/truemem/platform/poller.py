@@ -6,6 +6,8 @@ import select
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..support.clock import RunningClock
     from .extensions_api import ExtensionsApi
     from .runtime_proxy import RuntimeProxy
@@ -30,8 +32,10 @@ class Poller:
         clock: RunningClock,
         proxy: RuntimeProxy | None = None,
         poll: select.poll | None = None,
+        outputs: Callable[[], dict[int, int]] | None = None,
     ) -> None:
-        """`poll` is what waits; None for the system's."""
+        """`poll` is what waits; None for the system's. `outputs`: more descriptors, and the events of each."""
+        self._outputs = outputs
         self._api = api
         self._listener = listener
         self._clock = clock
@@ -69,6 +73,8 @@ class Poller:
         if self._listener is not None:
             for descriptor in self._listener.descriptors():
                 wanted[descriptor] = select.POLLIN
+        if self._outputs is not None:
+            wanted.update(self._outputs())
         if wanted == self._polled:
             return
         for descriptor in self._polled.keys() - wanted.keys():

@@ -116,6 +116,7 @@ class BatchLine:
         columns = {name: values for name, values in self._metrics.items() if name not in single}
         members = {**last.properties, **self._told}
         order = list(PROPERTIES)
+        members.pop("traceId", None)  # that of the last one would be taken for all of them
         members = {name: members[name] for name in sorted(members, key=order.index)}
         return line(InvocationRecord(self._first_ms, single, members), config, {"aggregate": about, **columns})
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 
+from ..config import EMF
 from ..line_schema import CLOUDWATCH, METRICS, SCHEMA
 from ..support.minijson import dumps
 
@@ -47,7 +48,7 @@ def line(record: InvocationRecord, config: Config, columns: Mapping[str, object]
     }
     made: dict[str, object] = {
         # What may have been written before must not make metrics again.
-        **({} if "mayRepeat" in record.properties else metadata),
+        **({} if "mayRepeat" in record.properties or EMF not in config.outputs else metadata),
         **config.properties,
         **config.dimensions,
         "FunctionName": config.function_name,
@@ -57,7 +58,8 @@ def line(record: InvocationRecord, config: Config, columns: Mapping[str, object]
         "schema": SCHEMA,
     }
     made.update(columns)
-    if config.level != "INFO":  # Lambda takes a line without a timestamp for INFO, whatever its level says
+    # Lambda takes a line without a timestamp for INFO, whatever its level says; and the time is also in `_aws`.
+    if config.level != "INFO" or EMF not in config.outputs:
         made["timestamp"] = rfc3339(record.time_ms)
     return dumps(made)
 

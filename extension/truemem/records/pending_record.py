@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..platform.exact_mode import Invocation
     from ..platform.telemetry_events import Event
     from .out_of_memory import DeathReport
+    from .trace_context import Trace
 
 NEXT_REQUEST = "next-request"
 """`closedBy` of a window that was closed when the runtime asked for its next event."""
@@ -28,6 +29,9 @@ NEXT_REQUEST = "next-request"
 
 class PendingRecord:
     """What is known of one invocation so far. None: not known."""
+
+    trace: Trace | None = None
+    """Known only where records are sent somewhere that can show it."""
 
     def __init__(self, request_id: str, invocation: int, time_ms: int, opening: Boundary | None = None) -> None:
         self.request_id = request_id
@@ -89,6 +93,10 @@ class PendingRecord:
         """It is the first of the function's processes. `suppressed`: their init phase was done within it."""
         self.cold_start, self.suppressed_init = cold_start, suppressed
         self.initialization_type = initialization_type if cold_start else ""
+
+    def traced(self, trace: Trace | None) -> None:
+        """It belongs to this trace."""
+        self.trace = trace
 
     def init_measured(self, reached: Peak | None) -> None:
         """The init phase before it had this peak."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .journal import Journal
     from .pending_record import PendingRecord
     from .record import InvocationRecord
+    from .trace_context import Trace
 
 
 LINE_LIMIT = 2048
@@ -42,8 +43,11 @@ class Publisher:
         history: EnvironmentState,
         journal: Journal,
         lost_elsewhere: Callable[[], int],
+        send: Callable[[InvocationRecord, Trace | None], None] | None = None,
     ) -> None:
-        """`reports`: is telemetry subscribed to? `lost_elsewhere` counts what readers and listener have lost."""
+        """`reports`: is telemetry subscribed to? `lost_elsewhere` counts what readers and listener have lost. `send`
+        takes each finished record, too."""
+        self._send = send
         self._config = config
         self._history = history
         self._journal = journal
@@ -51,7 +55,7 @@ class Publisher:
         self._pending = PendingRecords(reports)
         self._output = StdoutWriter(journal=journal)
         self._aggregate: BatchLine | None = None
-        if config.aggregate_s:
+        if config.aggregate_s and config.prints:
             from .batch_line import BatchLine  # read only where it is wanted
 
             self._aggregate = BatchLine(config.aggregate_s)
@@ -101,10 +105,10 @@ class Publisher:
             return
         from . import recovery  # seldom needed, and an import before `next` is a part of each cold start
 
-        left = recovery.lines(self._journal, self._history, self._config, kills)
+        left = recovery.records(self._journal, self._history, self._config, kills)
         self._journal.remember(self._history.text())  # first: a line that is out takes its number with it
-        for slot, text in left:
-            self._output.put(text, _slots(slot))
+        for record in left:
+            self._publish(record)
 
     def current(self) -> PendingRecord | None:
         """The invocation whose window is open, or None."""
@@ -172,13 +176,28 @@ class Publisher:
         lost = self._lost + self._output.dropped + self._lost_elsewhere()
         dropped, self._lost_printed = lost - self._lost_printed, lost
         made = self.finish(record, dropped, last)
+        if self._send is not None:
+            self._send(made, record.trace)
         if self._aggregate is not None and self._aggregate.wants(made):
             if not self._aggregate.fits(made):
                 self._print_together()
             self._aggregate.add(made)
         else:
             self._print_together()
-            self._output.put(self._line(made), _slots(made.slot), dropped)
+            self._put(made, dropped)
+
+    def _publish(self, record: InvocationRecord) -> None:
+        """One that an earlier process has left."""
+        if self._send is not None:
+            self._send(record, None)
+        self._put(record)
+
+    def _put(self, record: InvocationRecord, dropped: int = 0) -> None:
+        """Print its line, where records have one; what it says was `dropped`."""
+        if self._config.prints:
+            self._output.put(self._line(record), _slots(record.slot), dropped)
+        elif record.slot is not None:
+            self._journal.printed(record.slot)
 
     def finish(self, record: PendingRecord, dropped: int, last: bool) -> InvocationRecord:
         """The record as it is printed: what was left open is worked out, once, and the environment's state goes on."""

@@ -102,6 +102,7 @@ def _properties(pending: PendingRecord, config: Config, environment_id: str) -> 
         "initializationType": pending.initialization_type or None,
         "functionVersion": config.function_version or None,
         "tenantId": pending.tenant_id,
+        "traceId": pending.trace.trace_id if pending.trace is not None else None,
         "status": pending.status,
         "errorType": pending.error_type,
         "durationMs": pending.duration_ms or None,

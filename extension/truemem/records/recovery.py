@@ -1,4 +1,4 @@
-"""What a killed process left in the journal, as lines. Pure, but for the journal that it comes from.
+"""What a killed process left in the journal, as records. Pure, but for the journal that it comes from.
 
 The file lies in /tmp, where the function can write as well: whatever is not what we would have written is passed over.
 """
@@ -9,7 +9,6 @@ from ..line_schema import METRICS, PROPERTIES
 from ..measure.memory_curve import SHOWN
 from ..measure.window import Window
 from ..support import minijson
-from .emf import line
 from .journal_text import journal_text
 from .out_of_memory import DeathReport
 from .pending_record import PendingRecord
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from .journal import Journal, JournalEntry
 
 
-def lines(journal: Journal, history: EnvironmentState, config: Config, kills: int) -> list[tuple[int | None, str]]:
+def records(journal: Journal, history: EnvironmentState, config: Config, kills: int) -> list[InvocationRecord]:
     """Each with the slot that has it: the closed records in their order, then the one that ran when the process was
     killed. `kills`: OOM kills that the kernel has counted since; one of them may have been ours."""
     left: list[InvocationRecord] = []
@@ -53,7 +52,7 @@ def lines(journal: Journal, history: EnvironmentState, config: Config, kills: in
             kept = journal.keep(pending.invocation, journal_text(record))
             left.append(record.having(recovered=True)._replace(slot=kept))
     left.sort(key=lambda record: record.properties["invocation"])
-    return [(record.slot, line(record, config)) for record in left]
+    return left
 
 
 def _closed(entry: JournalEntry, slot: int) -> InvocationRecord | None:
