@@ -83,8 +83,12 @@ class OtlpOutput:
         """The collector has asked to wait until then."""
         self._lines = LINES
         self._works: bool | None = None
+        self._lost_said = 0
+        """Of `lost`, what the log has told."""
         self.lost = 0
-        """Records of periods that were dropped, and data points that the collector has refused."""
+        """Records of periods that were dropped."""
+        self.rejected = 0
+        """Data points that the collector has refused."""
 
     def know_account(self, account: str) -> None:
         """An event has named it."""
@@ -140,6 +144,9 @@ class OtlpOutput:
             self._connection.give_up("the environment ends")
             self._take_outcome(now_ns)
             self._drop(len(self._queue) + self._end_period(), "the environment ends")
+            if self.lost > self._lost_said:
+                self._lines = max(1, self._lines)
+                self._tell_fails(f"{self.lost} invocations dropped in all")
 
     def _send(self, now_ns: int, now_ms: float) -> None:
         self._sent_at_ns = now_ns
@@ -195,7 +202,8 @@ class OtlpOutput:
         if dropped:
             records = sum(waiting.records for waiting in dropped)
             self.lost += records
-            self._tell_fails(f"{why}; {records} invocations dropped, {self.lost} in all")
+            if self._tell_fails(f"{why}; {records} invocations dropped, {self.lost} in all"):
+                self._lost_said = self.lost
 
     def _look_for_rejected(self, body: bytes) -> None:
         """A partial success (ExportMetricsPartialSuccess)."""
@@ -206,8 +214,8 @@ class OtlpOutput:
         except (ValueError, AttributeError):  # an empty body, or no JSON: all of it was taken
             return
         if 0 < count < 1_000_000:
-            self.lost += count
             reason = f"{partial.get('errorMessage', '')}"[:200]
+            self.rejected += count
             self._tell_fails(f"it has rejected {count} data points: {reason}")
 
     def _tell_works(self, taken: int) -> None:
@@ -215,14 +223,17 @@ class OtlpOutput:
             self._works = True
             self._say("info", f"works, {taken} invocations taken")
 
-    def _tell_fails(self, why: str) -> None:
+    def _tell_fails(self, why: str) -> bool:
         self._works = False
-        self._say("warn", why)
+        return self._say("warn", why)
 
-    def _say(self, level: str, text: str) -> None:
-        if self._lines > 0:
-            self._lines -= 1
-            log(level, f"otlp to {self._settings.address}: {text}{'' if self._lines else ' (the last line of this)'}")
+    def _say(self, level: str, text: str) -> bool:
+        """False if there were too many lines of this before."""
+        if not self._lines:
+            return False
+        self._lines -= 1
+        log(level, f"otlp to {self._settings.address}: {text}{'' if self._lines else ' (no more lines of this)'}")
+        return True
 
 
 def _seconds(header: bytes) -> int:

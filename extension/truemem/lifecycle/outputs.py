@@ -125,7 +125,7 @@ class Outputs:
         if not first and 0 <= now_ns - self._told_at_ns < TELL_NS:
             return
         self._told_at_ns = now_ns
-        self.lost = self._otlp.lost if self._otlp is not None else 0
+        self.lost = self._otlp.lost + self._otlp.rejected if self._otlp is not None else 0
         if self._agent is not None:
             self.lost += self._agent.lost
             self._tell_of_agent(self._agent)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class Line(Record):
     function_version: str | None = None
     tenant_id: str | None = None
     time_ms: float | None = None
-    """Begin of the invocation, in epoch ms. None on a line that may repeat another, which has no `_aws`."""
+    """Begin of the invocation, in epoch ms. None on a line that may repeat another, which does not say it."""
     may_repeat: bool = False
 
     @property
@@ -105,15 +106,25 @@ def lines_in(found: Found, unread: Unread | None = None) -> list[Line]:
 
 
 def _line(document: Mapping[str, Any]) -> Line:
-    metadata = document.get("_aws")
     return Line(
         **vars(record_of(document)),
         function=_text(document.get("FunctionName")),
         function_version=_text(document.get("functionVersion")),
         tenant_id=_text(document.get("tenantId")),
-        time_ms=figure(metadata.get("Timestamp")) if isinstance(metadata, dict) else None,
-        may_repeat="_aws" not in document,
+        time_ms=_time_ms(document),
+        may_repeat="mayRepeat" in document or not document.keys() & {"_aws", "timestamp"},
     )
+
+
+def _time_ms(document: Mapping[str, Any]) -> float | None:
+    """Of `_aws`; a plain line (TRUEMEM_OUTPUT=json) has `timestamp` instead."""
+    metadata, text = document.get("_aws"), document.get("timestamp")
+    if isinstance(metadata, dict):
+        return figure(metadata.get("Timestamp"))
+    try:
+        return datetime.fromisoformat(text).timestamp() * 1000 if isinstance(text, str) else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _text(value: object) -> str | None:

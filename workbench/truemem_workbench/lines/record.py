@@ -123,7 +123,7 @@ def _document(text: str) -> Mapping[str, Any] | None:
     except ValueError:
         return None
     # `PeakRSS` is absent when nothing could be measured; `schema` is on every line of ours
-    if not isinstance(line, dict) or "_aws" not in line or not line.keys() & {"PeakRSS", "schema"}:
+    if not isinstance(line, dict) or not line.keys() & {"_aws", "timestamp"} or not line.keys() & {"PeakRSS", "schema"}:
         return None
     return line
 

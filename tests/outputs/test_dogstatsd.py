@@ -1,0 +1,85 @@
+"""Datagrams of DogStatsD: as Datadog's own client writes them, and by the documented grammar."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from datadog.dogstatsd.base import DogStatsd
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem.records.dogstatsd import LONGEST, datagram, tag
+from truemem.records.record import InvocationRecord
+
+TAGS = {"functionname": "orders", "executedversion": "7", "memorysize": "512", "region": "eu-west-1"}
+GRAMMAR = re.compile(
+    r"[a-zA-Z][a-zA-Z0-9_.]{0,199}:-?[0-9]+(\.[0-9]+)?\|d\|#TAG(,TAG)*".replace("TAG", r"[a-z][a-z0-9_\-:./]*")
+)
+"""NAME:VALUE|TYPE|#TAGS ("Datagram format and shell usage"), a name and a tag ("Getting started with tags")."""
+
+
+def made(**members: Any) -> InvocationRecord:
+    named = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "MemoryDrift", "OutOfMemory")
+    metrics = {name: members.pop(name) for name in named if name in members}
+    return InvocationRecord(1, metrics, members)
+
+
+class Wire:
+    """A socket that keeps what Datadog's client sends."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def send(self, data: bytes) -> int:
+        self.sent.append(data)
+        return len(data)
+
+    def close(self) -> None: ...
+
+
+def test_the_lines_are_those_that_datadogs_own_client_writes() -> None:
+    lines = datagram(made(PeakRSS=20.5, OutOfMemory=1, method="vmhwm"), TAGS).decode().splitlines()
+    tags = [*(f"{name}:{value}" for name, value in TAGS.items()), "cold_start:false", "method:vmhwm"]
+    client, wire = DogStatsd(disable_telemetry=True, disable_buffering=True, origin_detection_enabled=False), Wire()
+    client.socket = cast(Any, wire)
+    client.distribution("truemem.memory.peak", 21495808, tags=tags)
+    client.distribution("truemem.oom", 1, tags=tags)
+    assert [line.strip() for line in b"".join(wire.sent).decode().splitlines()] == lines
+
+
+def test_a_record_without_values_is_no_datagram() -> None:
+    assert datagram(made(method="vmhwm"), TAGS) == b""
+
+
+def test_tags_are_as_datadog_keeps_them() -> None:
+    assert tag("executedversion", "$LATEST") == "executedversion:_latest"
+    assert tag("tenant", "a b|#c,d\ne:") == "tenant:a_b__c_d_e"
+
+
+def test_where_it_is_too_long_the_arn_goes_first_and_then_the_least_important_values() -> None:
+    members = {"PeakRSS": 1.0, "CurrentRSS": 1.0, "MaxMemoryUsed": 1.0, "MemoryDrift": 1.0, "baselineRSS": 1.0}
+    arn = {"lambda_arn": "arn:aws:lambda:eu-west-1:123456789012:function:" + "x" * 64}
+    full = datagram(made(**members), {**TAGS, **arn}).decode()
+    assert "lambda_arn:arn:aws" in full
+    longer = datagram(made(**members), {**TAGS, **arn, "more": "y" * 120}).decode()
+    assert "lambda_arn" not in longer
+    assert len(longer.splitlines()) == len(members)
+    longest = datagram(made(**members), {**TAGS, **arn, "more": "y" * 190, "most": "z" * 190}).decode()
+    assert longest.partition(":")[0] == "truemem.memory.peak"
+    assert len(longest.splitlines()) < len(members)
+
+
+values = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
+names = st.sampled_from(
+    ["PeakRSS", "CurrentRSS", "MemoryDrift", "baselineRSS", "method", "tenantId", "coldStart", "heap"]
+)
+
+
+@given(
+    st.dictionaries(names, values | st.dictionaries(st.sampled_from(["used", "held"]), values)), st.text(), st.text()
+)
+def test_whatever_a_record_holds_each_line_keeps_to_the_grammar(members: dict[str, Any], name: str, arn: str) -> None:
+    made = datagram(InvocationRecord(1, {}, members), {"functionname": name, "lambda_arn": arn})
+    assert len(made) <= LONGEST
+    for line in made.decode("ascii").split("\n") if made else []:
+        assert GRAMMAR.fullmatch(line), line

@@ -1,0 +1,151 @@
+"""Records on their way to a collector and an agent, under the local Lambda."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import requests
+from truemem_workbench.lines.line import read
+from truemem_workbench.testing.environment import FUNCTIONS, Environment
+
+from faults import receivers
+from faults.receivers import Agent, Collector, points
+from tests.outputs.test_otlp import judged
+
+MIB = 1 << 20
+TRACE_ID, SPAN_ID = "5759e988bd862e3fe1be46a994272793", "53995c3f42cd8ad8"
+TRACE = f"Root=1-{TRACE_ID[:8]}-{TRACE_ID[8:]};Parent={SPAN_ID};Sampled=1"
+
+
+def environment(output: str, *variables: Mapping[str, str], **settings: object) -> Environment:
+    merged = {"TRUEMEM_OUTPUT": output}
+    for each in variables:
+        merged |= each
+    return Environment(environment=merged, **settings)  # type: ignore[arg-type]
+
+
+def test_a_collector_gets_each_invocations_peak_and_the_lines_stay_as_they_are() -> None:
+    with Collector() as collector, environment("emf,otlp", collector.start().variables) as made:
+        for mib in 1, 40, 2:
+            made.invoke(mib=mib)
+        records = made.told()
+    assert collector.invocations == 3
+    peaks = [round(record.PeakRSS * MIB) for record in records]
+    found = [point for request in collector.taken for point in points(request, "faas.mem_usage")]
+    assert sum(point["sum"] for point in found) == sum(peaks)
+    assert max(point["max"] for point in found) == max(peaks)
+    assert {record.traceId for record in records} == {None}
+    for body in collector.bodies:
+        judged(body)
+    resource = collector.taken[0]["resourceMetrics"][0]["resource"]["attributes"]
+    named = {each["key"]: next(iter(each["value"].values())) for each in resource}
+    assert named["faas.instance"] == records[0].environmentId
+    assert (named["faas.max_memory"], named["cloud.account.id"]) == (f"{512 * MIB}", "123456789012")
+    assert "line=yes sends to otlp(127.0.0.1:" in made.log()
+
+
+def test_the_highest_peak_leads_to_its_trace() -> None:
+    with Collector() as collector, environment("emf,otlp", collector.start().variables) as made:
+        made.invoke()
+        url = f"{made.local.endpoint}/2015-03-31/functions/function/invocations"
+        answer = requests.post(url, json={"do": "hold", "mib": 60}, headers={"X-Amzn-Trace-Id": TRACE}, timeout=30)
+        assert answer.ok
+        made.invoke()
+        records = made.records()
+    assert [record.traceId for record in records] == [None, TRACE_ID, None]
+    exemplars = [each for request in collector.taken for each in points(request, "faas.mem_usage")]
+    highest = max(exemplars, key=lambda point: point["max"])["exemplars"][0]
+    assert (highest["traceId"], highest["spanId"]) == (TRACE_ID, SPAN_ID)
+    attribute = {"key": "faas.invocation_id", "value": {"stringValue": records[1].requestId}}
+    assert highest["filteredAttributes"] == [attribute]
+
+
+def test_an_agent_gets_a_datagram_for_each_invocation() -> None:
+    with Agent() as agent, environment("emf,dogstatsd", agent.variables) as made:
+        for _ in range(3):
+            made.invoke(mib=5)
+        records = made.told()
+        datagrams = agent.received()
+    assert len(datagrams) == 3
+    for record, datagram in zip(records, datagrams, strict=True):
+        first = datagram.decode().splitlines()[0]
+        assert first.startswith(f"truemem.memory.peak:{round(record.PeakRSS * MIB)}|d|#functionname:function,")
+        assert "account_id:123456789012" in first
+    assert b"cold_start:true" in datagrams[0]
+    assert b"cold_start:false" in datagrams[1]
+
+
+def test_without_a_line_the_collector_has_it_all() -> None:
+    with Collector() as collector, environment("otlp", collector.start().variables) as made:
+        for _ in range(3):
+            made.invoke()
+        made.local.stop()
+        assert made.local.extension_stdout(made.name) == []
+    assert collector.invocations == 3
+    assert "line=no" in made.log()
+
+
+def test_a_plain_line_is_read_as_any_other(tmp_path: Path) -> None:
+    with environment("json") as made:
+        for _ in range(3):
+            made.invoke()
+        made.local.stop()
+        lines = made.local.extension_stdout(made.name)
+    assert not any("_aws" in json.loads(line) for line in lines)
+    (tmp_path / "log").write_text("\n".join(lines))
+    found = list(read([tmp_path / "log"]))
+    assert [line.request_id for line in found] == [each.request_id for each in made.invocations]
+    assert all(line.time_ms is not None and not line.may_repeat for line in found)
+
+
+@pytest.mark.parametrize(
+    "behaviour", [receivers.never, receivers.answers(receivers.status(500)), receivers.dies, receivers.slowly(0.001)]
+)
+def test_whatever_a_collector_does_each_invocation_has_its_line(behaviour: receivers.Behaviour) -> None:
+    with Collector(behaviour) as collector, environment("emf,otlp", collector.start().variables) as made:
+        for _ in range(12):
+            made.invoke(ms=120)
+        records = made.told()
+    assert len(records) == 12
+    assert collector.bodies
+
+
+def test_an_endpoint_with_tls_is_refused_with_what_to_do() -> None:
+    variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example:4318"}
+    with environment("emf,otlp", variables) as made:
+        made.invoke()
+        made.told()
+    assert "otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT=" in made.log()
+    assert "send to http://localhost:4318, and let it forward" in made.log()
+
+
+def test_of_requests_that_overlap_each_peak_is_sent() -> None:
+    settings = {"managed_instances": 4, "memory_mib": 512}
+    with Collector() as collector:
+        variables = {"TRUEMEM_OUTPUT": "emf,otlp", **collector.start().variables}
+        with Environment(FUNCTIONS / "together.py", environment=variables, **settings) as made:  # type: ignore[arg-type]
+            for _ in range(4):
+                made.attempt()
+            records = made.records()
+    assert collector.invocations == len([record for record in records if record.PeakRSS is not None]) == 4
+
+
+def test_a_sidecar_that_was_killed_has_its_records_sent_by_the_next_one() -> None:
+    from tests.scenarios.test_killed_sidecar import kill
+
+    with (
+        Collector() as collector,
+        environment("otlp", {**collector.start().variables, "OTEL_METRIC_EXPORT_INTERVAL": "600000"}) as made,
+    ):
+        for _ in range(3):
+            made.invoke()
+        made.local.settle()
+        kill(made)
+        for _ in range(2):
+            made.attempt()
+        made.local.stop()
+    # What the killed process had taken into its period is lost with it; what it had not, the journal has kept.
+    assert 2 <= collector.invocations < 5

@@ -1,0 +1,163 @@
+"""What is sent to a collector, by the judgement of OpenTelemetry's own packages."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf import json_format
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
+from opentelemetry.semconv._incubating.attributes import cloud_attributes, faas_attributes, service_attributes
+from opentelemetry.semconv._incubating.metrics import faas_metrics
+from opentelemetry.semconv.schemas import Schemas
+from truemem.records import otlp
+from truemem.records.record import InvocationRecord
+from truemem.records.trace_context import Trace
+
+MIB = 1 << 20
+BEGUN_NS, NOW_NS = 1_700_000_000_000_000_000, 1_700_000_060_000_000_000
+TRACE = Trace("5759e988bd862e3fe1be46a994272793", "53995c3f42cd8ad8")
+HEAPS: tuple[dict[str, object], ...] = (
+    {"runtime": "java", "used": 10.0, "live": 5.0, "committed": 20.0, "limit": 100.0, "collections": 3, "gcMs": 250},
+    {"inUse": 1.5, "held": 2.0, "mapped": 0.0, "gc": [700, 10, 10], "threads": 2},
+)
+
+
+def made(peak: float | None = 20.0, **members: Any) -> InvocationRecord:
+    metrics = {} if peak is None else {"PeakRSS": peak}
+    named = ("CurrentRSS", "MaxMemoryUsed", "MemoryDrift", "MemoryGrowing", "OutOfMemory")
+    metrics |= {name: members.pop(name) for name in named if name in members}
+    return InvocationRecord(1_700_000_000_500, metrics, {"requestId": "one", "environmentId": "env", **members})
+
+
+def body(records: Sequence[tuple[InvocationRecord, Trace | None]], resource: dict[str, object] | None = None) -> bytes:
+    period = otlp.Period(BEGUN_NS)
+    for record, trace in records:
+        period.add(record, trace)
+    return otlp.request([otlp.resource_metrics(resource or {}, "1", period.metrics(NOW_NS, BEGUN_NS - 1))])
+
+
+def judged(request: bytes) -> ExportMetricsServiceRequest:
+    """As OpenTelemetry's own types. Raises json_format.ParseError for what they do not know.
+
+    Protobuf's JSON has bytes in base64, OTLP's has ids in hex digits ("JSON Protobuf Encoding")."""
+    document = json.loads(request)
+    for resource in document["resourceMetrics"]:
+        for metric in resource["scopeMetrics"][0]["metrics"]:
+            for point in metric.get("histogram", {}).get("dataPoints", ()):
+                for exemplar in point.get("exemplars", ()):
+                    for name in ("traceId", "spanId"):
+                        if name in exemplar:
+                            exemplar[name] = base64.b64encode(bytes.fromhex(exemplar[name])).decode()
+    return json_format.ParseDict(document, ExportMetricsServiceRequest())
+
+
+def metrics(request: bytes) -> dict[str, Metric]:
+    (resource,) = judged(request).resource_metrics
+    return {metric.name: metric for metric in resource.scope_metrics[0].metrics}
+
+
+def test_peaks_are_a_delta_histogram_of_bytes_by_the_name_of_the_convention() -> None:
+    found = metrics(body([(made(10.0), None), (made(20.0), TRACE), (made(20_000.0), None)]))
+    metric = found[faas_metrics.FAAS_MEM_USAGE]
+    assert metric.unit == "By"
+    assert metric.histogram.aggregation_temporality == AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA
+    (point,) = metric.histogram.data_points
+    assert (point.start_time_unix_nano, point.time_unix_nano) == (BEGUN_NS, NOW_NS)
+    assert (point.count, point.sum, point.min, point.max) == (3, 20_030 * MIB, 10 * MIB, 20_000 * MIB)
+    assert [at for at, count in enumerate(point.bucket_counts) if count] == [0, 1, len(otlp.BOUNDS_MIB)]
+
+
+def test_the_exemplar_is_the_highest_peaks_with_its_trace_and_request() -> None:
+    (point,) = metrics(body([(made(20.0, requestId="a"), TRACE), (made(5.0), None)]))[otlp.PEAK].histogram.data_points
+    (exemplar,) = point.exemplars
+    assert (exemplar.trace_id.hex(), exemplar.span_id.hex(), exemplar.as_double) == (*TRACE, 20.0 * MIB)
+    (attribute,) = exemplar.filtered_attributes
+    assert (attribute.key, attribute.value.string_value) == (faas_attributes.FAAS_INVOCATION_ID, "a")
+    (point,) = metrics(body([(made(20.0), None)]))[otlp.PEAK].histogram.data_points
+    assert point.exemplars[0].trace_id == b""
+
+
+def test_the_last_values_are_gauges_and_what_is_counted_sums() -> None:
+    records = [made(CurrentRSS=5.0, baselineRSS=4.0), made(CurrentRSS=7.5, MaxMemoryUsed=90, MemoryDrift=12.5)]
+    records += [made(OutOfMemory=1, MemoryGrowing=1), made(dropped=3)]
+    found = metrics(body([(record, None) for record in records]))
+    gauges = {name: metric.gauge.data_points[0].as_int for name, metric in found.items() if metric.HasField("gauge")}
+    assert gauges == {
+        "truemem.memory.current": round(7.5 * MIB),
+        "truemem.memory.baseline": 4 * MIB,
+        "truemem.memory.mark": 90 * MIB,
+        "truemem.memory.drift": 12_800,
+    }
+    sums = {name: metric.sum.data_points[0].as_int for name, metric in found.items() if metric.HasField("sum")}
+    assert sums == {"truemem.oom": 1, "truemem.memory.growing": 1, "truemem.dropped": 3}
+    assert {metric.sum.aggregation_temporality for metric in found.values() if metric.HasField("sum")} == {otlp.DELTA}
+
+
+def test_a_heap_has_its_sizes_and_what_its_collector_has_done() -> None:
+    java, python = (metrics(body([(made(heap=heap), None)])) for heap in HEAPS)
+    assert java["truemem.heap.used"].gauge.data_points[0].as_int == 10 * MIB
+    time = java["truemem.heap.gc_time"]
+    assert (time.unit, time.sum.data_points[0].as_double) == ("s", 0.25)
+    assert time.sum.aggregation_temporality == AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+    assert python["truemem.heap.held"].gauge.data_points[0].as_int == 2 * MIB
+    (attribute,) = python["truemem.heap.held"].gauge.data_points[0].attributes
+    assert (attribute.key, attribute.value.string_value) == ("truemem.heap.runtime", "python")
+
+
+def test_what_is_not_known_is_not_there() -> None:
+    assert metrics(body([(made(None), None)])).keys() == otlp.SUMS.keys()
+
+
+def test_names_are_those_of_the_published_conventions() -> None:
+    assert otlp.PEAK == faas_metrics.FAAS_MEM_USAGE
+    assert otlp.SCHEMA_URL in {schema.value for schema in Schemas}
+    assert {otlp.FAAS_NAME, otlp.FAAS_VERSION, otlp.FAAS_INSTANCE, otlp.FAAS_MAX_MEMORY, otlp.INVOCATION_ID} <= {
+        value for name, value in vars(faas_attributes).items() if name.startswith("FAAS_")
+    }
+    cloud = {value for name, value in vars(cloud_attributes).items() if name.startswith("CLOUD_")}
+    assert {otlp.CLOUD_PROVIDER, otlp.CLOUD_PLATFORM, otlp.CLOUD_REGION, otlp.CLOUD_ACCOUNT_ID} <= cloud
+    assert otlp.SERVICE_NAME == service_attributes.SERVICE_NAME
+    assert cloud_attributes.CloudPlatformValues.AWS_LAMBDA.value == "aws_lambda"
+    assert cloud_attributes.CloudProviderValues.AWS.value == "aws"
+
+
+def test_several_periods_are_one_request() -> None:
+    one = otlp.resource_metrics({"faas.max_memory": 512 * MIB, "faas.name": "a"}, "1", [])
+    request = judged(otlp.request([one, one]))
+    assert len(request.resource_metrics) == 2
+    first, second = request.resource_metrics[0].resource.attributes
+    assert (first.value.int_value, second.value.string_value) == (512 * MIB, "a")
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+hostile = st.dictionaries(
+    st.sampled_from(
+        ["PeakRSS", "CurrentRSS", "OutOfMemory", "MemoryDrift", "dropped", "heap", "tenantId", "requestId"]
+    ),
+    anything
+    | st.sampled_from(HEAPS)
+    | st.dictionaries(st.sampled_from([*otlp.HEAP_SIZES, "gcMs", "runtime"]), anything),
+)
+
+
+@given(st.lists(hostile, max_size=5), st.dictionaries(st.text(), st.text() | st.integers(0, 1 << 40), max_size=3))
+def test_whatever_a_record_holds_the_request_is_one_that_opentelemetry_reads(
+    records: list[dict[str, Any]], resource: dict[str, object]
+) -> None:
+    found = [(InvocationRecord(1, {}, members), TRACE) for members in records]
+    for metric in metrics(body(found, resource)).values():
+        for point in metric.histogram.data_points:
+            assert point.count == sum(point.bucket_counts)
+            assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
+            assert point.min <= point.sum / point.count <= point.max or math.isclose(point.min, point.max)
