@@ -1,8 +1,11 @@
 """Records as metrics of OpenTelemetry: what a period has seen, and its OTLP/JSON. Pure.
 
 Sources: opentelemetry-proto 1.x (metrics.proto) and its JSON mapping ("OTLP Specification", "JSON Protobuf Encoding":
-lowerCamelCase, enums as numbers, 64-bit integers as text, trace ids in hex); the semantic conventions of FaaS
-(`faas.mem_usage`: "distribution of max memory usage per invocation") and of cloud resources. Units are UCUM's.
+lowerCamelCase, enums as numbers, trace ids in hex, 64-bit integers as text or numbers); the semantic conventions of
+FaaS (`faas.mem_usage`: "distribution of max memory usage per invocation") and of cloud resources. Units are UCUM's.
+
+Counts, values and an exemplar's time are numbers, other times and attributes are text: receivers made in Rust with
+OpenTelemetry's own types read only these, and answer 200 to all else. Those made from protobuf or in Go take both.
 """
 
 from __future__ import annotations
@@ -127,32 +130,31 @@ class Period:
         now = {"timeUnixNano": times["timeUnixNano"]}
         for name, value in self._last.items():
             _, _, unit, about = GAUGES[name]
-            made.append(_gauge(name, unit, about, {**now, "asInt": f"{value}"}))
+            made.append(_gauge(name, unit, about, {**now, "asInt": value}))
         for name, count in self._counted.items():
             _, unit, about = SUMS[name]
-            made.append(_sum(name, unit, about, DELTA, {**times, "asInt": f"{count}"}))
+            made.append(_sum(name, unit, about, DELTA, {**times, "asInt": count}))
         since = {"startTimeUnixNano": f"{min(started_ns, self.begun_ns)}", "timeUnixNano": times["timeUnixNano"]}
         return made + self._of_heap(now, since)
 
     def _histogram(self) -> dict[str, object]:
         point: dict[str, object] = {
-            "count": f"{sum(self._buckets)}",
+            "count": sum(self._buckets),
             "sum": self._sum,
-            "bucketCounts": [f"{count}" for count in self._buckets],
+            "bucketCounts": self._buckets,
             "explicitBounds": [bound * MEBI for bound in BOUNDS_MIB],
             "min": self._min,
             "max": self._max,
         }
         if self._highest is not None:
             record, trace = self._highest
-            exemplar: dict[str, object] = {
-                "timeUnixNano": f"{record.time_ms * 1_000_000}",
+            exemplar = {
+                "timeUnixNano": record.time_ms * 1_000_000,
                 "asDouble": self._max,
                 "filteredAttributes": attributes({INVOCATION_ID: record.properties.get("requestId", "")}),
+                "traceId": trace.trace_id if trace is not None else "",
+                "spanId": trace.span_id if trace is not None else "",
             }
-            if trace is not None:
-                exemplar["traceId"] = trace.trace_id
-                exemplar.update({"spanId": trace.span_id} if trace.span_id else {})
             point["exemplars"] = [exemplar]
         return point
 
@@ -162,7 +164,7 @@ class Period:
         for member, name in HEAP_SIZES.items():
             size = scaled(self._heap, member, MIB)
             if size is not None:
-                made.append(_gauge(f"truemem.heap.{name}", "By", "", {**now, **about, "asInt": f"{size}"}))
+                made.append(_gauge(f"truemem.heap.{name}", "By", "", {**now, **about, "asInt": size}))
         for member, (name, unit, parts) in HEAP_SUMS.items():
             count = scaled(self._heap, member, WHOLE)
             if count is not None and count >= 0:
