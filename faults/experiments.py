@@ -8,6 +8,7 @@ from functools import partial
 
 from faults import (
     calls,
+    collectors,
     deaths,
     exact_mode,
     injected,
@@ -59,6 +60,7 @@ def experiments(subject: Subject, *, quick: bool = False) -> list[Experiment]:
         _streams(subject, quick),
         _stalls(subject, quick),
         _exact_mode(subject, quick),
+        _collectors(subject, quick),
     ]
 
 
@@ -149,3 +151,10 @@ def _exact_mode(subject: Subject, quick: bool) -> Experiment:
     steps = [_one(exact_mode.held, subject, title, rounds) for title in titles]
     steps.append(_one(exact_mode.throwing, rounds, bugs=bugs))
     return Experiment("exact-mode", steps, rounds * (len(titles) + len(bugs)))
+
+
+def _collectors(subject: Subject, quick: bool) -> Experiment:
+    faults, seconds, count = collectors.titles(quick), 2.5 if quick else 8.0, 20 if quick else 500
+    steps = [_one(collectors.sends, subject, fault, seconds) for fault in faults]
+    steps += [_one(collectors.datagrams, subject, title, count) for title in collectors.AGENTS]
+    return Experiment("collectors", steps, len(faults) + count * len(collectors.AGENTS))

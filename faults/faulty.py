@@ -153,7 +153,14 @@ class Poll:
 select.poll = Poll  # type: ignore[misc, assignment]
 
 
-WHOSE = {"extensions_api": "api", "telemetry_server": "listener", "proxy_sockets": "door", "runtime_proxy": "upstream"}
+WHOSE = {
+    "extensions_api": "api",
+    "telemetry_server": "listener",
+    "proxy_sockets": "door",
+    "runtime_proxy": "upstream",
+    "collector_connection": "collector",
+    "agent_socket": "agent",
+}
 """What a socket is for, by the module that makes it,"""
 ACCEPTED = {"telemetry_server": "delivery", "proxy_sockets": "runtime"}
 """or where it was accepted before. The runtime's connection has `upstream` as its other half."""

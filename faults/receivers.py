@@ -220,6 +220,16 @@ class Agent:
         """Of a function that sends to it."""
         return {"DD_DOGSTATSD_URL": self.url}
 
+    def waiting(self) -> list[bytes]:
+        """Those that are there now."""
+        found: list[bytes] = []
+        self._socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                found.append(self._socket.recv(65536))
+        self._socket.settimeout(0.2)
+        return found
+
     def received(self, quiet_s: float = 0.2) -> list[bytes]:
         """All datagrams that are there."""
         found: list[bytes] = []
