@@ -124,6 +124,7 @@ def test_names_are_those_of_the_published_conventions() -> None:
     cloud = {value for name, value in vars(cloud_attributes).items() if name.startswith("CLOUD_")}
     assert {otlp.CLOUD_PROVIDER, otlp.CLOUD_PLATFORM, otlp.CLOUD_REGION, otlp.CLOUD_ACCOUNT_ID} <= cloud
     assert otlp.SERVICE_NAME == service_attributes.SERVICE_NAME
+    assert otlp.SERVICE_INSTANCE_ID == service_attributes.SERVICE_INSTANCE_ID
     assert cloud_attributes.CloudPlatformValues.AWS_LAMBDA.value == "aws_lambda"
     assert cloud_attributes.CloudProviderValues.AWS.value == "aws"
 

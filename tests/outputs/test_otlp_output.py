@@ -101,6 +101,7 @@ def test_the_resource_is_the_function_and_what_the_user_adds(collector: Collecto
         "service.name": "orders",
         "faas.max_memory": f"{512 << 20}",
         "faas.instance": "env",
+        "service.instance.id": "env",
         "truemem.tenant.id": "t",
         "k": "v",
     }

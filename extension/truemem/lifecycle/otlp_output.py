@@ -163,6 +163,7 @@ class OtlpOutput:
         if not period.records:
             return 0
         about = {**self._resource, otlp.FAAS_INSTANCE: self._environment_id}
+        about[otlp.SERVICE_INSTANCE_ID] = self._environment_id
         if period.tenant:
             about[otlp.TENANT] = period.tenant
         about.update(self._settings.attributes)

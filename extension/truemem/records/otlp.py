@@ -71,7 +71,9 @@ FAAS_NAME, FAAS_VERSION, FAAS_INSTANCE = "faas.name", "faas.version", "faas.inst
 FAAS_MAX_MEMORY = "faas.max_memory"
 """Bytes."""
 CLOUD_PROVIDER, CLOUD_PLATFORM, CLOUD_REGION = "cloud.provider", "cloud.platform", "cloud.region"
-CLOUD_ACCOUNT_ID, SERVICE_NAME, INVOCATION_ID = "cloud.account.id", "service.name", "faas.invocation_id"
+CLOUD_ACCOUNT_ID, INVOCATION_ID = "cloud.account.id", "faas.invocation_id"
+SERVICE_NAME, SERVICE_INSTANCE_ID = "service.name", "service.instance.id"
+"""The second tells environments apart: Prometheus knows a sender by both, and by nothing else."""
 TENANT = "truemem.tenant.id"
 
 
