@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer wheel cdk executable bench models gate line-table verified lock clean
+.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer wheel cdk executable bench models gate line-table dashboards verified lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,7 +68,7 @@ executable: layer ## The scenarios against the layer's executable
 
 bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
 	@failed=; for program in accuracy exact children many sample_settings "layer $(if $(GO),--go $(GO))" \
-		"start --profile" heap resources drift fleet command explain; do \
+		"start --profile" heap resources outputs drift fleet command explain; do \
 		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
@@ -94,6 +94,9 @@ fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4
 
 line-table: $(READY) ## Write the line's members into docs/metrics.md, from line_schema.py
 	@$(BIN)/python -m truemem_workbench.lines.line_table docs/metrics.md
+
+dashboards: $(READY) ## Write deploy/dashboards/ from the tables of what is sent
+	@$(BIN)/python -m truemem_workbench.dashboard.ready deploy/dashboards
 
 verified: $(READY) ## Write docs/verified.md from what `truemem probe` printed: docs/verified/*.json
 	@$(BIN)/python -m truemem_workbench.probe.page docs

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.analysis.finding import Finding
 from truemem_workbench.analysis.function_diagnosis import of_configuration
-from truemem_workbench.analysis.log_diagnosis import Finding, Log
+from truemem_workbench.analysis.log_diagnosis import Log
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command, put_events, put_function
@@ -125,6 +126,47 @@ def test_a_configuration_is_judged() -> None:
     (level,) = problems(**attached, LoggingConfig={"ApplicationLogLevel": "ERROR"})
     assert (level.grade, level.evidence) == ("note", "ApplicationLogLevel: ERROR")
     assert problems(PackageType="Image")[0].grade == "note"
+
+
+SENDS = f"{START} line=no sends to otlp(127.0.0.1:4318),dogstatsd(udp://127.0.0.1:8125)"
+WORKS = "truemem INFO otlp to 127.0.0.1:4318: works, 3 invocations taken"
+FAILS = "truemem WARN otlp to 127.0.0.1:4318: status 500; 2 invocations dropped, 2 in all"
+OFF = "truemem WARN otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT='https://x' needs TLS, which is a collector's"
+LOST = "truemem WARN dogstatsd: 4 datagrams dropped so far, 5 sent: [Errno 111] Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("said", "marks"),
+    [
+        ([WORKS], "✓ OpenTelemetry: the collector takes what is sent."),
+        ([WORKS, FAILS], "! OpenTelemetry: otlp to 127.0.0.1:4318: status 500; 2 invocations dropped, 2 in all"),
+        ([FAILS, WORKS], "✓ OpenTelemetry: the collector takes what is sent."),
+        ([OFF], "✗ OpenTelemetry: otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT='https://x' needs TLS"),
+        ([LOST], "! DogStatsD: dogstatsd: 4 datagrams dropped so far"),
+    ],
+)
+def test_the_log_says_which_outputs_work(truemem: Command, tmp_path: Path, said: list[str], marks: str) -> None:
+    out = truemem("doctor", log(tmp_path, [SENDS, *said, *HEALTHY])).out
+    assert "✓ It sends to otlp(127.0.0.1:4318) and dogstatsd(udp://127.0.0.1:8125)." in out
+    assert "! It prints no lines" in out
+    assert marks in out
+
+
+def outputs(**variables: str) -> list[tuple[str, str]]:
+    attached = {"Layers": [{"Arn": ARN.format("arm64")}], "Architectures": ["arm64"]}
+    found = of_configuration({**attached, "Environment": {"Variables": variables}}, Log())
+    return [(each.grade, each.text) for each in found][1:]
+
+
+def test_a_configuration_says_where_records_go_and_what_is_wrong_with_it() -> None:
+    assert outputs() == []
+    ((grade, text),) = outputs(TRUEMEM_OUTPUT="emf,otlp")
+    assert (grade, text.partition(",")[0]) == ("ok", "OpenTelemetry: it sends to 127.0.0.1:4318")
+    (off, _) = outputs(TRUEMEM_OUTPUT="otlp", OTEL_EXPORTER_OTLP_ENDPOINT="https://x")
+    assert off[0] == "problem"
+    assert "needs TLS" in off[1]
+    assert [grade for grade, _ in outputs(TRUEMEM_OUTPUT="otel")] == ["problem"]
+    assert "make no metrics in CloudWatch" in outputs(TRUEMEM_OUTPUT="json")[0][1]
 
 
 def test_lines_in_the_log_prove_that_it_is_attached_whatever_the_layer_is_called() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..support.amounts import mib, whole
-from .log_diagnosis import METHODS, Finding
+from .finding import Finding
+from .log_diagnosis import METHODS
 
 if TYPE_CHECKING:
     from ..lines.line import Line

@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .finding import Finding
 from .heap_settings import limits_of
-from .log_diagnosis import HEAP_LIMIT, Finding, Log
+from .log_diagnosis import HEAP_LIMIT, Log
+from .output_diagnosis import of_variables
 
 OTHER = {"x86_64": "arm64", "arm64": "x86_64"}
 
@@ -26,6 +28,8 @@ def of_configuration(configuration: Mapping[str, Any], log: Log) -> Iterator[Fin
         for limit in limits_of(variables, memory_mib):
             if said := limit.advice(memory_mib):
                 yield Finding("note", said, HEAP_LIMIT, limit.evidence)
+    if "TRUEMEM_OUTPUT" in variables:
+        yield from of_variables(variables)
     level = configuration.get("LoggingConfig", {}).get("ApplicationLogLevel")
     if level in ("WARN", "ERROR", "FATAL"):
         yield Finding(

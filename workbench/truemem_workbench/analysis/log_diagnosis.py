@@ -9,17 +9,18 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ..lines.unread import not_read
 from ..support.plural import counted
+from .finding import Finding
+from .output_diagnosis import is_about, of_said, of_start
 
 if TYPE_CHECKING:
     from ..lines.line import Line
     from ..lines.unread import Unread
     from ..lines.wrapped import Event
 
-Grade = Literal["ok", "note", "problem"]
 MANY = 0.1
 """Share of the invocations from which a problem is reported."""
 NEARLY_ALL = 0.9
@@ -78,18 +79,6 @@ def ran_out(text: str) -> str:
     return found
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One result of the diagnosis."""
-
-    grade: Grade
-    text: str
-    fix: str = ""
-    """What the user should do about it: a command where there is one."""
-    evidence: str = ""
-    """What shows it: a line of the log, a request id, a member of the configuration."""
-
-
 @dataclass
 class Log:
     """What was read from a log."""
@@ -118,6 +107,8 @@ class Log:
     start: str = ""
     """The sidecar's own line about what it can measure."""
     complaints: Counter[str] = field(default_factory=Counter)
+    outputs: list[str] = field(default_factory=list)
+    """What it says about outputs, in order."""
     foreign: str = ""
     """The event that says that the executable is for another architecture."""
     ran_out: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -161,6 +152,8 @@ def _look(log: Log, text: str) -> None:
         log.start = start[1].strip()
     elif "exec format error" in text:
         log.foreign = text.strip()
+    elif (said := re.search(r"truemem (?:INFO|WARN) (.*)", text)) and is_about(said[1]):
+        log.outputs.append(said[1].strip())
     elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", text):
         log.complaints[complaint[1].strip()] += 1
     elif name := ran_out(text):
@@ -218,6 +211,8 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
         yield Finding("note", f"{text}: {counted(count, 'line says', 'lines say')} so.", repair, line)
     if log.start:
         yield Finding("ok", f"It has started: {log.start}")
+    yield from of_start(log.start)
+    yield from of_said(log.outputs)
     if unread := not_read(log.unread):
         yield Finding("note", f"{unread[0].upper()}{unread[1:]}.", "docs/report.md#what-it-does-not-read")
     if not log.lines:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import click
 
+from ..analysis.finding import Finding
 from ..analysis.function_diagnosis import of_configuration
-from ..analysis.log_diagnosis import Finding, Log, of_log, read
+from ..analysis.log_diagnosis import Log, of_log, read
 from ..aws.log_source import Source, source, source_options
 from ..support.bad_input import BadInput
 from ..support.outputs import chosen, format_options

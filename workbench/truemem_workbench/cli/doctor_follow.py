@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..analysis.finding import Finding
 from ..analysis.first_measurement import of_first
-from ..analysis.log_diagnosis import Finding
 from ..support.bad_input import BadInput
 from ..support.terminal import progress
 from ..support.time_parsing import since_ms
