@@ -157,4 +157,4 @@ def _collectors(subject: Subject, quick: bool) -> Experiment:
     faults, seconds, count = collectors.titles(quick), 2.5 if quick else 8.0, 20 if quick else 500
     steps = [_one(collectors.sends, subject, fault, seconds) for fault in faults]
     steps += [_one(collectors.datagrams, subject, title, count) for title in collectors.AGENTS]
-    return Experiment("collectors", steps, len(faults) + count * len(collectors.AGENTS))
+    return Experiment("collectors", steps, len(faults) + count * len(collectors.AGENTS), table="collectors")

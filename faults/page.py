@@ -14,6 +14,7 @@ from faults.subject import Subject
 PAGE = publish.ROOT / "docs" / "reliability.md"
 HEADINGS = {
     "faults": ("fault", "how often tried", "what the function saw", "what was lost"),
+    "collectors": ("fault", "how often tried", "what the function saw", "what was lost"),
     "deaths": ("death", "what ended", "killed by the kernel", "out of memory, says the record"),
 }
 """Of each table of the page."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
@@ -55,6 +57,33 @@ def test_a_full_line_is_valid_emf_below_a_kilobyte_and_a_half_and_a_usual_one_be
     record = full()
     record.cold_start, record.init_peak, record.error_type, record.status = False, None, None, "success"
     assert len(printed(record, ENVIRON, dropped=0)) < 1024
+
+
+AS_IT_WAS = (
+    '{"_aws":{"Timestamp":1700000000123,"CloudWatchMetrics":[{"Namespace":"truemem","Dimensions":[["Funct'
+    'ionName"],["FunctionName","Stage"]],"Metrics":[{"Name":"PeakRSS","Unit":"Megabytes"},{"Name":"Curren'
+    'tRSS","Unit":"Megabytes"},{"Name":"MaxMemoryUsed","Unit":"Megabytes"}]}]},"Stage":"prod","FunctionNa'
+    'me":"model-serving-function-production","PeakRSS":8886.72,"CurrentRSS":4980.47,"MaxMemoryUsed":9876,'
+    '"requestId":"8476a536-e9f4-11e8-9739-2dfe598c3fcd","environmentId":"2026/11/21/[$LATEST]82561ce053dd'
+    '47d190e0c8f5e063e62e","invocation":123456,"coldStart":true,"functionVersion":"$LATEST","status":"err'
+    'or","errorType":"Runtime.ExitError","durationMs":123456.789,"method":"vmhwm","peakLower":8886.72,"pe'
+    'akUpper":9667.97,"raced":true,"closedBy":"next-invoke","resetDelayUs":12345,"initPeakRSS":8886.72,"h'
+    'ighWaterMark":8886.72,"memoryLimit":10240,"holders":{"function":4980.47,"truemem":5.86,"extensions":'
+    '{"cloudwatch_lambda_agent":19.53}},"rss":{"anon":4882.81,"file":96.68,"shmem":0.98},"processes":1,"t'
+    'hreads":64,"environment":{"source":"cgroup1","used":5859.38,"peak":8984.38},"dropped":3,"level":"INF'
+    'O","schema":1}'
+)
+"""The line before there were other outputs."""
+
+
+def test_without_another_output_the_line_is_as_it_was() -> None:
+    assert printed(full(), {**ENVIRON, b"TRUEMEM_DIMENSIONS": b"Stage=prod"}) == AS_IT_WAS
+
+
+def test_a_plain_line_is_the_same_without_metadata_and_with_its_time() -> None:
+    document, plain = (json.loads(printed(full(), {**ENVIRON, b"TRUEMEM_OUTPUT": name})) for name in (b"emf", b"json"))
+    assert plain.pop("timestamp") == rfc3339(document.pop("_aws")["Timestamp"])
+    assert plain == document
 
 
 def test_unknown_is_absent_and_a_missing_report_is_said() -> None:

@@ -56,6 +56,9 @@ def _flag(member: str) -> str:
 _RUNTIME_HEAP = ("runtime", "used", "live", "committed", "limit", "external", "metaspace", "collections", "gcMs")
 _OURS = f"(m.schema BETWEEN 1 AND {SCHEMA} AND m.environmentId IS NOT NULL)"
 
+_BEGUN = 'coalesce(try_cast(m._aws."Timestamp" AS BIGINT), epoch_ms(try_cast(m."timestamp" AS TIMESTAMP)))'
+"""Epoch ms at which the first invocation of the line began; a plain line has no `_aws`."""
+
 _COLUMNS = {
     # the hash stands for both names: 8 bytes to sort and to join by, where a log stream has 60
     "environment": "hash(m.FunctionName, m.environmentId)",
@@ -66,7 +69,7 @@ _COLUMNS = {
     "version": "m.functionVersion",
     "request": "try_cast(m.requestId AS UUID)",
     "invocation": "try_cast(m.invocation AS BIGINT)",
-    "time_ms": 'coalesce(try_cast(m._aws."Timestamp" AS BIGINT), epoch_ms(try_cast(m."timestamp" AS TIMESTAMP)))',
+    "time_ms": _BEGUN,
     "peak": _mib("m.PeakRSS"),
     "current": _mib("m.CurrentRSS"),
     "mark": _mib("m.MaxMemoryUsed"),
@@ -113,7 +116,7 @@ _COLUMNS = {
 _OF_EACH = {
     "request": "try_cast(string_split(a.aggregate.requestId, ' ')[place] AS UUID)",
     "invocation": "try_cast(a.aggregate.invocation[place] AS BIGINT)",
-    "time_ms": 'try_cast(m._aws."Timestamp" + coalesce(a.aggregate.startMs[place], 0) AS BIGINT)',
+    "time_ms": f"try_cast({_BEGUN} + coalesce(a.aggregate.startMs[place], 0) AS BIGINT)",
     "peak": _mib("a.PeakRSS[place]"),
     "current": _mib("a.CurrentRSS[place]"),
     "mark": _mib("a.MaxMemoryUsed[place]"),
