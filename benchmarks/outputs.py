@@ -5,17 +5,22 @@ Exit codes: 0 measured, 1 not measured.
 
 from __future__ import annotations
 
+import select
 import statistics
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import click
+from truemem.config import Config
+from truemem.lifecycle.otlp_output import OtlpOutput
+from truemem.platform import output_settings
+from truemem.records.record import InvocationRecord
+from truemem.support.clock import Clock
 
-from benchmarks.bare import Extension, FunctionProcesses
 from benchmarks.contenders import EXECUTABLE, OURS, Contender
 from benchmarks.publish import ROOT, machine, markdown, replace
-from benchmarks.running import HARDLY_SAMPLING, invoke
+from benchmarks.running import HARDLY_SAMPLING, attached, invoke
 from faults.receivers import Agent, Collector
 
 PAGE = ROOT / "docs" / "outputs.md"
@@ -23,6 +28,8 @@ BY = "python -m benchmarks.outputs"
 BLOCK = 25
 """Invocations in a row; then it is the next one's turn."""
 HOUR_MS, SECOND_MS = "3600000", "1000"
+MEMORY_AFTER = 300
+OURS_QUIET = Contender(OURS, (EXECUTABLE,), errors=False)
 
 
 @dataclass
@@ -37,9 +44,7 @@ class Side:
     cpu: list[float] = field(default_factory=list)
     """ms of an invocation, block by block."""
     pss_kib: int = 0
-    requests: int = 0
-    bytes: float = 0.0
-    """Of a request."""
+    dirty_kib: int = 0
 
 
 def sides(collectors: dict[str, Collector], agent: Agent) -> list[Side]:
@@ -62,22 +67,18 @@ def sides(collectors: dict[str, Collector], agent: Agent) -> list[Side]:
 
 def starts(side: Side) -> None:
     """Start it once."""
-    with Contender(OURS, (EXECUTABLE,), errors=False).start(side.variables) as extension:
+    with OURS_QUIET.start(side.variables) as extension:
         extension.api.wait_for_next()
         side.register.append(extension.ms_since_exec("register"))
         side.next.append(extension.ms_since_exec("next"))
 
 
-def run(made: list[Side], count: int, agent: Agent, collectors: dict[str, Collector]) -> None:
-    """All environments at once, by turns."""
+def run(made: list[Side], count: int, agent: Agent) -> None:
+    """All environments at once, by turns: CPU time."""
     with ExitStack() as stack:
-        running: list[tuple[Side, Extension]] = []
-        for side in made:
-            variables = {**HARDLY_SAMPLING, **side.variables}
-            extension = stack.enter_context(Contender(OURS, (EXECUTABLE,), errors=False).start(variables))
-            extension.api.wait_for_next()
-            stack.enter_context(FunctionProcesses(extension.api.address))
-            running.append((side, extension))
+        running = [
+            (side, stack.enter_context(attached(OURS_QUIET, {**HARDLY_SAMPLING, **side.variables}))) for side in made
+        ]
         number = 0
         for block in range(count // BLOCK + 2):
             for side, extension in running:
@@ -89,11 +90,38 @@ def run(made: list[Side], count: int, agent: Agent, collectors: dict[str, Collec
                 if block > 1:
                     side.cpu.append((extension.cpu_ns() - before) / BLOCK / 1e6)
             agent.waiting()
-        for side, extension in running:
-            side.pss_kib = extension.memory_kib()["Pss"]
-        sender = made[3]
-        bodies = collectors["second"].bodies
-        sender.requests, sender.bytes = len(bodies), statistics.fmean(map(len, bodies)) if bodies else 0.0
+
+
+def memory(side: Side, agent: Agent) -> None:
+    """One environment alone: what it holds after MEMORY_AFTER invocations, the last of them sent."""
+    with attached(OURS_QUIET, {**HARDLY_SAMPLING, **side.variables}) as extension:
+        for number in range(MEMORY_AFTER):
+            invoke(extension, number)
+        time.sleep(1.1)
+        invoke(extension, MEMORY_AFTER)
+        time.sleep(0.3)
+        held = extension.memory_kib()
+        side.pss_kib, side.dirty_kib = held["Pss"], held["Private_Dirty"]
+    agent.waiting()
+
+
+def request_ms(collector: Collector, requests: int) -> float:
+    """CPU time of a request from its making to its answer, at the median: of the source, in this process."""
+    found, _ = output_settings.otlp({name.encode(): value.encode() for name, value in collector.variables.items()})
+    assert found is not None
+    output = OtlpOutput(found, Config({}), "eu-central-1", Clock())
+    now_ns, took = time.monotonic_ns(), []
+    for number in range(requests):
+        record = InvocationRecord(number, {"PeakRSS": 50.0, "CurrentRSS": 40.0}, {"environmentId": "one"})
+        output.add(record, None)
+        now_ns += 2_000_000_000
+        before = time.thread_time_ns()
+        output.step(now_ns, 0.0)
+        while output.interest(0.0) is not None:
+            select.select([output.interest(0.0)[0]], [], [])  # type: ignore[index]
+            output.step(now_ns, 0.0)
+        took.append((time.thread_time_ns() - before) / 1e6)
+    return statistics.median(took)
 
 
 def rows(made: list[Side]) -> list[list[str]]:
@@ -109,8 +137,8 @@ def rows(made: list[Side]) -> list[list[str]]:
             beside(min(side.register), min(first.register), "ms"),
             beside(min(side.next), min(first.next), "ms"),
             beside(statistics.median(side.cpu), statistics.median(first.cpu), "ms"),
-            beside(statistics.fmean(side.cpu), statistics.fmean(first.cpu), "ms"),
             beside(side.pss_kib, first.pss_kib, "KiB", 0),
+            beside(side.dirty_kib, first.dirty_kib, "KiB", 0),
         ]
         for side in made
     ]
@@ -119,8 +147,9 @@ def rows(made: list[Side]) -> list[list[str]]:
 @click.command(help=__doc__)
 @click.option("--count", default=1000, show_default=True, help="Invocations of each.")
 @click.option("--rounds", default=30, show_default=True, help="Starts of each.")
+@click.option("--requests", default=300, show_default=True, help="To a collector, to measure their CPU time.")
 @click.option("--write/--no-write", default=True, help="Write the table.")
-def main(count: int, rounds: int, write: bool) -> None:
+def main(count: int, rounds: int, requests: int, write: bool) -> None:
     """See the module."""
     if not EXECUTABLE.exists():
         raise click.ClickException(f"{EXECUTABLE} is not there: run `make layer`.")
@@ -130,19 +159,19 @@ def main(count: int, rounds: int, write: bool) -> None:
         for _ in range(rounds):
             for side in made:
                 starts(side)
-        for collector in collectors.values():
-            collector.bodies.clear()
-        run(made, count, agent, collectors)
-    headings = ["", "exec to register", "exec to `next`", "CPU of an invocation, median", "mean", "PSS"]
+        run(made, count, agent)
+        for side in made:
+            memory(side, agent)
+        second.bodies.clear()
+        each_ms = request_ms(second, requests)
+        size = statistics.fmean(map(len, second.bodies))
+    headings = ["", "exec to register", "exec to `next`", "CPU of an invocation", "PSS", "private dirty"]
     table = markdown(headings, rows(made))
-    sender, quiet = made[3], made[2]
-    total_ms = (statistics.fmean(sender.cpu) - statistics.fmean(quiet.cpu)) * len(sender.cpu) * BLOCK
-    each_ms = total_ms / max(1, sender.requests)
     text = (
-        f"{table}\n\nBeside `emf` alone, in the same run (absolute values in brackets); starts are minima of {rounds}. "
-        f"{len(made[0].cpu) * BLOCK:,} invocations of each, by turns, with the layer's executable. A request of "
-        f"{sender.bytes:,.0f} bytes takes {each_ms:.1f} ms of CPU time, all in all ({sender.requests} requests). "
-        f"On {machine()}."
+        f"{table}\n\nBeside `emf` alone, in the same run (absolute values in brackets), with the layer's executable. "
+        f"Starts are minima of {rounds}; CPU: medians over {len(made[0].cpu) * BLOCK:,} invocations, by turns; memory: "
+        f"after {MEMORY_AFTER} invocations, each alone. A request, of {size:,.0f} bytes, takes {each_ms:.1f} ms of CPU "
+        f"time (the source under python3). On {machine()}."
     )
     if write:
         replace(PAGE, "outputs", text, by=BY)
