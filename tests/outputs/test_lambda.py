@@ -27,8 +27,9 @@ def environment(output: str, *variables: Mapping[str, str], **settings: object) 
     return Environment(environment=merged, **settings)  # type: ignore[arg-type]
 
 
-def test_a_collector_gets_each_invocations_peak_and_the_lines_stay_as_they_are() -> None:
-    with Collector() as collector, environment("emf,otlp", collector.start().variables) as made:
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_collector_gets_each_invocations_peak_and_the_lines_stay_as_they_are(exact: bool) -> None:
+    with Collector() as collector, environment("emf,otlp", collector.start().variables, exact=exact) as made:
         for mib in 1, 40, 2:
             made.invoke(mib=mib)
         records = made.told()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -148,3 +151,12 @@ def test_where_records_go_is_one_setting(text: str, outputs: tuple[str, ...], pr
     config = Config({b"TRUEMEM_OUTPUT": text.encode()})
     assert (config.outputs, config.prints, config.exports) == (outputs, prints, exports)
     assert len(config.problems) == (";" in text)
+
+
+def test_where_nothing_is_sent_nothing_of_it_is_loaded() -> None:
+    code = "import sys, truemem.__main__; print(*[name for name in sys.modules if name.startswith('truemem.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = {f"truemem.{name}" for name in ("lifecycle.outputs", "lifecycle.otlp_output", "records.otlp")}
+    ours |= {"truemem.records.dogstatsd", "truemem.platform.collector_connection", "truemem.platform.output_settings"}
+    assert "truemem.lifecycle.startup" in done.stdout.split()
+    assert ours.isdisjoint(done.stdout.split())
