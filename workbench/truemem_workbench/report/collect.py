@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import multiprocessing
 import os
@@ -62,7 +63,7 @@ _POINTS = """
 SELECT * FROM (
     SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, peak, certain, begins, out_of_memory AS died,
         coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", told, threads,
-        shared_by AS "sharedBy", files AS "rss.file", heap.heap.held AS "heap.held", request_bytes AS "requestBytes"
+        shared_by AS "sharedBy", files AS "rss.file", heap_held AS "heap.held", request_bytes AS "requestBytes"
     FROM batch WHERE invocation IS NOT NULL
 ) WHERE "current" IS NOT NULL ORDER BY environment, invocation
 """
@@ -199,11 +200,11 @@ def _filled(name: str, values: Any) -> NDArray[Any]:
 
 def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
     held = row["holders"] or {}
-    heaps = [Record(members=members) for members in reversed(row["heaps"] or [])]
+    heaps = [Record(members=json.loads(members)) for members in reversed(row["heaps"] or [])]
     found = hoarding(heaps)
     collected = [each for each in (*(row["runtime_heaps"] or []), row["last_runtime_heap"]) if each is not None]
-    runtime = find(Record(members=members) for members in collected)
-    holders = {"function": held.get("f"), "truemem": held.get("t"), **(held.get("e") or {})}
+    runtime = find(Record(members=json.loads(members)) for members in collected)
+    holders = {"function": held.get("f"), "truemem": held.get("t"), **json.loads(held.get("e") or "{}")}
     mib = {name: rounded(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
     return Environment(
         function=row["function"] or "",
@@ -230,5 +231,7 @@ def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
         peak_request=row["peak_request"],
         out_of_memory_requests=row["killed"] or [],
         verdict=verdict,
-        resources=resources(((told["n"] or 0, told["r"]) for told in row["resources"] or []), row["latest"] or 0),
+        resources=resources(
+            ((told["n"] or 0, json.loads(told["r"])) for told in row["resources"] or []), row["latest"] or 0
+        ),
     )

@@ -123,7 +123,9 @@ class Store:
             begin = environment if begin is None else begin
             lines += count
             if lines >= self._batch or place == len(sizes) - 1:
-                self._db.execute(f"CREATE OR REPLACE TEMP TABLE batch AS {INVOCATIONS}", [begin, environment])
+                self._db.execute(
+                    f"CREATE OR REPLACE TEMP TABLE batch AS {INVOCATIONS}", {"first": begin, "last": environment}
+                )
                 yield lines
                 begin, lines = None, 0
 
