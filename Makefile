@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs faults fuzz clocks fleet quick test nightly lint types pytest layer wheel cdk executable bench models gate line-table dashboards verified lock clean
+.PHONY: help setup demo docs faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel cdk executable bench models gate line-table dashboards verified lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ quick: lint types ## Before a commit, in 2 minutes: lint, types, the tests of si
 
 test: lint types layer pytest ## Lint, types, tests: what CI runs, in 8 minutes
 
-nightly: layer executable faults ## What takes long: builds from nothing, the scenarios against the executable, faults
+nightly: layer executable faults pyspark ## What takes long: builds from nothing, the scenarios against the executable, faults
 	@$(PYTEST) -m nightly tests
 	@$(PYTEST) $(ON_BOTH_CORES) --timeout=900 --hypothesis-profile=nightly -m "not nightly" tests/drift tests/fuzz tests/unit
 
@@ -92,6 +92,12 @@ clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year
 fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4 minutes
 	@$(BIN)/python -m benchmarks.report --full --runs 1
 
+pyspark: $(READY) # beside requirements.lock: it would take half a minute of each run of CI
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/spark/spark.lock
+
+spark: pyspark ## Test truemem report --engine spark (Java 17 is needed): 10 minutes
+	@$(PYTEST) -m nightly tests/report/test_spark.py $(ARGS)
+
 line-table: $(READY) ## Write the line's members into docs/metrics.md, from line_schema.py
 	@$(BIN)/python -m truemem_workbench.lines.line_table docs/metrics.md
 
@@ -107,11 +113,13 @@ gate: layer ## Fail if the layer's start, memory or size is a fifth worse than b
 lock: ## Resolve the dependencies again, into requirements.lock
 	@$(PYTHON) -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --no-header \
-		--no-emit-index-url --output-file requirements.lock pyproject.toml $(ARGS)
+		--no-emit-index-url --no-emit-package pyspark --no-emit-package py4j --output-file requirements.lock pyproject.toml $(ARGS)
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --output-file layer/toolchain.lock layer/toolchain.in $(ARGS)
 	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --output-file deploy/sam.lock deploy/sam.in $(ARGS)
+	@$(VENV)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--no-emit-index-url --output-file deploy/spark/spark.lock deploy/spark/spark.in $(ARGS)
 	@rm -rf $(VENV)/lock
 
 clean: ## Remove what the other targets made

@@ -1,88 +1,40 @@
-"""Makes a report from the store's lines: percentiles and sums by DuckDB, verdicts by `drift.judge` on all cores."""
+"""Makes a report from the store's lines: percentiles and sums by DuckDB, verdicts on all cores."""
 
 from __future__ import annotations
 
-import json
-import math
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..analysis import covariates, fleet
-from ..analysis.covariates import Value
-from ..analysis.drift import Point, Verdict, judge
-from ..analysis.heap import explain, hoarding
-from ..analysis.resources import resources
-from ..analysis.runtime_heap import find
+from ..analysis import fleet
 from ..analysis.urgency import urgency
-from ..lines.record import Record
 from ..lines.unread import WORDS as REASONS
 from . import sizing
 from .functions import function_of
-from .peak_percentiles import count, durations, left_out, parts, payloads, peaks_by, peaks_of, rounded
+from .judging import Judged, Judges, here, judged, verdict_of
+from .peak_percentiles import count, durations, left_out, parts, payloads, peaks_by
 from .store import Loaded, Store
-from .summary import Environment, Function, Report
+from .summary import Environment, Function, LeftOut, Report
 
 WORTH_A_POOL = 200
 """Least number of environments for a pool of processes. Fewer are judged before a process has started."""
 
-_ENVIRONMENTS = """
-SELECT environment, any_value(function) AS function, any_value(version) AS version,
-    any_value(environment_id) AS environment_id, count(*) AS invocations,
-    quantile_disc(peak, 0.5) AS p50, quantile_disc(peak, 0.99) AS p99, max(peak) AS highest,
-    count(*) FILTER (out_of_memory) AS out_of_memory,
-    arg_min("current", invocation) FILTER (certain) AS current_first,
-    arg_max("current", invocation) FILTER (certain) AS current_last,
-    arg_min(mark, invocation) AS mark_first, max(mark) AS mark, max(size) AS size,
-    min(time_ms) AS first_ms, max(time_ms) AS last_ms,
-    max(greatest(coalesce(upper, peak), peak, init_peak)) AS need,
-    count(*) FILTER (peak IS NOT NULL AND (upper IS NULL OR (upper >= size AND coalesce(lower, peak) < size))
-        AND (closed_by <> 'shutdown' OR out_of_memory)) AS unbounded,
-    max(others) AS others,
-    arg_max(struct_pack(f := held_function, t := held_truemem, e := held_extensions), invocation)
-        FILTER (held_truemem IS NOT NULL AND closed_by <> 'shutdown') AS holders,
-    max_by(heap, invocation, 400) FILTER (heap IS NOT NULL) AS heaps,
-    max_by(struct_pack(n := invocation, r := resources), invocation, 64) FILTER (resources IS NOT NULL) AS resources,
-    max(invocation) AS latest,
-    -- of all its life: what is live shows at major collections, which may be far apart
-    max_by(runtime_heap, hash(invocation), 400) FILTER (runtime_heap IS NOT NULL) AS runtime_heaps,
-    arg_max(runtime_heap, invocation) FILTER (runtime_heap IS NOT NULL) AS last_runtime_heap,
-    coalesce(sum(ceil(duration_ms)), 0) AS billed_ms, count(duration_ms) AS billed,
-    arg_max(request, (peak, -invocation)) FILTER (peak IS NOT NULL)::VARCHAR AS peak_request,
-    min_by(request::VARCHAR, invocation, 10) FILTER (out_of_memory AND request IS NOT NULL) AS killed,
-    histogram(coalesce(method, 'none')) AS methods, count(*) FILTER (report_missing OR dropped) AS lost
-FROM batch GROUP BY environment ORDER BY environment
-"""
-_POINTS = """
-SELECT * FROM (
-    SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, peak, certain, begins, out_of_memory AS died,
-        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", told, threads,
-        shared_by AS "sharedBy", files AS "rss.file", heap_held AS "heap.held", request_bytes AS "requestBytes"
-    FROM batch WHERE invocation IS NOT NULL
-) WHERE "current" IS NOT NULL ORDER BY environment, invocation
-"""
+
+class Prices(NamedTuple):
+    """What the suggested sizes and their savings depend on."""
+
+    headroom: float = sizing.HEADROOM
+    """Share that is added to the need."""
+    per_month: float | None = None
+    """Invocations of all functions, for the saving."""
+    gb_second: float = sizing.GB_SECOND
+    """USD."""
 
 
-class Curve(NamedTuple):
-    """One environment's invocations, for its verdict."""
-
-    invocation: NDArray[np.float64]
-    time_ms: NDArray[np.float64]
-    current: NDArray[np.float64]
-    peak: NDArray[np.float64]
-    """Peaks; NaN if unknown."""
-    certain: NDArray[np.bool_]
-    begins: NDArray[np.bool_]
-    died: NDArray[np.bool_]
-    size: float | None
-    beside: dict[str, NDArray[Any]]
-    """What may move with the memory, by name, if it is not always the same; None or NaN if unknown."""
+USUAL = Prices()
 
 
 def collect(
@@ -90,23 +42,28 @@ def collect(
     loaded: Loaded,
     *,
     by: str | None = None,
-    headroom: float = sizing.HEADROOM,
-    per_month: float | None = None,
-    price: float = sizing.GB_SECOND,
-    judged: Callable[[int], None] = lambda _: None,
+    prices: Prices = USUAL,
+    done: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """Make the report of all that `store` has loaded. `judged` is called with the lines that are done."""
-    environments: list[Environment] = []
-    evidences: dict[tuple[str, str], list[fleet.Evidence]] = {}
+    """Make the report of all that `store` has loaded. `done` is called with the lines that are judged."""
+    found: list[Judged] = []
     with _judges(store) as judges:
         for lines in store.batches():
-            rows = store.rows(_ENVIRONMENTS)
-            count(store, first=not environments)
-            for row, (verdict, evidence) in zip(rows, judges(_curves(store, rows, by)), strict=True):
-                environments.append(made := _environment(row, verdict))
-                if not (made.only_hoards or made.is_lazy):  # else the heap's figures say that it is no leak
-                    evidences.setdefault((made.function, made.version), []).append(evidence)
-            judged(lines)
+            found += judged(store, by, judges)
+            count(store, by)
+            done(lines)
+    return report_of(store, found, loaded, by, left_out(store) if by is not None else None, prices)
+
+
+def report_of(
+    store: Store, found: Sequence[Judged], loaded: Loaded, by: str | None, by_left_out: LeftOut | None, prices: Prices
+) -> Report:
+    """Make the report of the environments of all batches, in the order of their keys, and of the store's counts."""
+    evidences: dict[tuple[str, str], list[fleet.Evidence]] = {}
+    for _, each, evidence in found:
+        if not (each.only_hoards or each.is_lazy):  # else the heap's figures say that it is no leak
+            evidences.setdefault((each.function, each.version), []).append(evidence)
+    environments = [each.environment for each in found]
     environments.sort(key=lambda each: urgency(each.peaks.out_of_memory, each.verdict, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
     groups: dict[tuple[str, str], list[Environment]] = {}
@@ -117,16 +74,16 @@ def collect(
     together = dict(zip(evidences, fleet.accuse(list(map(fleet.pool, evidences.values()))), strict=True))
 
     def function(key: tuple[str, str]) -> Function:
-        share = None if per_month is None else per_month * peaks[key].invocations / total
+        share = None if prices.per_month is None else prices.per_month * peaks[key].invocations / total
         more = explained.get(key), lasted.get(key), together.get(key)
-        return function_of(key, groups[key], peaks[key], more, headroom, share, price)
+        return function_of(key, groups[key], peaks[key], more, prices.headroom, share, prices.gb_second)
 
     return Report(
         functions=[function(key) for key in sorted(groups)],
         environments=environments,
         parts=parts(store) if by is not None else [],
         by=by,
-        by_left_out=left_out(store) if by is not None else None,
+        by_left_out=by_left_out,
         lines=loaded.lines,
         repeated=loaded.lines - total,
         elsewhere=loaded.elsewhere,
@@ -134,104 +91,13 @@ def collect(
     )
 
 
-def verdict_of(curve: Curve) -> tuple[Verdict, fleet.Evidence]:
-    """Judge one curve, alone and for its function."""
-    columns = (curve.invocation.astype(int), curve.time_ms, curve.current * 1024, curve.peak * 1024)
-    numbers, times, currents, peaks = (column.tolist() for column in columns)  # lists: Python reads them sooner
-    known = [None if math.isnan(peak) else peak for peak in peaks]
-    flags = (column.tolist() for column in (curve.certain, curve.begins, curve.died))
-    points = list(map(Point._make, zip(numbers, times, currents, known, *flags, strict=True)))
-    beside = {name: dict(zip(numbers, _known(column), strict=True)) for name, column in curve.beside.items()}
-    return judge(points, int(curve.size) if curve.size else None, beside=beside), fleet.evidence(points)
-
-
-def _known(column: NDArray[Any]) -> list[Value]:
-    """The values, None where there is none."""
-    return column.tolist() if column.dtype == object else [None if math.isnan(one) else one for one in column.tolist()]
-
-
 @contextmanager
-def _judges(store: Store) -> Iterator[Callable[[Sequence[Curve]], list[tuple[Verdict, fleet.Evidence]]]]:
+def _judges(store: Store) -> Iterator[Judges]:
     """Yield a function that judges curves, on all cores if there are many."""
     if store.value("SELECT count(DISTINCT environment) FROM line") < WORTH_A_POOL:
-        yield lambda curves: [verdict_of(curve) for curve in curves]
+        yield here
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
     pool: Executor
     with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
         yield lambda curves: list(pool.map(verdict_of, curves, chunksize=25))
-
-
-def _curves(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> list[Curve]:
-    """The curve of each row, in their order."""
-    columns = {name: _filled(name, values) for name, values in store.columns(_POINTS).items()}
-    keys, begins = np.unique(columns["environment"], return_index=True)
-    ends = [*begins[1:], len(columns["environment"])][: len(keys)]
-    places = {int(key): slice(begin, end) for key, begin, end in zip(keys, begins, ends, strict=True)}
-    names = {name: name for name in covariates.MEMBERS} | ({"told": by} if by else {})
-
-    def curve(row: dict[str, Any]) -> Curve:
-        at = places.get(row["environment"], slice(0, 0))
-        invocation, time_ms, current, peak = (
-            columns[name][at].astype(float) for name in ("invocation", "time_ms", "current", "peak")
-        )
-        certain, begins, died = (columns[name][at].astype(bool) for name in ("certain", "begins", "died"))
-        beside = {name: columns[column][at] for column, name in names.items()}
-        beside = {name: values for name, values in beside.items() if _varies(values)}
-        return Curve(invocation, time_ms, current, peak, certain, begins, died, row["size"], beside)
-
-    return [curve(row) for row in rows]
-
-
-def _varies(values: NDArray[Any]) -> bool:
-    """Is there more than one known value?"""
-    known = values if values.dtype == object else values[~np.isnan(values)]
-    return len(known) > 0 and bool((known != known[0]).any())
-
-
-def _filled(name: str, values: Any) -> NDArray[Any]:
-    """A column as a plain array: NaN, or None in texts, where there is no value."""
-    if name == "told":
-        return np.ma.filled(values.astype(object), None) if isinstance(values, np.ma.MaskedArray) else values
-    if not isinstance(values, np.ma.MaskedArray):
-        return np.asarray(values)
-    return np.ma.filled(values.astype(float) if name != "environment" else values, np.nan)
-
-
-def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
-    held = row["holders"] or {}
-    heaps = [Record(members=json.loads(members)) for members in reversed(row["heaps"] or [])]
-    found = hoarding(heaps)
-    collected = [each for each in (*(row["runtime_heaps"] or []), row["last_runtime_heap"]) if each is not None]
-    runtime = find(Record(members=json.loads(members)) for members in collected)
-    holders = {"function": held.get("f"), "truemem": held.get("t"), **json.loads(held.get("e") or "{}")}
-    mib = {name: rounded(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
-    return Environment(
-        function=row["function"] or "",
-        version=row["version"] or "",
-        environment_id=row["environment_id"],
-        peaks=peaks_of(row),
-        **mib,
-        first_ms=row["first_ms"],
-        last_ms=row["last_ms"],
-        need=rounded(row["need"]),
-        unbounded=row["unbounded"],
-        others=rounded(row["others"]),
-        holders={name: round(value, 2) for name, value in holders.items() if value is not None},
-        heap_in_use=rounded(heaps[-1].members["heap"]["inUse"]) if heaps else None,
-        heap_held=rounded(heaps[-1].members["heap"]["held"]) if heaps else None,
-        heap_says=runtime.sentence if runtime else explain(heaps) if heaps else None,
-        runtime_heap=runtime,
-        hoards=found is not None,
-        only_hoards=found is not None and found.alone,
-        billed_ms=row["billed_ms"],
-        billed=row["billed"],
-        methods=row["methods"],
-        lost=row["lost"],
-        peak_request=row["peak_request"],
-        out_of_memory_requests=row["killed"] or [],
-        verdict=verdict,
-        resources=resources(
-            ((told["n"] or 0, json.loads(told["r"])) for told in row["resources"] or []), row["latest"] or 0
-        ),
-    )

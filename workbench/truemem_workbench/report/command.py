@@ -70,6 +70,14 @@ SINCE_SAVED = ("peak", "duration")
     type=click.Choice(list(FAILURES)),
     help="Exit with 1: memory grows, it ran out, peak or duration rose over --baseline. Repeatable.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="spark: FILEs may be folders and s3:// URIs, more than one machine reads.",
+)
+@click.option("--master", metavar="URL", help="With --engine spark [default: local[*], or that of spark-submit].")
 @format_options(*FORMATS)
 @output_option(*ENDINGS)
 def report(files: tuple[Path, ...], **options: Any) -> int:
@@ -122,11 +130,21 @@ def _check_options(options: dict[str, Any]) -> None:
     for name in ("by", "environment", "function_name"):
         _check_text(name.removesuffix("_name"), options[name])
     _check_name(options["by"])
+    _check_engine(options)
     for name in options["fail_on"]:
         if name in SINCE_SAVED and options["baseline"] is None:
             raise BadInput(f"--fail-on {name} without a saved run. Try --baseline FILE.json")
     if options["baseline"] is not None and not options["baseline"].is_file():
         raise BadInput(f"--baseline {options['baseline']} is no file. Make one with --output FILE.json")
+
+
+def _check_engine(options: dict[str, Any]) -> None:
+    """Raise BadInput for options that the engine does not have."""
+    if options["engine"] != "spark":
+        if options["master"] is not None:
+            raise BadInput("--master without --engine spark. Leave it out, or add --engine spark")
+    elif any(path.suffix.lower() == ".html" for path in options["outputs"]):
+        raise BadInput("--engine spark draws no page. Try truemem page --environment ID on the files that have it")
 
 
 def _check_text(name: str, value: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
 import sys
 from operator import attrgetter
@@ -12,6 +13,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from ..aws.objects import is_object, put
 from ..support.bad_input import BadInput
 from ..support.terminal import output
 from ..support.untrusted_text import cell
@@ -62,10 +64,16 @@ def print_as(view: View, form: str) -> None:
 
 
 def write(view: View, path: Path) -> None:
-    """Write it as JSON or CSV, as the file's ending says. Raises BadInput."""
+    """Write it as JSON or CSV, as the file's ending says; `s3://bucket/key` is an object. Raises BadInput."""
+    form = path.suffix.lower().removeprefix(".")
+    if is_object(path):
+        text = io.StringIO(newline="")
+        _write(view, form, text)
+        put(path, text.getvalue())
+        return
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
-            _write(view, path.suffix.lower().removeprefix("."), file)
+            _write(view, form, file)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}") from error
 

@@ -9,7 +9,7 @@ from .summary import Durations, LeftOut, Part, Payload, Peaks
 
 # counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
 _COUNTED = """
-SELECT function, version, told, round(peak, 2) AS peak, round(peak - baseline, 1) AS more, count(*) AS n,
+SELECT function, version, told, round(peak, 2) AS peak, {more} AS more, count(*) AS n,
     count(*) FILTER (out_of_memory) AS out_of_memory, count("current" - baseline) AS left_n,
     coalesce(sum("current" - baseline), 0) AS left_sum
 FROM batch GROUP BY ALL
@@ -39,10 +39,16 @@ GROUP BY ALL
 """
 
 
-def count(store: Store, first: bool) -> None:
-    """Add the invocations of the present batch. `first`: there is no table yet."""
-    for table, query in (("counts", _COUNTED), ("payloads", _TIMES), ("durations", _DURATIONS)):
-        store.execute(f"{f'CREATE TABLE {table} AS' if first else f'INSERT INTO {table}'} {query}")
+TABLES = ("counts", "payloads", "durations")
+"""What all batches add their counts to."""
+
+
+def count(store: Store, by: str | None) -> None:
+    """Add the invocations of the present batch."""
+    more = "round(peak - baseline, 1)" if by is not None else "NULL::FLOAT"  # only `parts` asks for it
+    for table, query in zip(TABLES, (_COUNTED.format(more=more), _TIMES, _DURATIONS), strict=True):
+        store.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {query} LIMIT 0")
+        store.execute(f"INSERT INTO {table} {query}")
 
 
 def _ranked(by: str, value: str, table: str = "counts") -> str:
@@ -87,7 +93,7 @@ def parts(store: Store) -> list[Part]:
         )
         for row in rows
     ]
-    return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0)))
+    return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0), part.value or ""))
 
 
 def left_out(store: Store) -> LeftOut:

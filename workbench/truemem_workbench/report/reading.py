@@ -16,7 +16,7 @@ from ..page import html as page_html
 from ..support.bad_input import BadInput
 from ..support.exit_codes import unheard_by_children
 from ..support.terminal import Count, progress, tell
-from .collect import collect
+from .collect import Prices, collect
 from .store import Loaded, Store
 from .summary import Environment, Report
 
@@ -24,6 +24,22 @@ from .summary import Environment, Report
 def read(where: Source, options: Mapping[str, Any]) -> Report:
     """Read all lines and make the report of them. Writes the pages of --output, which need the lines again. `options`
     are those of the command. Raises BadInput."""
+    prices = Prices(options["headroom"] / 100, options["per_month"], options["gb_second"])
+    made = _on_spark(where, options, prices) if options["engine"] == "spark" else _here(where, options, prices)
+    _check_by(made)
+    return made
+
+
+def _on_spark(where: Source, options: Mapping[str, Any], prices: Prices) -> Report:
+    from . import spark
+
+    loaded, made = spark.report(where, options, prices)
+    _check_loaded(loaded, where)
+    assert made is not None  # there are lines
+    return made
+
+
+def _here(where: Source, options: Mapping[str, Any], prices: Prices) -> Report:
     by, environment = options["by"], options["environment"]
     with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
         paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder), options["way"])]
@@ -35,20 +51,11 @@ def read(where: Source, options: Mapping[str, Any]) -> Report:
                 )
             _check_loaded(loaded, where)
             with progress("judging", loaded.lines) as judged, unheard_by_children():
-                made = collect(
-                    store,
-                    loaded,
-                    by=by,
-                    headroom=options["headroom"] / 100,
-                    per_month=options["per_month"],
-                    price=options["gb_second"],
-                    judged=judged,
-                )
+                made = collect(store, loaded, by=by, prices=prices, done=judged)
         for html in options["outputs"]:
             if html.suffix.lower() == ".html":
                 with progress("drawing", size) as read:
                     _draw(made, paths, where, html, read)
-    _check_by(made)
     return made
 
 

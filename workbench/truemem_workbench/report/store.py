@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import duckdb
 
@@ -26,7 +26,7 @@ from ..support.bad_input import BadInput
 from ..support.terminal import Count
 from ..support.untrusted_text import quoted
 from .plain_lines import plain_lines
-from .schema import COLUMNS, INVOCATIONS, REJECT_TABLES, REJECTED, TOLD, found_in, read_of, spread, told_in
+from .schema import COLUMNS, INVOCATIONS, REJECT_TABLES, REJECTED, SAID, TOLD, found_in, read_of, spread, told_in
 
 MEMORY_MIB = 512
 """DuckDB's own memory limit."""
@@ -56,20 +56,20 @@ class Loaded:
 class Store:
     """The lines of one report. As a context manager, it removes its folder at the end."""
 
-    def __init__(self, *, memory_mib: int = MEMORY_MIB, batch: int = BATCH) -> None:
-        """Make the database. Raises BadInput if its folder cannot be in TMPDIR."""
+    def __init__(self, *, memory_mib: int = MEMORY_MIB, batch: int = BATCH, threads: int | None = None) -> None:
+        """Make the database. Raises BadInput if its folder cannot be in TMPDIR. `threads`: else all cores."""
         _check_temporary_folder()
         self._batch = batch
         self._folder = Path(tempfile.mkdtemp(prefix="truemem-report-"))
         self._db = duckdb.connect(str(self._folder / "lines.duckdb"))
         self._db.execute(f"SET memory_limit='{memory_mib}MiB'")
         self._db.execute(f"SET temp_directory={quoted(str(self._folder / 'spill'))}")
-        self._db.execute(f"SET threads={os.cpu_count() or 1}")
+        self._db.execute(f"SET threads={threads or os.cpu_count() or 1}")
         self._db.execute("SET preserve_insertion_order=false")
         self._db.execute("SET enable_progress_bar=true")  # it counts how far it is
         self._db.execute("SET enable_progress_bar_print=false")
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -92,7 +92,7 @@ class Store:
         """
         unread = Unread()
         self._db.execute(f"CREATE TABLE found AS SELECT {COLUMNS} LIMIT 0")
-        self._db.execute("CREATE TABLE said (request UUID, told VARCHAR, rest VARCHAR)")
+        self._db.execute(f"CREATE TABLE said ({SAID})")
         for group in _groups(files):
             if group.plain:
                 self._read(group, by, read, unread)

@@ -15,6 +15,7 @@ MODULES = {
     "local": _LOCAL,
     "page": _PAGE,
     "report": ("duckdb", "numpy", "scipy"),
+    "spark": ("duckdb", "numpy", "pyspark", "scipy"),
 }
 """What each extra installs, by the names that are imported. pyproject.toml has the names that are installed."""
 

@@ -1,0 +1,134 @@
+"""The report in parts, as many machines make it, is that of one machine. Here one process does all the parts."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from truemem_workbench.report import collect, distributed
+from truemem_workbench.report.distributed import File, Job, Piece
+from truemem_workbench.report.store import Loaded, Store
+from truemem_workbench.report.summary import Report
+from truemem_workbench.support.bad_input import BadInput
+
+from tests.report.fleet_files import write
+from tests.report.forms import ENVIRONMENTS, FORMS
+from tests.report.written import life, line, log
+
+ROOT = Path(__file__).parents[2]
+PRICES = collect.Prices(per_month=1e6)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write(tmp_path_factory.mktemp("fleet"))
+
+
+def here(files: Sequence[Path], job: Job) -> Report:
+    """The report of one machine."""
+    with Store(batch=5000) as store:
+        loaded = store.load(files, since_ms=job.since_ms, environment=job.environment, function=job.function, by=job.by)
+        return collect.collect(store, loaded, by=job.by, prices=PRICES)
+
+
+def shuffled(pieces: Iterable[Piece]) -> Iterator[Iterator[Piece]]:
+    """Bring the pieces of a part together, as Spark does."""
+    parts: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        parts.setdefault(piece.part, []).append(piece)
+    return (iter(parts[part]) for part in sorted(parts))
+
+
+def in_parts(shares: Sequence[Sequence[File]], job: Job) -> tuple[Loaded, Report | None]:
+    pieces = [piece for share in shares for piece in distributed.read(share, job)]
+    if job.by is not None:
+        pieces = [piece for part in shuffled(pieces) for piece in distributed.match(part, job)]
+    pieces = [piece for part in shuffled(pieces) for piece in distributed.judge_part(part, job)]
+    return distributed.gather(pieces, job, PRICES)
+
+
+def shares_of(files: Sequence[Path], size: int) -> list[list[File]]:
+    contents: list[File] = [(str(file), [file.read_bytes()]) for file in files]
+    return [contents[at : at + size] for at in range(0, len(contents), size)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "size", "asked"),
+    [
+        (1, 100, {}),
+        (7, 1, {}),
+        (40, 4, {}),
+        (5, 2, {"by": "model_id"}),
+        (3, 3, {"by": "status"}),
+        (4, 2, {"function": "leaks-alone", "by": "model_id"}),
+        (4, 2, {"environment": "small-1"}),
+        (4, 2, {"since_ms": 1_795_288_667_424 + 150_000}),
+    ],
+)
+def test_the_report_in_parts_is_that_of_one_machine(
+    parts: int, size: int, asked: dict[str, str], fleet: list[Path]
+) -> None:
+    job = Job(parts=parts, **asked)  # type: ignore[arg-type]
+    _, report = in_parts(shares_of(fleet, size), job)
+    assert report is not None
+    assert report.functions
+    assert report == here(fleet, job)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_log_is_read(form: str) -> None:
+    _, report = in_parts([[("log", [FORMS[form].encode()])]], Job(parts=3))
+    assert report is not None
+    found = sorted((each.environment_id, each.peaks.invocations) for each in report.environments)
+    assert found == ENVIRONMENTS
+    assert not any(report.unread.values())
+
+
+def test_an_environment_is_judged_whole_wherever_its_lines_stand() -> None:
+    lines = life("a", 1500, grows=0.1)
+    shares: list[list[File]] = [[(f"{at}.log", [f"{each}\n".encode() for each in lines[at::5]])] for at in range(5)]
+    _, report = in_parts(shares, Job(parts=16))
+    assert report is not None
+    (environment,) = report.environments
+    assert (environment.peaks.invocations, environment.verdict.name) == (1500, "growing")
+
+
+def test_a_file_that_is_no_log_is_named_as_it_was_given() -> None:
+    shares: list[list[File]] = [[("s3://bucket/log", [line().encode()])], [("s3://bucket/x", [bytes(range(256)) * 40])]]
+    with pytest.raises(BadInput, match=r"^s3://bucket/x is not a log"):
+        in_parts(shares, Job(parts=2))
+
+
+def test_no_line_is_no_report() -> None:
+    loaded, report = in_parts([[("log", [b"START\n"])], [], [("log", [b""])]], Job(parts=2, function="x"))
+    assert (loaded.lines, loaded.elsewhere, report) == (0, 0, None)
+    loaded, report = in_parts([[("log", [line().encode()])]], Job(parts=2, function="x"))
+    assert (loaded.lines, loaded.elsewhere, report) == (0, 1, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (["s3://b/p", "--output", "s3://b/report.json"], ["s3://b/p", "--output", "s3://b/report.json"]),
+        (["--JOB_NAME", "x", "--report", "'s3://b/a b' --by model"], ["s3://b/a b", "--by", "model"]),
+    ],
+)
+def test_the_submitted_file_takes_the_arguments_of_spark_submit_and_of_glue(given: list[str], line: list[str]) -> None:
+    script = runpy.run_path(str(ROOT / "deploy" / "spark" / "truemem_report.py"), run_name="script")
+    assert script["arguments"](given) == ["report", "--engine", "spark", *line]
+
+
+def test_the_submitted_file_ends_without_an_exit_if_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = runpy.run_path(str(ROOT / "deploy" / "spark" / "truemem_report.py"), run_name="script")
+    monkeypatch.setitem(script["run"].__globals__, "arguments", lambda _: ["report", str(log(tmp_path, life("a")))])
+    monkeypatch.setattr(sys, "argv", ["truemem_report.py"])
+    script["run"]()
+    assert "1 function, 200 invocations" in capsys.readouterr().out
+    monkeypatch.setitem(script["run"].__globals__, "arguments", lambda _: ["report", "/nowhere"])
+    with pytest.raises(SystemExit, match="2"):
+        script["run"]()

@@ -1,0 +1,169 @@
+"""`truemem report --engine spark`: real Spark, in processes of its own, beside DuckDB on the same files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.aws.objects import uri
+
+from tests.report.conftest import Command
+from tests.report.fleet_files import write
+from tests.report.written import life, log
+
+ROOT = Path(__file__).parents[2]
+JAVA = shutil.which("java") or os.environ.get("JAVA_HOME")
+with_spark = [
+    pytest.mark.nightly,  # Spark starts in ten seconds or more
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed: make spark"),
+    pytest.mark.skipif(JAVA is None, reason="Spark needs Java 17"),
+]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet")
+    write(folder)
+    return folder
+
+
+class TestWithSpark:
+    pytestmark = with_spark
+
+    @pytest.mark.parametrize(
+        "options",
+        [[], ["--by", "model_id", "--invocations-per-month", "1000000"], ["--function", "leaks-alone"]],
+        ids=["all", "by", "function"],
+    )
+    def test_it_says_what_duckdb_says(self, fleet: Path, options: list[str], truemem: Command) -> None:
+        of_duckdb = truemem("report", *sorted(fleet.iterdir()), "--json", *options).document
+        assert len(of_duckdb["functions"]) >= (1 if "--function" in options else 9)
+        assert spark(fleet, "--json", *options) == of_duckdb
+
+    def test_several_processes_say_the_same(self, fleet: Path) -> None:
+        one = spark(fleet, "--json", "--master", "local-cluster[1,1,1024]")
+        assert spark(fleet, "--json", "--master", "local-cluster[2,1,1024]") == one
+
+    def test_a_large_file_is_divided(self, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        from truemem_workbench.report import spark as engine
+
+        monkeypatch.setattr(engine, "WHOLE", 1000)
+        large = log(tmp_path, life("a", 2000, grows=0.1), "a, [b].log")
+        small = log(tmp_path, [], "small.log")
+        of_duckdb = truemem("report", large, small, "--json").document
+        assert truemem("report", "--engine", "spark", large, small, "--json").document == of_duckdb
+        spread = log(tmp_path, [json.dumps(json.loads(each), indent=2) for each in life("a", 20)], "spread.log")
+        refused = truemem("report", "--engine", "spark", spread)
+        assert (refused.code, refused.out) == (2, "")
+        assert "and not one event a line: Spark cannot divide it" in refused.err
+
+    def test_it_can_be_submitted_with_the_package_as_a_zip(self, fleet: Path, tmp_path: Path, truemem: Command) -> None:
+        package = tmp_path / "truemem"
+        for folder in ("extension/truemem", "workbench/truemem_workbench"):
+            shutil.copytree(ROOT / folder, package / Path(folder).name, ignore=shutil.ignore_patterns("__pycache__"))
+        archive = shutil.make_archive(str(tmp_path / "truemem"), "zip", package)
+        submit = Path(sys.executable).with_name("spark-submit")
+        command: list[str | Path] = [submit, "--master", "local-cluster[2,1,1024]", "--py-files", archive]
+        command += [ROOT / "deploy" / "spark" / "truemem_report.py", fleet, "--output", tmp_path / "report.json"]
+        variables = {"PYSPARK_PYTHON": sys.executable, "PYTHONNOUSERSITE": "1"}
+        done = subprocess.run(
+            command, env=os.environ | variables, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        made = json.loads((tmp_path / "report.json").read_text())
+        assert made == truemem("report", *sorted(fleet.iterdir()), "--json").document
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["empty"], "no line of the sidecar in these files"),
+            (["nothing-*.log"], "Spark: [PATH_NOT_FOUND] Path does not exist"),
+            (["s3://bucket/logs"], 'Spark: No FileSystem for scheme "s3"'),
+            (["bad.log"], "is not a log, because it is not text"),
+        ],
+    )
+    def test_what_cannot_be_read_is_told_in_one_line(
+        self, arguments: list[str], said: str, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "bad.log").write_bytes(bytes(range(256)) * 40)
+        ran = truemem("report", "--engine", "spark", *arguments)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+        assert said in ran.err
+
+
+def spark(*arguments: str | Path) -> Any:
+    command = [sys.executable, "-m", "truemem_workbench.cli", "report", "--engine", "spark", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--master", "local"], "--master without --engine spark. Leave it out, or add --engine spark"),
+        (["--engine", "spark", "--output", "x.html"], "--engine spark draws no page. Try truemem page"),
+        (["--engine", "spark", "--log-group", "x"], "--engine spark reads files, not CloudWatch"),
+        (["--engine", "spark", "-"], "--engine spark does not read standard input"),
+        (["--engine", "spark", "/nowhere.log"], "/nowhere.log cannot be read: No such file or directory"),
+        (["--engine", "spark", "--master", "x", __file__], "--master x is none. Try local[*], spark://HOST:7077"),
+    ],
+)
+def test_what_spark_does_not_do_is_told_before_it_starts(arguments: list[str], said: str, truemem: Command) -> None:
+    files = [] if "--log-group" in arguments or len(arguments) == 3 or __file__ in arguments else [__file__]
+    assert said in truemem("report", *arguments, *files).refusal
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("pyspark", "pyspark is not installed. Try pip install 'truemem[spark]'"),
+        ("java", "Spark needs Java, and there is none. Install Java 17, or set JAVA_HOME"),
+    ],
+)
+def test_what_is_missing_is_named(
+    missing: str, said: str, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from truemem_workbench.report import spark as engine
+
+    if missing == "pyspark":
+        monkeypatch.setattr("truemem_workbench.support.extras.find_spec", lambda name: None if name == "pyspark" else 1)
+    else:
+        monkeypatch.setattr(engine, "need", lambda _: None)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    assert said in truemem("report", "--engine", "spark", log(tmp_path, life("a", 10))).refusal
+
+
+def test_the_report_can_be_an_object_in_s3(aws: Callable[[str], Any], tmp_path: Path, truemem: Command) -> None:
+    aws("s3").create_bucket(Bucket="reports")
+    path = log(tmp_path, life("a", 150))
+    ran = truemem("report", path, "--output", "s3://reports/daily/report.json", "--output", "s3://reports/report.csv")
+    assert ran.code == 0
+    objects = {
+        name: aws("s3").get_object(Bucket="reports", Key=name)["Body"].read()
+        for name in ("daily/report.json", "report.csv")
+    }
+    assert json.loads(objects["daily/report.json"]) == truemem("report", path, "--json").document
+    assert objects["report.csv"].startswith(b"function,version,environmentId,")
+    refused = truemem("report", path, "--output", "s3://nowhere/report.json")
+    assert refused.code == 2
+    assert "s3://nowhere/report.json cannot be written: NoSuchBucket" in refused.err
+
+
+def test_a_uri_keeps_its_two_slashes() -> None:
+    assert uri(Path("s3://bucket/a/b.json")) == "s3://bucket/a/b.json"
+    assert uri(Path("/a/b:/c")) == "/a/b:/c"
+    assert uri(Path("a.log")) == "a.log"

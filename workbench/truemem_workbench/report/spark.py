@@ -1,0 +1,227 @@
+"""`truemem report --engine spark`: the same report, of more files than one machine reads.
+
+Spark lists and reads the files, carries the pieces of `distributed`, and tries again what was lost with a machine. All
+else is done by the functions of the report on one machine. Under spark-submit, Glue and EMR Serverless it uses the
+session that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..aws.log_source import Source
+from ..aws.objects import uri
+from ..lines.log_files import GZIP_MAGIC, UTF_16, kind_of
+from ..support.bad_input import BadInput
+from ..support.extras import need
+from .collect import Prices
+from .distributed import File, Job, Piece, gather, judge_part, match, read
+from .store import BATCH, Loaded
+from .summary import Report
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+WHOLE = 160 << 20
+"""Largest file, in bytes, that one task takes whole, whatever its form. Firehose's largest object has 128 MiB. A larger
+file is divided at line breaks."""
+SHARE = 128 << 20
+"""Bytes of files that one task reads, if they are small."""
+OPENING = 1 << 16
+"""Bytes that opening a file is counted for: an export of CloudWatch has a small file for each log stream."""
+LINE_BYTES = 900
+PACKED = 10
+"""A gzipped log has this many times as many bytes, about."""
+MOST_PARTS = 10_000
+HEAD_LINES = 200
+DRIVER_MEMORY = "4g"
+"""Of a driver that is started here: local executors are in it."""
+_MASTER = re.compile(r"local(\[.+\]|-cluster\[.+\])?|yarn|(spark|k8s|mesos)://.+")
+
+
+def report(where: Source, options: Mapping[str, Any], prices: Prices) -> tuple[Loaded, Report | None]:
+    """Read and judge all lines; None if there is none. `options` are those of the command. Raises BadInput."""
+    places = _places(where)
+    with _session(options["master"]) as session:
+        shares, size = _shares(session, places)
+        if not shares:
+            return Loaded(0, 0), None
+        job = Job(
+            parts=_parts(size, session.sparkContext.defaultParallelism),
+            by=options["by"],
+            since_ms=where.since_ms,
+            environment=options["environment"],
+            function=where.function,
+        )
+        pieces = session.sparkContext.union([_each(read, share, job) for share in shares])
+        if job.by is not None:
+            pieces = _each(match, _gathered(pieces, job), job)
+        found = _each(judge_part, _gathered(pieces, job), job).collect()
+    return gather(found, job, prices)
+
+
+def _places(where: Source) -> list[str]:
+    """Files, folders and patterns, as Spark knows them. Raises BadInput for what it cannot read."""
+    if where.log_group is not None:
+        raise BadInput("--engine spark reads files, not CloudWatch. Export the log group to S3, and name the folder")
+    places = []
+    for file in where.files:
+        text = uri(file)
+        if "://" in text:
+            places.append(text)
+        elif text == "-":
+            raise BadInput("--engine spark does not read standard input. Write it into a file")
+        elif not file.exists() and not set(text) & set("*?[{"):
+            raise BadInput(f"{file} cannot be read: No such file or directory")
+        else:
+            places.append(_literal(str(file.absolute())) if file.exists() else str(file.absolute()))
+    return places
+
+
+def _literal(path: str) -> str:
+    """A path as a pattern that is only itself: a log stream has [ and ] in its name."""
+    return re.sub(r"([][{}*?\\])", r"\\\1", path)
+
+
+@contextmanager
+def _session(master: str | None) -> Iterator[SparkSession]:
+    """A session, which ends with the block. Raises BadInput if there can be none, or if its job fails."""
+    need("spark")
+    if master is not None and not _MASTER.fullmatch(master):
+        raise BadInput(f"--master {master} is none. Try local[*], spark://HOST:7077, yarn or k8s://URL")
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which knows master and memory
+    if not submitted and not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise BadInput("Spark needs Java, and there is none. Install Java 17, or set JAVA_HOME")
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a task has one core
+    builder: Any = SparkSession.builder.appName("truemem report")
+    if master is not None or not submitted:
+        master = master or "local[*]"
+        builder = builder.master(master)
+        if master.startswith("local"):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not another that is first in PATH
+            builder = builder.config("spark.driver.memory", DRIVER_MEMORY).config("spark.ui.enabled", "false")
+    builder = (
+        builder.config("spark.driver.maxResultSize", "0")  # all environments come to the driver
+        .config("spark.files.maxPartitionBytes", SHARE)
+        .config("spark.files.openCostInBytes", OPENING)
+        .config("spark.hadoop.mapreduce.input.fileinputformat.input.dir.recursive", "true")
+        .config("spark.log.level", "ERROR")
+        .config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
+    )
+    session = None
+    try:
+        session = builder.getOrCreate()
+        yield session
+    except (PySparkException, Py4JError) as error:
+        raise BadInput(f"Spark: {_reason(str(error))}") from error
+    finally:
+        if session is not None:
+            session.stop()
+
+
+def _reason(text: str) -> str:
+    """The line of a Java error that says what is wrong."""
+    if "JAVA_GATEWAY_EXITED" in text:
+        return "Java does not start. Spark needs Java 17: look at JAVA_HOME"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    python = [line for line in lines if re.match(r"(?!org\.|java\.|py4j\.)[\w.]+(Error|Exception|Exhausted)\b: ", line)]
+    java = [line.partition(": ")[2] for line in lines if re.match(r": (org|java)\.[\w.$]+: ", line)]
+    java = [line.partition(": ")[2] or line for line in java]
+    return (python[-1:] or java[:1] or lines[:1] or ["it has failed"])[0][:500]
+
+
+def _shares(session: SparkSession, places: Sequence[str]) -> tuple[list[RDD[File]], int]:
+    """The files, those that are read whole and each large one; and about how many bytes of lines they have."""
+    from pyspark.sql import functions as f
+
+    files = session.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(places))
+    lines = f.col("length") * f.when(f.col("path").rlike(r"\.gz$"), PACKED).otherwise(1)
+    found = files.agg(f.sum(lines).alias("bytes"), f.count_if(f.col("length") > WHOLE).alias("large")).first()
+    size, large = (found.bytes or 0, found.large) if found else (0, 0)
+    if not size:
+        return [], 0
+    if not large and not any("," in place for place in places):
+        return [_whole(session, places)], size
+    small = [row.path for row in files.where(f.col("length") <= WHOLE).select("path").collect()]
+    plain = [_literal(path) for path in small if "," not in path]
+    shares = [_whole(session, plain)] if plain else []
+    if len(plain) < len(small):  # binaryFiles would take a path with a comma for several
+        named = files.where((f.col("length") <= WHOLE) & f.col("path").contains(","))
+        shares.append(named.select("path", "content").rdd.map(_as_file))
+    divided = [_divided(session, row.path) for row in files.where(f.col("length") > WHOLE).select("path").collect()]
+    return [*shares, *divided], size
+
+
+def _whole(session: SparkSession, places: Sequence[str]) -> RDD[File]:
+    """Files that are read whole. Not as a DataFrame: its rows would take ten times a file's size in Java."""
+    return session.sparkContext.binaryFiles(",".join(places)).mapValues(_in_one)
+
+
+def _in_one(content: bytes) -> list[bytes]:
+    return [content]
+
+
+def _as_file(row: Any) -> File:
+    return row.path, [row.content]
+
+
+def _divided(session: SparkSession, path: str) -> RDD[File]:
+    """A large file, divided at line breaks: each task has a part of it. Raises BadInput if it cannot be divided."""
+    lines = _lines(session, path)
+    head = b"\n".join(lines.take(HEAD_LINES))
+    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
+        begin = Path(folder) / "head.log"
+        begin.write_bytes(head)
+        if kind_of(begin) not in ("lines", "wrapped") or head[:2] in (GZIP_MAGIC, *UTF_16):
+            raise BadInput(
+                f"{path} has more than {WHOLE >> 20} MiB, and not one event a line: Spark cannot divide it."
+                " Try it without --engine spark"
+            )
+    return lines.mapPartitions(partial(_as_one, path))
+
+
+def _lines(session: SparkSession, path: str) -> RDD[Any]:
+    """The lines of a file, as bytes."""
+    if "," in path:  # textFile would take it for several files
+        return session.read.text(_literal(path)).rdd.map(_encoded)
+    return session.sparkContext.textFile(_literal(path), use_unicode=False)
+
+
+def _encoded(row: Any) -> bytes:
+    return str(row.value).encode()
+
+
+def _as_one(path: str, lines: Iterable[Any]) -> Iterator[File]:
+    yield path, (line + b"\n" for line in lines)
+
+
+def _parts(size: int, cores: int) -> int:
+    """So many parts that each is about a batch; at least one for each core."""
+    return max(1, min(MOST_PARTS, max(cores, size // LINE_BYTES // BATCH)))
+
+
+def _each(step: Any, items: RDD[Any], job: Job) -> RDD[Piece]:
+    return items.mapPartitions(partial(step, job=job))
+
+
+def _gathered(pieces: RDD[Piece], job: Job) -> RDD[Piece]:
+    """The pieces, each part in one place."""
+    return pieces.keyBy(_part).partitionBy(job.parts, int).values()
+
+
+def _part(piece: Piece) -> int:
+    return piece.part
