@@ -73,7 +73,7 @@ def texts(table: str, lines: Sequence[str]) -> Callable[[duckdb.DuckDBPyConnecti
     return make
 
 
-def by_the_serde(db: duckdb.DuckDBPyConnection) -> None:
+def by_the_serde(db: duckdb.DuckDBPyConnection, events: Sequence[LogEvent] = EVENTS) -> None:
     """What Athena's JSON SerDe makes of the lines, after its documentation: names are mapped, what is no JSON is passed
     over, and a value of another type is NULL."""
     created = sqlglot.parse_one(block(PAGE, "json-table"), dialect="athena")
@@ -82,7 +82,7 @@ def by_the_serde(db: duckdb.DuckDBPyConnection) -> None:
     types = ", ".join(f'"{name}" {kind.sql(dialect="duckdb")}' for name, kind in columns.items())
     db.execute(f"CREATE TABLE truemem_json ({types}, day VARCHAR)")
     shape = json.dumps({name: shape_of(kind) for name, kind in columns.items()})
-    for event in EVENTS:
+    for event in events:
         try:
             document = json.loads(event.message)
         except ValueError:
@@ -251,6 +251,31 @@ def without_percentiles(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
 def test_a_day_is_a_condition_of_the_view(athena: duckdb.DuckDBPyConnection) -> None:
     asked = "SELECT count(*) FROM truemem WHERE day BETWEEN '2026/11/20' AND '2026/11/21'"
     assert athena.execute(translated(asked)).fetchone() == athena.execute("SELECT count(*) FROM truemem").fetchone()
+
+
+def without_metadata(event: LogEvent) -> LogEvent:
+    """The event as TRUEMEM_OUTPUT=json has it."""
+    try:
+        members = json.loads(event.message)
+        time = datetime.fromtimestamp(members.pop("_aws")["Timestamp"] / 1000, UTC)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return event
+    return event._replace(message=json.dumps({**members, "timestamp": time.isoformat(timespec="milliseconds")}))
+
+
+@pytest.mark.parametrize("view", ["view", "json-view"])
+def test_a_plain_line_has_the_time_of_one_with_metadata(view: str) -> None:
+    def begun(events: Sequence[LogEvent]) -> list[Any]:
+        with duckdb.connect() as db:
+            db.execute("SET TimeZone = 'UTC'")
+            texts("truemem_log", [event.message for event in events])(db)
+            by_the_serde(db, events)
+            db.execute(translated(block(PAGE, view)))
+            return db.execute("SELECT request_id, epoch_ms(begun) FROM truemem WHERE begun IS NOT NULL").fetchall()
+
+    plain = [without_metadata(event) for event in EVENTS]
+    assert plain != EVENTS
+    assert begun(plain) == begun(EVENTS) != []
 
 
 # --- the table of the JSON SerDe --------------------------------------------------------------------------------------

@@ -96,9 +96,9 @@ def _literal(path: str) -> str:
 @contextmanager
 def _session(master: str | None) -> Iterator[SparkSession]:
     """A session, which ends with the block. Raises BadInput if there can be none, or if its job fails."""
-    need("spark")
     if master is not None and not _MASTER.fullmatch(master):
         raise BadInput(f"--master {master} is none. Try local[*], spark://HOST:7077, yarn or k8s://URL")
+    need("spark")
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which knows master and memory
     if not submitted and not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise BadInput("Spark needs Java, and there is none. Install Java 17, or set JAVA_HOME")
