@@ -16,8 +16,13 @@ class Clock:
     """CPU time of this process."""
 
 
+BUSY_MS = 50.0
+"""Longest time between two waits. What is done there takes some ms; a freeze that falls into it may last hours."""
+
+
 class RunningClock:
-    """Time that the environment has run without its freezes: a wait that takes longer than its timeout shows one."""
+    """Time that the environment has run, without its freezes. A wait that takes longer than its timeout shows one, and
+    so does work that takes longer than BUSY_MS."""
 
     def __init__(self, clock: Clock) -> None:
         self._now_ns = clock.monotonic_ns
@@ -37,4 +42,4 @@ class RunningClock:
         self._woke = self._now_ns()
         waited_ms = min((self._woke - self._asked) / 1e6, self._timeout_ms + 1)
         # After a restore from a snapshot, even this clock may have gone back (clock_gettime(2) does not know of those).
-        self.running_ms += max(0.0, busy_ms) + max(0.0, waited_ms)
+        self.running_ms += max(0.0, min(busy_ms, BUSY_MS)) + max(0.0, waited_ms)
