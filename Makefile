@@ -41,7 +41,7 @@ test: lint types layer pytest ## Lint, types, tests: what CI runs, in 8 minutes
 
 nightly: layer executable faults pyspark ## What takes long: builds from nothing, the scenarios against the executable, faults
 	@$(PYTEST) -m nightly tests
-	@$(PYTEST) $(ON_BOTH_CORES) --timeout=900 --hypothesis-profile=nightly -m "not nightly" tests/drift tests/fuzz tests/unit
+	@$(PYTEST) $(ON_BOTH_CORES) --timeout=900 --hypothesis-profile=nightly -m "hypothesis and not nightly" tests
 
 lint: $(READY)
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -78,7 +78,7 @@ def test_a_process_that_ends_before_the_last_look_leaves_its_native_blocks() -> 
     "handler",
     [
         "predictions",
-        "native_thread",
+        pytest.param("native_thread", marks=pytest.mark.nightly),
         "native_forks",
         pytest.param("arrays", marks=pytest.mark.nightly),
         pytest.param("sessions", marks=pytest.mark.nightly),

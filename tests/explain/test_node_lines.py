@@ -42,23 +42,23 @@ def explained(handler: str, timeout_s: float = 30) -> Explanation:
     ("handler", "kind"),
     [
         ("list", "Array of Object ORDERS"),
-        ("map", "Map of Object bySession"),
+        pytest.param("map", "Map of Object bySession", marks=pytest.mark.nightly),
         pytest.param("set", "Set of Object seen", marks=pytest.mark.nightly),
         pytest.param("members", "Object of Object state.orders", marks=pytest.mark.nightly),
         pytest.param("instance", "Map of Object store.#data", marks=pytest.mark.nightly),
         pytest.param("module", "Object of Object", marks=pytest.mark.nightly),
         ("closure", "Array of function callbacks"),
-        ("listener", "Array of function emitter._events.saved"),
-        ("timer", "TimersList of Timeout timerListMap[3600000]"),
+        pytest.param("listener", "Array of function emitter._events.saved", marks=pytest.mark.nightly),
+        pytest.param("timer", "TimersList of Timeout timerListMap[3600000]", marks=pytest.mark.nightly),
         pytest.param("linked", "variable chain", marks=pytest.mark.nightly),
-        ("copy", "variable copied"),
+        pytest.param("copy", "variable copied", marks=pytest.mark.nightly),
         pytest.param("nested", "variable copied", marks=pytest.mark.nightly),
         ("samename", "variable copied"),
         pytest.param("undone", "Array of Object ORDERS", marks=pytest.mark.nightly),
         pytest.param("weak", "Set of Object seen", marks=pytest.mark.nightly),
         pytest.param("proxied", "Array of Object target", marks=pytest.mark.nightly),
         pytest.param("frozen", "Array of Object ORDERS", marks=pytest.mark.nightly),
-        ("buffers", "Array of Buffer ORDERS"),
+        pytest.param("buffers", "Array of Buffer ORDERS", marks=pytest.mark.nightly),
         pytest.param("promises", "Array of function pending", marks=pytest.mark.nightly),
         pytest.param("strings", "variable text", marks=pytest.mark.nightly),
     ],
@@ -72,7 +72,7 @@ def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
     assert explanation.missing == ()
 
 
-@pytest.mark.parametrize("handler", ["bounded", "steady"])
+@pytest.mark.parametrize("handler", ["bounded", pytest.param("steady", marks=pytest.mark.nightly)])
 def test_what_does_not_grow_is_not_accused(handler: str) -> None:
     explanation = explained(handler)
     assert explanation.holders == []
@@ -84,7 +84,7 @@ def test_what_does_not_grow_is_not_accused(handler: str) -> None:
     [
         ("raises", "170 of 170 invocations failed"),
         pytest.param("ends", "had 2 processes", marks=pytest.mark.nightly),
-        ("hangs", "Task timed out"),
+        pytest.param("hangs", "Task timed out", marks=pytest.mark.nightly),
         pytest.param("hangsEarly", "Task timed out", marks=pytest.mark.nightly),
     ],
 )
