@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from truemem_workbench.analysis.drift import Point
@@ -20,7 +21,7 @@ QUIET = ("cache", "one step", "exponential", "arenas", "model swap")
 
 def write(folder: Path) -> list[Path]:
     """The files: plain, gzipped, wrapped, exported, each with lines of several environments."""
-    lines = [*captured(), *quiet(), *leaking(), *odd()]
+    lines = [*captured(), *quiet(), *leaking(), *uncollected(), *odd()]
     quarters = [lines[at::4] for at in range(4)]  # each environment is in all of them
     files = [written(folder / "plain.log", quarters[0]), written(folder / "of-[$LATEST], more.log", quarters[1])]
     files.append(folder / "packed.log.gz")
@@ -48,6 +49,16 @@ def leaking() -> Iterator[str]:
     """A leak that no environment shows alone, and one that each does."""
     yield from points(fleets.leaking(2, 1, environments=30), "small", "leaks-together")
     yield from life("alone", 300, grows=0.5, FunctionName="leaks-alone")
+
+
+def uncollected() -> Iterator[str]:
+    """A heap of Java that grows because nothing was collected, on lines without metadata."""
+    for number in range(1, 301):
+        heap = {"runtime": "java", "used": 10 + number / 2, "committed": 300, "limit": 435, "collections": 0}
+        sizes = {"CurrentRSS": 60 + number / 2, "PeakRSS": 65 + number / 2, "processes": 1, "memoryLimit": 512}
+        members = json.loads(line("lazy", number, FunctionName="uncollected", heap=heap, **sizes))
+        time_ms = members.pop("_aws")["Timestamp"]
+        yield json.dumps({**members, "timestamp": datetime.fromtimestamp(time_ms / 1000, UTC).isoformat()})
 
 
 def odd() -> Iterator[str]:

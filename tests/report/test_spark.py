@@ -46,7 +46,7 @@ class TestWithSpark:
     )
     def test_it_says_what_duckdb_says(self, fleet: Path, options: list[str], truemem: Command) -> None:
         of_duckdb = truemem("report", *sorted(fleet.iterdir()), "--json", *options).document
-        assert len(of_duckdb["functions"]) >= (1 if "--function" in options else 9)
+        assert len(of_duckdb["functions"]) >= (1 if "--function" in options else 10)
         assert spark(fleet, "--json", *options) == of_duckdb
 
     def test_several_processes_say_the_same(self, fleet: Path) -> None:
