@@ -48,10 +48,14 @@ def collect(
     """Make the report of all that `store` has loaded. `done` is called with the lines that are judged."""
     found: list[Judged] = []
     with _judges(store) as judges:
-        for lines in store.batches():
-            found += judged(store, by, judges)
+        waiting: tuple[Iterator[Judged], int] = iter(()), 0
+        for lines in store.batches():  # the database makes the next batch while the processes judge this one
+            before, waiting = waiting, (judged(store, by, judges), lines)
             count(store, by)
-            done(lines)
+            found += before[0]
+            done(before[1])
+        found += waiting[0]
+        done(waiting[1])
     return report_of(store, found, loaded, by, left_out(store) if by is not None else None, prices)
 
 
@@ -100,4 +104,4 @@ def _judges(store: Store) -> Iterator[Judges]:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
     pool: Executor
     with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield lambda curves: list(pool.map(verdict_of, curves, chunksize=25))
+        yield lambda curves: pool.map(verdict_of, curves, chunksize=25)

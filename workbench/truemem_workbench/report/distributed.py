@@ -107,7 +107,7 @@ def judge_part(pieces: Iterable[Piece], job: Job) -> Iterator[Piece]:
         if not store.value("SELECT count(*) FROM line"):
             return
         for _ in store.batches():
-            yield Piece(0, "judged", judged(store, job.by, here))
+            yield Piece(0, "judged", list(judged(store, job.by, here)))
             count(store, job.by)
         for table in TABLES:
             yield Piece(0, table, store.saved(f"FROM {table}"))

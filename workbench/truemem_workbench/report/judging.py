@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,22 +87,24 @@ class Judged(NamedTuple):
     """For the verdict on all environments of its function."""
 
 
-Judges = Callable[[Sequence[Curve]], list[tuple[Verdict, fleet.Evidence]]]
+Judges = Callable[[Sequence[Curve]], Iterator[tuple[Verdict, fleet.Evidence]]]
 """A function that judges curves, in their order."""
 
 
-def judged(store: Store, by: str | None, judges: Judges) -> list[Judged]:
-    """Judge the environments in the store's present batch, by their keys."""
+def judged(store: Store, by: str | None, judges: Judges) -> Iterator[Judged]:
+    """Judge the environments in the store's present batch, by their keys. The batch is read at once: by the time that
+    they are judged, there may be another."""
     rows = store.rows(_ENVIRONMENTS)
-    return [
+    verdicts = judges(_curves(store, rows, by))
+    return (
         Judged(row["environment"], _environment(row, verdict), evidence)
-        for row, (verdict, evidence) in zip(rows, judges(_curves(store, rows, by)), strict=True)
-    ]
+        for row, (verdict, evidence) in zip(rows, verdicts, strict=True)
+    )
 
 
-def here(curves: Sequence[Curve]) -> list[tuple[Verdict, fleet.Evidence]]:
+def here(curves: Sequence[Curve]) -> Iterator[tuple[Verdict, fleet.Evidence]]:
     """Judge curves in this process."""
-    return [verdict_of(curve) for curve in curves]
+    return map(verdict_of, curves)
 
 
 def verdict_of(curve: Curve) -> tuple[Verdict, fleet.Evidence]:

@@ -66,6 +66,7 @@ class Store:
         self._db.execute(f"SET temp_directory={quoted(str(self._folder / 'spill'))}")
         self._db.execute(f"SET threads={threads or os.cpu_count() or 1}")
         self._db.execute("SET preserve_insertion_order=false")
+        self._db.execute("SET checkpoint_threshold='1TB'")  # it is for this report alone: nothing is to be recovered
         self._db.execute("SET enable_progress_bar=true")  # it counts how far it is
         self._db.execute("SET enable_progress_bar_print=false")
 
