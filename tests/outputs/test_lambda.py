@@ -114,6 +114,17 @@ def test_whatever_a_collector_does_each_invocation_has_its_line(behaviour: recei
     assert collector.bodies
 
 
+def test_a_collector_that_hangs_does_not_cost_the_last_line_its_report() -> None:
+    with Collector(receivers.never) as collector:
+        variables = collector.start().variables | {"OTEL_METRIC_EXPORT_INTERVAL": "600000"}
+        with environment("emf,otlp", variables) as made:
+            for _ in range(3):
+                made.invoke(ms=100)
+            records = made.told()
+    assert collector.bodies  # it was waited for
+    assert [(record.status, record.reportMissing) for record in records] == [("success", None)] * 3
+
+
 def test_an_endpoint_with_tls_is_refused_with_what_to_do() -> None:
     variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector.example:4318"}
     with environment("emf,otlp", variables) as made:

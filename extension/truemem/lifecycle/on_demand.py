@@ -65,7 +65,9 @@ class OnDemand:
         self._reason = "unknown"
         """Of SHUTDOWN."""
         self._half_ns = 0.0
-        """Half the time that it has left."""
+        """Half the time that it has left,"""
+        self._half_until_ns = 0
+        """and when that is over."""
         self._last_report_until_ns: int | None = None
         """After SHUTDOWN: when to stop waiting for it."""
         self.actions = {
@@ -84,7 +86,7 @@ class OnDemand:
             machine.CLOSE_RECORD: self._close_record,
             machine.FLUSH_ALL: self._publisher.flush_all,
             machine.LEAVE_JOURNAL: self._leave_journal,
-            machine.HURRY: lambda: parts.hurry(self._half_ns / 4),
+            machine.HURRY: self._hurry,
             machine.SEND_LAST: lambda: parts.hurry(self._half_ns / 2, last=True),
         }
 
@@ -205,7 +207,14 @@ class OnDemand:
     def _read_reason(self) -> None:
         assert self._event is not None
         self._reason, self._half_ns = self._loop.shutdown(self._event)
-        self._last_report_until_ns = self._clock.monotonic_ns() + round(min(LAST_REPORT_MS * MS, self._half_ns))
+        now_ns = self._clock.monotonic_ns()
+        self._half_until_ns = now_ns + round(self._half_ns)
+        self._last_report_until_ns = min(now_ns + LAST_REPORT_MS * MS, self._half_until_ns)
+
+    def _hurry(self) -> None:
+        self._parts.hurry(self._half_ns / 4)
+        # No telemetry was read meanwhile: what a collector has taken of the time is not the report's.
+        self._last_report_until_ns = min(self._clock.monotonic_ns() + LAST_REPORT_MS * MS, self._half_until_ns)
 
     def _died(self) -> str:
         if self._reason in ENDINGS:
