@@ -161,3 +161,19 @@ def test_a_sidecar_that_was_killed_has_its_records_sent_by_the_next_one() -> Non
         made.local.stop()
     # What the killed process had taken into its period is lost with it; what it had not, the journal has kept.
     assert 2 <= collector.invocations < 5
+
+
+def test_what_shares_a_line_and_was_sent_is_not_sent_again_after_a_kill() -> None:
+    from tests.scenarios.test_killed_sidecar import kill
+
+    with Agent() as agent, environment("emf,dogstatsd", agent.variables, {"TRUEMEM_AGGREGATE": "300"}) as made:
+        for _ in range(5):
+            made.invoke(ms=100)
+        made.local.settle()
+        kill(made)
+        for _ in range(2):
+            made.attempt(ms=100)
+        records = made.records()
+        datagrams = agent.received()
+    assert sum(record.recovered is True for record in records) >= 3
+    assert len(datagrams) == len(records)

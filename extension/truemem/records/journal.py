@@ -24,6 +24,7 @@ CURVE = PAGE // 2
 """Offset of the curve in the page of an invocation that runs."""
 
 WAITING = b"W"
+SENDING = b"S"
 PRINTING = b"P"
 FREE = b"\n"
 
@@ -35,6 +36,8 @@ class JournalEntry(NamedTuple):
     curve: bytes = b""
     may_repeat: bool = False
     """It was being printed: whether that was done is not known."""
+    sent: bool = False
+    """It went to a collector or an agent (TRUEMEM_OUTPUT), or was about to."""
 
 
 class Journal:
@@ -93,6 +96,10 @@ class Journal:
     def end(self, number: int) -> None:
         """The invocation does not run any more."""
         self._put(_of(number), b"")
+
+    def sending(self, slot: int) -> None:
+        """It is about to be sent elsewhere; its line may wait for others still."""
+        self._put(_at(slot), SENDING, newline=False)
 
     def printing(self, slot: int) -> None:
         """Its line is about to be written."""
@@ -153,8 +160,10 @@ class Journal:
                 self.running.append(JournalEntry(running, _line(pages, page + CURVE, page + PAGE)))
         for slot in range(self._slots):
             text = _line(pages, _at(slot), _at(slot) + PAGE)
-            if text[:1] in (WAITING, PRINTING):
-                self.records.append((slot, JournalEntry(text[1:], may_repeat=text[:1] == PRINTING)))
+            state = text[:1]
+            if state in (WAITING, SENDING, PRINTING):
+                entry = JournalEntry(text[1:], may_repeat=state == PRINTING, sent=state == SENDING)
+                self.records.append((slot, entry))
                 self._free.remove(slot)
 
     def _put(self, offset: int, text: bytes, limit: int = PAGE, newline: bool = True) -> bool:

@@ -105,10 +105,13 @@ class Publisher:
             return
         from . import recovery  # seldom needed, and an import before `next` is a part of each cold start
 
+        sent = {slot for slot, entry in self._journal.records if entry.sent}
         left = recovery.records(self._journal, self._history, self._config, kills)
         self._journal.remember(self._history.text())  # first: a line that is out takes its number with it
         for record in left:
-            self._publish(record)
+            if record.slot not in sent:
+                self._send_elsewhere(record, None)
+            self._put(record)
 
     def current(self) -> PendingRecord | None:
         """The invocation whose window is open, or None."""
@@ -176,8 +179,7 @@ class Publisher:
         lost = self._lost + self._output.dropped + self._lost_elsewhere()
         dropped, self._lost_printed = lost - self._lost_printed, lost
         made = self.finish(record, dropped, last)
-        if self._send is not None:
-            self._send(made, record.trace)
+        self._send_elsewhere(made, record.trace)
         if self._aggregate is not None and self._aggregate.wants(made):
             if not self._aggregate.fits(made):
                 self._print_together()
@@ -186,11 +188,12 @@ class Publisher:
             self._print_together()
             self._put(made, dropped)
 
-    def _publish(self, record: InvocationRecord) -> None:
-        """One that an earlier process has left."""
+    def _send_elsewhere(self, record: InvocationRecord, trace: Trace | None) -> None:
+        """Beside its line, which may come later: should this process be killed, the next must not send it again."""
         if self._send is not None:
-            self._send(record, None)
-        self._put(record)
+            if record.slot is not None:
+                self._journal.sending(record.slot)
+            self._send(record, trace)
 
     def _put(self, record: InvocationRecord, dropped: int = 0) -> None:
         """Print its line, where records have one; what it says was `dropped`."""
