@@ -113,6 +113,40 @@ def test_an_answer_byte_by_byte_costs_looks_not_one_for_each_byte() -> None:
     assert steps < len(receivers.OK) / 4
 
 
+def test_interim_answers_without_an_end_cost_looks_not_one_for_each() -> None:
+    sent = 0
+
+    def going_on(collector: Collector, connection: socket.socket, _: bytes) -> bool:
+        nonlocal sent
+        while not collector.ended.wait(0.001):
+            connection.sendall(b"HTTP/1.1 102 Processing\r\n\r\n")
+            sent += 1
+        return False
+
+    with listening(going_on, timeout_ms=500) as (_, connection):
+        outcome, steps = finished(connection)
+        assert outcome.why == "no answer in 500 ms"
+        assert steps < sent / 4
+
+
+def test_after_an_interim_answer_in_two_pieces_it_waits() -> None:
+    def two_pieces(collector: Collector, connection: socket.socket, _: bytes) -> bool:
+        connection.sendall(b"HTTP/1.1 100 Cont")
+        time.sleep(0.02)
+        connection.sendall(b"inue\r\n\r\n")
+        collector.ended.wait(60)
+        return False
+
+    with listening(two_pieces, timeout_ms=500) as (_, connection):
+        begun_s = time.monotonic()
+        connection.begin(REQUEST, 0.0)
+        while (now_ms := (time.monotonic() - begun_s) * 1000) < 250:
+            connection.step(now_ms)
+            time.sleep(0.001)
+        assert connection.due_ms() > now_ms  # else the loop would not wait at all
+        assert connection.interest(now_ms) is not None
+
+
 def test_one_that_never_answers_is_given_up() -> None:
     with listening(receivers.never, timeout_ms=50) as (_, connection):
         outcome, _ = finished(connection)

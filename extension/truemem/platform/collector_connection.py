@@ -157,6 +157,7 @@ class CollectorConnection:
     def _receive(self, now_ms: float) -> bool:
         """True once the answer is whole. Raises OSError, Malformed."""
         assert self._socket is not None
+        came = False
         for _ in range(PIECES):
             try:
                 piece = self._socket.recv(PIECE)
@@ -169,9 +170,12 @@ class CollectorConnection:
                 return True
             if not piece:
                 raise OSError("the connection was closed")
-        if self._reader.begun:
+            came = True
+        if came or self._reader.begun:  # also an interim answer that is whole: a collector may send any number of them
             self._look_at_ms = now_ms + self._pause_ms
             self._pause_ms = min(LONGEST_PAUSE_MS, 2 * self._pause_ms)
+        else:  # nothing to look at before more comes
+            self._look_at_ms = self._began_ms
         return False
 
     def _answered(self, message: http1.Message, closed: bool) -> None:
