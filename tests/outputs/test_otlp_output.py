@@ -80,9 +80,29 @@ def test_there_is_at_most_one_request_a_period_and_none_without_invocations(coll
     assert [receivers.invocations(request) for request in collector.taken] == [3]
     made.after(1)
     assert [receivers.invocations(request) for request in collector.taken] == [3, 4]
-    assert collector.connections == 1
     first, second = (receivers.points(request, "faas.mem_usage")[0] for request in collector.taken)
     assert first["timeUnixNano"] == second["startTimeUnixNano"]
+
+
+def test_a_connection_is_used_again_but_not_when_a_collector_may_be_closing_it(collector: Collector) -> None:
+    seen = set()
+
+    def closes_as_the_next_request_comes(_: Collector, connection: receivers.Connection, __: bytes) -> bool:
+        if connection in seen:
+            connection.close()
+            return False
+        seen.add(connection)
+        return receivers.takes(_, connection, __)
+
+    made = scene(collector, closes_as_the_next_request_comes)
+    for _ in range(3):
+        made.invoke()
+        made.after(60)
+    assert (collector.invocations, collector.connections, made.output.lost) == (3, 3, 0)
+    collector._behaviour = receivers.takes
+    made.invoke()
+    made.output.hurry(S, 0.0, last=True)  # at once after the one before
+    assert (collector.invocations, collector.connections, made.output.lost) == (4, 3, 0)
 
 
 def test_the_resource_is_the_function_and_what_the_user_adds(collector: Collector) -> None:

@@ -33,6 +33,10 @@ QUEUE_BYTES = 64 * 1024
 AGAIN = (429, 502, 503, 504)
 """Answers after which a request may be sent again ("OTLP Specification", "Retryable response codes")."""
 RETRY_LIMIT_S = 3600
+KEPT_NS = 4_000_000_000
+"""A connection is used again for so long, freezes included. Collectors close one that is idle: the official one after a
+minute, which is the period, Node.js after five seconds; and after a freeze just when the next request is sent. That
+request would be lost."""
 LINES = 20
 """Lines of the log about this, at most: a collector may come and go."""
 FOREVER_NS = 1 << 62
@@ -79,6 +83,7 @@ class OtlpOutput:
         """So many of the queue, from its begin."""
         self._sent_at_ns = clock.monotonic_ns()
         """When the last request began; at first, when there was nothing to send yet."""
+        self._answered_at_ns = -FOREVER_NS
         self._not_before_ns = -FOREVER_NS
         """The collector has asked to wait until then."""
         self._lines = LINES
@@ -153,6 +158,8 @@ class OtlpOutput:
         self._end_period()
         body = otlp.request([waiting.text for waiting in self._queue])
         self._in_flight = len(self._queue)
+        if not 0 <= now_ns - self._answered_at_ns < KEPT_NS:
+            self._connection.rest()
         head = f"{self._head}\r\nContent-Length: {len(body)}\r\n\r\n"
         self._connection.begin(head.encode("latin-1", "replace") + body, now_ms)
         self._take_outcome(now_ns)
@@ -179,6 +186,7 @@ class OtlpOutput:
         if outcome is None:
             return
         count, self._in_flight = self._in_flight, 0
+        self._answered_at_ns = now_ns
         if 200 <= outcome.status < 300:
             taken = sum(waiting.records for waiting in self._queue[:count])
             del self._queue[:count]

@@ -74,6 +74,11 @@ class CollectorConnection:
             self._close()
         self.step(now_ms)
 
+    def rest(self) -> None:
+        """The next request makes a new connection."""
+        if not self.busy:
+            self._close()
+
     def interest(self, now_ms: float) -> tuple[int, int] | None:
         """The descriptor and the events to wait for; None where only time helps."""
         if self._socket is None or not self.busy or now_ms < self._look_at_ms:
