@@ -278,6 +278,35 @@ def test_a_plain_line_has_the_time_of_one_with_metadata(view: str) -> None:
     assert begun(plain) == begun(EVENTS) != []
 
 
+@pytest.mark.parametrize("view", ["view", "json-view"])
+def test_the_time_has_no_zone_as_athena_keeps_none_in_tables_and_views(view: str) -> None:
+    with duckdb.connect() as db:
+        texts("truemem_log", [event.message for event in EVENTS])(db)
+        by_the_serde(db)
+        db.execute(translated(block(PAGE, view)))
+        types = dict(db.execute("SELECT column_name, column_type FROM (DESCRIBE truemem)").fetchall())
+    assert types["begun"] == "TIMESTAMP"
+    assert not any("ZONE" in each for each in types.values())
+
+
+def test_a_line_of_somebody_else_does_not_end_a_query() -> None:
+    others = {
+        "environmentId": "prod",
+        "schema": "orders",
+        "invocation": "first",
+        "durationMs": "12 ms",
+        "PeakRSS": "high",
+    }
+    others |= {"_aws": {"Timestamp": "now"}, "timestamp": "yesterday"}
+    lines = [json.dumps(others), *(event.message for event in EVENTS)]
+    with duckdb.connect() as db:
+        texts("truemem_log", lines)(db)
+        db.execute(translated(block(PAGE, "view")))
+        told = db.execute("SELECT * EXCLUDE (day) FROM truemem WHERE environment_id = 'prod'").fetchall()
+    (row,) = told
+    assert {value for value in row if value is not None} == {"prod"}
+
+
 # --- the table of the JSON SerDe --------------------------------------------------------------------------------------
 
 KINDS = {"text": ("TEXT", "VARCHAR"), "true": ("BOOLEAN",), "number": ("BIGINT", "DOUBLE"), "epoch ms": ("BIGINT",)}
