@@ -32,6 +32,7 @@ def test_without_variables_it_is_the_port_of_http_on_this_machine_once_a_minute(
     [
         ({"EXPORTER_OTLP_ENDPOINT": "http://localhost:5000"}, "127.0.0.1", 5000, "/v1/metrics"),
         ({"EXPORTER_OTLP_ENDPOINT": "http://127.0.0.2:5000/a/"}, "127.0.0.2", 5000, "/a/v1/metrics"),
+        ({"EXPORTER_OTLP_ENDPOINT": "HTTP://LOCALHOST:5000"}, "127.0.0.1", 5000, "/v1/metrics"),
         ({"EXPORTER_OTLP_ENDPOINT": "http://[::1]:5000"}, "::1", 5000, "/v1/metrics"),
         ({"EXPORTER_OTLP_METRICS_ENDPOINT": "http://localhost:5000/m"}, "127.0.0.1", 5000, "/m"),
         ({"EXPORTER_OTLP_METRICS_ENDPOINT": "http://localhost"}, "127.0.0.1", 80, "/"),
@@ -68,6 +69,7 @@ def test_headers_attributes_and_times_are_taken() -> None:
     [
         ({"OTEL_SDK_DISABLED": "True"}, "OTEL_SDK_DISABLED=true"),
         ({"OTEL_METRICS_EXPORTER": "none"}, "OTEL_METRICS_EXPORTER=none"),
+        ({"OTEL_METRICS_EXPORTER": "None"}, "OTEL_METRICS_EXPORTER=none"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector:4318"}, "needs TLS, which is a collector's"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"}, "is not http://HOST:PORT"),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, "only `localhost` and addresses"),
@@ -92,8 +94,17 @@ def test_headers_that_would_break_the_request_are_left_out_and_their_values_are_
     assert "hid" not in "".join(problems)
 
 
-def test_an_endpoint_for_grpc_is_not_used() -> None:
-    variables = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317"}
+@pytest.mark.parametrize("text", ["api-key: secret", "Authorization=Basic c2VjcmV0,secret", "x-team:secret,a=1"])
+def test_what_is_no_header_is_told_without_what_may_be_a_secret(text: str) -> None:
+    found, (problem,) = otlp(environ({"OTEL_EXPORTER_OTLP_HEADERS": text}))
+    assert found is not None
+    assert "is not name=value" in problem
+    assert "secret" not in problem
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "GRPC"])
+def test_an_endpoint_for_grpc_is_not_used(protocol: str) -> None:
+    variables = {"OTEL_EXPORTER_OTLP_PROTOCOL": protocol, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317"}
     found, (problem,) = otlp(environ(variables))
     assert found is not None
     assert found.port == 4318
@@ -105,6 +116,7 @@ def test_an_endpoint_for_grpc_is_not_used() -> None:
     [
         ({}, DogStatsdSettings("127.0.0.1", 8125, "")),
         ({"DD_DOGSTATSD_URL": "udp://localhost:9"}, DogStatsdSettings("127.0.0.1", 9, "")),
+        ({"DD_DOGSTATSD_URL": "UDP://Localhost:9"}, DogStatsdSettings("127.0.0.1", 9, "")),
         ({"DD_DOGSTATSD_URL": "udp://[::1]:9"}, DogStatsdSettings("::1", 9, "")),
         ({"DD_DOGSTATSD_URL": "unix:///var/run/dsd.socket"}, DogStatsdSettings("", 0, "/var/run/dsd.socket")),
         ({"DD_AGENT_HOST": "127.0.0.1", "DD_DOGSTATSD_PORT": "9"}, DogStatsdSettings("127.0.0.1", 9, "")),

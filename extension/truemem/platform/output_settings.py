@@ -93,12 +93,13 @@ class Variables:
         """The same as `name=value,name=value`, percent-encoded (W3C baggage, without its properties)."""
         value, name = self.text(*names)
         found: dict[str, str] = {}
-        for part in value.split(","):
+        for number, part in enumerate(value.split(","), 1):
             key, equals, text = part.partition("=")
             if not part.strip():
                 continue
             if not equals or not key.strip():
-                self.problems.append(f"{name}: {_shown(part)} is not name=value; it is left out")
+                # not shown: what stands there may be a secret
+                self.problems.append(f"{name}: part {number} is not name=value; it is left out")
             elif len(found) < PAIRS:
                 found[_decoded(key.strip())] = _decoded(text.strip())
         return found
@@ -111,11 +112,11 @@ def otlp(environ: Mapping[bytes, bytes]) -> tuple[OtlpSettings | None, list[str]
     off, name = variables.text("OTEL_SDK_DISABLED")
     if off.lower() == "true":
         return None, ["otlp is off: OTEL_SDK_DISABLED=true"]
-    if "none" in [part.strip() for part in variables.text("OTEL_METRICS_EXPORTER")[0].split(",")]:
+    if "none" in [part.strip() for part in variables.text("OTEL_METRICS_EXPORTER")[0].lower().split(",")]:
         return None, ["otlp is off: OTEL_METRICS_EXPORTER=none"]
     protocol, _ = variables.text("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     url, name = variables.text("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-    if protocol == "grpc" and url:
+    if protocol.lower() == "grpc" and url:
         problems.append(f"{name}={_shown(url)} is for gRPC; to http://localhost:{OTLP_PORT} goes HTTP/JSON")
         url = ""
     if url and name == "OTEL_EXPORTER_OTLP_ENDPOINT":
@@ -159,6 +160,7 @@ def dogstatsd(environ: Mapping[bytes, bytes]) -> tuple[DogStatsdSettings | None,
 def _agent(url: str) -> DogStatsdSettings:
     """Raises ValueError, which says what is wrong."""
     scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
     if scheme in ("unix", "unixgram"):
         if not rest.startswith("/") or len(rest.encode("utf-8", "replace")) > SUN_PATH or not rest.isprintable():
             raise ValueError(f"is not the absolute path of a socket, of {SUN_PATH} bytes at most")
@@ -193,7 +195,7 @@ def _loopback(address: str) -> tuple[str, int]:
     """Host and port. Raises ValueError where it is not of this environment; names are not looked up."""
     name = address.rpartition(":")[0]
     try:
-        host, port = parsed(address)
+        host, port = parsed(address.lower())
     except ValueError as error:
         if f"{error}" == "no address":
             raise ValueError(f"names {_shown(name)}: only `localhost` and addresses are known here") from None
