@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from truemem.config import Config
 from truemem.lifecycle.otlp_output import FOREVER_NS, QUEUE, OtlpOutput
+from truemem.lifecycle.outputs import Outputs
 from truemem.platform.output_settings import OtlpSettings
 from truemem.records.record import InvocationRecord
 from truemem.support.log import set_level
@@ -98,11 +99,27 @@ def test_a_connection_is_used_again_but_not_when_a_collector_may_be_closing_it(c
     for _ in range(3):
         made.invoke()
         made.after(60)
-    assert (collector.invocations, collector.connections, made.output.lost) == (3, 3, 0)
+    assert (len(collector.bodies), collector.connections, made.output.lost) == (3, 3, 0)
     collector._behaviour = receivers.takes
     made.invoke()
     made.output.hurry(S, 0.0, last=True)  # at once after the one before
-    assert (collector.invocations, collector.connections, made.output.lost) == (4, 3, 0)
+    assert (len(collector.bodies), collector.connections, made.output.lost) == (4, 3, 0)
+
+
+def test_after_a_snapshot_the_first_period_begins_with_the_first_invocation_whatever_the_clocks_did(
+    collector: Collector,
+) -> None:
+    now = SimpleNamespace(monotonic_ns=50_000 * S, epoch_ns=1_700_000_000 * S)
+    clock: Any = SimpleNamespace(monotonic_ns=lambda: now.monotonic_ns, epoch_ns=lambda: now.epoch_ns)
+    variables = {b"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}".encode()}
+    outputs = Outputs(Config({b"TRUEMEM_OUTPUT": b"otlp"}), variables, clock)
+    now.monotonic_ns, now.epoch_ns = 100 * S, 1_700_500_000 * S  # days later, on another machine
+    outputs.invoked({})
+    outputs.add(InvocationRecord(1, {"PeakRSS": 5.0}, {"environmentId": "env"}))
+    assert outputs.due_ns(now.monotonic_ns) <= now.monotonic_ns + 60 * S
+    outputs.hurry(S, last=True)
+    (point,) = receivers.points(json.loads(collector.bodies[0]), "faas.mem_usage")
+    assert point["startTimeUnixNano"] == f"{1_700_500_000 * S}"
 
 
 def test_the_resource_is_the_function_and_what_the_user_adds(collector: Collector) -> None:

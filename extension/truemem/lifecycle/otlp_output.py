@@ -95,6 +95,12 @@ class OtlpOutput:
         self.rejected = 0
         """Data points that the collector has refused."""
 
+    def begin(self) -> None:
+        """The first invocation has come. Restored from a snapshot, this was made long ago, and by another clock."""
+        self._sent_at_ns = min(self._sent_at_ns, self._clock.monotonic_ns())
+        if not self._period.records:
+            self._period = otlp.Period(self._clock.epoch_ns())
+
     def know_account(self, account: str) -> None:
         """An event has named it."""
         self._resource[otlp.CLOUD_ACCOUNT_ID] = account

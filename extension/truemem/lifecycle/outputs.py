@@ -37,7 +37,7 @@ class Outputs:
         self._otlp: OtlpOutput | None = None
         self._agent: AgentSocket | None = None
         self._tags: dict[str, str] = {}
-        self._ending = False
+        self._begun = self._ending = False
         self._told_at_ns = clock.monotonic_ns()
         self._agent_lost = -1
         """What the log has told of the agent; -1: nothing yet."""
@@ -68,6 +68,9 @@ class Outputs:
 
     def invoked(self, members: Mapping[str, object]) -> Trace | None:
         """An INVOKE has come: the trace of its invocation."""
+        if self._otlp is not None and not self._begun:
+            self._otlp.begin()
+        self._begun = True
         arn = members.get("invokedFunctionArn")
         parts = arn[:512].split(":") if isinstance(arn, str) else []
         if len(parts) >= 7 and "account_id" not in self._tags and parts[4].isdecimal():
