@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -383,3 +385,31 @@ def test_where_it_cannot_wait_for_the_last_report_all_is_printed_without_it(role
     model.world.is_deaf_when_down = True
     model.loop.run()
     assert [name for turn in model.turns.values() for name in turn.actions].count(m.FLUSH_ALL) == 1
+
+
+def test_what_is_due_by_its_time_is_done_in_the_turn_after_the_wait_for_it() -> None:
+    """Real time goes on within a turn. What was overdue seemed due a moment later, in each turn: the loop took
+    all the CPU, and never gave the request up."""
+    done: list[int] = []
+    ticks = itertools.count(0, 1000)
+    due_after_ns = 5_000
+    outputs: Any = SimpleNamespace(
+        interests=dict,
+        due_ns=lambda now_ns: max(now_ns, due_after_ns),
+        step=lambda: done.append(1),
+        running_clock=None,
+    )
+    api: Any = SimpleNamespace(waiting=True, fileno=lambda: API, overdue_at=float("inf"))
+    clock: Any = SimpleNamespace(monotonic_ns=lambda: next(ticks), epoch_ns=lambda: EPOCH_NS, cpu_ns=lambda: 0)
+    poll: Any = SimpleNamespace(register=lambda *_: None, unregister=lambda *_: None, poll=lambda _: [])
+    about: Any = {"config": None, "table": None, "recorder": None, "environment_memory": None, "kills": None}
+    parts = Parts(api, None, "", **about, proxy=None, clock=clock, poll=poll, outputs=outputs)
+
+    def look(pending: Pending) -> None:
+        pending.tick_at_ns = 1 << 60
+
+    performer: Any = SimpleNamespace(actions={}, look=look)
+    loop = Loop(m.ON_DEMAND, performer, parts, lambda *_: None)
+    for _ in range(5):
+        loop.turn()
+    assert done

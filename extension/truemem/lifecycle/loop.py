@@ -132,7 +132,7 @@ class Loop:
         pending.overdue_at_ns = self._api.overdue_at * 1e9
         pending.deliveries = bool(self.inbox)
         if self._outputs is not None:
-            pending.output_at_ns = self._outputs.due_ns(self._clock.monotonic_ns())
+            pending.output_at_ns = self._outputs.due_ns(self.now_ns)  # the time that `next` decides by
             pending.output_ready = any(descriptor in self._ready for descriptor in self._outputs.interests())
         self._performer.look(pending)
 
