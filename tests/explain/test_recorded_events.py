@@ -43,6 +43,9 @@ def test_an_event_is_found_in_what_a_logger_writes(line: str) -> None:
         "done",
         "{not json}",
         json.dumps({"_aws": {}, "schema": 1}),
+        json.dumps(
+            {"FunctionName": "orders", "requestId": "4f6c2c3e", "environmentId": "e", "schema": 1, "timestamp": "t"}
+        ),
         json.dumps({"type": "platform.report", "record": {}}),
         json.dumps({"level": "INFO", "message": "done", "requestId": "4f6c2c3e"}),
         json.dumps({"level": "INFO", "message": 7, "requestId": "4f6c2c3e"}),

@@ -131,6 +131,7 @@ def test_a_configuration_is_judged() -> None:
 SENDS = f"{START} line=no sends to otlp(127.0.0.1:4318),dogstatsd(udp://127.0.0.1:8125)"
 WORKS = "truemem INFO otlp to 127.0.0.1:4318: works, 3 invocations taken"
 FAILS = "truemem WARN otlp to 127.0.0.1:4318: status 500; 2 invocations dropped, 2 in all"
+REJECTS = "truemem WARN otlp to 127.0.0.1:4318: it has rejected 3 data points: exporter: works on gauges alone"
 OFF = "truemem WARN otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT='https://x' needs TLS, which is a collector's"
 LOST = "truemem WARN dogstatsd: 4 datagrams dropped so far, 5 sent: [Errno 111] Connection refused"
 
@@ -141,6 +142,7 @@ LOST = "truemem WARN dogstatsd: 4 datagrams dropped so far, 5 sent: [Errno 111] 
         ([WORKS], "✓ OpenTelemetry: the collector takes what is sent."),
         ([WORKS, FAILS], "! OpenTelemetry: otlp to 127.0.0.1:4318: status 500; 2 invocations dropped, 2 in all"),
         ([FAILS, WORKS], "✓ OpenTelemetry: the collector takes what is sent."),
+        ([WORKS, REJECTS], "! OpenTelemetry: otlp to 127.0.0.1:4318: it has rejected"),
         ([OFF], "✗ OpenTelemetry: otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT='https://x' needs TLS"),
         ([LOST], "! DogStatsD: dogstatsd: 4 datagrams dropped so far"),
     ],

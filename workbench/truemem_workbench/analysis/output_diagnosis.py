@@ -18,6 +18,10 @@ ABOUT = re.compile(r"(otlp|dogstatsd)(?: is off| to \S+)?: ")
 """How its other lines about an output begin."""
 
 
+WORKS = re.compile(r"otlp to \S+: works")
+"""At the begin: what a collector says of a refusal is in such a line, too."""
+
+
 def is_about(text: str) -> bool:
     """True if a line of the sidecar's log is about an output."""
     return ABOUT.match(text) is not None
@@ -44,7 +48,7 @@ def of_said(said: Iterable[str]) -> Iterator[Finding]:
         if found is not None:
             last[found[1]] = text
     for name, text in last.items():
-        if ": works" in text:
+        if WORKS.match(text):
             yield Finding("ok", f"{NAMES[name]}: the collector takes what is sent.", evidence=text)
         else:
             yield Finding("problem" if " is off: " in text else "note", f"{NAMES[name]}: {text}", PAGE)

@@ -37,7 +37,7 @@ def event_in(text: str) -> Any:
         found = loads(text[begin:].strip())
     except ValueError:
         return None
-    if not isinstance(found, dict) or "_aws" in found or str(found.get("type", "")).startswith("platform."):
+    if not isinstance(found, dict) or _is_told(found):
         return None
     if "message" not in found or not any(name in found for name in RECORD):
         return found
@@ -45,3 +45,9 @@ def event_in(text: str) -> Any:
     if isinstance(message, str):
         return event_in(message)
     return message if isinstance(message, dict) else None
+
+
+def _is_told(found: dict[str, Any]) -> bool:
+    """Is it a line of the sidecar, with metadata or without (TRUEMEM_OUTPUT=json), or the platform's?"""
+    ours = "_aws" in found or found.keys() >= {"environmentId", "FunctionName", "schema"}
+    return ours or str(found.get("type", "")).startswith("platform.")
