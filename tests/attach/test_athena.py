@@ -290,7 +290,7 @@ def test_the_time_has_no_zone_as_athena_keeps_none_in_tables_and_views(view: str
 
 
 def test_a_line_of_somebody_else_does_not_end_a_query() -> None:
-    others = {
+    others: Row = {
         "environmentId": "prod",
         "schema": "orders",
         "invocation": "first",
