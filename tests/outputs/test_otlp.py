@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,3 +163,10 @@ def test_whatever_a_record_holds_the_request_is_one_that_opentelemetry_reads(
             assert point.count == sum(point.bucket_counts)
             assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
             assert point.min <= point.sum / point.count <= point.max or math.isclose(point.min, point.max)
+
+
+@pytest.mark.parametrize("time_ms", [10**15 - 1, -1])
+def test_a_time_that_a_function_may_have_put_into_the_journal_fits_into_a_request(time_ms: int) -> None:
+    """One that does not fit would cost the whole request."""
+    (point,) = metrics(body([(InvocationRecord(time_ms, {"PeakRSS": 5.0}, {}), None)]))[otlp.PEAK].histogram.data_points
+    assert [exemplar.time_unix_nano for exemplar in point.exemplars] == [0]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..line_schema import KIB, MIB, WHOLE
 from ..support.minijson import dumps
-from .members import scaled
+from .members import MOST, scaled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,8 +150,9 @@ class Period:
         }
         if self._highest is not None:
             record, trace = self._highest
+            at_ns = record.time_ms * 1_000_000
             exemplar = {
-                "timeUnixNano": record.time_ms * 1_000_000,
+                "timeUnixNano": at_ns if 0 <= at_ns < MOST else 0,
                 "asDouble": self._max,
                 "filteredAttributes": attributes({INVOCATION_ID: record.properties.get("requestId", "")}),
                 "traceId": trace.trace_id if trace is not None else "",
