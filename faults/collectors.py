@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import psutil
+
 from benchmarks.accuracy import percentile
 from faults import receivers
 from faults.environment import Environment, tally
@@ -24,6 +26,8 @@ NOTICED_MS = 1.0
 """Longer at the median of all invocations: the function has noticed it."""
 STOOD_S = 1.0
 """Longest that an invocation may have waited for the sidecar: nothing waits for a second, on a busy machine either."""
+BUSY = 0.1
+"""Share of a CPU that it may take more than one that sends nothing: a loop that does not wait takes all of it."""
 SHUTDOWN_S = 2.0
 """What the platform gives extensions at SHUTDOWN."""
 PERIODS = 4
@@ -91,6 +95,7 @@ def sends(subject: Subject, fault: Fault, seconds: float, advance: Callable[[], 
                 collector.start()
                 is_late = False
         advance()
+        busy = (cpu_s(sender) - cpu_s(other)) / (time.monotonic() - begun)
         since = time.monotonic()
         code = sender.shut_down()
         ended_s = time.monotonic() - since
@@ -109,11 +114,20 @@ def sends(subject: Subject, fault: Fault, seconds: float, advance: Callable[[], 
     broken += [f"{title}: {-silent} invocations were sent twice"] if taken > len(served) else []
     broken += [f"{title}: {added:.2f} ms longer"] if added > NOTICED_MS else []
     broken += [f"{title}: an invocation waited {longest_s:.1f} s"] if longest_s > STOOD_S else []
+    broken += [f"{title}: the sidecar took {busy:.0%} of a CPU"] if busy > BUSY else []
     broken += [f"{title}: SHUTDOWN took {ended_s:.1f} s"] if ended_s > SHUTDOWN_S else []
     lost = f"no line; {_loss(told, taken)}"
     p99, p99_other = (percentile(took[which], 99) for which in (True, False))
-    saw = f"{added:+.2f} ms at the median; p99 {p99:.1f} ms, {p99_other:.1f} ms where nothing is sent"
+    beside = f"{p99_other:.1f} ms where nothing is sent; {busy:.1%} of a CPU more"
+    saw = f"{added:+.2f} ms at the median; p99 {p99:.1f} ms, {beside}"
     return Row(title, f"{counted(len(served), 'invocation')}", saw, lost, broken)
+
+
+def cpu_s(environment: Environment) -> float:
+    """CPU time that its sidecar has taken, in seconds."""
+    assert environment.sidecar is not None
+    times = psutil.Process(environment.sidecar.pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def _loss(told: int, taken: int) -> str:
