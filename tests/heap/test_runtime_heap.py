@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -140,6 +141,26 @@ def test_a_cache_that_filled() -> None:
     assert found(lines).sentence == (
         "What is live after collection grew from 14 to 50 MiB, and has levelled off: a cache that filled."
     )
+
+
+@pytest.mark.parametrize("full", [2.5, 3, 4])
+@pytest.mark.parametrize("garbage", [3, 6, 12])
+def test_a_cache_of_random_keys_that_is_nine_tenths_full_is_no_leak(full: float, garbage: float) -> None:
+    """Its bend is no movement that would hide how little is left of its growth."""
+    lines = life(lambda n: 10 + 60 * (1 - math.exp(-n * full / 600)), invocations=600, garbage=garbage)
+    assert found(lines).kind in ("filling", "filled")
+
+
+def test_what_was_needed_for_a_while_and_given_back_is_no_cache_that_filled() -> None:
+    lines = life(lambda n: 15 + 40 * math.sin(math.pi * n / 400), invocations=400, garbage=6)
+    assert found(lines).kind == "lazy"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_leak_is_said_though_what_is_live_goes_up_and_down_by_a_quarter_of_it(seed: int) -> None:
+    source = random.Random(seed)
+    needed = [10 + source.uniform(0, 15) + n / 10 for n in range(601)]
+    assert found(life(needed.__getitem__, invocations=600, garbage=12)).kind == "leak"
 
 
 def test_a_limit_above_the_memory_size_is_told_with_the_value_to_set() -> None:

@@ -130,11 +130,12 @@ def _rate(points: Sequence[Point]) -> float:
 
 
 def _filled(points: Sequence[Point], levels: Sequence[float]) -> Course | None:
-    """What had grown by the later half, by more than it goes up and down there, and hardly rises in it."""
+    """What had grown by the later half, by more than it goes up and down there, and hardly rises or falls in it."""
     early, late = min(value for _, value in points[:3]), [level / 1024 for level in levels[len(levels) // 2 :]]
     slope, rise = middle(all_slopes(late)), statistics.median(late) - early
     movement = _movement(late, slope)
-    if rise < max(FILLED_MIB, FILLED_SHARE * early, movement) or slope * len(levels) - movement > ENDED * rise:
+    # What falls again as fast was needed for a while: no cache.
+    if rise < max(FILLED_MIB, FILLED_SHARE * early, movement) or abs(slope) * len(levels) - movement > ENDED * rise:
         return None
     return Course(name="filled", before=early, after=early + rise)
 
@@ -149,7 +150,8 @@ def _ahead(levels: Sequence[float], invocations: int) -> Name:
         return "level"
     if slope * count < ABOVE * movement:
         return "level"
-    allowed = ALLOWED * movement / count
+    # Of the later half alone, around its own slope: a cache's curve would be taken for movement, and excuse its end.
+    allowed = ALLOWED * _movement(levels[-count // 2 :], late) / count
     goes_on = late + 2 * allowed >= LATE * slope and last + 3 * allowed >= GOES_ON * slope
     return "growing" if goes_on and invocations >= GROWING_FROM else "filling"
 
