@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -194,6 +195,65 @@ def test_of_a_collector_that_tells_nothing_of_what_is_live_no_leak_is_said() -> 
     lines = life(lambda n: 10 + n / 4, garbage=0, committed=120, live=None, collections=None)
     assert not found(lines).is_leak
     assert "may be garbage" in found(lines).sentence
+
+
+def buffers(collected_at: int, left: float) -> list[Record]:
+    """Node.js 20 with the last 60 of buffers of 60 KiB: so they rose for 1,000 invocations, and no collection came."""
+
+    def external(n: int) -> float:
+        return 3 + n * 0.06 - (n >= collected_at) * (1 - left) * collected_at * 0.06
+
+    return life(
+        lambda _: 12,
+        invocations=600,
+        garbage=0.02,
+        committed=300,
+        runtime="nodejs",
+        metaspace=1,
+        external=external,
+        collections=lambda n: int(n >= collected_at),
+    )
+
+
+def test_buffers_that_no_collection_has_come_for_are_not_said_to_be_kept() -> None:
+    for lines in (buffers(1000, 0), buffers(5, 1)):
+        assert found(lines).kind == "filling"
+        assert found(lines).sentence.endswith(
+            "memory that objects own has grown from 9 to 38 MiB: a leak, or garbage; a major collection tells."
+        )
+    assert found(buffers(400, 0.1)).kind not in LEAKS
+    assert found(buffers(400, 0.9)).kind == "external"
+
+
+def test_classes_that_no_collection_has_come_for_are_not_said_to_be_kept() -> None:
+    def metaspace(n: int) -> float:
+        return 20 + n // 8
+
+    never = found(life(lambda _: 12, garbage=0.2, committed=300, metaspace=metaspace))
+    assert "classes (class loaders) that are kept, or that no major collection has come for yet." in never.sentence
+    code = found(life(lambda _: 12, garbage=0.2, committed=300, metaspace=metaspace, runtime="nodejs"))
+    assert "and kept, or not collected yet (eval" in code.sentence
+    assert "not collected yet" not in found(life(lambda _: 12, metaspace=metaspace, runtime="nodejs")).sentence
+
+
+def test_what_the_heap_cannot_have_touched_is_not_said_to_be_the_collectors() -> None:
+    """Native memory that rose once, and stayed."""
+    finding = found(life(lambda _: 12, committed=40, invocations=400, native=lambda n: 60.0 * (n > 200)))
+    assert "RSS has risen from 60 to 140 MiB, by more than the 24 MiB that the heap can have touched since." in (
+        finding.sentence
+    )
+
+
+def test_native_memory_does_not_begin_below_nothing() -> None:
+    """The heap has taken much that it touches by and by."""
+    lines = life(lambda _: 12, invocations=400, garbage=2, committed=300, native=lambda n: n / 4)
+    assert re.search(r"from 49 to 13\d MiB: a leak in native memory", found(lines).sentence)
+
+
+def test_a_limit_that_the_heap_is_beyond_is_not_promised() -> None:
+    """GOMEMLIMIT is a soft one."""
+    assert "It collects before" in found(life(lambda _: 12, runtime="go", limit=120)).sentence
+    assert "It collects before" not in found(life(lambda _: 12, runtime="go", limit=60)).sentence
 
 
 def test_a_few_lines_are_too_few() -> None:

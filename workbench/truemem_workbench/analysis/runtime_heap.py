@@ -39,6 +39,8 @@ FULL = 0.6
 limit, there is some."""
 CACHE_SHARE = 0.1
 """A cache that has filled explains what RSS has risen by if it is this part of it."""
+KEPT_SHARE = 0.5
+"""What has grown is kept if a major collection leaves this part of it."""
 STEP_MIB = 1.0
 """A heap that takes less from the system has not grown."""
 TAIL = 10
@@ -69,7 +71,10 @@ def look(found: Sequence[Reading]) -> Seen:
     invocations = numbers[-1] - numbers[0] + 1
     points = list(live_points(found))
     rss = [each.rss for each in found if each.rss is not None]
-    metaspace = _metaspace(found, invocations)
+    metaspace, external = _metaspace(found, invocations), _dense(found, "external")
+    is_kept = _is_kept(found, "external")
+    if external.name == "growing" and not is_kept:
+        external = replace(external, name="filling")
     return Seen(
         first=found[0],
         last=found[-1],
@@ -79,7 +84,9 @@ def look(found: Sequence[Reading]) -> Seen:
         since_live=numbers[-1] - int(points[-1][0] if points else numbers[0]),
         used_now=next((each.used for each in reversed(found) if each.used is not None), None),
         metaspace=metaspace,
-        external=_dense(found, "external"),
+        is_metaspace_kept=_is_kept(found, "metaspace"),
+        external=external,
+        is_external_kept=is_kept,
         native=heap_course.UNKNOWN if metaspace.has_grown else _native(found),
         used=_dense(found, "used"),
         rss_before=statistics.median(rss[:3]) if rss else None,
@@ -145,6 +152,22 @@ def _dense(found: Sequence[Reading], name: str) -> Course:
     return heap_course.of_curve([number for number, _ in known], [size for _, size in known])
 
 
+def _is_kept(found: Sequence[Reading], name: str) -> bool:
+    """Did a major collection leave most of what this figure had grown by? Until then, that may be garbage. True where
+    the runtime does not tell of its collections."""
+    known: list[tuple[int | None, float]] = [
+        (each.collections, getattr(each, name)) for each in found if getattr(each, name) is not None
+    ]
+    if not known or any(count is None for count, _ in known):
+        return True
+    before = min(size for _, size in known[:3])
+    stretches = [[size for _, size in group] for _, group in groupby(known, key=lambda each: each[0])]
+    if len(stretches) < 2:
+        return False
+    grown, left = max(stretches[-2]) - before, min(stretches[-1]) - before
+    return grown > GROWTH_MIB and left > KEPT_SHARE * grown
+
+
 def _metaspace(found: Sequence[Reading], invocations: int) -> Course:
     """Java tells it as of the last collection: only where it has changed, it is known."""
     known = [(each.number, each.metaspace) for each in found if each.metaspace is not None]
@@ -179,7 +202,9 @@ def _native(found: Sequence[Reading]) -> Course:
     # Not the lowest: for a moment, RSS may have less than the heap has touched.
     is_certain = course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed
     if is_certain:
-        course = replace(course, per_invocation_kib=_rate(known, beside) or course.per_invocation_kib)
+        # The lower bound may begin far below 0: the heap had not touched what it had taken.
+        least = max(course.before, early[len(early) // 10])
+        course = replace(course, before=least, per_invocation_kib=_rate(known, beside) or course.per_invocation_kib)
     if is_certain and course.name == "growing":
         return course
     level = course if is_certain else Course(name="level")

@@ -91,7 +91,10 @@ class Seen:
     """Invocations since the last point at which something is known of what is live."""
     used_now: float | None
     metaspace: Course
+    is_metaspace_kept: bool
+    """True if a major collection left what it has grown by; else it may be garbage."""
     external: Course
+    is_external_kept: bool
     native: Course
     used: Course
     rss_before: float | None
@@ -144,13 +147,15 @@ def _leak(seen: Seen) -> str:
 
 def _classes(seen: Seen) -> str:
     beside = f" What is live grows with them, {_span(seen.live)}." if seen.live.has_grown else ""
+    yet = "" if seen.is_metaspace_kept else ", or not collected yet"
+    never = "never unloaded" if seen.is_metaspace_kept else "kept, or that no major collection has come for yet"
     if seen.last.runtime == "nodejs":
         return (
-            f"Code grows by {_grows(seen.metaspace)}: functions that are compiled anew in each invocation, and kept"
-            f" (eval, new Function, vm, modules that are loaded again).{beside}"
+            f"Code grows by {_grows(seen.metaspace)}: functions that are compiled anew in each invocation, and"
+            f" kept{yet} (eval, new Function, vm, modules that are loaded again).{beside}"
         )
     return (
-        f"Metaspace grows by {_grows(seen.metaspace)}: classes (class loaders) that are never unloaded.{beside} Look"
+        f"Metaspace grows by {_grows(seen.metaspace)}: classes (class loaders) that are {never}.{beside} Look"
         " for what makes a class loader, a proxy or a script engine in each invocation (-Xlog:class+load names them)."
     )
 
@@ -186,6 +191,8 @@ def _filling(seen: Seen) -> str:
     name, course = next((name, course) for name, course in names if course.name == "filling")
     if name == "metaspace" and seen.last.runtime == "nodejs":
         name = "code"
+    if course is seen.external and not seen.is_external_kept:
+        return f"Outside of the heap, {name} has grown {_span(course)}: a leak, or garbage; a major collection tells."
     return f"Outside of the heap, {name} has grown {_span(course)}: more invocations can tell whether it goes on."
 
 
@@ -199,8 +206,7 @@ def _lazy(seen: Seen) -> str:
         garbage = f"; {_mib(seen.garbage)} of what it has are garbage now" if seen.garbage else ""
         return (
             f"What is live after collection stays at {_mib(seen.live_now)}, over {_collections(seen)}: no leak on the"
-            f" heap.{rises}, for the collector lets the heap grow to {_mib(seen.last.committed)} before it runs"
-            f"{garbage}.{_until(seen)}"
+            f" heap.{rises}{_cause(seen)}{garbage}.{_until(seen)}"
         )
     tells = "; whether something leaks, the next collection tells"
     if seen.live_now is not None and seen.garbage is not None:
@@ -221,11 +227,19 @@ def _lazy(seen: Seen) -> str:
     )
 
 
+def _cause(seen: Seen) -> str:
+    """Why RSS has risen, if the heap can have done it."""
+    room = max(0.0, seen.last.committed - (seen.first.used or 0.0))
+    if seen.rss_before and seen.rss_after is not None and seen.rss_after - seen.rss_before > room:
+        return f", by more than the {_mib(room)} that the heap can have touched since"
+    return f", for the collector lets the heap grow to {_mib(seen.last.committed)} before it runs"
+
+
 def _until(seen: Seen) -> str:
     """By when it will run, if it can."""
     limit = seen.last.limit
     early = f" In a test, {_SMALLER[seen.last.runtime]} makes it run earlier."
-    if limit is None or limit_advice(seen.first):
+    if limit is None or limit < seen.last.committed or limit_advice(seen.first):  # Go's limit is a wish
         return early
     return f" It collects before the heap's limit of {_mib(limit)}.{early}"
 
