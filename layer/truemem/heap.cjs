@@ -9,6 +9,7 @@
 const { closeSync, constants, existsSync, fstatSync, ftruncateSync } = require("fs");
 const { openSync, opendirSync, unlinkSync, writeSync } = require("fs");
 const { now } = Date;
+const { apply } = Reflect;
 
 const PAGE = 4096;
 const SLOT = 256; // bytes for each reading, by turns: truemem may look for one after later ones were written
@@ -31,7 +32,7 @@ let gcMs = 0;
 function quietly(run) {
   return function (...given) {
     try {
-      return Reflect.apply(run, this, given);
+      return apply(run, this, given);
     } catch {
       return undefined; // the process is the function's: nothing of ours may end it
     }
@@ -136,8 +137,8 @@ function tidy() {
 // functions done(id, body) and error(id, body, xray) send.
 function hookAddon() {
   const load = process.dlopen;
-  const loading = function (module, ...rest) {
-    const loaded = Reflect.apply(load, this, [module, ...rest]);
+  const loading = function (module) {
+    const loaded = apply(load, this, arguments); // not spread: that calls Array's iterator, which may be the function's
     found(module);
     return loaded;
   };
@@ -147,9 +148,9 @@ function hookAddon() {
     if (process.dlopen === loading) process.dlopen = load;
     for (const name of ["done", "error"]) {
       const send = client[name];
-      client[name] = function (id, ...rest) {
+      client[name] = function (id) {
         noteEncoded(id);
-        return Reflect.apply(send, this, [id, ...rest]);
+        return apply(send, this, arguments);
       };
     }
   });

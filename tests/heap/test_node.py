@@ -317,6 +317,23 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(tmp_path: Path) -> None:
     assert in_lambda("answer('one'); console.log(1)", tmp_path / "none") == 1
 
 
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        "delete globalThis.Reflect",
+        "Array.prototype[Symbol.iterator] = () => { throw new Error('broken') }",
+        "for (const name of ['Math', 'RegExp', 'Date', 'decodeURIComponent']) delete globalThis[name]",
+        "for (const { prototype } of [Object, Array, Function, RegExp, String]) Object.freeze(prototype)",
+    ],
+)
+def test_a_function_that_breaks_the_languages_own_objects_is_answered_as_ever(tmp_path: Path, breaks: str) -> None:
+    (tmp_path / "addon.cjs").write_text("process.dlopen = () => {}")
+    client = "const client = { next() {}, done(id, body) { return body }, error() {} };"
+    answers = "require('fs').writeSync(1, client.done('one', '1'))"
+    program = f"{client} process.dlopen({{ exports: client }}, 'client'); {breaks}; {answers}"
+    assert in_lambda(program, tmp_path, NODE_OPTIONS=f"--require {tmp_path / 'addon.cjs'} {REQUIRED}") == 1
+
+
 def test_it_follows_no_link_and_pages_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
