@@ -20,11 +20,13 @@ MIB = 1024
         ({"JAVA_TOOL_OPTIONS": "-Xmx1g -Xmx300M"}, "java", 300),  # the last one counts
         ({"JAVA_TOOL_OPTIONS": "-XX:MaxHeapSize=445645k"}, "java", 435.2),
         ({"JAVA_TOOL_OPTIONS": "-Xmx536870912"}, "java", 512),
-        ({"JAVA_TOOL_OPTIONS": "-XX:MaxRAMPercentage=150"}, "java", 768),
+        ({"JAVA_TOOL_OPTIONS": "-XX:MaxRAMPercentage=50"}, "java", 256),
         ({"JAVA_TOOL_OPTIONS": "-XX:MaxRAMPercentage=75.5 -Xmx100m"}, "java", 100),
         ({"JAVA_TOOL_OPTIONS": "-Xmx100m", "JDK_JAVA_OPTIONS": "'-Xmx200m'"}, "java", 200),
         ({"NODE_OPTIONS": "--enable-source-maps --max-old-space-size=1400"}, "nodejs", 1400),
-        ({"NODE_OPTIONS": "--max_old_space_size 600"}, "nodejs", 600),
+        ({"NODE_OPTIONS": "--max_old_space_size=600"}, "nodejs", 600),
+        ({"NODE_OPTIONS": '--max-old-space-size=300 "--max-old-space-size=600"'}, "nodejs", 600),
+        ({"NODE_OPTIONS": '--max-old-space-size="600" --no-warnings'}, "nodejs", 600),
         ({"GOMEMLIMIT": "1400MiB"}, "go", 1400),
         ({"GOMEMLIMIT": "1GiB"}, "go", 1024),
         ({"GOMEMLIMIT": "536870912"}, "go", 512),
@@ -34,6 +36,7 @@ MIB = 1024
         ({"COMPlus_GCHeapHardLimit": "40000000"}, "dotnet", 1024),
         ({"DOTNET_GCHeapHardLimitPercent": "0x4B"}, "dotnet", 384),
         ({"DOTNET_GCHeapHardLimit": "0x10000000", "DOTNET_GCHeapHardLimitPercent": "0x4B"}, "dotnet", 256),
+        ({"COMPlus_GCHeapHardLimit": "0x10000000", "DOTNET_GCHeapHardLimitPercent": "0x4B"}, "dotnet", 256),
     ],
 )
 def test_the_limit_is_read_as_the_runtime_reads_it(variables: dict[str, str], runtime: str, mib: float) -> None:
@@ -47,6 +50,9 @@ def test_the_limit_is_read_as_the_runtime_reads_it(variables: dict[str, str], ru
         {},
         {"JAVA_TOOL_OPTIONS": "-Xms1400m -Xmxm -Xmx-1m -Xmx1.5g"},
         {"NODE_OPTIONS": "--max-old-space-size=big --max-old-space-size-percentage=80"},
+        {"JAVA_TOOL_OPTIONS": "-XX:MaxRAMPercentage=150"},  # no JVM starts with it
+        {"NODE_OPTIONS": "--max_old_space_size 600"},  # nor Node.js
+        {"DOTNET_GCHeapHardLimitPercent": "75"},  # 0x75 is 117, which .NET passes over
         {"GOMEMLIMIT": "off"},
         {"GOMEMLIMIT": "1400 MiB"},
         {"DOTNET_GCHeapHardLimit": "512MiB"},

@@ -19,7 +19,7 @@ MOST_KIB = 2**40
 
 _JAVA = re.compile(r"(?:-Xmx|-XX:MaxHeapSize=)(\d{1,18})([kmgt]?)", re.ASCII | re.IGNORECASE)
 _JAVA_PERCENT = re.compile(r"-XX:MaxRAMPercentage=(\d{1,3}(?:\.\d{1,9})?)", re.ASCII)
-_NODE = re.compile(r"--max[-_]old[-_]space[-_]size(?:=|\s+)(\d{1,18})(?!\S)", re.ASCII)
+_NODE = re.compile(r'--max[-_]old[-_]space[-_]size="?(\d{1,18})"?(?!\S)', re.ASCII)
 _GO = re.compile(r"(\d{1,18})(?:([KMGT])iB|B)?", re.ASCII)
 _HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})", re.ASCII)
 
@@ -57,7 +57,8 @@ def _java(texts: Mapping[str, str], memory_mib: float) -> Limit | None:
         if size := _JAVA.fullmatch(word.strip("\"'")):
             return Limit("java", round(int(size[1]) * KIB[size[2].lower()]), f"{name}: {word}")
     for name, word in reversed(set_by):
-        if percent := _JAVA_PERCENT.fullmatch(word.strip("\"'")):
+        percent = _JAVA_PERCENT.fullmatch(word.strip("\"'"))
+        if percent and float(percent[1]) <= 100:  # with more, no JVM starts
             return Limit("java", round(float(percent[1]) / 100 * memory_mib * 1024), f"{name}: {word}")
     return None
 
@@ -66,7 +67,8 @@ def _node(texts: Mapping[str, str]) -> Limit | None:
     sizes = list(_NODE.finditer(texts.get("NODE_OPTIONS", "")))
     if not sizes:
         return None
-    return Limit("nodejs", int(sizes[-1][1]) * 1024, f"NODE_OPTIONS: {sizes[-1][0]}")
+    said = sizes[-1][0].replace('"', "")
+    return Limit("nodejs", int(sizes[-1][1]) * 1024, f"NODE_OPTIONS: {said}")
 
 
 def _go(texts: Mapping[str, str]) -> Limit | None:
@@ -78,12 +80,13 @@ def _go(texts: Mapping[str, str]) -> Limit | None:
 
 
 def _dotnet(texts: Mapping[str, str], memory_mib: float) -> Limit | None:
-    """The size wins over the percentage."""
-    for prefix in ("DOTNET_", "COMPlus_"):
-        for name in (f"{prefix}GCHeapHardLimit", f"{prefix}GCHeapHardLimitPercent"):
+    """The size wins over the percentage. .NET passes over one of 100 or more: `75`, which is hexadecimal, is 117."""
+    for setting in ("GCHeapHardLimit", "GCHeapHardLimitPercent"):
+        for name in (f"DOTNET_{setting}", f"COMPlus_{setting}"):
             text = texts.get(name, "")
-            if (number := _HEX.fullmatch(text)) and int(number[1], 16):
-                value = int(number[1], 16)
-                kib = value * memory_mib * 1024 / 100 if name.endswith("Percent") else value / 1024
+            number = _HEX.fullmatch(text)
+            value = int(number[1], 16) if number else 0
+            if value and (setting == "GCHeapHardLimit" or value < 100):
+                kib = value / 1024 if setting == "GCHeapHardLimit" else value * memory_mib * 1024 / 100
                 return Limit("dotnet", round(kib), f"{name}={text}")
     return None
