@@ -63,6 +63,17 @@ def test_a_function_below_its_limits_is_not_accused(truemem: Command, tmp_path: 
     assert "running out" not in truemem("report", log(tmp_path, lines)).out
 
 
+def test_what_is_left_is_counted_from_what_is_in_use_now() -> None:
+    """Later lines tell what is in use without a verdict; after a reset that is less, of new processes."""
+    for opened, left in ((890, 134), (900, 124), (30, 994)):
+        told = [(160, {"descriptors": LEAK}), (165, {"descriptors": {"open": opened, "limit": 1024}})]
+        (descriptors,) = resources(told, 165)
+        assert (descriptors.used, descriptors.invocations_left) == (opened, left)
+    tmp = {"used": 100.0, "size": 512.0, "verdict": "growing", "perInvocationKiB": 1024.0, "invocationsLeft": 412}
+    (disk,) = resources([(160, {"tmp": tmp}), (165, {"tmp": {"used": 105.0, "size": 512.0}})], 165)
+    assert disk.invocations_left == 407
+
+
 def test_zombies_and_holders_are_named() -> None:
     members = {
         "descriptors": {**LEAK, "holders": {"function": 890, "truemem": 9, "agent": 40}},

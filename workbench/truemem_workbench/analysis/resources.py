@@ -145,7 +145,8 @@ class Told:
         _, told = self._last[kind.name]
         at, verdict = self._verdicts.get(kind.name, (-math.inf, {}))
         growing = verdict.get("verdict") == "growing" and latest - at <= RECENT
-        left = figure(verdict.get("invocationsLeft"))
+        rate = figure(verdict.get("perInvocationKiB", verdict.get("perInvocation"))) if growing else None
+        left = _left(kind, verdict, rate, figure(told.get(kind.used)) or 0.0)
         holders = told.get("holders")
         return Resource(
             name=kind.name,
@@ -153,8 +154,8 @@ class Told:
             highest=self._highest[kind.name],
             limit=figure(told.get(kind.limit)),
             growing=growing,
-            per_invocation=figure(verdict.get("perInvocationKiB", verdict.get("perInvocation"))) if growing else None,
-            invocations_left=int(left) if growing and left is not None and 0 <= left < 1e15 else None,
+            per_invocation=rate,
+            invocations_left=left,
             zombies=int(figure(told.get("zombies")) or 0),
             holders={
                 name: count
@@ -162,6 +163,17 @@ class Told:
                 if (count := figure(value)) is not None
             },
         )
+
+
+def _left(kind: Kind, verdict: Mapping[str, Any], rate: float | None, used: float) -> int | None:
+    """Invocations left from what is `used` now. The verdict's line may have another figure: of some invocations ago, or
+    of processes that a reset has ended since."""
+    left, then = figure(verdict.get("invocationsLeft")), figure(verdict.get(kind.used))
+    if left is None or rate is None or rate <= 0 or then is None:
+        return None
+    since = (used - then) * (1024 if kind.name == "tmp" else 1)
+    now = max(0.0, left - since / rate)
+    return int(now) if left >= 0 and now < 1e15 else None
 
 
 def resources(told: Iterable[tuple[float, object]], latest: float) -> list[Resource]:
