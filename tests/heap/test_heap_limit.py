@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from truemem.lifecycle.heap_limit import HeapLimitNotice, advice
 from truemem.linux.heap_page import Heap
 from truemem.linux.runtime_heap import RuntimeHeap
@@ -46,6 +50,18 @@ def test_it_is_said_where_heap_and_what_is_known_beside_it_do_not_fit(
     limit_mib: int, memory_mib: int, outside_mib: int, is_said: bool
 ) -> None:
     assert bool(advice("java", limit_mib * MIB, memory_mib * MIB, outside_mib * MIB)) is is_said
+
+
+@given(st.sampled_from(["java", "nodejs", "go", "dotnet"]), st.integers(128, 10240), st.integers(0, 200_000))
+def test_whoever_sets_the_value_is_not_told_again(runtime: str, memory_mib: int, outside_kib: int) -> None:
+    """A Spring application has 435 MiB of 512 from AWS's runtime, and 90 MiB of classes."""
+    said = advice(runtime, 20_000 * MIB, memory_mib * MIB, outside_kib)
+    if value := re.search(r"(?:Xmx|size=|LIMIT=)(\d+)|0x(\w+)$", said):
+        limit_kib = int(value[1]) * MIB if value[1] else int(value[2], 16) // 1024
+        young_kib = 48 * MIB if runtime == "nodejs" else 0
+        assert advice(runtime, limit_kib + young_kib, memory_mib * MIB, outside_kib) == ""
+    else:
+        assert said.endswith("No limit fits: it needs a larger memory size")
 
 
 def test_of_a_runtime_that_is_not_known_nothing_is_said() -> None:

@@ -20,7 +20,9 @@ class _Setting(NamedTuple):
     how: str
     """With `%d` for MiB, or `%X` for bytes."""
     percent: int
-    """Of the memory size, to be proposed."""
+    """Of the memory size, to be proposed, if what is outside of the heap leaves so much."""
+    beside_kib: int = 0
+    """By how much the heap's limit is above the value that is set."""
 
 
 _SETTINGS = {
@@ -29,7 +31,8 @@ _SETTINGS = {
         "-Xmx%dm, or a lower -XX:MaxRAMPercentage, where JAVA_TOOL_OPTIONS or the command has it (that wins)", 85
     ),
     # Outside of V8's old generation: its young one, buffers, code, stacks.
-    "nodejs": _Setting("--max-old-space-size=%d in the variable NODE_OPTIONS", 75),
+    # Its limit has 48 MiB of the young one in it, whatever the old one has (Node.js 20).
+    "nodejs": _Setting("--max-old-space-size=%d in the variable NODE_OPTIONS", 75, 48 * 1024),
     # "leave an additional 5-10% of headroom" (A Guide to the Go Garbage Collector, "Suggested uses").
     "go": _Setting("the variable GOMEMLIMIT=%dMiB", 90),
     # The default in a container that has a limit (learn.microsoft.com, "Runtime configuration options for GC").
@@ -43,12 +46,13 @@ def advice(runtime: str, limit_kib: int, memory_kib: int, outside_kib: int = 0) 
     setting = _SETTINGS.get(runtime)
     if setting is None or not limit_kib or not memory_kib or limit_kib + outside_kib <= memory_kib:
         return ""
-    mib = memory_kib * setting.percent // 100 // 1024
+    mib = min(memory_kib * setting.percent // 100, memory_kib - outside_kib - setting.beside_kib) // 1024
     value = mib << 20 if "%X" in setting.how else mib
+    what_to_do = f"Set {setting.how % value}" if mib > 0 else "No limit fits: it needs a larger memory size"
     beside = f" and {outside_kib // 1024} MiB outside of it" if outside_kib >= 1024 else ""
     return (
         f"the heap may grow to {limit_kib // 1024} MiB{beside}, the function has {memory_kib // 1024} MiB: it can be "
-        f"killed before the garbage collector has to run. Set {setting.how % value}"
+        f"killed before the garbage collector has to run. {what_to_do}"
     )
 
 
