@@ -152,6 +152,20 @@ def test_a_cache_of_random_keys_that_is_nine_tenths_full_is_no_leak(full: float,
     assert found(lines).kind in ("filling", "filled")
 
 
+@pytest.mark.parametrize("needed", [lambda n: 12 + max(0, n - 400) / 4, lambda n: 15 if n < 500 else 50])
+def test_growth_that_began_late_is_not_said_to_stay_level(needed: Callable[[int], float]) -> None:
+    finding = found(life(needed, invocations=600, garbage=6))
+    assert finding.kind == "filling"
+    assert re.match(r"What is live after collection has grown from 1[25] to 5\d MiB", finding.sentence)
+
+
+def test_what_moves_with_load_is_not_said_to_stay_where_it_is() -> None:
+    lines = life(lambda n: 30 + 15 * math.sin(2 * math.pi * n / 200), invocations=600, garbage=6)
+    assert found(lines).sentence.startswith(
+        "What is live after collection goes up and down between 15 and 45 MiB, over"
+    )
+
+
 def test_what_was_needed_for_a_while_and_given_back_is_no_cache_that_filled() -> None:
     lines = life(lambda n: 15 + 40 * math.sin(math.pi * n / 400), invocations=400, garbage=6)
     assert found(lines).kind == "lazy"

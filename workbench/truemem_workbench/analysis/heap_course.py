@@ -29,6 +29,8 @@ MOST = 24
 """Levels that points are made into."""
 FILLED_MIB, FILLED_SHARE = 4.0, 0.2
 """A cache that has filled is told of from both on."""
+LATEST = 3
+"""So many of the last points have to be above all of the former half, for growth that began late."""
 LATER = 4
 """So many of the points of a leak are in the later half of the time."""
 CERTAIN = 0.5
@@ -83,11 +85,25 @@ def of_curve(
 
 def of_points(points: Sequence[Point], invocations: int, ceiling: Point | None = None) -> Course:
     """The course of a figure that is known at these points only, in an environment of so many invocations. `ceiling`:
-    at a later point, it was not above this."""
+    at a later point, it was not above this. Of a level one, `before` and `after` are the lowest and the highest."""
     course = _of_points(points, invocations)
     if course.name == "filled":
         course = replace(course, before=min(value for _, value in points[:2]))
+    if course.name == "level" and len(points) >= FEW:
+        course = _risen_late(points) or course
+    if course.name == "level":
+        values = [value for _, value in points]
+        course = replace(course, before=min(values), after=max(values))
     return course if ceiling is None or len(points) < 2 else _below(course, points, ceiling)
+
+
+def _risen_late(points: Sequence[Point]) -> Course | None:
+    """What has not grown as a leak does, but is above all that it was in the former half by now, is not level."""
+    values = [value for _, value in points]
+    early, late = values[: len(values) // 2], values[-max(LATEST, len(values) // 12) :]
+    if not _differ(max(early), min(late)):
+        return None
+    return Course(name="filling", before=statistics.median(early), after=statistics.median(late))
 
 
 def _below(course: Course, points: Sequence[Point], ceiling: Point) -> Course:

@@ -8,7 +8,7 @@ from typing import Literal
 from truemem.lifecycle.heap_limit import advice
 
 from ..support.plural import counted
-from .heap_course import Course
+from .heap_course import FILLED_MIB, Course
 from .runtime_reading import Reading
 
 Kind = Literal["leak", "classes", "external", "native", "filling", "filled", "lazy", "level"]
@@ -48,6 +48,8 @@ _NATIVE = {
     "go": "cgo, memory that is mapped",
     "dotnet": "native libraries, Marshal.AllocHGlobal, threads",
 }
+MOVES = 0.5
+"""What is live does not stay where it was if it has moved by more than this part."""
 RECENT = 0.5
 """What was live at the last collection is still told of now if it ran in this later part of the invocations."""
 
@@ -175,10 +177,18 @@ def _native(seen: Seen) -> str:
 def _flat(seen: Seen) -> str:
     """The begin of a sentence on what is no heap."""
     if seen.live.name == "level" and seen.live_now is not None:
-        return f"What is live after collection stays at {_mib(seen.live_now)}, "
+        return f"What is live after collection {_stays(seen)}, "
     if seen.live.name == "filled":
         return f"What is live has levelled off at {_mib(seen.live.after)}, "
     return f"The heap has {_mib(seen.last.committed)}, "
+
+
+def _stays(seen: Seen) -> str:
+    """What is live, where it does not grow: load may move it."""
+    low, high = seen.live.before, seen.live.after
+    if high - low > max(FILLED_MIB, MOVES * low):
+        return f"goes up and down between {low:,.0f} and {_mib(high)}"
+    return f"stays at {_mib(seen.live_now)}"
 
 
 def _filling(seen: Seen) -> str:
@@ -205,7 +215,7 @@ def _lazy(seen: Seen) -> str:
     if seen.live.name == "level" and seen.is_recent and seen.live_now is not None and seen.collections > 1:
         garbage = f"; {_mib(seen.garbage)} of what it has are garbage now" if seen.garbage else ""
         return (
-            f"What is live after collection stays at {_mib(seen.live_now)}, over {_collections(seen)}: no leak on the"
+            f"What is live after collection {_stays(seen)}, over {_collections(seen)}: no leak on the"
             f" heap.{rises}{_cause(seen)}{garbage}.{_until(seen)}"
         )
     tells = "; whether something leaks, the next collection tells"
