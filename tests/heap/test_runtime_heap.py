@@ -199,6 +199,19 @@ def test_java_25_says_nothing_of_what_is_used_before_a_collection() -> None:
     assert found(lines).sentence.startswith("The collector has not run: of 400 MiB that the heap has taken, all that")
 
 
+def test_java_25_says_nothing_of_what_became_garbage_since_a_collection() -> None:
+    def after(collection: int, lowest: int, **heap: Any) -> str:
+        lines = [
+            record(n, 60 + min(140, n * 2), committed=200, collections=n // collection, **(heap if n >= lowest else {}))
+            for n in range(1, 401)
+        ]
+        return found(lines).sentence
+
+    assert "garbage now" not in after(20, 20, used=13, live=12)
+    assert "12 MiB live: how much has become garbage since is not known." in after(390, 390, used=13, live=12)
+    assert after(1000, 50, used=13).startswith("The collector made no major collection: of 200 MiB that the heap")
+
+
 def test_a_heap_that_is_touched_for_the_first_time_is_not_native_memory() -> None:
     """It has taken all of its memory at the start: RSS follows what objects use."""
     assert found(life(lambda _: 12, garbage=0.5, committed=400)).kind == "lazy"

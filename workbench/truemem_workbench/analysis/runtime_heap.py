@@ -41,6 +41,8 @@ CACHE_SHARE = 0.1
 """A cache that has filled explains what RSS has risen by if it is this part of it."""
 KEPT_SHARE = 0.5
 """What has grown is kept if a major collection leaves this part of it."""
+SAME = 3
+"""Readings that have the same in use: no object was made, or it is not counted between collections (Java 25)."""
 STEP_MIB = 1.0
 """A heap that takes less from the system has not grown."""
 TAIL = 10
@@ -84,6 +86,9 @@ def look(found: Sequence[Reading]) -> Seen:
         since_live=numbers[-1] - int(points[-1][0] if points else numbers[0]),
         used_now=next((each.used for each in reversed(found) if each.used is not None), None),
         metaspace=metaspace,
+        is_used_old=found[-1].runtime == "java"
+        and len({each.used for each in found[-SAME:]}) == 1
+        and len(found) >= SAME,
         is_metaspace_kept=_is_kept(found, "metaspace"),
         external=external,
         is_external_kept=is_kept,

@@ -92,6 +92,8 @@ class Seen:
     since_live: int
     """Invocations since the last point at which something is known of what is live."""
     used_now: float | None
+    is_used_old: bool
+    """True if that is as of some earlier collection: what Java tells from 25 on."""
     metaspace: Course
     is_metaspace_kept: bool
     """True if a major collection left what it has grown by; else it may be garbage."""
@@ -213,7 +215,9 @@ def _filled(seen: Seen) -> str:
 def _lazy(seen: Seen) -> str:
     rises = f" RSS has risen from {seen.rss_before:,.0f} to {_mib(seen.rss_after)}" if seen.rss_before else ""
     if seen.live.name == "level" and seen.is_recent and seen.live_now is not None and seen.collections > 1:
-        garbage = f"; {_mib(seen.garbage)} of what it has are garbage now" if seen.garbage else ""
+        garbage = (
+            f"; {_mib(seen.garbage)} of what it has are garbage now" if seen.garbage and not seen.is_used_old else ""
+        )
         return (
             f"What is live after collection {_stays(seen)}, over {_collections(seen)}: no leak on the"
             f" heap.{rises}{_cause(seen)}{garbage}.{_until(seen)}"
@@ -221,18 +225,20 @@ def _lazy(seen: Seen) -> str:
     tells = "; whether something leaks, the next collection tells"
     if seen.live_now is not None and seen.garbage is not None:
         since = f"since invocation {seen.last.number - seen.since_live:,}, which left {_mib(seen.live_now)} live"
-        return (
-            f"The collector has not needed to run {since}: up to {_mib(seen.garbage)} of the {_mib(seen.used_now)} that"
-            f" objects use are garbage.{rises}{tells}.{_until(seen)}"
-        )
-    if seen.used_now is not None:
-        ran = "has not needed to run" if not seen.last.collections else "has run too seldom to tell what is live"
+        said = f"up to {_mib(seen.garbage)} of the {_mib(seen.used_now)} that objects use are garbage"
+        if seen.is_used_old:
+            said = "how much has become garbage since is not known"
+        return f"The collector has not needed to run {since}: {said}.{rises}{tells}.{_until(seen)}"
+    seldom = "has run too seldom to tell what is live"
+    if seen.used_now is not None and not seen.is_used_old:
+        ran = seldom if seen.last.collections else "has not needed to run"
         return (
             f"The collector {ran}: up to {_mib(seen.used_now)} that objects use may be garbage.{rises}{tells}."
             f"{_until(seen)}"
         )
+    ran = "has not run" if seen.used_now is None else seldom if seen.last.collections else "made no major collection"
     return (
-        f"The collector has not run: of {_mib(seen.last.committed)} that the heap has taken, all that is used may be"
+        f"The collector {ran}: of {_mib(seen.last.committed)} that the heap has taken, all that is used may be"
         f" garbage.{rises}{tells}.{_until(seen)}"
     )
 
