@@ -26,8 +26,8 @@ import click
 from rich.console import Console
 from truemem_workbench.analysis import runtime_heap
 from truemem_workbench.analysis.drift import judge, points
+from truemem_workbench.analysis.runtime_finding import Finding
 from truemem_workbench.analysis.runtime_reading import readings
-from truemem_workbench.analysis.runtime_words import Finding
 from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local import Function
 from truemem_workbench.local.configuration.node_function import from_node_handler

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem_workbench.analysis import runtime_heap
 from truemem_workbench.analysis.heap import readings as malloc_readings
+from truemem_workbench.analysis.runtime_finding import LEAKS, PATTERNS, Finding
 from truemem_workbench.analysis.runtime_reading import RUNTIMES, last_life, reading, readings
-from truemem_workbench.analysis.runtime_words import LEAKS, PATTERNS, Finding
 from truemem_workbench.lines.record import Record, parse_line
 
 BASE = 40.0

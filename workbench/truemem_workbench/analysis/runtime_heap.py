@@ -22,8 +22,9 @@ from ..lines.record import Record
 from . import heap_course
 from .heap import GROWTH_MIB
 from .heap_course import Course, Point
+from .runtime_finding import Finding, Kind, Seen
 from .runtime_reading import Reading, last_life, readings
-from .runtime_words import Finding, Kind, Seen, finding
+from .runtime_words import finding
 
 LAZY_SHARE = 0.1
 """A heap is lazy if RSS has risen by this part, or GROWTH_MIB if that is more."""

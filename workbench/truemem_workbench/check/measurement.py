@@ -11,7 +11,7 @@ from functools import cached_property
 
 from ..analysis import covariates, heap, resources, runtime_heap
 from ..analysis.drift import Point, Verdict, judge, lives, points, trusted_of
-from ..analysis.runtime_words import Finding
+from ..analysis.runtime_finding import Finding
 from ..lines.line import Line
 from .peaks import EXACT, PROBE, Peak
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..analysis.drift import Verdict
 from ..analysis.fleet import Together
 from ..analysis.resources import Resource
-from ..analysis.runtime_words import Finding
+from ..analysis.runtime_finding import Finding
 from .sizing import Sizing
 
 SETTLED = ("stable", "plateau", "spiky")
