@@ -66,7 +66,7 @@ class OnDemand:
         """Of SHUTDOWN."""
         self._half_ns = 0.0
         """Half the time that it has left,"""
-        self._half_until_ns = 0
+        self._half_until_ns = 0.0
         """and when that is over."""
         self._last_report_until_ns: int | None = None
         """After SHUTDOWN: when to stop waiting for it."""
@@ -207,14 +207,16 @@ class OnDemand:
     def _read_reason(self) -> None:
         assert self._event is not None
         self._reason, self._half_ns = self._loop.shutdown(self._event)
-        now_ns = self._clock.monotonic_ns()
-        self._half_until_ns = now_ns + round(self._half_ns)
-        self._last_report_until_ns = min(now_ns + LAST_REPORT_MS * MS, self._half_until_ns)
+        self._half_until_ns = self._clock.monotonic_ns() + self._half_ns
+        self._wait_for_report()
 
     def _hurry(self) -> None:
         self._parts.hurry(self._half_ns / 4)
-        # No telemetry was read meanwhile: what a collector has taken of the time is not the report's.
-        self._last_report_until_ns = min(self._clock.monotonic_ns() + LAST_REPORT_MS * MS, self._half_until_ns)
+        self._wait_for_report()  # no telemetry was read meanwhile: what a collector has taken is not the report's
+
+    def _wait_for_report(self) -> None:
+        now_ns = self._clock.monotonic_ns()
+        self._last_report_until_ns = int(min(now_ns + LAST_REPORT_MS * MS, self._half_until_ns))
 
     def _died(self) -> str:
         if self._reason in ENDINGS:
