@@ -167,3 +167,11 @@ def test_a_uri_keeps_its_two_slashes() -> None:
     assert uri(Path("s3://bucket/a/b.json")) == "s3://bucket/a/b.json"
     assert uri(Path("/a/b:/c")) == "/a/b:/c"
     assert uri(Path("a.log")) == "a.log"
+
+
+def test_a_part_is_a_batch_but_there_are_no_more_than_a_thousand() -> None:
+    from truemem_workbench.report.spark import _parts
+
+    assert _parts(1, cores=2) == 2
+    assert _parts(9 * 10**9, cores=2) == 40
+    assert _parts(10**12, cores=100) == 1000

@@ -42,7 +42,8 @@ OPENING = 1 << 16
 LINE_BYTES = 900
 PACKED = 10
 """A gzipped log has this many times as many bytes, about."""
-MOST_PARTS = 10_000
+MOST_PARTS = 1000
+"""Each task may have a piece for each part, and a piece takes milliseconds. A part is judged in batches."""
 HEAD_LINES = 200
 DRIVER_MEMORY = "4g"
 """Of a driver that is started here: local executors are in it."""
