@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -66,6 +67,41 @@ class TestWithSpark:
         assert (refused.code, refused.out) == (2, "")
         assert "and not one event a line: Spark cannot divide it" in refused.err
 
+    def test_names_are_read_as_they_are(
+        self, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = tmp_path / "x[1]"
+        folder.mkdir()
+        files = [log(folder, life(name, 20), name) for name in ("a{b.log", "c}, d.log", "e.log")]
+        of_duckdb = truemem("report", *files, "--json").document
+        monkeypatch.chdir(folder)
+        assert truemem("report", "--engine", "spark", *files, "--json").document == of_duckdb
+        assert truemem("report", "--engine", "spark", "*.log", "--json").document == of_duckdb
+        one = truemem("report", files[2], "--json").document
+        assert truemem("report", "--engine", "spark", f"file://{tmp_path}/x?1?/e.log", "--json").document == one
+
+    def test_a_local_file_is_read_where_files_are_elsewhere(self, tmp_path: Path, truemem: Command) -> None:
+        file = log(tmp_path, life("a", 20))
+        (tmp_path / "spark-defaults.conf").write_text("spark.hadoop.fs.defaultFS hdfs://127.0.0.1:1\n")
+        made = spark(file, "--json", SPARK_CONF_DIR=str(tmp_path))
+        assert made == truemem("report", file, "--json").document
+
+    @pytest.mark.parametrize(
+        "content",
+        [gzip.compress("\n".join(life("a", 200)).encode()), "\n".join(life("a", 20)).encode("utf-16")],
+        ids=["gzipped", "UTF-16"],
+    )
+    def test_a_large_file_that_cannot_be_divided_is_named(
+        self, content: bytes, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from truemem_workbench.report import spark as engine
+
+        monkeypatch.setattr(engine, "WHOLE", 1000)
+        (tmp_path / "large.log").write_bytes(content)
+        refused = truemem("report", "--engine", "spark", tmp_path)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"{tmp_path}/large.log is not a log, because it is not text" in refused.err
+
     def test_it_can_be_submitted_with_the_package_as_a_zip(self, fleet: Path, tmp_path: Path, truemem: Command) -> None:
         package = tmp_path / "truemem"
         for folder in ("extension/truemem", "workbench/truemem_workbench"):
@@ -102,9 +138,9 @@ class TestWithSpark:
         assert said in ran.err
 
 
-def spark(*arguments: str | Path) -> Any:
+def spark(*arguments: str | Path, **variables: str) -> Any:
     command = [sys.executable, "-m", "truemem_workbench.cli", "report", "--engine", "spark", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 
@@ -116,6 +152,7 @@ def spark(*arguments: str | Path) -> Any:
         (["--engine", "spark", "--output", "x.html"], "--engine spark draws no page. Try truemem page"),
         (["--engine", "spark", "--log-group", "x"], "--engine spark reads files, not CloudWatch"),
         (["--engine", "spark", "-"], "--engine spark does not read standard input"),
+        (["--engine", "spark", "/logs/_x.log"], "does not read /logs/_x.log, because its name begins with _ or ."),
         (["--engine", "spark", "/nowhere.log"], "/nowhere.log cannot be read: No such file or directory"),
         (["--engine", "spark", "--master", "x", __file__], "--master x is none. Try local[*], spark://HOST:7077"),
     ],

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..aws.log_source import Source
 from ..aws.objects import uri
-from ..lines.log_files import GZIP_MAGIC, UTF_16, kind_of
+from ..lines.log_files import Kind, kind_of
 from ..support.bad_input import BadInput
 from ..support.extras import need
 from .collect import Prices
@@ -47,6 +47,8 @@ MOST_PARTS = 1000
 HEAD_LINES = 200
 DRIVER_MEMORY = "4g"
 """Of a driver that is started here: local executors are in it."""
+_LIST = re.compile(r"[,{}]")
+"""What binaryFiles and textFile take for a list of paths, or for alternatives in one, also after a backslash."""
 _MASTER = re.compile(r"local(\[.+\]|-cluster\[.+\])?|yarn|(spark|k8s|mesos)://.+")
 
 
@@ -78,15 +80,27 @@ def _places(where: Source) -> list[str]:
     places = []
     for file in where.files:
         text = uri(file)
-        if "://" in text:
+        if file.name.startswith(("_", ".")) and file.name != "..":
+            raise BadInput(f"--engine spark does not read {file}, because its name begins with _ or . Try another name")
+        if text.startswith("file://"):
+            places.append(str(file))  # file:///a is file:/a as a Path, and has no host
+        elif "://" in text:
             places.append(text)
         elif text == "-":
             raise BadInput("--engine spark does not read standard input. Write it into a file")
         elif not file.exists() and not set(text) & set("*?[{"):
             raise BadInput(f"{file} cannot be read: No such file or directory")
         else:
-            places.append(_literal(str(file.absolute())) if file.exists() else str(file.absolute()))
+            places.append(_local(file))
     return places
+
+
+def _local(file: Path) -> str:
+    """A file or a pattern on this disk, also where Spark's own file system is another. Only what was typed is a
+    pattern, not the folder that it begins in."""
+    if file.exists():
+        return f"file:{_literal(str(file.absolute()))}"
+    return f"file:{file if file.is_absolute() else f'{_literal(str(Path.cwd()))}/{file}'}"
 
 
 def _literal(path: str) -> str:
@@ -155,13 +169,13 @@ def _shares(session: SparkSession, places: Sequence[str]) -> tuple[list[RDD[File
     size, large = (found.bytes or 0, found.large) if found else (0, 0)
     if not size:
         return [], 0
-    if not large and not any("," in place for place in places):
+    if not large and not any(map(_LIST.search, places)):
         return [_whole(session, places)], size
     small = [row.path for row in files.where(f.col("length") <= WHOLE).select("path").collect()]
-    plain = [_literal(path) for path in small if "," not in path]
+    plain = [_literal(path) for path in small if not _LIST.search(path)]
     shares = [_whole(session, plain)] if plain else []
-    if len(plain) < len(small):  # binaryFiles would take a path with a comma for several
-        named = files.where((f.col("length") <= WHOLE) & f.col("path").contains(","))
+    if len(plain) < len(small):
+        named = files.where((f.col("length") <= WHOLE) & f.col("path").rlike(_LIST.pattern))
         shares.append(named.select("path", "content").rdd.map(_as_file))
     divided = [_divided(session, row.path) for row in files.where(f.col("length") > WHOLE).select("path").collect()]
     return [*shares, *divided], size
@@ -187,7 +201,7 @@ def _divided(session: SparkSession, path: str) -> RDD[File]:
     with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
         begin = Path(folder) / "head.log"
         begin.write_bytes(head)
-        if kind_of(begin) not in ("lines", "wrapped") or head[:2] in (GZIP_MAGIC, *UTF_16):
+        if _kind(begin, path) not in ("lines", "wrapped"):
             raise BadInput(
                 f"{path} has more than {WHOLE >> 20} MiB, and not one event a line: Spark cannot divide it."
                 " Try it without --engine spark"
@@ -195,9 +209,18 @@ def _divided(session: SparkSession, path: str) -> RDD[File]:
     return lines.mapPartitions(partial(_as_one, path))
 
 
+def _kind(begin: Path, path: str) -> Kind:
+    """The form of a file, of which `begin` has the first lines, as Java decodes them: gzipped or in UTF-16, they are
+    no text. Raises BadInput."""
+    try:
+        return kind_of(begin)
+    except BadInput as error:
+        raise BadInput(str(error).replace(str(begin), path)) from error
+
+
 def _lines(session: SparkSession, path: str) -> RDD[Any]:
     """The lines of a file, as bytes."""
-    if "," in path:  # textFile would take it for several files
+    if _LIST.search(path):
         return session.read.text(_literal(path)).rdd.map(_encoded)
     return session.sparkContext.textFile(_literal(path), use_unicode=False)
 
