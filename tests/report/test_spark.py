@@ -6,8 +6,10 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,6 +104,23 @@ class TestWithSpark:
         assert (refused.code, refused.out) == (2, "")
         assert f"{tmp_path}/large.log is not a log, because it is not text" in refused.err
 
+    def test_ctrl_c_ends_it_and_leaves_no_folder(self, tmp_path: Path) -> None:
+        logs, temporary = tmp_path / "logs", tmp_path / "temporary"
+        logs.mkdir()
+        temporary.mkdir()
+        for number in range(8):
+            log(logs, [each for at in range(200) for each in life(f"{number}-{at}")], f"{number}.log")
+        command = [sys.executable, "-m", "truemem_workbench.cli", "report", "--engine", "spark", str(logs)]
+        variables = os.environ | {"TMPDIR": str(temporary)}
+        with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            while process.poll() is None and not list(temporary.rglob("lines.duckdb")):
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate()
+        assert process.returncode == 128 + signal.SIGINT, errors.decode()[-2000:]
+        assert errors.decode().endswith("truemem: ended by SIGINT\n")
+        assert list(temporary.glob("truemem-report-*")) == []
+
     def test_it_can_be_submitted_with_the_package_as_a_zip(self, fleet: Path, tmp_path: Path, truemem: Command) -> None:
         package = tmp_path / "truemem"
         for folder in ("extension/truemem", "workbench/truemem_workbench"):
@@ -172,12 +191,12 @@ def test_what_spark_does_not_do_is_told_before_it_starts(arguments: list[str], s
 def test_what_is_missing_is_named(
     missing: str, said: str, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from truemem_workbench.report import spark as engine
+    from truemem_workbench.report import spark_session
 
     if missing == "pyspark":
         monkeypatch.setattr("truemem_workbench.support.extras.find_spec", lambda name: None if name == "pyspark" else 1)
     else:
-        monkeypatch.setattr(engine, "need", lambda _: None)
+        monkeypatch.setattr(spark_session, "need", lambda _: None)
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)

@@ -7,13 +7,9 @@ session that is there.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +18,9 @@ from ..aws.log_source import Source
 from ..aws.objects import uri
 from ..lines.log_files import Kind, kind_of
 from ..support.bad_input import BadInput
-from ..support.extras import need
 from .collect import Prices
 from .distributed import File, Job, Piece, gather, judge_part, match, read
+from .spark_session import session_on
 from .store import BATCH, Loaded
 from .summary import Report
 
@@ -35,27 +31,20 @@ if TYPE_CHECKING:
 WHOLE = 160 << 20
 """Largest file, in bytes, that one task takes whole, whatever its form. Firehose's largest object has 128 MiB. A larger
 file is divided at line breaks."""
-SHARE = 128 << 20
-"""Bytes of files that one task reads, if they are small."""
-OPENING = 1 << 16
-"""Bytes that opening a file is counted for: an export of CloudWatch has a small file for each log stream."""
 LINE_BYTES = 900
 PACKED = 10
 """A gzipped log has this many times as many bytes, about."""
 MOST_PARTS = 1000
 """Each task may have a piece for each part, and a piece takes milliseconds. A part is judged in batches."""
 HEAD_LINES = 200
-DRIVER_MEMORY = "4g"
-"""Of a driver that is started here: local executors are in it."""
 _LIST = re.compile(r"[,{}]")
 """What binaryFiles and textFile take for a list of paths, or for alternatives in one, also after a backslash."""
-_MASTER = re.compile(r"local(\[.+\]|-cluster\[.+\])?|yarn|(spark|k8s|mesos)://.+")
 
 
 def report(where: Source, options: Mapping[str, Any], prices: Prices) -> tuple[Loaded, Report | None]:
     """Read and judge all lines; None if there is none. `options` are those of the command. Raises BadInput."""
     places = _places(where)
-    with _session(options["master"]) as session:
+    with session_on(options["master"]) as session:
         shares, size = _shares(session, places)
         if not shares:
             return Loaded(0, 0), None
@@ -106,57 +95,6 @@ def _local(file: Path) -> str:
 def _literal(path: str) -> str:
     """A path as a pattern that is only itself: a log stream has [ and ] in its name."""
     return re.sub(r"([][{}*?\\])", r"\\\1", path)
-
-
-@contextmanager
-def _session(master: str | None) -> Iterator[SparkSession]:
-    """A session, which ends with the block. Raises BadInput if there can be none, or if its job fails."""
-    if master is not None and not _MASTER.fullmatch(master):
-        raise BadInput(f"--master {master} is none. Try local[*], spark://HOST:7077, yarn or k8s://URL")
-    need("spark")
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which knows master and memory
-    if not submitted and not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        raise BadInput("Spark needs Java, and there is none. Install Java 17, or set JAVA_HOME")
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a task has one core
-    builder: Any = SparkSession.builder.appName("truemem report")
-    if master is not None or not submitted:
-        master = master or "local[*]"
-        builder = builder.master(master)
-        if master.startswith("local"):
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # not another that is first in PATH
-            builder = builder.config("spark.driver.memory", DRIVER_MEMORY).config("spark.ui.enabled", "false")
-    builder = (
-        builder.config("spark.driver.maxResultSize", "0")  # all environments come to the driver
-        .config("spark.files.maxPartitionBytes", SHARE)
-        .config("spark.files.openCostInBytes", OPENING)
-        .config("spark.hadoop.mapreduce.input.fileinputformat.input.dir.recursive", "true")
-        .config("spark.log.level", "ERROR")
-        .config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-    )
-    session = None
-    try:
-        session = builder.getOrCreate()
-        yield session
-    except (PySparkException, Py4JError) as error:
-        raise BadInput(f"Spark: {_reason(str(error))}") from error
-    finally:
-        if session is not None:
-            session.stop()
-
-
-def _reason(text: str) -> str:
-    """The line of a Java error that says what is wrong."""
-    if "JAVA_GATEWAY_EXITED" in text:
-        return "Java does not start. Spark needs Java 17: look at JAVA_HOME"
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    python = [line for line in lines if re.match(r"(?!org\.|java\.|py4j\.)[\w.]+(Error|Exception|Exhausted)\b: ", line)]
-    java = [line.partition(": ")[2] for line in lines if re.match(r": (org|java)\.[\w.$]+: ", line)]
-    java = [line.partition(": ")[2] or line for line in java]
-    return (python[-1:] or java[:1] or lines[:1] or ["it has failed"])[0][:500]
 
 
 def _shares(session: SparkSession, places: Sequence[str]) -> tuple[list[RDD[File]], int]:
