@@ -79,7 +79,7 @@ def test_a_process_that_ends_before_the_last_look_leaves_its_native_blocks() -> 
     [
         "predictions",
         pytest.param("native_thread", marks=pytest.mark.nightly),
-        "native_forks",
+        pytest.param("native_forks", marks=pytest.mark.nightly),
         pytest.param("arrays", marks=pytest.mark.nightly),
         pytest.param("sessions", marks=pytest.mark.nightly),
     ],

@@ -81,6 +81,7 @@ def test_without_memray_mapped_files_that_are_kept_are_told(
     assert "docs/patterns.md#mapped-files" in done.stdout
 
 
+@pytest.mark.nightly
 def test_with_memray_the_line_that_maps_them_is_named() -> None:
     explanation = explained("files", module="libraries.py")
     first = explanation.holders[0]

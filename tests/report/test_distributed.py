@@ -58,10 +58,10 @@ def shares_of(files: Sequence[Path], size: int) -> list[list[File]]:
 @pytest.mark.parametrize(
     ("parts", "size", "asked"),
     [
-        (1, 100, {}),
+        pytest.param(1, 100, {}, marks=pytest.mark.nightly),
         (7, 1, {}),
-        (40, 4, {}),
-        (5, 2, {"by": "model_id"}),
+        pytest.param(40, 4, {}, marks=pytest.mark.nightly),
+        pytest.param(5, 2, {"by": "model_id"}, marks=pytest.mark.nightly),
         (3, 3, {"by": "status"}),
         (4, 2, {"function": "leaks-alone", "by": "model_id"}),
         (4, 2, {"environment": "small-1"}),

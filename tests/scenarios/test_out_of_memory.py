@@ -92,6 +92,7 @@ def test_a_timeout_that_only_shutdown_tells_of() -> None:
     assert full.outOfMemory["signals"] == ["timeout-at-limit"]
 
 
+@pytest.mark.nightly
 def test_what_processes_share_does_not_make_a_timeout_memorys_doing() -> None:
     often = {"TRUEMEM_CPU_BUDGET": "20"}  # what 128 MiB buy is a look each second
     with Environment(FUNCTIONS / "family.py", memory_mib=128, timeout_s=6, environment=often) as environment:
