@@ -23,6 +23,9 @@ def status(code: int, headers: str = "", body: bytes = b"{}") -> bytes:
     return f"HTTP/1.1 {code} X\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
+SETTLES_S = 0.5
+"""Longest wait for an answer that is on its way: some have no end."""
+
 Connection = socket.socket
 Behaviour = Callable[["Collector", Connection, bytes], bool]
 """Answers one request, or does not. True if it has taken the metrics, and said so."""
@@ -103,9 +106,9 @@ class Collector:
         self._threads: list[threading.Thread] = []
         self.heads: list[bytes] = []
         self.bodies: list[bytes] = []
-        """Of all requests, taken or not,"""
-        self.taken: list[dict[str, Any]] = []
-        """and of those that were taken."""
+        """Of all requests, taken or not."""
+        self._taken: list[dict[str, Any]] = []
+        self._answering: set[socket.socket] = set()
         self.connections = 0
 
     def __enter__(self) -> Collector:
@@ -134,6 +137,14 @@ class Collector:
             "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{self.port}",
             "OTEL_METRIC_EXPORT_INTERVAL": "1000",
         }
+
+    @property
+    def taken(self) -> list[dict[str, Any]]:
+        """The requests that were taken. An answer that is on its way is waited for: its reader may be here first."""
+        until = time.monotonic() + SETTLES_S
+        while self._answering and time.monotonic() < until:
+            time.sleep(0.001)
+        return self._taken
 
     @property
     def invocations(self) -> int:
@@ -174,8 +185,12 @@ class Collector:
                     self.heads.append(head)
                     self.bodies.append(body)
                     connection.settimeout(5)
-                    if self._behaviour(self, connection, body):
-                        self.taken.append(json.loads(body))
+                    self._answering.add(connection)
+                    try:
+                        if self._behaviour(self, connection, body):
+                            self._taken.append(json.loads(body))
+                    finally:
+                        self._answering.discard(connection)
 
 
 def _length(head: bytes) -> int:
