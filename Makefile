@@ -37,7 +37,7 @@ quick: lint types ## Before a commit, in 2 minutes: lint, types, the tests of si
 	@$(PYTEST) $(ON_BOTH_CORES) --hypothesis-profile=quick -m "not nightly and not smoke" tests/drift tests/proxy tests/unit $(ARGS)
 	@$(PYTEST) $(ON_BOTH_CORES) -m smoke tests/drift tests/scenarios $(ARGS)
 
-test: lint types layer pytest ## Lint, types, tests: what CI runs, in 8 minutes
+test: lint types layer pytest ## Lint, types, tests: what CI runs, in 13 minutes
 
 nightly: layer executable faults pyspark ## What takes long: builds from nothing, the scenarios against the executable, faults
 	@$(PYTEST) -m nightly tests
@@ -95,7 +95,7 @@ fleet: $(READY) ## Measure truemem report on ten million lines: 10 GB of disk, 4
 pyspark: $(READY) # beside requirements.lock: it would take half a minute of each run of CI
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r deploy/spark/spark.lock
 
-spark: pyspark ## Test truemem report --engine spark (Java 17 is needed): 10 minutes
+spark: pyspark ## Test truemem report --engine spark (Java 17 is needed): 3 minutes
 	@$(PYTEST) -m nightly tests/report/test_spark.py $(ARGS)
 
 line-table: $(READY) ## Write the line's members into docs/metrics.md, from line_schema.py

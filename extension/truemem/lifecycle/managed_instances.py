@@ -216,8 +216,8 @@ class ManagedInstances:
         record.follows_init(cold_start=True, suppressed=False, initialization_type=INITIALIZATION_TYPE)
         record.init_measured(self._segments.segments.peak_before(start_ns))
         about = self._parts.config, self._table, self._recorder, self._environment_memory
-        outputs = self._outputs.told if self._outputs is not None else ""
-        notice(*about, method="vmhwm-segments", exact=self._exact.engaged, telemetry="on", outputs=outputs)
+        sends_to = self._parts.sends_to
+        notice(*about, method="vmhwm-segments", exact=self._exact.engaged, telemetry="on", outputs=sends_to)
 
     def _died(self, request: Request) -> None:
         """If it ended with its processes: what was known of the last moment."""

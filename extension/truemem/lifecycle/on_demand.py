@@ -200,9 +200,10 @@ class OnDemand:
         exact = self._exact.engaged
         about = self._config, self._table, self._recorder, self._parts.environment_memory
         telemetry = self._parts.unsubscribed or "on"
-        outputs = self._outputs.told if self._outputs is not None else ""
         problems = self._journal.problem
-        notice(*about, method="vmhwm", exact=exact, telemetry=telemetry, problems=problems, outputs=outputs)
+        notice(
+            *about, method="vmhwm", exact=exact, telemetry=telemetry, problems=problems, outputs=self._parts.sends_to
+        )
 
     def _read_reason(self) -> None:
         assert self._event is not None

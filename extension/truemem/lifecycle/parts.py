@@ -56,6 +56,11 @@ class Parts(NamedTuple):
         unsent = self.outputs.lost if self.outputs is not None else 0
         return self.exact.failures + refused + self.table.errors + self.recorder.reader.lost + unsent
 
+    @property
+    def sends_to(self) -> str:
+        """For the log: where records are sent beside their line. Empty: nowhere."""
+        return self.outputs.told if self.outputs is not None else ""
+
     def hurry(self, limit_ns: float, last: bool = False) -> None:
         """The environment ends: send what is to be sent, for so long at most."""
         if self.outputs is not None:

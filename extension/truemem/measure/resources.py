@@ -34,7 +34,7 @@ class Usage(NamedTuple):
     """What was in use when a window closed. None: not known, or not counted this time."""
 
     tmp: tuple[int, int] | None = None
-    """/tmp: used, and what there is in all, KiB. None also where it is no disk of its own: then others fill it, too."""
+    """/tmp: KiB in use, and its size in KiB. None also where it is a part of another disk, which others fill too."""
     descriptors: int | None = None
     """Open in the process of the function that is nearest to its limit,"""
     descriptor_limit: int | None = None

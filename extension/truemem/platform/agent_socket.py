@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class AgentSocket:
-    """Connected, so that the kernel says when nobody listens: to the datagram after the one that was lost (udp(7))."""
+    """Connected: if nobody listens, the kernel says so when the next datagram is sent (udp(7))."""
 
     def __init__(self, settings: DogStatsdSettings) -> None:
         self._settings = settings

@@ -199,7 +199,7 @@ class CollectorConnection:
         self.outcome = outcome
 
     def _is_quiet(self) -> bool:
-        """Is a kept connection still open, and silent? An answer that nobody asked for is taken for none of ours."""
+        """Is a kept connection still open, and silent? Bytes that came before our request are no answer to it."""
         assert self._socket is not None
         try:
             self._socket.recv(1)

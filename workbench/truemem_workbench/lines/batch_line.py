@@ -7,6 +7,7 @@ has.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -59,15 +60,12 @@ def _put(one: dict[str, Any], name: str, column: object, place: int) -> None:
 
 def _begin(one: dict[str, Any], starts: object, place: int) -> None:
     """Set the invocation's own time: `_aws.Timestamp`, or `timestamp` of a plain line, is that of the first one."""
+    later = starts[place] if isinstance(starts, list) and place < len(starts) else None
+    if not isinstance(later, int):
+        return
     about, text = one.get("_aws"), one.get("timestamp")
-    if about is None and isinstance(text, str) and isinstance(starts, list) and place < len(starts):
-        later = starts[place]
-        try:
-            begun_at = datetime.fromisoformat(text) + timedelta(milliseconds=later if isinstance(later, int) else 0)
-        except (ValueError, OverflowError):
-            return
-        one["timestamp"] = begun_at.isoformat()
-    if isinstance(about, dict) and isinstance(starts, list) and place < len(starts):
-        begun, later = about.get("Timestamp"), starts[place]
-        if isinstance(begun, int) and isinstance(later, int):
-            one["_aws"] = {**about, "Timestamp": begun + later}
+    if isinstance(about, dict) and isinstance(begun := about.get("Timestamp"), int):
+        one["_aws"] = {**about, "Timestamp": begun + later}
+    elif about is None and isinstance(text, str):
+        with suppress(ValueError, OverflowError):
+            one["timestamp"] = (datetime.fromisoformat(text) + timedelta(milliseconds=later)).isoformat()
