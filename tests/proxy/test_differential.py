@@ -40,6 +40,7 @@ from truemem_workbench.testing.proxy.scripts import (
     SendAndRead,
     Step,
     Wait,
+    Watch,
     directly,
     play,
 )
@@ -193,6 +194,18 @@ def test_a_side_that_closes_without_reading_has_broken_off(between: Between, tal
         assert by_other.ending == "reset"
 
 
+@MANY
+@given(conversation(), FIRST)
+def test_a_side_breaks_off_after_it_closed_its_half(between: Between, talk: Talk, first: str) -> None:
+    """The other side has read all, and sends nothing: the kernel tells it, directly and through the proxy."""
+    one, other = by_side(first, *talk)
+    breaks_off, goes_on = [*one.steps, HalfClose(), Meet(), Reset()], [*other.steps, ReadRest(), Meet(), Watch()]
+    for by_one, by_other in between.both_ways(breaks_off, goes_on, first):
+        assert by_other.all == (one.sent, "EOF")
+        assert by_other.gone
+        assert by_one.data == other.sent
+
+
 # Single cases
 
 MORE: list[Step] = [Wait(), Send(b"more")]
@@ -276,6 +289,12 @@ def test_a_side_that_breaks_off_after_it_closed_its_half_is_not_waited_for(betwe
     other: list[Step] = [ReadRest(), Meet(), Meet(), *MORE * 20]
     for _, by_other in between.both_ways(one, other, first):
         assert by_other.ending == "EOF"
+
+
+@pytest.mark.parametrize("first", ["runtime", "server"])
+def test_a_reset_directly_after_a_half_was_closed(between: Between, first: str) -> None:
+    for _, by_other in between.both_ways([HalfClose(), Reset()], [Watch()], first):
+        assert by_other.gone
 
 
 # What is kept when a side does not read
@@ -380,6 +399,15 @@ def half_closed_and_not_reading(turns: Turns, one: socket.socket, other: socket.
     fill(turns, other)
 
 
+def half_closed_and_not_reading_to_the_end(turns: Turns, one: socket.socket, other: socket.socket) -> None:
+    """The kernel tells constantly of the connection of the other side, whose halves are both closed."""
+    one.shutdown(socket.SHUT_WR)
+    while not any(turns.held()):
+        other.send(bytes(PIECE))
+        turns.turn(100)
+    other.close()
+
+
 def not_read_by_one_that_is_gone(turns: Turns, one: socket.socket, other: socket.socket) -> None:
     fill(turns, other)
     reset(one)
@@ -389,7 +417,10 @@ def nothing(turns: Turns, one: socket.socket, other: socket.socket) -> None:
     pass
 
 
-STATES = [nothing, half_closed, gone, half_closed_then_reset, half_closed_and_not_reading, not_read_by_one_that_is_gone]
+STATES = [
+    *(nothing, half_closed, gone, half_closed_then_reset, not_read_by_one_that_is_gone),
+    *(half_closed_and_not_reading, half_closed_and_not_reading_to_the_end),
+]
 
 
 @pytest.mark.parametrize("first", ["runtime", "server"])
@@ -400,3 +431,4 @@ def test_where_nothing_can_go_on_the_proxy_sleeps(turned: Turned, comes_about: C
     comes_about(turns, *by_side(first, runtime, server))
     turns.turn_until(lambda: not turns.turn(20))
     assert not any(turns.turn() for _ in range(100))
+    assert comes_about is not half_closed_then_reset or not turns.proxy._ends  # it was passed on

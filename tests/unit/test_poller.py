@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from truemem.platform.poller import FAILURES, Poller
 from truemem.support.clock import Clock, RunningClock
+from truemem_workbench.testing.proxy.running import reset
 
 MS = 1_000_000
 
@@ -79,6 +80,17 @@ def test_each_of_the_runtimes_connections_is_waited_for_as_the_proxy_wants_it_no
         theirs.send(b"x")
         wanted.clear()  # what the other side does not take is left where it is
         assert wait.wait(0) == []
+
+
+def test_a_connection_waited_for_without_events_tells_of_a_reset_alone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as ours:
+        theirs, _ = listening.accept()
+        wait = made({ours.fileno(): 0})
+        theirs.send(b"x")
+        theirs.shutdown(socket.SHUT_WR)
+        assert wait.wait(20 * MS) == []
+        reset(theirs)
+        assert wait.wait(10_000 * MS) == [ours.fileno()]
 
 
 def test_beside_them_the_next_event_is_waited_for_while_it_is_asked_for() -> None:

@@ -102,7 +102,9 @@ class RuntimeProxy:
             # Read only what the other side can take: not before it is connected, nor while it has some left to send.
             if not end.closed and not end.other.unsent and not end.pair.connecting:
                 events |= _IN
-            if events:
+            # A side that has closed its half may still break off: poll tells of that without any events (poll(2)).
+            # It tells of nothing else here, as both halves are never closed while the pair is kept: no busy loop.
+            if events or end.closed:
                 wanted[descriptor] = events
         return wanted
 
@@ -157,6 +159,8 @@ class RuntimeProxy:
                 raise OSError(error, "the Runtime API does not answer")
             pair.connecting = False
             end = pair.runtime
+        if end.closed:
+            _raise_if_broken(end.socket)
         if end.unsent:
             self._send(end)
         for _ in range(AT_ONCE):
@@ -282,6 +286,14 @@ class RuntimeProxy:
         for level, kind, data in control:
             if level == _socket.SOL_SOCKET and kind == _SCM_CREDENTIALS and len(data) >= 4:
                 self.runtime_pid = int.from_bytes(data[:4], sys.byteorder)
+
+
+def _raise_if_broken(socket: _socket.socket) -> None:
+    """Raises OSError if the connection is gone. Reading does not tell of a reset that came after the end (tcp(7))."""
+    error = socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
+    if error:
+        raise OSError(error, "broken off")
+    socket.getpeername()
 
 
 def _break_off(socket: _socket.socket) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 import time
@@ -12,6 +13,9 @@ from typing import NamedTuple
 from .running import PATIENCE_S, accept, connect, port_of, reset
 
 AT_ONCE = 1 << 20
+
+WATCHED_S = 10
+"""Longest watch. It ends before the other side gives up to meet."""
 
 
 class Send(NamedTuple):
@@ -51,6 +55,10 @@ class Expect(NamedTuple):
     """Wait until there is something to read, but do not read it."""
 
 
+class Watch(NamedTuple):
+    """Wait until the kernel says that the connection is gone. Read nothing, send nothing."""
+
+
 class Meet(NamedTuple):
     """Wait for the other side."""
 
@@ -67,7 +75,7 @@ class Reset(NamedTuple):
     """Reset the connection."""
 
 
-Step = Send | Read | ReadRest | SendAndRead | Wait | Expect | Meet | HalfClose | Close | Reset
+Step = Send | Read | ReadRest | SendAndRead | Wait | Expect | Watch | Meet | HalfClose | Close | Reset
 
 
 @dataclass
@@ -77,6 +85,8 @@ class Seen:
     data: bytearray = field(default_factory=bytearray)
     ending: str = ""
     """`EOF`, `reset`, or none up to the end of its script."""
+    gone: bool = False
+    """Has it been told, while it watched, that the connection is gone?"""
 
     @property
     def all(self) -> tuple[bytes, str]:
@@ -121,6 +131,10 @@ class Side(threading.Thread):
                 time.sleep(seconds)
             case Expect():
                 connection.recv(1, socket.MSG_PEEK)
+            case Watch():
+                poll = select.poll()
+                poll.register(connection, 0)
+                self.seen.gone = bool(poll.poll(WATCHED_S * 1000))
             case Meet():
                 self._meeting.wait()
             case HalfClose():
