@@ -17,6 +17,7 @@ from .platform.extensions_api import ApiError, ExtensionsApi
 from .platform.proxy_sockets import open_door
 from .platform.runtime_proxy import RuntimeProxy
 from .support import files, switch
+from .support.log import last_word, reason
 
 PASSING_S = 0.01
 """Where nothing is measured any more: the wait before `next` is asked for again, or given up."""
@@ -27,11 +28,20 @@ extension takes small pieces and large ones."""
 
 
 def main(path: str) -> None:
-    """Be the extension whose file is `path`, until SHUTDOWN. Returns on SHUTDOWN; exits 1 if it may not register."""
+    """Be the extension whose file is `path`, until SHUTDOWN. Returns on SHUTDOWN; exits 1 if it may not register, or if
+    it cannot: with one line, as a traceback ends with what an exception says."""
+    try:
+        _serve(path)
+    except Exception as error:
+        last_word(f"ended: {reason(error)}")
+        sys.exit(1)
+
+
+def _serve(path: str) -> None:
     address = posix.environ.get(b"AWS_LAMBDA_RUNTIME_API", b"").decode("latin-1")
     folder, _, name = path.rpartition("/")
     if not address.rpartition(":")[2].isdigit():
-        _say("AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension")
+        last_word("AWS_LAMBDA_RUNTIME_API is not host:port; this runs as a Lambda extension")
         sys.exit(1)
     reserve = [bytes(size) for size in RESERVE]
     api = ExtensionsApi(address)
@@ -48,16 +58,8 @@ def main(path: str) -> None:
             return
         except Exception as error:  # a bug of ours must not become the function's
             reserve.clear()
-            _say(f"stopped measuring: {error!r}")
+            last_word(f"stopped measuring: {reason(error)}")
     _sit_out(api, proxy)
-
-
-def _say(text: str) -> None:
-    """Before there is a log, or after it. Its reader may be gone: that is no reason to end as well."""
-    try:
-        posix.write(2, f"truemem ERROR {text}\n".encode("utf-8", "replace"))
-    except OSError:
-        pass
 
 
 def _loadavg() -> bytes:
@@ -84,9 +86,9 @@ def _registered(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -
         try:
             return _register(api, name, measuring, managed)
         except ApiError as error:
-            if told != f"{error}":
-                told = f"{error}"
-                _say(told)
+            if told != reason(error):
+                told = reason(error)
+                last_word(told)
             if 0 < error.status < 500:
                 sys.exit(1)
             time.sleep(pause)

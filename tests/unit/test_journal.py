@@ -118,7 +118,7 @@ def test_without_a_file_there_is_no_journal_and_a_reason(path: str, kind: str) -
     else:
         path += "/none/journal"
     journal = Journal(path)
-    assert path in journal.problem
+    assert journal.problem.startswith("no journal")
     assert journal.keep(1, "x") is None
 
 
@@ -133,7 +133,7 @@ input()"""
         assert other.stdout.readline() == b"ready\n"
         journal = Journal(path)
         journal.remember("ours")
-        assert path in journal.problem
+        assert journal.problem.startswith("no journal")
         assert Path(path).exists()
         other.communicate(b"\n", timeout=30)
     assert Journal(path).history == b"mine"

@@ -15,7 +15,7 @@ PAGE = 4096
 def run(program: str, stderr: int = subprocess.PIPE) -> bytes:
     """What it says on stderr."""
     done = subprocess.run(
-        [sys.executable, "-c", f"from truemem.support.log import log, set_level\n{program}"],
+        [sys.executable, "-c", f"from truemem.support.log import last_word, log, set_level\n{program}"],
         stderr=stderr,
         check=True,
         timeout=60,
@@ -60,3 +60,8 @@ def test_a_fault_that_repeats_itself_does_not_fill_the_log() -> None:
 
 def test_a_stderr_that_is_gone_is_no_error() -> None:
     run('import os; os.close(2); log("error", "no reader")')
+
+
+def test_the_last_word_is_said_whatever_the_level_and_the_count() -> None:
+    said = run(f'for _ in range({LINES + 1}): log("error", "x")\nset_level("off"); last_word("a\\nb")').splitlines()
+    assert said[LINES:] == [b"truemem ERROR a b"]

@@ -7,7 +7,7 @@ from ..platform.extensions_api import ApiError
 from ..platform.poller import Poller
 from ..platform.telemetry_inbox import TelemetryInbox
 from ..support.clock import RunningClock
-from ..support.log import log
+from ..support.log import log, reason
 from .machine import (
     ASK_NEXT,
     INVOKE,
@@ -157,7 +157,7 @@ class Loop:
             what()
         except Exception as error:
             self._lose()
-            log("error", f"{error!r}")
+            log("error", reason(error))
 
     def members(self, event: Event) -> dict[str, Any]:
         """Of an event's JSON object: none, which is counted, where it is not understood. It has come all the same."""
@@ -179,7 +179,7 @@ class Loop:
         try:
             self._api.send_next()
         except ApiError as error:
-            log("warn", f"{error}")
+            log("warn", reason(error))
             self._ask_later()
 
     def _ask_later(self) -> None:
@@ -192,7 +192,7 @@ class Loop:
             body = self._api.receive_event(self._performer.journal_invoke)
         except ApiError as error:
             self._lose()
-            log("warn", f"{error}")
+            log("warn", reason(error))
             self._ask_later()
             return NO_EVENT
         if not body:

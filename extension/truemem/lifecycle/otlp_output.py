@@ -229,9 +229,9 @@ class OtlpOutput:
         except (ValueError, AttributeError):  # an empty body, or no JSON: all of it was taken
             return
         if 0 < count < 1_000_000:
-            reason = f"{partial.get('errorMessage', '')}"[:200]
             self.rejected += count
-            self._tell_fails(f"it has rejected {count} data points: {reason}")
+            # Not its message, which may quote what it was sent, headers included.
+            self._tell_fails(f"it has rejected {count} data points; its own log may say why")
 
     def _tell_works(self, taken: int) -> None:
         if self._works is not True:

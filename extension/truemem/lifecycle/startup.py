@@ -33,7 +33,7 @@ from ..records.emf import VALUES
 from ..records.environment_state import EnvironmentState
 from ..records.journal import SLOTS, Journal
 from ..support.clock import Clock
-from ..support.log import log, set_level
+from ..support.log import log, reason, set_level
 from ..support.private_file import path_in, tmp_of
 from .managed_instances import ManagedInstances
 from .on_demand import OnDemand
@@ -41,6 +41,8 @@ from .parts import Parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..platform.runtime_proxy import RuntimeProxy
 
 
@@ -56,10 +58,7 @@ def start(
     """Registered already, as the file `name` of `folder`: subscribe, look around, and serve until SHUTDOWN.
     `managed` says that this is on Managed Instances, `loadavg` is from before that. `proxy` serves the runtime in exact
     mode."""
-    config = Config(posix.environ)
-    set_level(config.log_level)
-    for problem in config.problems:
-        log("warn", problem)
+    config = configured(posix.environ)
     telemetry_server, unsubscribed = _subscription(api, managed)
     proc = Procfs()
     oom_score = OomScore(proc, config.oom_score_adj)
@@ -97,6 +96,15 @@ def start(
     lifecycle.run(killed)
 
 
+def configured(environ: Mapping[bytes, bytes]) -> Config:
+    """The settings. The log begins with what is wrong with them."""
+    config = Config(environ)
+    set_level(config.log_level)
+    for problem in config.problems:
+        log("warn", problem)
+    return config
+
+
 def _collect_from_here() -> None:
     """What has been made stays: the collector need not look at it again. It is off until now where this is the layer's
     executable."""
@@ -126,7 +134,7 @@ def _subscription(api: ExtensionsApi, managed: bool) -> tuple[TelemetryServer | 
         wanted = (MANAGED_SCHEMA, MANAGED_TIMEOUT_MS) if managed else (TELEMETRY_SCHEMA, TIMEOUT_MS)
         api.send_subscription(server.port, server.path, *wanted)
     except ApiError as error:
-        return None, str(error)
+        return None, reason(error)
     return server, ""
 
 
@@ -137,7 +145,7 @@ def _granted(api: ExtensionsApi, server: TelemetryServer | None, why_not: str) -
     try:
         api.finish_subscription()
     except ApiError as error:
-        return None, "not supported here" if error.status == 202 else str(error)
+        return None, "not supported here" if error.status == 202 else reason(error)
     return server, ""
 
 

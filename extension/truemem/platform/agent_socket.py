@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import _socket
 
+from ..support.log import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .output_settings import DogStatsdSettings
@@ -70,7 +72,7 @@ class AgentSocket:
 
     def _fail(self, error: OSError) -> None:
         self.lost += 1
-        self.why = f"{error}"
+        self.why = reason(error)
 
     def _close(self) -> None:
         made, self._socket = self._socket, None

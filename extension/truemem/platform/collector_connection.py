@@ -9,6 +9,7 @@ from __future__ import annotations
 import _socket
 import select
 
+from ..support.log import reason
 from ..support.named_tuple import NamedTuple
 from . import http1
 
@@ -104,7 +105,7 @@ class CollectorConnection:
                 self._close()
                 self.step(now_ms)
                 return
-            self._end(Outcome(0, b"", b"", self._sent > 0, f"{error}"))
+            self._end(Outcome(0, b"", b"", self._sent > 0, reason(error)))
             return
         if now_ms >= self._began_ms + self._timeout_ms:
             self._end(Outcome(0, b"", b"", self._sent > 0, f"no answer in {self._timeout_ms} ms"))
@@ -174,7 +175,7 @@ class CollectorConnection:
                 self._answered(message, closed=not piece)
                 return True
             if not piece:
-                raise OSError("the connection was closed")
+                raise http1.Broken("the connection was closed")
             came = True
         if came or self._reader.begun:  # also an interim answer that is whole: a collector may send any number of them
             self._look_at_ms = now_ms + self._pause_ms

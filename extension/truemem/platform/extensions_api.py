@@ -12,6 +12,7 @@ import select
 import sys
 import time
 
+from ..support.log import OwnWords, reason
 from . import http1
 
 TYPE_CHECKING = False
@@ -44,11 +45,14 @@ at all: then the function must not wait for them with us."""
 LONGEST_PAUSE = 1.0
 """Seconds between two requests for the next event while they fail."""
 
+NAME_LIMIT = 64
+"""Letters of the name of an error. The platform's longest has 33."""
+
 SO_TIMESTAMPNS = 35
 """Ask the kernel when data arrived (socket(7), SO_TIMESTAMP; for TCP since Linux 4.16, x86_64 and arm64)."""
 
 
-class ApiError(Exception):
+class ApiError(OwnWords):
     """The API could not be reached, or answered something that is not what was asked for."""
 
     def __init__(self, what: str, status: int = 0, body: bytes = b"") -> None:
@@ -56,6 +60,7 @@ class ApiError(Exception):
         self.status = status
         """HTTP status, or 0 when there was no answer."""
         self.body = body
+        """For us to look at, not for the log: events are bodies, too."""
 
 
 class ExtensionsApi:
@@ -149,7 +154,7 @@ class ExtensionsApi:
             body = self._checked(message, 200, "event/next").body
         except (OSError, http1.Malformed) as error:
             self._lose_event()
-            raise ApiError(f"event/next: {error}") from None
+            raise ApiError(f"event/next: {reason(error)}") from None
         except ApiError:
             self._lose_event()
             raise
@@ -157,7 +162,7 @@ class ExtensionsApi:
             body = body.replace(b'"SHUTDOWN"', b'""')  # a caller may name his trace so
         elif b'"SHUTDOWN"' not in body:
             self._lose_event()
-            raise ApiError(f"event/next: no event that we asked for: {body[:200]!r}", 200, body)
+            raise ApiError(f"event/next: no event that we asked for, {len(body)} bytes", 200, body)
         self.waiting = False
         self._until = 0.0
         self._failures = 0
@@ -173,14 +178,14 @@ class ExtensionsApi:
         """Raises OSError, Malformed."""
         connection = self._socket
         if connection is None:
-            raise OSError("not connected")
+            raise http1.Broken("not connected")
         if not self._until:
             self.arrived_ns = None
         try:
             piece, control, _, _ = connection.recvmsg(PIECE, 64, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
         except BlockingIOError:
             if time.monotonic() >= self.overdue_at:
-                raise OSError("the answer does not come") from None
+                raise http1.Broken("the answer does not come") from None
             return None
         if self.arrived_ns is None:
             self.arrived_ns = _timestamp(control)
@@ -193,7 +198,7 @@ class ExtensionsApi:
             if self._reader.begun:  # not by an interim answer
                 self._until = self._until or time.monotonic() + self._rest_s
             if time.monotonic() >= self.overdue_at:  # byte by byte
-                raise OSError("the answer does not come")
+                raise http1.Broken("the answer does not come")
         elif not piece:
             self.close()
         return message
@@ -239,7 +244,7 @@ class ExtensionsApi:
             self._socket.sendall(request)
         except OSError as error:
             self.close()
-            raise ApiError(f"{what}: {error}") from None
+            raise ApiError(f"{what}: {reason(error)}") from None
 
     def _expect(self, status: int, what: str, at_once: bool = False) -> http1.Message:
         """Wait for an answer. Raises ApiError."""
@@ -251,7 +256,7 @@ class ExtensionsApi:
                 readable.poll(max(1.0, (self._until - time.monotonic()) * 1000) if self._until else None)
         except (OSError, http1.Malformed) as error:
             self.close()
-            raise ApiError(f"{what}: {error}") from None
+            raise ApiError(f"{what}: {reason(error)}") from None
         finally:
             self._until = 0.0
         return self._checked(answer, status, what)
@@ -262,8 +267,15 @@ class ExtensionsApi:
         if connection == b"close" or (answer.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive"):
             self.close()
         if answer.status != status:
-            raise ApiError(f"{what}: status {answer.status}, {answer.body[:200]!r}", answer.status, answer.body)
+            raise ApiError(f"{what}: status {answer.status}{_error_type(answer.body)}", answer.status, answer.body)
         return answer
+
+
+def _error_type(body: bytes) -> str:
+    """For the log, what a refusal is called, such as `, Extension.InvalidEventType`; empty if it has no such name."""
+    name = body.partition(b'"errorType"')[2].partition(b'"')[2].partition(b'"')[0]
+    is_name = name.replace(b".", b"").isalpha() and len(name) <= NAME_LIMIT
+    return f", {name.decode()}" if is_name else ""
 
 
 def _timestamp(control: list[tuple[int, int, bytes]]) -> int | None:

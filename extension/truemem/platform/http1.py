@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from ..support.log import OwnWords, reason
 from ..support.named_tuple import NamedTuple
-from .http_framing import Framing, Head
+from .http_framing import Framing, Head, NotHttp
 
 HEAD_LIMIT = 16 * 1024
 """Longest head (start line and headers) accepted, in bytes. AWS's are below 1 KiB."""
 
 
-class Malformed(Exception):
+class Malformed(OwnWords):
     """The bytes are not an HTTP/1.1 message, or break a limit; the connection has no future."""
+
+
+class Broken(OwnWords, OSError):
+    """The connection is of no use any more, and the kernel has no number for why."""
 
 
 class Message(NamedTuple):
@@ -71,7 +76,7 @@ class Reader:
         try:
             return self._take(at_end)
         except ValueError as error:
-            raise Malformed(f"{error}") from None
+            raise Malformed(reason(error)) from None
 
     def _take(self, at_end: bool) -> Message | None:
         framing, piece, at = self._framing, memoryview(self._data), 0
@@ -84,14 +89,14 @@ class Reader:
             if head is not None and head.complete and not framing.pending and not 100 <= head.status < 200:
                 return self._whole(head, self._data[at:])
             if framing.in_body and len(self._body) + framing.left > self._limit:
-                raise ValueError(f"a body of more than {self._limit} bytes")
+                raise NotHttp(f"a body of more than {self._limit} bytes")
         self._data = b""
         if not at_end:
             return None
         head = self._head
         framing.end()
         if head is None or not head.complete:
-            raise ValueError("closed in the middle of a message")
+            raise NotHttp("closed in the middle of a message")
         return self._whole(head, b"")
 
     def _whole(self, head: Head, rest: bytes) -> Message:

@@ -6,6 +6,8 @@ and 7). `http1` takes whole messages with it.
 
 from __future__ import annotations
 
+from ..support.log import OwnWords
+
 HEAD_LIMIT = 64 * 1024
 """Bytes of a head. A client context or a trace can make one long."""
 STRIDE = 1024
@@ -16,6 +18,10 @@ LINE_LIMIT = 256
 _HEAD, _BODY, _CHUNK_SIZE, _CHUNK, _CHUNK_END, _TRAILER, _UNTIL_CLOSE, _LOST = range(8)
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
+
+
+class NotHttp(OwnWords, ValueError):
+    """The bytes are no HTTP/1.1 message."""
 
 
 class Head:
@@ -96,7 +102,7 @@ class Framing:
         self._pending.clear()
 
     def step(self, piece: memoryview, at: int) -> int:
-        """Read on from `at`; how far. Raises ValueError."""
+        """Read on from `at`; how far. Raises NotHttp."""
         state = self._state
         if state in (_BODY, _CHUNK):
             passed = min(self.left, len(piece) - at)
@@ -134,7 +140,7 @@ class Framing:
         if found >= 0:
             del self._pending[found + len(mark) :]
         elif len(self._pending) > limit:
-            raise ValueError("no end")
+            raise NotHttp("no end")
         return at + len(self._pending) - before
 
     def _complete(self, mark: bytes) -> bool:
@@ -146,10 +152,10 @@ class Framing:
         for line in lines:
             name, colon, value = line.partition(b":")
             if not colon or name[:1] in (b" ", b"\t"):
-                raise ValueError("not a header")
+                raise NotHttp("not a header")
             name, value = name.strip().lower(), value.strip()
             if name == b"content-length" and headers.get(name, value) != value:
-                raise ValueError("two lengths")
+                raise NotHttp("two lengths")
             headers[name] = value
         head = self.head = Head(start_line, headers)
         self._state, self.left = self._body_of(head)
@@ -166,21 +172,21 @@ class Framing:
         if not self._requests:
             status = head.status
             if not status or status == 101:  # what follows 101 is not HTTP any more
-                raise ValueError("no status line")
+                raise NotHttp("no status line")
             if status < 200 or status in (204, 304):
                 return _HEAD, 0
         elif len(head.start_line.split(b" ")) != 3:
-            raise ValueError("no request line")
+            raise NotHttp("no request line")
         coding = head.headers.get(b"transfer-encoding")
         if coding is not None:
             if coding.lower() != b"chunked":
-                raise ValueError("a coding that is not used by these APIs")
+                raise NotHttp("a coding that is not used by these APIs")
             return _CHUNK_SIZE, 0
         length = head.headers.get(b"content-length")
         if length is None:
             return (_HEAD if self._requests else _UNTIL_CLOSE), 0
         if not length.isdigit() or len(length) > 12:
-            raise ValueError("no length")
+            raise NotHttp("no length")
         return (_BODY if int(length) else _HEAD), int(length)
 
     def _line(self, line: bytes) -> None:
@@ -190,15 +196,15 @@ class Framing:
             if not line:
                 self._end()
             elif b":" not in line:
-                raise ValueError("not a trailer")
+                raise NotHttp("not a trailer")
             return
         if self._state == _CHUNK_END:
             if line:
-                raise ValueError("a chunk longer than its size")
+                raise NotHttp("a chunk longer than its size")
             self._state = _CHUNK_SIZE
             return
         digits = line.partition(b";")[0].strip()
         if not 0 < len(digits) <= 12 or not _HEX.issuperset(digits):
-            raise ValueError("no chunk size")
+            raise NotHttp("no chunk size")
         size = int(digits, 16)
         self._state, self.left = (_CHUNK, size) if size else (_TRAILER, self._head_limit)

@@ -12,7 +12,7 @@ import select
 import sys
 import time
 
-from ..support.log import log
+from ..support.log import log, reason
 from .exact_mode import ExactMode, Talk
 from .proxy_sockets import parsed
 
@@ -127,7 +127,7 @@ class RuntimeProxy:
                 return False
         except Exception as error:  # OSError: one side is gone. Anything else is a bug: this connection is lost
             if not isinstance(error, OSError):
-                self._complain(f"the runtime's connection: {error!r}")
+                self._complain(f"the runtime's connection: {reason(error)}")
             if end is not None:
                 self._pass_rest(end.pair)
                 self._close(end.pair, _break_off)  # the other side is to see that this one has broken off

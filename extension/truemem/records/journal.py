@@ -180,7 +180,7 @@ class Journal:
     def _give_up(self, error: OSError | None) -> None:
         """No journal is better than one that is not kept up: what it says would be printed a second time."""
         if error is not None:
-            self.problem = f"{self._path}: {error.strerror}"
+            self.problem = f"no journal (in TMPDIR, else in /tmp): {error.strerror}"
         if self._descriptor < 0:
             return
         try:

@@ -1,4 +1,10 @@
-"""The sidecar's own log: one line each on stderr, which CloudWatch shows beside the function's lines."""
+"""The sidecar's own log: one line each on stderr, which CloudWatch shows beside the function's lines.
+
+Who may read a log may not be who may read the function's variables. So no line has a value of a variable, a header, a
+query or an event: lines are made of our own words, numbers, and names of variables. The text of an exception may quote
+any of these, so it goes through `reason`. A filter for values here would not replace that: it knows a value only as it
+stands in its variable, not cut, decoded or quoted.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +23,22 @@ _threshold = LEVELS.index("info")
 _left = LINES
 
 
+class OwnWords(Exception):
+    """An exception whose text may be logged: it has our own words, numbers and names of variables, and nothing else."""
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, and nothing of what it went wrong with: an exception that is not ours may quote that."""
+    if isinstance(error, OwnWords):
+        return f"{error}"
+    if isinstance(error, OSError) and isinstance(error.errno, int) and error.errno > 0:
+        return f"[Errno {error.errno}] {posix.strerror(error.errno)}"
+    where, trace = "", error.__traceback__
+    while trace is not None:
+        where, trace = f" in {trace.tb_frame.f_code.co_qualname}", trace.tb_next
+    return f"{type(error).__name__}{where}"
+
+
 def set_level(name: str) -> None:
     """Begin the log: print lines of level `name` (one of LEVELS) and above, LINES of them."""
     global _left, _threshold
@@ -29,14 +51,25 @@ def log(level: str, message: str) -> None:
     if LEVELS.index(level) < _threshold or _left <= 0:
         return
     _left -= 1
+    _write(level, message, b"" if _left else b" (the last line of this log)")
+
+
+def last_word(message: str) -> None:
+    """One line whatever the level and the count: why nothing is measured. Never raises, not even without memory."""
+    try:
+        _write("error", message)
+    except MemoryError:
+        pass
+
+
+def _write(level: str, message: str, after: bytes = b"") -> None:
+    """Every line of the log passes here."""
     text = "".join(c if c.isprintable() else " " for c in message[:LONGEST])
-    line = f"truemem {level.upper()} {text}".encode("utf-8", "replace")[:LONGEST]
-    if not _left:
-        line += b" (the last line of this log)"
+    line = f"truemem {level.upper()} {text}".encode("utf-8", "replace")[:LONGEST] + after + b"\n"
     writable = select.poll()
     writable.register(2, select.POLLOUT)
     if writable.poll(0):
         try:
-            posix.write(2, line + b"\n")
+            posix.write(2, line)
         except OSError:
             pass
