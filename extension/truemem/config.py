@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .line_schema import MEMBERS
 from .support import switch
-from .support.log import LEVELS
+from .support.log import LEVELS, OwnWords, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ DIMENSIONS_LIMIT = 30
 DIMENSION_VALUE_LIMIT = 1024
 NAME_LIMIT = 250
 NAMESPACE_LIMIT = 255
+NAME_SHOWN = 32
+"""Characters of an unknown setting's name that is logged."""
+
+
+class Invalid(OwnWords, ValueError):
+    """A value cannot be used. Says what is wrong with it, and nothing of what is in it."""
 
 
 class Config:
@@ -44,7 +50,8 @@ class Config:
 
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self.problems: list[str] = []
-        """One line for each value that could not be used; also for unknown `TRUEMEM_` names: a typing error."""
+        """One line for each value that could not be used, without the value, and for each unknown `TRUEMEM_` name: a
+        typing error."""
 
         def setting(name: str, parse: Callable[[str], Value], default: Value, expected: str) -> Value:
             raw = environ.get(PREFIX + name.encode())
@@ -54,8 +61,8 @@ class Config:
             try:
                 return parse(text)
             except ValueError as error:
-                reason = f" ({error})" if str(error) else ""
-                self.problems.append(f"TRUEMEM_{name}={text!r} is not {expected}{reason}; using the default")
+                why = f" ({reason(error)})" if isinstance(error, Invalid) else ""
+                self.problems.append(f"TRUEMEM_{name} is not {expected}{why}; using the default")
                 return default
 
         self.enabled: bool = setting("ENABLED", switch.parse, True, "true or false")
@@ -83,7 +90,8 @@ class Config:
         given = [name[len(PREFIX) :].decode("latin-1") for name in environ if name.startswith(PREFIX)]
         for name in given:
             if name not in (*NAMES, WRAPPER):
-                self.problems.append(f"TRUEMEM_{name} is not a setting; there are TRUEMEM_" + ", ".join(NAMES))
+                shown = f"TRUEMEM_{name}" if _is_name(name) else "a variable that begins with TRUEMEM_"
+                self.problems.append(f"{shown} is not a setting; there are TRUEMEM_" + ", ".join(NAMES))
 
         self.initialization_type: str = _text(environ, b"AWS_LAMBDA_INITIALIZATION_TYPE")
         """`on-demand`, `provisioned-concurrency`, `snap-start` or `lambda-managed-instances`; "" if it is not said."""
@@ -114,6 +122,11 @@ class Config:
 
 def _text(environ: Mapping[bytes, bytes], name: bytes) -> str:
     return environ.get(name, b"").decode("utf-8", "replace")
+
+
+def _is_name(text: str) -> bool:
+    """Is it a name as Lambda's variables have them, and not something else in the place of one?"""
+    return text.isascii() and text.replace("_", "A").isalnum() and len(text) <= NAME_SHOWN
 
 
 def _log_level(text: str) -> str:
@@ -155,38 +168,43 @@ def _seconds(text: str) -> int:
 
 def _namespace(text: str) -> str:
     if len(text) > NAMESPACE_LIMIT:
-        raise ValueError(f"longer than {NAMESPACE_LIMIT} characters")
+        raise Invalid(f"longer than {NAMESPACE_LIMIT} characters")
     if text.startswith("AWS/"):
-        raise ValueError("AWS/ is reserved")
+        raise Invalid("AWS/ is reserved")
     if not all(c.isascii() and (c.isalnum() or c in "._-/#: ") for c in text):
-        raise ValueError("letters, digits and ._-/#: only")
+        raise Invalid("letters, digits and ._-/#: only")
     return text
 
 
-def _pairs(text: str) -> dict[str, str]:
+def _pairs(text: str, wrong: Callable[[str, str], str] = lambda *_: "") -> dict[str, str]:
+    """`wrong` says of a name and a value what is wrong with them, or ""."""
     pairs: dict[str, str] = {}
-    for part in text.split(","):
+    for number, part in enumerate(text.split(","), 1):
         if not part.strip():
             continue
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name or not value:
-            raise ValueError(f"{part.strip()!r} is not name=value")
+            raise Invalid(f"part {number} is not name=value")
         if name in MEMBERS:
-            raise ValueError(f"{name} is a member of every line already")
+            raise Invalid(f"{name} is a member of every line already")
         if len(name) > NAME_LIMIT:
-            raise ValueError(f"a name of more than {NAME_LIMIT} characters")
+            raise Invalid(f"part {number} has a name of more than {NAME_LIMIT} characters")
+        if why := wrong(name, value):
+            raise Invalid(f"part {number} {why}")
         pairs[name] = value
     return pairs
 
 
 def _dimensions(text: str) -> dict[str, str]:
-    pairs = _pairs(text)
+    pairs = _pairs(text, _wrong_with_dimension)
     if len(pairs) >= DIMENSIONS_LIMIT:
-        raise ValueError(f"more than {DIMENSIONS_LIMIT - 1}")
-    for name, value in pairs.items():
-        if len(value) > DIMENSION_VALUE_LIMIT:
-            raise ValueError(f"the value of {name} is longer than {DIMENSION_VALUE_LIMIT} characters")
-        printable = (name + value).isascii() and (name + value).isprintable()
-        if name.startswith(":") or not printable:
-            raise ValueError(f"{name!r} must be printable ASCII and not begin with a colon")
+        raise Invalid(f"more than {DIMENSIONS_LIMIT - 1}")
     return pairs
+
+
+def _wrong_with_dimension(name: str, value: str) -> str:
+    if len(value) > DIMENSION_VALUE_LIMIT:
+        return f"has a value of more than {DIMENSION_VALUE_LIMIT} characters"
+    if name.startswith(":") or not (name + value).isascii() or not (name + value).isprintable():
+        return "must be printable ASCII and not begin with a colon"
+    return ""

@@ -130,7 +130,7 @@ def test_an_endpoint_with_tls_is_refused_with_what_to_do() -> None:
     with environment("emf,otlp", variables) as made:
         made.invoke()
         made.told()
-    assert "otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT=" in made.log()
+    assert "otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT needs TLS" in made.log()
     assert "send to http://localhost:4318, and let it forward" in made.log()
 
 

@@ -132,7 +132,7 @@ SENDS = f"{START} line=no sends to otlp(127.0.0.1:4318),dogstatsd(udp://127.0.0.
 WORKS = "truemem INFO otlp to 127.0.0.1:4318: works, 3 invocations taken"
 FAILS = "truemem WARN otlp to 127.0.0.1:4318: status 500; 2 invocations dropped, 2 in all"
 REJECTS = "truemem WARN otlp to 127.0.0.1:4318: it has rejected 3 data points: exporter: works on gauges alone"
-OFF = "truemem WARN otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT='https://x' needs TLS, which is a collector's"
+OFF = "truemem WARN otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT needs TLS, which is a collector's"
 LOST = "truemem WARN dogstatsd: 4 datagrams dropped so far, 5 sent: [Errno 111] Connection refused"
 
 
@@ -143,7 +143,7 @@ LOST = "truemem WARN dogstatsd: 4 datagrams dropped so far, 5 sent: [Errno 111] 
         ([WORKS, FAILS], "! OpenTelemetry: otlp to 127.0.0.1:4318: status 500; 2 invocations dropped, 2 in all"),
         ([FAILS, WORKS], "✓ OpenTelemetry: the collector takes what is sent."),
         ([WORKS, REJECTS], "! OpenTelemetry: otlp to 127.0.0.1:4318: it has rejected"),
-        ([OFF], "✗ OpenTelemetry: otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT='https://x' needs TLS"),
+        ([OFF], "✗ OpenTelemetry: otlp is off: OTEL_EXPORTER_OTLP_ENDPOINT needs TLS"),
         ([LOST], "! DogStatsD: dogstatsd: 4 datagrams dropped so far"),
     ],
 )

@@ -53,7 +53,7 @@ def is_default(config: Config) -> bool:
 def test_an_invalid_value_is_one_line_that_names_it_and_the_default(name: str, value: str) -> None:
     config = Config({f"TRUEMEM_{name}".encode(): value.encode()})
     (problem,) = config.problems
-    assert problem.startswith(f"TRUEMEM_{name}=")
+    assert problem.startswith(f"TRUEMEM_{name} is not ")
     assert "using the default" in problem
     assert is_default(config)
 
@@ -62,3 +62,23 @@ def test_a_misspelt_setting_is_named_with_those_there_are() -> None:
     (problem,) = Config({b"TRUEMEM_NAMESPAC": b"x"}).problems
     assert "TRUEMEM_NAMESPAC is not a setting" in problem
     assert "NAMESPACE" in problem
+
+
+@pytest.mark.parametrize("name", [b"TRUEMEM_\xff\n", b"TRUEMEM_", b"TRUEMEM_a=b", b"TRUEMEM_" + b"x" * 33])
+def test_what_is_no_name_of_a_setting_is_not_shown(name: bytes) -> None:
+    (problem,) = Config({name: b"x"}).problems
+    assert problem.startswith("a variable that begins with TRUEMEM_ is not a setting; ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("PROPERTIES", "a=b,,c", "part 3 is not name=value"),
+        ("DIMENSIONS", "a=b,c=ü", "part 2 must be printable ASCII and not begin with a colon"),
+        ("DIMENSIONS", "FunctionName=x", "FunctionName is a member of every line already"),
+        ("NAMESPACE", "AWS/Lambda", "AWS/ is reserved"),
+    ],
+)
+def test_an_invalid_value_is_told_by_its_place(name: str, value: str, why: str) -> None:
+    (problem,) = Config({f"TRUEMEM_{name}".encode(): value.encode()}).problems
+    assert problem.endswith(f" ({why}); using the default")

@@ -6,12 +6,13 @@ of Datadog's documentation. Only to receivers of this environment: TLS, credenti
 
 from __future__ import annotations
 
+from ..support.log import OwnWords, reason
 from ..support.named_tuple import NamedTuple
 from .proxy_sockets import parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 OTLP_PORT, DOGSTATSD_PORT = 4318, 8125
 PERIOD_MS = 60_000
@@ -28,6 +29,10 @@ OURS = frozenset(("host", "content-length", "content-type", "transfer-encoding",
 _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 
 ELSEWHERE = "is not in this environment. Send to a collector that is: a layer, or a process of the image"
+
+
+class Unusable(OwnWords, ValueError):
+    """An address cannot be used. Says why and what to do, and nothing of what is in it."""
 
 
 class OtlpSettings(NamedTuple):
@@ -59,12 +64,13 @@ class DogStatsdSettings(NamedTuple):
 
     @property
     def address(self) -> str:
-        """For people."""
-        return f"unix://{self.path}" if self.path else f"udp://{self.host}:{self.port}"
+        """For people: without the path of a socket."""
+        return "unix" if self.path else f"udp://{self.host}:{self.port}"
 
 
 class Variables:
-    """Environment variables as text, and what is wrong with them."""
+    """Environment variables as text, and what is wrong with them. Any part of a value may be a secret, also what stands
+    where a name should be: it is told by the variable's name and the place in it."""
 
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self._environ = environ
@@ -85,24 +91,43 @@ class Variables:
         if not value:
             return default
         if not value.isdecimal() or not value.isascii() or len(value) > 9:
-            self.problems.append(f"{name}={value!r} is not a number of milliseconds; {default} is used")
+            self.problems.append(f"{name} is not a whole number of milliseconds; {default} is used")
             return default
         return min(max(int(value), SHORTEST_MS), LONGEST_MS)
 
     def pairs(self, *names: str) -> dict[str, str]:
         """The same as `name=value,name=value`, percent-encoded (W3C baggage, without its properties)."""
-        value, name = self.text(*names)
         found: dict[str, str] = {}
+        for _, key, value in self._parts(*names):
+            if len(found) < PAIRS:
+                found[key] = value
+        return found
+
+    def headers(self, *names: str) -> dict[str, str]:
+        """Of the same those that can be sent as headers, by name in lower case."""
+        found: dict[str, str] = {}
+        for part, key, value in self._parts(*names):
+            name = key.lower()
+            if name in OURS:
+                self.problems.append(f"{part} is left out: truemem sets the header {name} itself")
+            elif not _TOKEN.issuperset(name):
+                self.problems.append(f"{part} is left out: no name of a header. Write NAME=VALUE, not NAME: VALUE")
+            elif not value.isascii() or not value.isprintable():
+                self.problems.append(f"{part} is left out: its value is not printable ASCII")
+            elif len(found) < PAIRS:
+                found[name] = value
+        return found
+
+    def _parts(self, *names: str) -> Iterator[tuple[str, str, str]]:
+        """Of each pair where it is, its name and its value."""
+        value, name = self.text(*names)
         for number, part in enumerate(value.split(","), 1):
             key, equals, text = part.partition("=")
-            if not part.strip():
-                continue
-            if not equals or not key.strip():
-                # not shown: what stands there may be a secret
-                self.problems.append(f"{name}: part {number} is not name=value; it is left out")
-            elif len(found) < PAIRS:
-                found[_decoded(key.strip())] = _decoded(text.strip())
-        return found
+            place = f"{name}: part {number}"
+            if equals and key.strip():
+                yield place, _decoded(key.strip()), _decoded(text.strip())
+            elif part.strip():
+                self.problems.append(f"{place} is not name=value; it is left out")
 
 
 def otlp(environ: Mapping[bytes, bytes]) -> tuple[OtlpSettings | None, list[str]]:
@@ -117,21 +142,15 @@ def otlp(environ: Mapping[bytes, bytes]) -> tuple[OtlpSettings | None, list[str]
     protocol, _ = variables.text("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     url, name = variables.text("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
     if protocol.lower() == "grpc" and url:
-        problems.append(f"{name}={_shown(url)} is for gRPC; to http://localhost:{OTLP_PORT} goes HTTP/JSON")
+        problems.append(f"{name} is for gRPC, and not used: HTTP/JSON goes to http://localhost:{OTLP_PORT}")
         url = ""
     if url and name == "OTEL_EXPORTER_OTLP_ENDPOINT":
         url = url.rstrip("/") + "/v1/metrics"
     try:
         host, port, path = _http(url or f"http://localhost:{OTLP_PORT}/v1/metrics")
-    except ValueError as error:
-        return None, [*problems, f"otlp is off: {name}={_shown(url)} {error}"]
-    headers: dict[str, str] = {}
-    for key, value in variables.pairs("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS").items():
-        lower = key.lower()
-        if lower in OURS or not _TOKEN.issuperset(lower) or not value.isascii() or not value.isprintable():
-            problems.append(f"the header {_shown(key)} cannot be sent; it is left out")  # its value may be a secret
-        else:
-            headers[lower] = value
+    except Unusable as error:
+        return None, [*problems, f"otlp is off: {name} {reason(error)}"]
+    headers = variables.headers("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
     attributes = variables.pairs("OTEL_RESOURCE_ATTRIBUTES")
     service, _ = variables.text("OTEL_SERVICE_NAME")
     if service:
@@ -146,27 +165,27 @@ def dogstatsd(environ: Mapping[bytes, bytes]) -> tuple[DogStatsdSettings | None,
     variables = Variables(environ)
     url, name = variables.text("DD_DOGSTATSD_URL")
     if not url:
-        host, name = variables.text("DD_AGENT_HOST")
-        port, _ = variables.text("DD_DOGSTATSD_PORT")
+        host, of_host = variables.text("DD_AGENT_HOST")
+        port, of_port = variables.text("DD_DOGSTATSD_PORT")
         host = host or "localhost"
         url = f"udp://{f'[{host}]' if ':' in host else host}:{port or DOGSTATSD_PORT}"
-        name = name or "DD_DOGSTATSD_PORT"
+        name = ":".join(filter(None, (of_host, of_port)))
     try:
         return _agent(url), []
-    except ValueError as error:
-        return None, [f"dogstatsd is off: {name}={_shown(url)} {error}"]
+    except Unusable as error:
+        return None, [f"dogstatsd is off: {name} {reason(error)}"]
 
 
 def _agent(url: str) -> DogStatsdSettings:
-    """Raises ValueError, which says what is wrong."""
+    """Raises Unusable, which says what is wrong."""
     scheme, _, rest = url.partition("://")
     scheme = scheme.lower()
     if scheme in ("unix", "unixgram"):
         if not rest.startswith("/") or len(rest.encode("utf-8", "replace")) > SUN_PATH or not rest.isprintable():
-            raise ValueError(f"is not the absolute path of a socket, of {SUN_PATH} bytes at most")
+            raise Unusable(f"is not the absolute path of a socket, of {SUN_PATH} bytes at most")
         return DogStatsdSettings("", 0, rest)
     if scheme != "udp":
-        raise ValueError("is not udp://HOST:PORT or unix:///PATH")
+        raise Unusable("is not udp://HOST:PORT or unix:///PATH")
     bare = rest.rstrip("/")
     has_port = ":" in bare.rpartition("]")[2]
     host, port = _loopback(bare if has_port else f"{bare}:{DOGSTATSD_PORT}")
@@ -174,34 +193,33 @@ def _agent(url: str) -> DogStatsdSettings:
 
 
 def _http(url: str) -> tuple[str, int, str]:
-    """Host, port and path. Raises ValueError, which says what to do."""
+    """Host, port and path. Raises Unusable, which says what to do."""
     scheme, _, rest = url.partition("://")
     if scheme.lower() == "https":
-        raise ValueError(f"needs TLS, which is a collector's: send to http://localhost:{OTLP_PORT}, and let it forward")
+        raise Unusable(f"needs TLS, which is a collector's: send to http://localhost:{OTLP_PORT}, and let it forward")
     if scheme.lower() != "http":
-        raise ValueError(f"is not http://HOST:PORT, such as http://localhost:{OTLP_PORT}")
+        raise Unusable(f"is not http://HOST:PORT, such as http://localhost:{OTLP_PORT}")
     authority, slash, path = rest.partition("/")
     if "@" in authority:
-        raise ValueError("has a user's name: credentials are a collector's")
+        raise Unusable("has a user's name: credentials are a collector's")
     has_port = ":" in authority.rpartition("]")[2]
     host, port = _loopback(authority if has_port else f"{authority}:80")
     path = slash + path
     if not path.isascii() or not path.isprintable() or " " in path:
-        raise ValueError("has a path that is not percent-encoded")
+        raise Unusable("has a path that is not percent-encoded")
     return host, port, path.partition("#")[0] or "/"
 
 
 def _loopback(address: str) -> tuple[str, int]:
-    """Host and port. Raises ValueError where it is not of this environment; names are not looked up."""
-    name = address.rpartition(":")[0]
+    """Host and port. Raises Unusable where it is not of this environment; names are not looked up."""
     try:
         host, port = parsed(address.lower())
     except ValueError as error:
         if f"{error}" == "no address":
-            raise ValueError(f"names {_shown(name)}: only `localhost` and addresses are known here") from None
-        raise ValueError("has no port from 1 to 65535") from None
+            raise Unusable("names another host: only `localhost` and addresses are known here") from None
+        raise Unusable("has no port from 1 to 65535") from None
     if host != "::1" and not host.startswith("127."):
-        raise ValueError(ELSEWHERE)
+        raise Unusable(ELSEWHERE)
     return host, port
 
 
@@ -215,9 +233,3 @@ def _decoded(text: str) -> str:
         except ValueError:
             made += b"%" + part
     return made.decode("utf-8", "replace")
-
-
-def _shown(text: str) -> str:
-    """For the log: without what may be a password in an address."""
-    head, at, tail = text.rpartition("@")
-    return repr((f"{head.partition('://')[0]}://...@{tail}" if at else text)[:200])

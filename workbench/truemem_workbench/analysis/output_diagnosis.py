@@ -60,7 +60,7 @@ def of_variables(variables: Mapping[str, str]) -> Iterator[Finding]:
     config = Config(environ)
     evidence = f"TRUEMEM_OUTPUT={variables.get('TRUEMEM_OUTPUT', '')}"
     for problem in config.problems:
-        if problem.startswith("TRUEMEM_OUTPUT="):
+        if problem.startswith("TRUEMEM_OUTPUT "):
             yield Finding("problem", problem, "docs/outputs.md", evidence)
     for name, settings in (OTLP, output_settings.otlp), (DOGSTATSD, output_settings.dogstatsd):
         if name in config.outputs:
