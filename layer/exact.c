@@ -29,7 +29,7 @@
 
 enum { LINE = 512 /* more than seven columns and a name of 108 bytes, the longest there is */ };
 
-/* One line in one write. SIGPIPE would end us, so it is ignored meanwhile: only meanwhile, for the program inherits it. */
+/* One line in one write: the names of variables, never a value of one, nor an argument. SIGPIPE would end us, so it is ignored meanwhile: only meanwhile, for the program inherits it. */
 static void say(const char *level, const char *what, const char *why, const char *then)
 {
     const char *parts[] = {"truemem ", level, " ", what, ": ", why, then, "\n"};
@@ -167,7 +167,7 @@ static void chain(char *wrapper, int argc, char **argv)
         memcpy(command + 2, argv + 1, (size_t)argc * sizeof *argv); /* with the NULL at its end */
         execvp(wrapper, command);
     }
-    say("ERROR", wrapper, strerror(errno), "; the runtime starts without it");
+    say("ERROR", WRAPPER, strerror(errno), "; the runtime starts without it");
 }
 
 /* A wrapper may put options behind the first of its arguments, as AWS's own example does. That is us, not the program:
@@ -204,6 +204,6 @@ int main(int argc, char **argv)
         say("INFO", "exact mode is off", off, "; the runtime starts as it is");
     execvp(argv[1], argv + 1);
     int error = errno; /* 127: not found, 126: found and not started, as a shell says it */
-    say("ERROR", argv[1], strerror(error), "");
+    say("ERROR", "the program to start", strerror(error), "");
     return error == ENOENT ? 127 : 126;
 }

@@ -306,7 +306,7 @@ def test_a_bare_name_is_searched_for(exact: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_started_is_told_as_a_shell_tells_it(exact: Path, program: str, code: int, why: str) -> None:
     outcome = in_own_network([exact, program, "handler"], {})
     assert outcome.code == code
-    assert outcome.stderr == f"{NOT_FOUND}truemem ERROR {program}: {why}\n"
+    assert outcome.stderr == f"{NOT_FOUND}truemem ERROR the program to start: {why}\n"
 
 
 def test_a_program_of_another_machine_is_told(exact: Path, tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_options_that_a_vendors_wrapper_inserts_go_to_the_runtime(start: Start, 
 )
 def test_a_vendors_wrapper_that_cannot_be_started_is_left_out(start: Start, wrapper: str, why: str) -> None:
     outcome = start(OURS, arguments=["bootstrap.py"], TRUEMEM_EXEC_WRAPPER=wrapper)
-    assert outcome.stderr == f"truemem ERROR {wrapper}: {why}; the runtime starts without it\n"
+    assert outcome.stderr == f"truemem ERROR TRUEMEM_EXEC_WRAPPER: {why}; the runtime starts without it\n"
     assert (outcome.api, outcome.arguments) == (THROUGH, ["bootstrap.py"])
 
 
