@@ -67,7 +67,7 @@ executable: layer ## The scenarios against the layer's executable
 	@TRUEMEM_TEST_SIDECAR=$(CURDIR)/dist/$(shell uname -m | sed s/aarch64/arm64/)/extensions/truemem $(BIN)/pytest tests/scenarios
 
 bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
-	@failed=; for program in accuracy exact children many sample_settings "layer $(if $(GO),--go $(GO))" \
+	@failed=; for program in accuracy exact children hidden threads many sample_settings "layer $(if $(GO),--go $(GO))" \
 		"start --profile" heap resources outputs drift fleet command explain; do \
 		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }

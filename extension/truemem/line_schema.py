@@ -86,15 +86,15 @@ class Properties:
     durationMs = MS
     """from the platform, as in REPORT"""
     method = TEXT
-    """how the peak is known: `vmhwm`, `vmhwm-sum`, `vmhwm-segments` or `sampled` ([how it
+    """how the peak is known: `vmhwm`, `vmhwm-threads`, `vmhwm-sum`, `vmhwm-segments` or `sampled` ([how it
     measures](how-it-measures.md))"""
     peakLower = MIB
     peakUpper = MIB
     """the true peak lies between them; `PeakRSS` is the best estimate, and where nothing was in doubt all three are the
     same. Without `peakUpper` only the memory size bounds it: it may have been anything from `peakLower` to that.
     Without `peakLower` it is not bounded from below (Managed Instances). They are far apart where `raced` says so;
-    where several processes ran, which may have been largest at different times; and where a child ended before it was
-    read"""
+    where several processes ran, which may have been largest at different times; where a child ended before it was
+    read; and where [threads](how-it-measures.md#threads) may hide some (`vmhwm-threads`)"""
     raced = FLAG
     """the peak is an interval, not a figure: in the default mode the function often has its event before the sidecar
     has its own, so that it may have run before the window opened. What it may have allocated by then makes the

@@ -65,6 +65,7 @@ def proc_files(data: bytes) -> None:
         with suppress(proc_text.Gone):
             parse(data)
     assert proc_text.parse_last_pid(data) >= -1
+    assert proc_text.parse_running(data) >= -1
     with suppress(proc_text.Gone):
         assert min(proc_text.parse_identity(data)) >= 0
     assert proc_text.parse_slots(data) >= 0

@@ -293,7 +293,7 @@ def test_a_side_that_breaks_off_after_it_closed_its_half_is_not_waited_for(betwe
 
 @pytest.mark.parametrize("first", ["runtime", "server"])
 def test_a_reset_directly_after_a_half_was_closed(between: Between, first: str) -> None:
-    for _, by_other in between.both_ways([HalfClose(), Reset()], [Watch()], first):
+    for _, by_other in between.both_ways([Meet(), HalfClose(), Reset()], [Meet(), Watch()], first):
         assert by_other.gone
 
 

@@ -67,6 +67,12 @@ LOGS = {
         "8 peaks are intervals, 924.0 MiB wide at the median, of several processes: one may have ended before it was"
         f" read.\n  first: request {request('a', 1)}\n  → In a Python function, `import truemem_heap`",
     ),
+    "threads": (
+        [line("a", n, method="vmhwm-threads", mode="exact", peakLower=100.0, peakUpper=120.0) for n in range(1, 9)],
+        0,
+        "8 peaks are intervals, 20.0 MiB wide at the median, of threads: what one touches while another gives memory"
+        " back may be missing.",
+    ),
     "exact": ([line("a", n, mode="exact") for n in range(1, 9)], 0, "8 invocations measured in exact mode"),
     "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "no telemetry came"),
     "lines lost": ([*reports(40), line("a", 1)], 0, "39 of 40 invocations with a REPORT have no line"),

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import mmap
 import os
 import platform
+import runpy
 import signal
 import socket
 import sys
@@ -17,6 +19,8 @@ import threading
 import time
 
 MIB = 1 << 20
+ROOT = __file__.rpartition("/tests/")[0]
+HIDING = f"{ROOT}/workbench/truemem_workbench/testing/functions/hiding.py"
 SYS_EXIT = 93 if platform.machine() == "aarch64" else 60
 
 
@@ -116,21 +120,32 @@ class Agent:
         self.say()
         self.serve()
 
-    def quick(self, mib: str) -> None:
-        """A child that holds so much, and ends: nothing has time to look at it."""
+    def quick(self, mib: str, how: str = "waited") -> None:
+        """A child that holds so much, and ends: nothing has time to look at it. It is `waited` for, or `left`, or a
+        `daemon`."""
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
+            if how == "daemon" and os.fork():
+                os._exit(0)
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # says nothing
             self.held.append(touched(mib))
-            os.write(writing, str(status("VmHWM")).encode())
+            os.write(writing, f"{status('VmHWM')} {os.getpid()}".encode())
             os._exit(0)
         os.close(writing)
         peak = os.read(reading, 64).decode()
         os.close(reading)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(child, 0)
+        if how != "left":
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)
         self.say(peak)
+
+    def churn(self, mib: str) -> None:
+        """Threads map and unmap at random."""
+        event = {"count": 4, "mib": int(mib), "rounds": 3}
+        truth = runpy.run_path(HIDING)["threads"](event)
+        gc.collect()  # the module's functions and its globals hold each other
+        self.say(str(truth))
 
     def reset(self) -> None:
         """Hostile: our own watermark, back to the level."""

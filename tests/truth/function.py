@@ -40,8 +40,16 @@ class Function:
         self._socket.settimeout(60)
         self._made = 0
         self.members: list[Member] = []
+        self.script: list[str] = []
+        """What has been done since the start."""
         self.truth = 0
         """KiB: the most that all processes have held together since `open`."""
+        self.perhaps = 0
+        """KiB more that they may have held: children that nothing waits for end some time later."""
+        self._ending: dict[int, int] = {}
+        """What each of them holds, by its pid."""
+        self.sampled = False
+        """It may be more still: threads were only sampled."""
         numbers = ".".join(str(secrets.randbelow(250)) for _ in range(3))
         self._api = socket.create_server((f"127.{numbers}", 0))  # none of them talks to it, and no other has this one
         address = f"127.{numbers}:{self._api.getsockname()[1]}"
@@ -74,6 +82,7 @@ class Function:
 
     def step(self, member: Member, word: str, argument: str = "") -> None:
         """One step of one process."""
+        self.script.append(f"{member.name} {word} {argument}".strip())
         others = sum(self._rss(other) for other in self.living() if other is not member)
         before = self._rss(member)
         if word in ("fork", "spawn", "daemon"):
@@ -86,6 +95,11 @@ class Function:
             more = self._hear()[3:]
             if word == "quick":
                 self._reach(others + before + int(more[0]))
+                self._ending[int(more[1])] = int(more[0])
+                self.perhaps += int(more[0])
+            elif word == "churn":
+                self.sampled = True
+                self._reach(others + int(more[0]))
             elif word == "end":
                 self._wait_until_ended(member)
             elif word == "exec":
@@ -98,11 +112,19 @@ class Function:
         self.step(member.parent, "wait", str(member.pid))
         self.members.remove(member)
 
-    def close(self) -> tuple[Window, Peak | None, int]:
-        """The invocation ends: the window, the peak as it is told, and the truth (KiB). The next one begins."""
-        window = self.recorder.close(self.recorder.read_and_reset(most=100), 1 << 62)
+    def close(self, at_rest: bool = False, waits: bool = False) -> tuple[Window, Peak | None, int]:
+        """The invocation ends: the window, the peak as it is told, and the truth (KiB). The next one begins; while it
+        is worked out, who has ended is waited for, if it `waits`."""
+        self.script.append(f"close at_rest={at_rest} waits={waits}")
+        ending = {pid: kib for pid, kib in self._ending.items() if not _has_ended(pid)}
+        readings = self.recorder.read_and_reset(at_rest, most=100)
+        for member in [member for member in self.members if waits and member.ended and member.parent in self.living()]:
+            self.wait_for(member)
+        window = self.recorder.close(readings, 1 << 62)
         self.recorder.adopt_new_processes(window)
         truth, self.truth = self.truth, 0
+        self._ending = {pid: kib for pid, kib in ending.items() if not _has_ended(pid)}
+        self.perhaps = sum(ending.values())
         self._reach(sum(map(self._rss, self.living())))
         return window, peak(window), truth
 

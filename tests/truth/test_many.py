@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from truemem.linux.proc_text import Gone
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import ProcessFiles, Procfs
+from truemem.linux.procfs import Procfs
 from truemem.measure.level_sampler import TICK_NS
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import SAMPLED, peak
 
-from tests.unit.stand_ins import FunctionTable, files_text
+from tests.unit.stand_ins import FunctionTable, OneThread, files_text
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -25,7 +25,7 @@ MOST_NS = 300 * US
 NEVER = 1 << 62
 
 
-class Files(ProcessFiles):
+class Files(OneThread):
     """A process that holds 1 MiB and has held 2. Each read takes time."""
 
     def __init__(self, scene: Scene, pid: int) -> None:
@@ -150,4 +150,4 @@ def test_a_process_that_has_ended_when_it_was_to_be_read_later_has_ended_for_bot
     scene.ended = {20}
     scene.recorder.read_rest(opening, NEVER)
     closing.read_later(opening)
-    assert ([process.pid for process in closing.ended], closing.left) == ([20], [])
+    assert ([process.pid for process, _ in closing.ended], closing.left) == ([20], [])

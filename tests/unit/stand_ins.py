@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from truemem.linux.proc_text import PAGE_KIB
 from truemem.linux.process_table import Process
+from truemem.linux.procfs import ProcessFiles
 
-STATUS = b"x\nVmHWM: %d kB\nVmRSS: %d kB\nRssAnon: 1 kB\nRssFile: 1 kB\nRssShmem: 1 kB\nThreads: 1\n"
+STATUS = b"x\nVmHWM: %d kB\nVmRSS: %d kB\nRssAnon: %d kB\nRssFile: 0 kB\nRssShmem: 0 kB\nThreads: 1\n"
 
 
 def files_text(name: str, rss: int, hwm: int, faults: int = 500) -> bytes:
     """What stands in /proc/PID/`name`; sizes in KiB."""
     if name == "stat":
-        return b"1 (f) S 1 0 0 0 0 0 %d 0 0 0 0 0 0 0 0 0 1 0 1 0 %d" % (faults, rss // PAGE_KIB)
-    return b"0 %d 0" % (rss // PAGE_KIB) if name == "statm" else STATUS % (hwm, rss)
+        return b"1 (f) S 1 0 0 0 0 0 %d 0 0 0 0 0 0 0 0 0 1 0 1 9000 %d" % (faults, rss // PAGE_KIB)
+    return b"0 %d 0 0" % (rss // PAGE_KIB) if name == "statm" else STATUS % (hwm, rss, rss)
+
+
+class OneThread(ProcessFiles):
+    """Files of a process of which no other thread ever runs."""
+
+    def others_ns(self) -> int:
+        return 0
 
 
 class FunctionTable:

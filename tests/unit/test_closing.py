@@ -73,6 +73,9 @@ class Ended:
     def __getattr__(self, name: str) -> Any:
         raise Gone(f"{name}: a zombie")
 
+    def final_faults(self) -> int | None:
+        return None
+
 
 class Output:
     """In place of stdout."""

@@ -82,7 +82,7 @@ def test_each_of_the_runtimes_connections_is_waited_for_as_the_proxy_wants_it_no
         assert wait.wait(0) == []
 
 
-def test_a_connection_waited_for_without_events_tells_of_a_reset_alone() -> None:
+def test_poll_without_events_tells_of_a_reset_alone() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as ours:
         theirs, _ = listening.accept()
         wait = made({ours.fileno(): 0})

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import socket
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.linux.proc_text import Gone, parse_meminfo, parse_stat
-from truemem.linux.procfs import Procfs
+from truemem.linux.proc_text import Gone, parse_huge_pages, parse_last_pid, parse_meminfo, parse_running, parse_stat
+from truemem.linux.procfs import UNREADABLE, Procfs
 
 from tests.golden import unpack
 
@@ -118,3 +122,87 @@ def test_any_name_leaves_the_numbers_alone(faults: int, rss: int, name: str) -> 
     fields = ["S", "1", "0", "0", "0", "0", "0", str(faults), "0", "0", "0"] + ["0"] * 10 + [str(rss), "0"]
     stat = parse_stat(f"12 ({name}) {' '.join(fields)}\n".encode())
     assert (stat.faults, stat.rss) == (faults, rss * 4)
+
+
+THREADS = """
+import sys, threading
+for word in sys.stdin:
+    if word == "thread\\n":
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+    print(sum(range(100_000)), flush=True)
+"""
+
+
+def test_the_time_of_other_threads_shows_that_they_ran() -> None:
+    """Also of one that has ended since."""
+    command = [sys.executable, "-c", THREADS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        files = Procfs().process(child.pid)
+
+        def after(word: str) -> int:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(f"{word}\n")
+            child.stdout.readline()
+            until = time.monotonic() + 60
+            while files.stat().state != b"S" or (said := files.others_ns()) is None:
+                assert time.monotonic() < until
+            return said
+
+        alone = after("alone")
+        assert after("alone") == alone
+        with_thread = after("thread")
+        assert with_thread > alone
+        assert after("alone") == with_thread
+        child.stdin.close()
+    assert files.others_ns() is None
+
+
+def test_of_a_captured_proc_no_time_is_known(tmp_path: Path) -> None:
+    assert Procfs(str(unpack("lambda", tmp_path))).process(12).others_ns() is None
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_an_ended_process_shows_its_faults_until_it_is_gone(kill: bool) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "b = bytearray(50_000_000); print(1, flush=True); input()"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdout.readline()
+    files = Procfs().process(child.pid)
+    files.status()
+    assert files.final_faults() == UNREADABLE  # it lives
+    before = files.stat().faults
+    assert before > 50_000_000 // mmap.PAGESIZE
+    if kill:
+        child.send_signal(signal.SIGKILL)
+    child.stdin.close()
+    until = time.monotonic() + 60
+    while (final := files.final_faults()) == UNREADABLE:
+        assert time.monotonic() < until
+    with pytest.raises(Gone):
+        files.status()
+    assert final is not None
+    assert final >= before
+    child.wait()
+    assert files.final_faults() is None
+    child.stdout.close()
+
+
+def test_the_load_says_who_runs_and_the_last_pid() -> None:
+    text = b"0.52 0.43 0.30 3/345 6789\n"
+    assert (parse_running(text), parse_last_pid(text)) == (3, 6789)
+    assert (parse_running(b"0.52 0.43"), parse_last_pid(b"")) == (-1, -1)
+    last, running = Procfs().load()
+    assert last > 0
+    assert running >= 1
+
+
+def test_huge_pages_are_made_at_faults_and_out_of_small_ones() -> None:
+    assert parse_huge_pages(b"nr_free 5\nthp_fault_alloc 7\nthp_fault_fallback 9\nthp_collapse_alloc 2\n") == (7, 2)
+    with pytest.raises(Gone):
+        parse_huge_pages(b"nr_free 5\n")

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from truemem.linux.kernel import FAULT_KIB
 from truemem.linux.proc_text import FALLEN_KIB, PAGE_KIB
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import ProcessFiles, Procfs
+from truemem.linux.procfs import Procfs
 from truemem.measure.race import KEPT, KERNEL_SLACK_KIB, NEVER, Boundary, Sample, keep
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import VMHWM, Window, peak
 
-from tests.unit.stand_ins import FunctionTable, files_text
+from tests.unit.stand_ins import FunctionTable, OneThread, files_text
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -69,7 +69,7 @@ class World:
         return max(self.levels)
 
 
-class Files(ProcessFiles):
+class Files(OneThread):
     """The process's files, as the kernel prints them."""
 
     def __init__(self, world: World) -> None:

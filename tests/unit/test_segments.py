@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from truemem.linux.kernel import FAULT_KIB
 from truemem.linux.proc_text import Stat, Status
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import ProcessFiles, Procfs
+from truemem.linux.procfs import Procfs
 from truemem.measure.recorder import Recorder
 from truemem.measure.segment_recorder import SegmentRecorder
 from truemem.measure.segments import KEPT, RESOLUTION_NS, VMHWM_SEGMENTS, WIDTHS, Segment, Segments, Zone
 from truemem.measure.segments import zone as cut_zone
 from truemem.measure.window import SAMPLED, Peak, Window
 
-from tests.unit.stand_ins import FunctionTable, files_text
+from tests.unit.stand_ins import FunctionTable, OneThread, files_text
 
 PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
@@ -74,7 +74,7 @@ big = st.sampled_from([30_000, 5_000, 64, -64, -5_000, -30_000])
 actions = st.lists(st.tuples(st.integers(0, 1), big, st.sampled_from([1, 40, 300])), max_size=2)
 
 
-class Files(ProcessFiles):
+class Files(OneThread):
     """One process's files, as the kernel prints them."""
 
     def __init__(self, machine: Machine, which: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posix
 
+from ..support.named_tuple import NamedTuple
 from .proc_text import PAGE_KIB, Gone
 from .procfs import Procfs
 
@@ -39,10 +40,23 @@ def probe(proc: Procfs) -> str:
     return "" if after.hwm - after.rss < 512 else "clear_refs: accepted, but VmHWM stays"
 
 
-def fault_kib(root: str = "/sys/kernel/mm") -> int:
-    """KiB that one page fault can make resident here, at most (transhuge: admin-guide/mm/transhuge.rst)."""
+class FaultSizes(NamedTuple):
+    """What one page fault can make resident here, KiB (transhuge: admin-guide/mm/transhuge.rst)."""
+
+    own: int
+    """Of memory that is no file's: a page."""
+    most: int
+    """Of a file: the pages around it as well."""
+    asked: bool
+    """More for who asks for huge pages (madvise(2), MADV_HUGEPAGE): those are counted (Procfs.huge_pages)."""
+
+
+def fault_sizes(root: str = "/sys/kernel/mm") -> FaultSizes:
+    """By what this kernel is set to."""
     try:
         text = Procfs(root).text("transparent_hugepage/enabled", 128)
     except Gone:
-        return FAULT_KIB
-    return HUGE_FAULT_KIB if b"[always]" in text else FAULT_KIB
+        text = b"[never]"
+    if b"[always]" in text:
+        return FaultSizes(HUGE_FAULT_KIB, HUGE_FAULT_KIB, asked=False)
+    return FaultSizes(PAGE_KIB, FAULT_KIB, asked=b"[never]" not in text)

@@ -66,6 +66,8 @@ class Stat(NamedTuple):
     """Resident set, KiB."""
     name: str = ""
     """Of the program, up to 15 characters: a process may give itself another."""
+    has_memory: bool = True
+    """Has it an address space? Not once it ends, also before it is a zombie. (`rss` may be 0 just after exec().)"""
     mm: bytes = b""
     """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
     does not say (no permission, or no memory any more). A child of fork() has its parent's."""
@@ -153,6 +155,7 @@ def parse_stat(text: bytes) -> Stat:
             threads=int(fields[17]),
             start_time=int(fields[19]),
             rss=int(fields[21]) * PAGE_KIB,
+            has_memory=fields[20] != b"0",
             mm=mm if len(mm) > MM_LENGTH else b"",
             name=text[text.find(b"(") + 1 : text.rfind(b")")].decode("utf-8", "replace"),
         )
@@ -160,18 +163,25 @@ def parse_stat(text: bytes) -> Stat:
         raise Gone("stat is cut off") from None
 
 
-def parse_statm(text: bytes) -> int:
-    """Resident set in KiB, from /proc/PID/statm. Raises Gone if the text is cut off."""
-    fields = text.split(None, 2)
-    if len(fields) < 3 or not fields[1].isdigit() or len(fields[1]) > DIGITS:
+def parse_statm(text: bytes) -> tuple[int, int]:
+    """Resident set, and the part of it that is of files and shared memory, KiB, from /proc/PID/statm. Raises Gone if
+    the text is cut off."""
+    fields = text.split(None, 3)[1:3]
+    if len(fields) < 2 or not all(field.isdigit() and len(field) <= DIGITS for field in fields):
         raise Gone("statm is cut off")
-    return int(fields[1]) * PAGE_KIB
+    return int(fields[0]) * PAGE_KIB, int(fields[1]) * PAGE_KIB
 
 
 def parse_last_pid(text: bytes) -> int:
     """The pid given out last, from /proc/loadavg: it moves when a process or a thread is made. -1 if unknown."""
     last = text.rsplit(None, 1)[-1:]
     return int(last[0]) if last and last[0].isdigit() and len(last[0]) <= DIGITS else -1
+
+
+def parse_running(text: bytes) -> int:
+    """Threads of all processes that run or wait for a CPU just now, from /proc/loadavg; -1 if unknown."""
+    running = text.rpartition(b"/")[0].rsplit(None, 1)[-1:]
+    return int(running[0]) if running and running[0].isdigit() and len(running[0]) <= DIGITS else -1
 
 
 def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
@@ -186,6 +196,12 @@ def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
         except (ValueError, IndexError):
             continue
     return rows
+
+
+def parse_huge_pages(text: bytes) -> tuple[int, int]:
+    """Huge pages that the kernel has made resident since it started, from /proc/vmstat: at a page fault, and out of
+    small ones, with what was missing between these (admin-guide/mm/transhuge.rst). Raises Gone if they are missing."""
+    return _field(text, b"\nthp_fault_alloc "), _field(text, b"\nthp_collapse_alloc ")
 
 
 def parse_meminfo(text: bytes) -> tuple[int, int]:

@@ -89,12 +89,14 @@ class ProcessTable:
         self._other_api: dict[int, tuple[Stat, str, bool]] = {}
         """Runtimes, perhaps, that talk to another address, behind a proxy or in another environment of this machine:
         stat, address, and whether it has a runtime's variables."""
-        self._orphans = 0
-        """Page faults of orphans that had ended when they were found, and were not waited for yet."""
+        self._orphans: dict[int, int] = {}
+        """Page faults of each orphan that had ended when it was found, and was not waited for yet, by its pid."""
         self._settled = False
         self.errors = 0
         """Times that /proc, or the files of a process that lives, could not be read."""
         self._starter, self._platform = self._evidence.above(self._self)
+        self._reapers = set(self._platform)
+        """Those of them that live: one waits for orphans."""
 
     def function(self) -> list[Process]:
         """The function's processes: the runtime first, for it is the one that races us."""
@@ -140,10 +142,15 @@ class ProcessTable:
     def adopted_faults(self) -> int | None:
         """Page faults of all children that the processes above the function have waited for, orphans among them
         (credentials(7), "init"); None where one of them cannot be read."""
-        try:
-            return self._orphans + sum(self._evidence.stat(pid).child_faults for pid in self._platform)
-        except Gone:
-            return None
+        self._orphans = {pid: faults for pid, faults in self._orphans.items() if self._proc.exists(pid)}
+        faults = sum(self._orphans.values())
+        for pid in self._reapers:
+            try:
+                faults += self._evidence.stat(pid).child_faults
+            except Gone:
+                self._reapers.discard(pid)  # what it had waited for is not known any more: the rest is, the next time
+                return None
+        return faults
 
     def forget(self, process: Process, zombie: bool = False) -> bool:
         """The process has ended; False where that was known. `zombie`: nothing has waited for it yet, so that it is
@@ -227,8 +234,8 @@ class ProcessTable:
 
     def _classify(self, pid: int) -> None:
         stat = self._evidence.stat(pid)
-        if stat.state == ZOMBIE and stat.threads <= 1 and stat.parent in self._platform:
-            self._orphans += stat.faults
+        if not stat.has_memory and (stat.parent in self._platform or self._is_ending(stat.parent)):
+            self._orphans[pid] = stat.faults + stat.child_faults
             self._new.unrelated.add(pid)
             return
         owner = self._owner(pid, stat)
@@ -242,6 +249,15 @@ class ProcessTable:
             self._new.unrelated.add(pid)
         elif owner != OTHER_API:
             self._new.young.add(pid)
+
+    def _is_ending(self, pid: int) -> bool:
+        """Has the process no memory any more? Then its children are about to be orphans."""
+        if pid in self._known:
+            return False
+        try:
+            return not self._evidence.stat(pid).has_memory
+        except Gone:
+            return True
 
     def _owner(self, pid: int, stat: Stat) -> str:
         if pid == self._self:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import posix
+import time
 
 from ..support.files import FLAGS, KeptFile, read
-from .proc_text import ZOMBIE, Gone, Stat, Status, parse_last_pid, parse_stat, parse_statm, parse_status, parse_tcp
+from .proc_text import (
+    ZOMBIE,
+    Gone,
+    Stat,
+    Status,
+    parse_huge_pages,
+    parse_last_pid,
+    parse_running,
+    parse_stat,
+    parse_statm,
+    parse_status,
+    parse_tcp,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +26,9 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 ESRCH = 3
+UNREADABLE = -1
+TRIES = 4
+"""What is read of a process that runs may change between two readings: then it is read once more."""
 OF_MEMORY = ("status", "statm", "clear_refs")
 """Files that are about a process's memory, of those that we use and every thread has as well."""
 _ENOENT = 2
@@ -24,12 +40,14 @@ class ProcessFiles:
     A process whose main thread has ended has no memory at its own files (proc_pid_task(5)), but still at those of its
     other threads: what concerns memory is read there then."""
 
-    __slots__ = ("_descriptors", "_folder", "_keep", "_thread")
+    __slots__ = ("_cpu_clock", "_descriptors", "_folder", "_keep", "_thread")
 
-    def __init__(self, folder: str, keep: bool = True) -> None:
-        """`keep=False` opens at each read: for when descriptors are short (1,024 in an environment)."""
+    def __init__(self, folder: str, keep: bool = True, cpu_clock: int = 0) -> None:
+        """`keep=False` opens at each read: for when descriptors are short (1,024 in an environment). `cpu_clock` is
+        the id of the clock of all CPU time of the process's threads; 0 where there is none, as in a captured /proc."""
         self._folder = folder
         self._keep = keep
+        self._cpu_clock = cpu_clock
         self._thread = ""
         """Folder of the thread that stands for the main one, below the process's; "" while that lives."""
         self._descriptors: dict[str, int] = {}
@@ -51,19 +69,22 @@ class ProcessFiles:
     def _follow(self) -> bool:
         """Find another thread that has the process's memory; False if there is none: it is a zombie."""
         self._forget(OF_MEMORY)
-        self._thread = ""
-        try:
-            threads = posix.listdir(self._folder + "task")
-        except OSError:
-            return False
-        for thread in threads:
-            self._thread = f"task/{thread}/"
+        for _ in range(TRIES):
+            self._thread = ""
             try:
-                if b"\nVmRSS:" in self._read("status"):
-                    return True
-            except Gone:
-                pass
-            self._forget(OF_MEMORY)
+                threads = posix.listdir(self._folder + "task")
+            except OSError:
+                return False
+            for thread in threads:
+                self._thread = f"task/{thread}/"
+                try:
+                    if b"\nVmRSS:" in self._read("status"):
+                        return True
+                except Gone:
+                    pass
+                self._forget(OF_MEMORY)
+            if len(threads) < 2:
+                break
         self._thread = ""
         return False
 
@@ -97,15 +118,45 @@ class ProcessFiles:
         if stat.state == ZOMBIE and stat.threads > 1:
             rss = self.rss()
             thread = parse_stat(ProcessFiles(self._folder + self._thread, keep=False).read("stat"))
-            return stat._replace(rss=rss, mm=thread.mm)
+            return stat._replace(rss=rss, has_memory=True, mm=thread.mm)
         return stat
 
     def rss(self) -> int:
         """Resident set in KiB: the cheapest reading there is. Raises Gone."""
-        rss = parse_statm(self.read("statm"))
+        return self.rss_and_shared()[0]
+
+    def rss_and_shared(self) -> tuple[int, int]:
+        """See parse_statm. Raises Gone, also of a process that has no memory any more."""
+        rss, shared = parse_statm(self.read("statm"))
         if not rss:
             raise Gone("statm: no memory any more")
-        return rss
+        return rss, shared
+
+    def others_ns(self) -> int | None:
+        """CPU time (ns) of all its threads but the first, those that have ended included. The same twice: in between
+        no other thread than the first has run. None where that cannot be told. 2 µs."""
+        if not self._cpu_clock:
+            return None
+        try:
+            for _ in range(TRIES):
+                before = time.clock_gettime_ns(self._cpu_clock)
+                first = int(self._read("schedstat").split(None, 1)[0])  # of the first thread (sched-stats.rst)
+                if time.clock_gettime_ns(self._cpu_clock) == before:
+                    return before - first
+        except (Gone, OSError, ValueError):
+            pass
+        return None
+
+    def final_faults(self) -> int | None:
+        """All page faults of a process whose `status` has no memory any more, and of the children that it has waited
+        for. It has given its memory back, so that no more come, also if it is not a zombie yet. None where it is gone:
+        its parent has waited for it, or nothing had to. UNREADABLE where it lives: its main thread has ended, and its
+        others come and go."""
+        try:
+            stat = parse_stat(self._read("stat"))
+        except Gone:
+            return None
+        return UNREADABLE if stat.has_memory or stat.threads > 1 else stat.faults + stat.child_faults
 
     def reset_watermark(self) -> None:
         """Set VmHWM back to the present RSS: `5` to clear_refs (proc_pid_clear_refs(5), Linux 4.0). No page is walked.
@@ -143,6 +194,12 @@ def _gone(name: str, error: OSError) -> NoReturn:
     raise Gone(f"{name}: {error}", 0 if errno in (ESRCH, _ENOENT) else errno) from None
 
 
+def _cpu_clock(pid: int) -> int:
+    """The clock that counts the time of all threads of a process, to the ns: CPUCLOCK_SCHED, of any process
+    (clock_getcpuclockid(3); include/linux/posix-timers_types.h, make_process_cpuclock)."""
+    return ~pid << 3 | 2
+
+
 class Procfs:
     """A /proc, real or captured."""
 
@@ -156,7 +213,7 @@ class Procfs:
 
     def process(self, pid: int, keep: bool = True) -> ProcessFiles:
         """The files of one process; nothing is opened yet."""
-        return ProcessFiles(f"{self.root}/{pid}/", keep)
+        return ProcessFiles(f"{self.root}/{pid}/", keep, _cpu_clock(pid) if self.root == "/proc" else 0)
 
     def process_self(self) -> ProcessFiles:
         """Our own files."""
@@ -185,6 +242,13 @@ class Procfs:
                 pass  # parse what was read until then
             rows += parse_tcp(text)
         return rows
+
+    def huge_pages(self) -> tuple[int, int] | None:
+        """See parse_huge_pages: of all processes of this machine. None where that is not known. 20 µs."""
+        try:
+            return parse_huge_pages(self.text("vmstat"))
+        except Gone:
+            return None
 
     def executable(self, pid: int) -> str:
         """Path of the program that the process runs, or "" when it cannot be told."""
@@ -226,6 +290,14 @@ class Procfs:
             return b"\nTgid:\t%d\n" % pid in self.text(f"{pid}/status", 1024)
         except Gone:
             return False
+
+    def load(self) -> tuple[int, int]:
+        """See parse_last_pid and parse_running: both, of one moment."""
+        try:
+            text = self._loadavg.read(128)
+        except OSError:
+            return -1, -1
+        return parse_last_pid(text), parse_running(text)
 
     def last_pid(self) -> int:
         """See parse_last_pid. The descriptor is kept: this is read at every tick."""

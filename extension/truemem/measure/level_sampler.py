@@ -66,6 +66,7 @@ class LevelSampler:
         several = len(processes) > 1
         self._open.window.multi_process |= several
         levels: dict[int, int] = {}
+        known = {process.pid: process for process in processes}
         until_ns = self._clock() + TICK_NS
         turn = self._turn % len(processes) if several else 0
         self._turn = 0
@@ -76,16 +77,17 @@ class LevelSampler:
                 break
             track = self._open.track(process)
             try:
-                previous, track.rss = track.rss, process.files.rss()
-                track.known = max(track.known, track.rss)
-                if abs(track.rss - levels.get(process.parent, 0)) < STILL_KIB:
+                previous = track.rss
+                self._open.look(process, track)
+                if process.parent in levels and _is_one_level(track.rss, levels[process.parent], known[process.parent]):
                     continue  # a child of vfork() that has not called exec: its memory is its parent's
+                track.known = max(track.known, track.rss)
                 levels[process.pid] = track.rss
                 if several or (reset and (late or track.rss <= previous)):
                     self._open.read_watermark(process, track, reset)
             except Gone as gone:
                 self._reader.failed(gone)
-                self._open.end(process)
+                self._open.end(process, process.files.final_faults())
         total = sum(levels.values())
         together = self._together(processes, levels) if len(levels) > 1 else total
         if self._turn:  # the others have what they had
@@ -126,7 +128,7 @@ class LevelSampler:
                     self._open.read_watermark(process, track, reset=False)
                 except Gone as gone:
                     self._reader.failed(gone)
-                    self._open.end(process)
+                    self._open.end(process, process.files.final_faults())
                     continue
                 track.due_ns = now_ns + sparing * child_interval_ns(now_ns - track.found_ns)
             due_ns = min(due_ns, track.due_ns)
@@ -148,3 +150,12 @@ class LevelSampler:
     def _name(self, pid: int) -> str:
         track = self._open.tracks.get(pid)
         return track.last_stat.name if track is not None and track.last_stat is not None else ""
+
+
+def _is_one_level(rss: int, parent_before: int, parent: Process) -> bool:
+    """Is a child's level its parent's, which may have moved since it was read?"""
+    try:
+        parent_now = parent.files.rss()
+    except Gone:
+        parent_now = parent_before
+    return min(parent_before, parent_now) - STILL_KIB < rss < max(parent_before, parent_now) + STILL_KIB

@@ -12,6 +12,8 @@ from ..linux.proc_text import PAGE_KIB
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from .window import Window
 
 UNKNOWN = 1 << 40
@@ -36,16 +38,31 @@ class ProcessFamily:
         """Faults, since they were read last, of processes that have ended and were not waited for yet."""
         self.orphaned = False
         """A process has ended whose parent is not the function's: another one has waited for it."""
+        self.largest = 0
+        """KiB: the most that one of those that have ended can have held when it was read."""
+        self.deaths = 0
+        self.gone: list[tuple[int, int]] = []
+        """Of each that is gone: its parent, and its faults as last read."""
 
-    def ended(self, faults: int, final: int | None, has_parent: bool) -> None:
+    def ended(self, faults: int, final: int | None, parent: int, highest: int = 0) -> None:
         """A process has ended, as last read after so many `faults`; `final` are all it had, if nothing has waited
-        for it yet. `has_parent`: a process of the function will wait for it, or has."""
+        for it yet. A `parent` (pid) that is the function's will wait for it, or has. `highest`: what it can have
+        held when it was read, KiB."""
+        self.deaths += 1
+        self.largest = max(self.largest, highest)
         if final is not None:
             self.growth += max(0, final - faults)
-        elif has_parent:
-            self.credited += faults
         else:
-            self.orphaned = True
+            self.gone.append((parent, faults))
+
+    def credit(self, parents: Collection[int]) -> None:
+        """The window is closed. Only a parent that lives has waited for its child for certain."""
+        for parent, faults in self.gone:
+            if parent in parents:
+                self.credited += faults
+            else:
+                self.orphaned = True
+        self.gone.clear()
 
     def unseen(self, window: Window) -> int:
         """Processes, at most, that were born in the window and never seen."""
@@ -60,20 +77,21 @@ class ProcessFamily:
         """
         faults = max(0, self.reaped - self.credited) + self.growth
         unseen = self.unseen(window)
-        # One that was not seen and left no faults to its parent, or more than one: a daemon may be among them.
-        if self.orphaned or (window.process_exited and unseen > (1 if self.reaped else 0)):
+        # Where children have ended, any other one that was not seen may have been a daemon.
+        if self.orphaned or (window.process_exited and unseen):
             window.lost |= adopted is None
             window.orphans = bool(adopted)
             faults += adopted or 0
         grown = faults + sum(faults for faults, _ in self.before_exec)
         # What fork() hands on is anonymous: a page a fault, without huge pages. What it maps of files it does not.
         handed_on = grown * (fault_kib if fault_kib > FAULT_KIB else PAGE_KIB)
-        each = min(limit_kib or UNKNOWN, max(window.watermarks, default=0) + window.ended + handed_on)
+        each = min(limit_kib or UNKNOWN, max([*window.watermarks, self.largest]) + handed_on)
         for own, seen in self.before_exec:
             window.unseen += max(0, min(limit_kib or UNKNOWN, each + own * fault_kib) - seen)
         if not faults:
             return 0
         window.lost |= window.born < 0
-        window.unread = min(faults * fault_kib, limit_kib or UNKNOWN) + unseen * each
+        most = (limit_kib or UNKNOWN) * max(1, self.deaths + unseen)  # memory that they share counts in each
+        window.unread = min(faults * fault_kib, most) + unseen * each
         window.unread_estimate = min(faults * PAGE_KIB, limit_kib or UNKNOWN)
         return window.unread

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 AT_ONCE = 12
 """Processes that are read while the answer waits: 0.3 ms. The others are read later."""
+SCAN_NS = 200_000
+"""CPU time of looking for processes that have just begun, or ended, while the answer waits."""
 
 
 class ProcessReader:
@@ -31,14 +33,22 @@ class ProcessReader:
         self._clock = clock
         self.refused = probe(proc)
         """Why the watermark cannot be reset here, or "" while it can."""
+        self.counts_huge_pages = False
+        """Are there threads, and may they ask for huge pages?"""
         self.lost = 0
         """Readings that failed although the process lives."""
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
         """Read all processes and reset their watermarks, now: the runtime waits for this, or may run already.
-        `at_rest`: it waits, so that there is nothing to compare with where nothing is reset. At most `most` processes:
+        `at_rest`: it waits, so that there is nothing to compare with where nothing is reset, and time to look for
+        children that were not seen: they may end, and be waited for, in the next window. At most `most` processes:
         `read_rest` reads the others."""
-        taken = Readings(self._table.function(), self._proc.last_pid())
+        if at_rest and self._table.changed():
+            self._table.scan(SCAN_NS)
+        taken = Readings(self._table.function(), *self._proc.load())
+        taken.whole = at_rest and taken.last_pid == self._table.last_pid >= 0 and not self._table.unfinished
+        if self.counts_huge_pages:
+            taken.huge_pages = self._proc.huge_pages()
         self._read(taken, most, NO_LIMIT_NS, at_rest)
         if len(taken.readings) > 1:
             for reading in taken.readings:
@@ -81,17 +91,28 @@ class ProcessReader:
             try:
                 before = files.read("stat")
                 status = files.read("status")
+                others_ns = files.others_ns()
                 reset = has_fallen(status)
                 if reset:
                     self.reset(files)
                 after = before if at_rest and not reset else files.read("stat")
-                taken.readings.append(Reading(process, before, status, after, reset and not self.refused))
+                taken.readings.append(Reading(process, before, status, others_ns, after, reset and not self.refused))
             except Gone as gone:
                 self.failed(gone)
-                taken.ended.append(process)
+                taken.ended.append((process, files.final_faults()))
             now_ns = self._clock()
             if taken.readings:
                 taken.readings[-1].end_ns = taken.readings[-1].end_ns or now_ns
             if now_ns > until_ns:
                 taken.left = waiting[at:] + taken.left
-                return
+                break
+        if any(final is None for _, final in taken.ended):
+            self._hear_of_the_gone(taken)
+
+    def _hear_of_the_gone(self, taken: Readings) -> None:
+        """A process is gone, and its parent may have been read before it had waited for it."""
+        for reading in taken.readings:
+            try:
+                reading.after = reading.process.files.read("stat")
+            except Gone:
+                continue  # it is read as it was

@@ -11,13 +11,17 @@ if TYPE_CHECKING:
 class Reading:
     """The texts of one process's files, in the order in which they were read: they are parsed later."""
 
-    __slots__ = ("after", "again", "before", "end_ns", "process", "reset", "status")
+    __slots__ = ("after", "again", "before", "end_ns", "others_ns", "process", "reset", "status")
 
-    def __init__(self, process: Process, before: bytes, status: bytes, after: bytes, reset: bool) -> None:
+    def __init__(
+        self, process: Process, before: bytes, status: bytes, others_ns: int | None, after: bytes, reset: bool
+    ) -> None:
         self.process = process
         self.before = before
         """`stat`, before the others."""
         self.status = status
+        self.others_ns = others_ns
+        """See ProcessFiles.others_ns: between the watermark's reading and its reset."""
         self.after = after
         """`stat`, after the reset."""
         self.reset = reset
@@ -31,15 +35,22 @@ class Reading:
 class Readings:
     """One reading of all processes of the function, and the reset of their watermarks."""
 
-    def __init__(self, processes: list[Process], last_pid: int) -> None:
+    def __init__(self, processes: list[Process], last_pid: int, running: int) -> None:
         self.readings: list[Reading] = []
-        self.ended: list[Process] = []
+        self.ended: list[tuple[Process, int | None]] = []
+        """Each with its final faults, None where it is gone."""
         self.left = processes
         """Not read yet."""
         self.done_ns = 0
         """Epoch ns after the last reset that the answer waited for."""
         self.last_pid = last_pid
         """The pid given out last, before the readings; below 0 where that is not known."""
+        self.running = running
+        """Threads of all processes that ran then, ours among them; below 0 where that is not known."""
+        self.huge_pages: tuple[int, int] | None = None
+        """See Procfs.huge_pages; None where they were not counted."""
+        self.whole = False
+        """All processes there were are in it, for certain: nothing could begin while the runtime waited."""
         self.shown: Shown | None = None
         """What the runtime showed of its heap then, not parsed yet; None where it is not known to show it."""
         self.split = False
@@ -49,6 +60,6 @@ class Readings:
         """What this one has left out was read for the next one: by then it has not been reset since."""
         left = {process.pid for process in self.left}
         self.readings += [reading for reading in later.readings if reading.process.pid in left]
-        self.ended += [process for process in later.ended if process.pid in left]
-        left -= {reading.process.pid for reading in later.readings} | {process.pid for process in later.ended}
+        self.ended += [(process, final) for process, final in later.ended if process.pid in left]
+        left -= {reading.process.pid for reading in later.readings} | {process.pid for process, _ in later.ended}
         self.left = [process for process in self.left if process.pid in left]

@@ -12,12 +12,12 @@ import time
 from ..linux.hsperf_files import HsperfFiles
 from ..linux.proc_text import Gone, Stat, Status, parse_status
 from ..linux.process_table import KEPT_PROCESSES
-from ..linux.procfs import Procfs
+from ..linux.procfs import UNREADABLE, Procfs
 from .level_sampler import LevelSampler
-from .open_window import OpenWindow, final_faults
+from .open_window import OpenWindow, certain_ns
 from .process_family import UNKNOWN, ProcessFamily
 from .process_reader import AT_ONCE, ProcessReader
-from .process_track import ProcessTrack
+from .process_track import Level, ProcessTrack
 from .race import NEVER, Boundary
 from .window import Window
 
@@ -71,11 +71,13 @@ class Recorder:
         self._limit_kib = limit_kib
         self._clock = clock
         self.reader = ProcessReader(table, proc, clock)
-        self._open = OpenWindow(table, self.reader, proc.last_pid(), clock)
+        self._open = OpenWindow(table, self.reader, proc, limit_kib, clock)
         self.levels = LevelSampler(table, self.reader, self._open, clock)
         self._hsperf_files = HsperfFiles()
         self._closed_family = self._open.family
         """That of the window that was closed last, until it is settled."""
+        self._whole = False
+        """Were all processes there were among the readings that closed it?"""
         self._threads = 0
         """Of the function's processes beside their main ones, when the window opened."""
         self._adopted = table.adopted_faults()
@@ -104,18 +106,18 @@ class Recorder:
         for certain, 0 where nothing is known. `arrived_ns` is when the sidecar's own event arrived, None without one.
         """
         closed, family, boundary = self.window, self._open.family, self._open.boundary
-        for process in readings.ended:
-            self._open.end(process)
+        for process, final in readings.ended:
+            self._open.end(process, final)
         closed.dying = self._open.picture.is_dying(self._clock())
         boundary.prove(min(not_before_ns, readings.done_ns) if readings.split else not_before_ns)
-        boundary.fault_kib = self._open.fault_kib
+        boundary.fault_kib = self._open.fault_sizes.most
         tracks: dict[int, ProcessTrack] = {}
         total = _Total()
         for reading in readings.readings:
             try:
-                self._close_one(reading, tracks, total)
-            except Gone:  # a zombie: its status has no memory
-                self._open.end(reading.process)
+                self._close_one(reading, readings, tracks, total)
+            except Gone:  # cut off, or of a process that has no memory any more
+                self._open.end(reading.process, reading.process.files.final_faults())
         total.rss += self._pass_over(readings, closed, boundary, tracks)
         for track in self._open.tracks.values():
             self._open.leave(track)
@@ -133,17 +135,23 @@ class Recorder:
         window.curve.see(readings.done_ns, total.rss)
         if arrived_ns is not None:
             window.reset_delay_us = max(0, readings.done_ns - arrived_ns) // 1000
-        self._closed_family = family
-        self._open.begin(window, tracks)
+        self._closed_family, self._whole = family, readings.whole
+        self._open.begin(window, tracks, readings.huge_pages)
+        self.reader.counts_huge_pages = self._open.fault_sizes.asked and (closed.threads or total.threads > 0)
         self.levels.begin(total.rss, None if closed.dying else total.holder)
         return closed
 
-    def _close_one(self, reading: Reading, tracks: dict[int, ProcessTrack], total: _Total) -> None:
+    def _close_one(self, reading: Reading, readings: Readings, tracks: dict[int, ProcessTrack], total: _Total) -> None:
         """The window ends for one process, and the next begins for it in `tracks`. Raises Gone."""
         process, closed, boundary = reading.process, self.window, self._open.boundary
         status, before, after = _parse(reading)
         track = self._open.track(process)
-        gap = self._open.see(track, reading.end_ns, status, before if reading.reset else after, after, reading.reset)
+        huge_pages = readings.huge_pages or self._open.huge_pages
+        level = Level(status.anon, status.file + status.shmem, before.faults, huge_pages)
+        before = before if reading.reset else after
+        others_ns = certain_ns(reading.others_ns, after, readings.running)
+        gap = self._open.see(track, reading.end_ns, status, before, after, others_ns, reading.reset)
+        closed.threads |= track.threads
         total.missed += gap
         total.gaps += status.rss + gap
         if track.lost:
@@ -158,8 +166,10 @@ class Recorder:
         total.earlier += status.threads - 1 if track.found_ns and not self._open.is_new(process) else 0
         if total.holder is None or status.rss >= total.holder[2]:
             total.holder = after.name, process.pid, status.rss
-        self._open.family.reaped += before.child_faults - track.child_faults
-        tracks[process.pid] = ProcessTrack(process.parent, after, after.rss if reading.reset else status.hwm)
+        self._open.family.reaped += after.child_faults - track.child_faults
+        known = after.rss if reading.reset else status.hwm
+        tracks[process.pid] = opened = ProcessTrack(process.parent, after, known, 0, reading.others_ns, level)
+        opened.has_threads, opened.unmaps_files = status.threads > 1, track.unmaps_files
 
     def _pass_over(
         self, readings: Readings, closed: Window, boundary: Boundary, tracks: dict[int, ProcessTrack]
@@ -171,9 +181,13 @@ class Recorder:
             boundary.lost_ns = NEVER
             track = tracks[process.pid] = self._open.track(process)
             track.stale = True
-            if track.last_stat is not None:
-                closed.closing.append(Status(0, track.rss, 0, 0, 0, threads=1))  # all that is known of it
-                rss += track.rss
+            if not track.rss:  # it was found when there was no time left
+                try:
+                    track.rss = process.files.rss()
+                except Gone:
+                    continue  # the next reading will show it
+            closed.closing.append(Status(0, track.rss, 0, 0, 0, threads=1))  # all that is known of it
+            rss += track.rss
         return rss
 
     def runtime_heap(self, closed: Window | None = None) -> RuntimeHeap | None:
@@ -184,22 +198,28 @@ class Recorder:
 
     def add_readings(self, readings: Readings) -> None:
         """The window stays open: these readings are a sample of it."""
-        for process in readings.ended:
-            self._open.end(process)
+        for process, final in readings.ended:
+            self._open.end(process, final)
         for reading in readings.readings:
             try:
                 status, before, after = _parse(reading)
             except Gone:
-                self._open.end(reading.process)
+                self._open.end(reading.process, reading.process.files.final_faults())
                 continue
             track = self._open.track(reading.process)
-            self._open.keep(track, status, before if reading.reset else after, after, reading.reset)
+            before = before if reading.reset else after
+            self._open.keep(track, status, before, after, reading.others_ns, reading.reset)
         self._open.note()
 
     def adopt_new_processes(self, closed: Window) -> None:
         """Look for processes that were not known when the window was closed: now the function has its event."""
-        known = set(self._open.tracks)
         family = self._closed_family
+        if self._whole:
+            if self.window.first_pid >= closed.first_pid >= 0:
+                closed.born = self.window.first_pid - closed.first_pid
+            self._count_unread(closed, family)
+            return
+        known = set(self._open.tracks)
         if self._table.changed():
             self._table.scan(SETTLE_NS)
         if self._table.last_pid >= closed.first_pid >= 0:
@@ -210,11 +230,14 @@ class Recorder:
             try:
                 stat, status = process.files.stat(), process.files.status()
             except Gone:  # it came and went unseen: in the open window, and if it is older than that, perhaps before it
-                final = final_faults(process)
+                final = process.files.final_faults()
+                if final == UNREADABLE:
+                    closed.lost = True
+                    continue
                 windows = [(self.window, self._open.family), (closed, family)]
                 for window, its in windows[:1] if self._open.is_new(process) else windows:
                     window.process_exited = True
-                    its.ended(0, final, has_parent=False)
+                    its.ended(0, final, 0)
                 self._table.forget(process, zombie=final is not None)
                 continue
             # Born before or after the readings: an upper bound for both windows.
@@ -230,19 +253,35 @@ class Recorder:
             if not track.has_mm_of(parent, stat):
                 family.before_exec.append((stat.faults, status.hwm))
         closed.lost |= self._table.unfinished
+        if family.unseen(closed):
+            self._hear_of_the_unseen(closed, family)
         self._count_unread(closed, family)
+
+    def _hear_of_the_unseen(self, closed: Window, family: ProcessFamily) -> None:
+        """A child that was there when the window was closed may have ended before it was looked for: by now its parent
+        has its faults, or it was found."""
+        for process in self._table.function():
+            track = self._open.tracks.get(process.pid)
+            if track is not None:
+                try:
+                    family.reaped += max(0, process.files.stat().child_faults - track.child_faults)
+                except Gone:
+                    continue  # the next reading will show it
+        closed.multi_process |= family.reaped > 0
+        closed.process_exited |= family.reaped > 0
 
     def _count_unread(self, closed: Window, family: ProcessFamily) -> None:
         unseen = family.unseen(closed)
         closed.births = unseen if closed.born >= 0 else -1
-        if unseen and any(ignores_children(process) for process in self._table.function()[:FEW]):
+        if (unseen or family.gone) and any(ignores_children(process) for process in self._table.function()[:FEW]):
             closed.process_exited = closed.multi_process = closed.lost = True  # what ends is waited for by no process
+        family.credit(self._open.tracks)
         if not closed.multi_process and not closed.process_exited:
             return
         before, now = self._adopted, self._table.adopted_faults()
         self._adopted = now
         adopted = None if before is None or now is None else max(0, now - before)
-        unread = family.bound(closed, adopted, self._open.fault_kib, self._limit_kib)
+        unread = family.bound(closed, adopted, self._open.fault_sizes.most, self._limit_kib)
         if unread:
             closed.end.unread.append((self._clock(), unread))
 

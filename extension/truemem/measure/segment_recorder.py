@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ..linux.kernel import fault_kib
+from ..linux.kernel import fault_sizes
 from ..linux.proc_text import Gone
 from .memory_curve import WholePicture
 from .race import NEVER
@@ -32,7 +32,7 @@ class SegmentRecorder:
         self._table = table
         self._clock = clock
         self._recorder = recorder
-        self._fault_kib = fault_kib()
+        self._fault_kib = fault_sizes().most
         now = clock()
         self._opening = Zone(now, now, 0, 0)
         self.whole: Window | None = None

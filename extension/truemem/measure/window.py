@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..linux.hsperf_files import Shown
 
 VMHWM = "vmhwm"
+VMHWM_THREADS = "vmhwm-threads"
 VMHWM_SUM = "vmhwm-sum"
 SAMPLED = "sampled"
 
@@ -78,6 +79,8 @@ class Window:
         """One of them was as large as this; 0 where that is not known."""
         self.risen = 0
         """By so much Max Memory Used has risen in this invocation, KiB; 0 where that is not known."""
+        self.threads = False
+        """More than one thread of a process has run in it, as far as is known: its watermark may be too low."""
         self.process_exited = False
         """A process of the function ended in the window: by itself, or killed."""
         self.curve = MemoryCurve()
@@ -143,8 +146,9 @@ def peak(window: Window) -> Peak | None:
     estimate = min(max(likely, lower), upper)
     uncertain = upper - lower > KERNEL_SLACK_KIB
     by_race = upper - own > KERNEL_SLACK_KIB or seen - lower > KERNEL_SLACK_KIB
-    raced = uncertain and (by_race or not window.multi_process)
-    return Peak(estimate, lower, upper, VMHWM_SUM if window.multi_process else VMHWM, raced)
+    raced = uncertain and (by_race or not (window.multi_process or window.threads))
+    method = VMHWM_SUM if window.multi_process else VMHWM_THREADS if window.threads and uncertain else VMHWM
+    return Peak(estimate, lower, upper, method, raced)
 
 
 def _unread(window: Window, kib: int) -> int:

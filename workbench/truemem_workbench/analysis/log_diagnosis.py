@@ -30,6 +30,7 @@ EVIDENCE = 300
 """Most characters of a function's own line that are shown."""
 METHODS = {
     "vmhwm": "of one process, kept by the kernel",
+    "vmhwm-threads": "of one process, whose threads may hide some of it: between two bounds",
     "vmhwm-sum": "of several processes, between two bounds",
     "vmhwm-segments": "of all requests that ran at once (Managed Instances)",
     "sampled": "a lower bound",
@@ -91,6 +92,8 @@ class Log:
     """Invocations that were measured in exact mode."""
     raced: list[float] = field(default_factory=list)
     """Widths of the intervals of raced peaks in MiB; infinite if there is no upper bound."""
+    threads: list[float] = field(default_factory=list)
+    """Widths for peaks of which threads may hide some."""
     children: list[float] = field(default_factory=list)
     """Widths for peaks that were not raced, of several processes of which one may have ended unread."""
     without_report: int = 0
@@ -170,10 +173,13 @@ def _count(log: Log, line: Line) -> None:
     log.exact += line.mode == "exact"
     lower, upper = line.bounds
     of_children = line.wide and not line.raced and line.method == "vmhwm-sum"
+    of_threads = line.wide and not line.raced and line.method == "vmhwm-threads"
     if line.raced:
         log.raced.append(upper - lower)
     elif of_children:
         log.children.append(upper - lower)
+    elif of_threads:
+        log.threads.append(upper - lower)
     log.without_report += line.report_missing
     log.lost += "dropped" in line.members
     log.out_of_memory += line.out_of_memory
@@ -187,6 +193,7 @@ def _count(log: Log, line: Line) -> None:
             line.method or "none": True,
             "raced": line.raced,
             "children": of_children,
+            "threads": of_threads,
             "without report": line.report_missing,
             "lost": "dropped" in line.members,
             "out of memory": line.out_of_memory,
@@ -275,6 +282,13 @@ def _of_intervals(log: Log, function: str) -> Iterator[Finding]:
             " Exact mode makes them figures.",
             f"truemem attach {shlex.quote(function or 'NAME')} --exact",
             log.evidence("raced"),
+        )
+    if len(log.threads) > MANY * log.invocations:
+        yield Finding(
+            "note",
+            f"{_intervals(log.threads)}, of threads: what one touches while another gives memory back may be missing."
+            " PeakRSS is the best estimate (docs/how-it-measures.md#threads).",
+            evidence=log.evidence("threads"),
         )
     if len(log.children) > MANY * log.invocations:
         yield Finding(

@@ -43,8 +43,10 @@ class Seen:
     def peak(self) -> Peak:
         """The peak, and what would give narrower bounds."""
         lower, upper = self.line.bounds
-        exact = self.line.mode == "exact" or (self.line.method == "vmhwm-sum" and not self.line.raced)
-        return Peak(f"invocation {self.number}", lower, upper, PROBE if exact else EXACT)
+        tells = EXACT if self.line.mode != "exact" and (self.line.raced or self.line.method != "vmhwm-sum") else PROBE
+        if self.line.method == "vmhwm-threads" and self.line.mode == "exact":
+            tells = ""  # nothing is known to
+        return Peak(f"invocation {self.number}", lower, upper, tells)
 
 
 @dataclass(frozen=True)

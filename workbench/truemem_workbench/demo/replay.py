@@ -21,6 +21,7 @@ from .workload import Call, describe
 
 METHODS = {
     "vmhwm": "kept by the kernel (vmhwm)",
+    "vmhwm-threads": "less what threads hide (vmhwm-threads)",
     "vmhwm-sum": "summed over processes, upper bound (vmhwm-sum)",
     "sampled": "sampled, lower bound",
 }

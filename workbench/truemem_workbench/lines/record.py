@@ -55,7 +55,7 @@ class Record:
     """The function's memory size."""
 
     method: str | None = None
-    """How the peak is known: `vmhwm`, `vmhwm-sum` or `sampled`."""
+    """How the peak is known: `vmhwm`, `vmhwm-threads`, `vmhwm-sum` or `sampled`."""
     closed_by: str | None = None
     """What ended the window: `next-request`, `next-invoke`, `runtime-done` or `shutdown`."""
     mode: str | None = None
