@@ -43,9 +43,11 @@ class ProcessReader:
         `at_rest`: it waits, so that there is nothing to compare with where nothing is reset, and time to look for
         children that were not seen: they may end, and be waited for, in the next window. At most `most` processes:
         `read_rest` reads the others."""
-        if at_rest and self._table.changed():
+        last_pid, running = self._proc.load()
+        if at_rest and last_pid != self._table.last_pid:
             self._table.scan(SCAN_NS)
-        taken = Readings(self._table.function(), *self._proc.load())
+            last_pid, running = self._proc.load()
+        taken = Readings(self._table.function(), last_pid, running)
         taken.whole = at_rest and taken.last_pid == self._table.last_pid >= 0 and not self._table.unfinished
         if self.counts_huge_pages:
             taken.huge_pages = self._proc.huge_pages()
