@@ -1,4 +1,5 @@
-"""Puts into a wheel what a checkout has elsewhere: the sample function, for `truemem demo`, and the layer's zips.
+"""Puts into a wheel what a checkout has elsewhere: the sample function, for `truemem demo`, the heap probes, and the
+layer's zips.
 
 `make wheel` builds the zips first. Without them the wheel is built all the same, and its commands say what is missing.
 All other settings are in pyproject.toml.
@@ -13,8 +14,8 @@ from setuptools.command.build_py import build_py
 
 PLACES = {
     path: Path("truemem_workbench", "demo", path)
-    for folder in ("sample_function", "layer/python")
-    for path in sorted(Path(folder).glob("*.py"))
+    for files in ("sample_function/*.py", "layer/python/*.py", "layer/truemem/python/*.py", "layer/truemem/*.cjs")
+    for path in sorted(Path().glob(files))
 } | {path: Path("truemem_workbench", "layers", path.name) for path in sorted(Path("dist").glob("truemem-layer-*.zip"))}
 """Where each file is in the wheel."""
 

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = (
     "extension",
     "layer/python",
+    "layer/truemem",
     "sample_function",
     "workbench",
     "pyproject.toml",

@@ -66,6 +66,7 @@ def test_a_function_is_run_and_measured_in_exact_mode(complete: Installed, folde
     logged = [json.loads(each["log"]["text"]) for each in said if each.get("log", {}).get("text", "").startswith("{")]
     records = [document for document in logged if "PeakRSS" in document]
     assert [record["mode"] for record in records] == ["exact"] * 2
+    assert records[0]["heap"]["inUse"] > 0  # the wheel has the probe's files
 
 
 def test_a_scenario_with_a_second_extension_is_played(complete: Installed, folder: Path) -> None:

@@ -86,6 +86,7 @@ Exit codes:
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable.")
 @click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one].")
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
+@click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
 @click.option("--log-group", metavar="NAME", help="Log group of --function [default: /aws/lambda/NAME].")
 @format_options("text", "json", "github")
 @output_option(*ENDINGS)
@@ -195,6 +196,7 @@ def _measured(
     events: Path | None,
     python: str | None,
     no_exact: bool,
+    no_probe: bool,
     explain: bool,
     memory_mib: int | None,
     timeout_s: float | None,
@@ -205,9 +207,10 @@ def _measured(
         raise BadInput("--event with --events: leave one out")
     payloads = read_events(events) if events else [read_event(event or "{}")]
     if function_name is not None:
-        if no_exact or env or any(each is not None for each in (memory_mib, timeout_s, python)):
+        if no_exact or no_probe or env or any(each is not None for each in (memory_mib, timeout_s, python)):
             raise BadInput(
-                "--function takes the function as it is: leave out --no-exact, --memory, --timeout, --env and --python"
+                "--function takes the function as it is: leave out --no-exact, --no-probe, --memory, --timeout, --env"
+                " and --python"
             )
         from . import remote_run
 
@@ -232,5 +235,7 @@ def _measured(
         )
         if explain:
             local_run.check_explicable(resolved)
-        measurement = local_run.measure(resolved, payloads, plan, limits, exact=not no_exact, progress=progress)
+        measurement = local_run.measure(
+            resolved, payloads, plan, limits, exact=not no_exact, probe=not no_probe, progress=progress
+        )
     return measurement, resolved, payloads

@@ -13,6 +13,7 @@ from ..explain.explanation import Explanation
 from ..explain.run import explain
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Settings
+from ..local.configuration.heap_probe import with_probe
 from ..local.configuration.interpreter import missing_module
 from ..local.configuration.node_function import is_node
 from ..local.configuration.settings import MOST_MIB
@@ -39,8 +40,9 @@ INVOKE_S = 1000
 class Run:
     """One environment: call `invoke`, then `measurement`. The end of its `with` block stops it."""
 
-    def __init__(self, target: Target, *, exact: bool = True) -> None:
-        """Without `exact`, or if exact mode is not possible, some peaks are intervals."""
+    def __init__(self, target: Target, *, exact: bool = True, probe: bool = True) -> None:
+        """Without `exact`, or if exact mode is not possible, some peaks are intervals. Without `probe` the lines have
+        no heap, unless the function loads the probe itself."""
         self._target = target
         attached = sidecar()
         function, environment = target.function, target.environment
@@ -48,6 +50,8 @@ class Run:
         if exact and (started := in_exact_mode(function, environment, attached)):
             function, environment = started
             order = "together"  # what is measured does not depend on it, and nothing waits
+        if probe:
+            function = with_probe(function, environment)
         settings = Settings(
             name=target.name,
             memory_mib=target.memory_mib,
@@ -167,10 +171,17 @@ def size_mib(folder: Path) -> float:
 
 
 def measure(
-    target: Target, events: Sequence[object], plan: Plan, limits: Limits, *, exact: bool, progress: Progress
+    target: Target,
+    events: Sequence[object],
+    plan: Plan,
+    limits: Limits,
+    *,
+    exact: bool,
+    progress: Progress,
+    probe: bool = True,
 ) -> Measurement:
     """Make a whole run. Raises BadInput."""
-    with Run(target, exact=exact) as run:
+    with Run(target, exact=exact, probe=probe) as run:
         taken = invoke_until_decided(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
         run.follow(events[0])
         return run.measurement(taken, plan.invocations)

@@ -46,6 +46,7 @@ class MemoryMarker:
         timeout_s: float | None = None,
         env: Mapping[str, str] | None = None,
         exact: bool = True,
+        probe: bool = True,
         allow_errors: bool = False,
         explain: bool = False,
     ) -> None:
@@ -63,6 +64,7 @@ class MemoryMarker:
             warm_up=WARM_UP if self.warm_up is None else self.warm_up,
         )
         self.exact = _flag("exact", exact)
+        self.probe = _flag("probe", probe)
         self.explain = _flag("explain", explain)
         self.limits = Limits(
             drift_kib=_amount("max_drift_kib", max_drift_kib, 4),
@@ -114,6 +116,7 @@ _NAMES = {
     "--max-descriptors-drift": "max_descriptors_drift=",
     "--allow-errors": "allow_errors=True",
     "--no-exact": "exact=False",
+    "--no-probe": "probe=False",
     "--explain": "explain=True",
     "--memory": "memory_mib=",
     "--timeout": "timeout_s=",

@@ -27,7 +27,7 @@ MARKER = (
     "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=100, max_drift_kib=None,"
     " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, max_tmp_mib=None,"
     " max_descriptors_drift=None, baseline=None, max_growth=None, memory_mib=None, timeout_s=None, env={},"
-    " exact=True, allow_errors=False, explain=False): run the function under truemem's local"
+    " exact=True, probe=True, allow_errors=False, explain=False): run the function under truemem's local"
     " Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not grow, and while"
     " that is undecided up to `most` invocations are made (four times as many as asked for, at least 400). `events` is"
     " a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself invokes."
@@ -62,7 +62,8 @@ def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     _baseline(request.node, marker)  # fails early if there is nothing to compare with
     with ExitStack() as stack:
         try:
-            run = stack.enter_context(Run(marker.target(_folders(request.node)), exact=marker.exact))
+            target = marker.target(_folders(request.node))
+            run = stack.enter_context(Run(target, exact=marker.exact, probe=marker.probe))
         except BadInput as problem:
             _refuse(str(problem))
         yield run
@@ -123,7 +124,13 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
         if marker.explain:
             local_run.check_explicable(target)
         measurement = local_run.measure(
-            target, events, marker.plan, marker.limits, exact=marker.exact, progress=lambda _, __, ___: None
+            target,
+            events,
+            marker.plan,
+            marker.limits,
+            exact=marker.exact,
+            probe=marker.probe,
+            progress=lambda _, __, ___: None,
         )
         result = _result(measurement, marker, was, invoked_by_test=False)
         if marker.explain and result.grows:

@@ -12,6 +12,7 @@ from ..check.events import read_event
 from ..check.options import variables
 from ..check.target import name_from
 from ..local.configuration.function import Function
+from ..local.configuration.heap_probe import with_probe
 from ..local.configuration.interpreter import with_project_python
 from ..local.configuration.node_function import RUNTIMES, from_node_handler
 from ..local.configuration.settings import Settings, extensions_of
@@ -74,6 +75,7 @@ Exit codes:
 @click.option("--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER.")
 @click.option("--no-sidecar", is_flag=True, help="Do not attach truemem's own sidecar.")
 @click.option("--no-exact", is_flag=True, help="Measure in the default mode, as without AWS_LAMBDA_EXEC_WRAPPER.")
+@click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of function and extensions; repeatable.")
 @click.option(
     "--python",
@@ -127,6 +129,7 @@ def run(
     extensions: Path | None,
     no_sidecar: bool,
     no_exact: bool,
+    no_probe: bool,
     env: tuple[str, ...],
     python: str | None,
     runtime: str | None,
@@ -163,6 +166,8 @@ def run(
     environment: Mapping[str, str] = variables(env)
     if NAME in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
         target, environment = in_exact_mode(target, environment, launched[NAME]) or (target, environment)
+    if NAME in launched and not no_probe:
+        target = with_probe(target, environment)
     chosen = Settings(
         name=name or name_from(target.task_root.name),
         extensions=launched,

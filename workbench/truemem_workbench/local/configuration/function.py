@@ -37,6 +37,8 @@ class Function:
     """Files that the user of the processes must be able to read."""
     python: Path | None = None
     """The interpreter of a handler in Python. None for any other function."""
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+    """Variables that the function's process gets beside those of the settings, and no extension does."""
 
     def started_with(self, variables: Mapping[str, str]) -> list[str]:
         """The command to execute with these variables. A managed runtime is started through its wrapper."""

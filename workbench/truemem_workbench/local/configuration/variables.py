@@ -74,7 +74,13 @@ def function_variables(function: Function, settings: Settings, place: Place) -> 
         sys.executable
     ):  # a handler that starts `python3` gets its own interpreter
         place = replace(place, path=f"{function.python.parent}{os.pathsep}{place.path}")
-    return _shared(settings, place) | dict(settings.environment) | _platform(settings, place) | own
+    return (
+        _shared(settings, place)
+        | dict(settings.environment)
+        | dict(function.variables)
+        | _platform(settings, place)
+        | own
+    )
 
 
 def _shared(settings: Settings, place: Place) -> dict[str, str]:

@@ -1,0 +1,44 @@
+"""Loads the heap probe of the layer into a function in Python or Node.js, as `truemem attach --heap` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from .function import Function
+from .node_function import is_node
+
+WHEEL = Path(__file__).parents[2] / "demo" / "layer"
+CHECKOUT = Path(__file__).parents[4] / "layer"
+"""The layer's files as setup.py puts them into a wheel, and in a checkout."""
+REFUSES = re.compile(r"--(experimental-)?permission\b")
+"""Under Node.js's permission model no file can be required that is not named: the function would not start."""
+LOADED = re.compile(r"\bheap\.cjs\b")
+
+
+def with_probe(function: Function, environment: Mapping[str, str]) -> Function:
+    """The function with a variable that loads the probe, beside what the user has set in `environment`. The function as
+    it is if no probe can be loaded: another runtime, or the probe is not here.
+
+    The variable is of the function's process alone. Extensions do not get it.
+    """
+    layer = next((folder for folder in (WHEEL, CHECKOUT) if (folder / "truemem").is_dir()), None)
+    if layer is None:
+        return function
+    if function.python is not None:
+        folder = layer / "truemem" / "python"
+        value = ":".join(filter(None, (str(folder), environment.get("PYTHONPATH"))))
+        return _loading(function, "PYTHONPATH", value, folder / "sitecustomize.py", layer / "python/truemem_heap.py")
+    preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
+    if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED.search(options):
+        return function
+    return _loading(function, "NODE_OPTIONS", f'{options} --require "{preload}"'.strip(), preload)
+
+
+def _loading(function: Function, variable: str, value: str, *files: Path) -> Function:
+    # A path with these is read as two folders, or as the end of an option.
+    if not all(path.is_file() and not set(':"\\') & set(str(path)) for path in files):
+        return function
+    return replace(function, variables={**function.variables, variable: value}, needs=(*function.needs, *files))
