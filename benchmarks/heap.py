@@ -36,6 +36,8 @@ public class Waits {
 }
 """
 FREE_BLOCKS = (0, 1_000, 10_000, 100_000)
+OBJECTS = (1_000_000,)
+"""Python's own blocks, each of 64 bytes."""
 
 IMPORT = """
 import json, sys, time
@@ -53,7 +55,7 @@ print(json.dumps([took * 1000, rss() - before]))
 """
 
 
-def once(*, free_blocks: int, folder: str) -> dict[str, float]:
+def once(*, free_blocks: int, objects: int, folder: str) -> dict[str, float]:
     """In a process of its own: µs of one note, right after another, and when its memory is out of the caches."""
     from layer.python.truemem_heap import CREDIT_NS, Page, Probe
 
@@ -63,6 +65,7 @@ def once(*, free_blocks: int, folder: str) -> dict[str, float]:
     blocks = [library.malloc(2000) for _ in range(2 * free_blocks)]
     for block in blocks[::2]:  # every other one: neighbours that are free become one
         library.free(block)
+    kept = [bytes(31) for _ in range(objects)]  # 64 bytes each
     probe = Probe(Page(folder))
     other = bytearray(64 << 20)
 
@@ -78,6 +81,7 @@ def once(*, free_blocks: int, folder: str) -> dict[str, float]:
         return note()
 
     note()
+    assert len(kept) == objects
     return {"warm": middle(note, 200), "cold": middle(cold, 15)}
 
 
@@ -92,7 +96,7 @@ def sidecar(folder: Path) -> dict[str, float]:
     from layer.python.truemem_heap import Page
 
     pages = HeapPages({b"TMPDIR": bytes(folder)})
-    names = ("children", "inUse", "held", "mapped", "gc0", "gc1", "gc2", "threads")
+    names = ("children", "inUse", "held", "mapped", "blocks", "gc0", "gc1", "gc2", "threads")
     Page(str(folder)).put(REQUEST, dict.fromkeys(names, 1000))
 
     def look(pid: int) -> float:
@@ -167,20 +171,24 @@ def imported(how: str, folder: str) -> tuple[float, float]:
 
 
 @click.command(help=__doc__)
-@click.option("--child", type=int, hidden=True)
+@click.option("--child", type=(int, int), hidden=True)
 @click.option("--folder", hidden=True)
-def main(child: int | None, folder: str) -> None:
+def main(child: tuple[int, int] | None, folder: str) -> None:
     """See the module."""
     if child is not None:
-        click.echo(json.dumps(once(free_blocks=child, folder=folder)))
+        free_blocks, objects = child
+        click.echo(json.dumps(once(free_blocks=free_blocks, objects=objects, folder=folder)))
         return
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         rows = []
-        for count in FREE_BLOCKS:
-            command = [sys.executable, "-m", "benchmarks.heap", "--child", str(count), "--folder", name]
+        children = [((count, 0), f"{count:,} free blocks") for count in FREE_BLOCKS]
+        children += [((0, count), f"{count:,} objects of Python") for count in OBJECTS]
+        for (free_blocks, objects), words in children:
+            child_options = ["--child", str(free_blocks), str(objects), "--folder", name]
+            command = [sys.executable, "-m", "benchmarks.heap", *child_options]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             cost = json.loads(done.stdout)
-            rows.append([f"a reading, {count:,} free blocks", f"{cost['warm']:.0f} µs", f"{cost['cold']:.0f} µs"])
+            rows.append([f"a reading, {words}", f"{cost['warm']:.0f} µs", f"{cost['cold']:.0f} µs"])
         look = sidecar(Path(name))
         rows.append(["the sidecar's look for it", f"{look['there']:.0f} µs", ""])
         rows.append(["the same, where no process has the probe", f"{look['absent']:.0f} µs", ""])

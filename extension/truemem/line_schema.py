@@ -147,6 +147,7 @@ class Properties:
         "inUse": MIB,
         "held": MIB,
         "mapped": MIB,
+        "blocks": WHOLE,
         "gc": [WHOLE],
         "threads": WHOLE,
         "source": TEXT,
@@ -156,8 +157,9 @@ class Properties:
     collection; `committed`, taken from the system; `limit` of the heap; `external`, memory outside of the heap that
     objects own; `metaspace`; `collections`, major ones since the start; `gcMs`, time of all collections. Without it,
     of Python, malloc's own figures: `inUse`, `held` (freed, and kept by the allocator), `mapped` (in use, each block
-    with a mapping of its own), MiB; `gc`, Python's counts of each generation; `threads`, Python's; `source`, only where
-    it is `mallinfo`, whose figures begin at 0 again every 4 GiB"""
+    with a mapping of its own), MiB; `blocks`, the number of Python's own small blocks in use, which are not malloc's;
+    `gc`, Python's counts of each generation; `threads`, Python's; `source`, only where it is `mallinfo`, whose figures
+    begin at 0 again every 4 GiB"""
     resources = {
         "tmp": {"used": MIB, "size": MIB, "verdict": TEXT, "perInvocationKiB": KIB, "invocationsLeft": WHOLE},
         "descriptors": {

@@ -52,6 +52,10 @@ SHARE = 100
 CREDIT_NS = 5_000_000
 """Most of that time that may be saved up."""
 
+_blocks = getattr(sys, "getallocatedblocks", None)
+"""Counts the blocks that Python's own allocator has in use. Its arenas are mapped: malloc does not know of them. CPython
+has it alone."""
+
 TIDIED = 1000
 """Entries of the folder that are searched for pages of processes that have ended."""
 
@@ -167,6 +171,8 @@ class Probe:
         heap = read()
         figures = {"children": children, "inUse": heap.uordblks // 1024, "held": heap.fordblks // 1024}
         figures["mapped"] = heap.hblkhd // 1024
+        if _blocks is not None:
+            figures["blocks"] = _blocks()
         figures["gc0"], figures["gc1"], figures["gc2"] = gc.get_count()
         figures["threads"] = threading.active_count()
         if source == "mallinfo":

@@ -47,6 +47,17 @@ def test_what_is_held_is_told_from_what_is_in_use() -> None:
     assert "source" not in hoard.heap
 
 
+def test_pythons_own_objects_are_blocks_and_not_mallocs() -> None:
+    with environment(exact=True) as running:
+        running.invoke("nothing")
+        running.invoke("objects", mib=32)
+        before, after = finished(running)
+    assert after.CurrentRSS - before.CurrentRSS > 32
+    assert after.heap["blocks"] - before.heap["blocks"] == pytest.approx(32 * 2**20 / 64, rel=0.01)
+    used = [record.heap["inUse"] + record.heap["mapped"] for record in (before, after)]
+    assert used[1] - used[0] < 32 / 4  # the list of 8 bytes an object
+
+
 def test_the_workbench_names_what_a_real_function_does() -> None:
     with environment() as running:
         for _ in range(20):

@@ -87,6 +87,28 @@ def test_what_the_probe_writes_the_sidecar_reads(tmp_path: Path, page: Page) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_blocks_of_python_are_read_and_absent_of_an_older_probe() -> None:
+    older, newer, wrong = (parse(text(**more), REQUEST, NOW) for more in ({}, {"blocks": 152_340}, {"blocks": "many"}))
+    assert isinstance(older, Heap)
+    assert isinstance(newer, Heap)
+    assert (older.blocks, newer.blocks, wrong) == (None, 152_340, None)
+    assert "blocks" not in older.document()
+    assert newer.document()["blocks"] == 152_340
+
+
+def test_a_python_that_does_not_count_its_blocks_has_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = Probe(Page(str(tmp_path)))
+    probe.note(REQUEST)
+    counted = found(tmp_path)
+    monkeypatch.setattr(truemem_heap, "_blocks", None)  # as of PyPy
+    probe.note(REQUEST + "-2")
+    not_counted = found(tmp_path, REQUEST + "-2")
+    assert counted is not None
+    assert not_counted is not None
+    assert counted.blocks == pytest.approx(sys.getallocatedblocks(), rel=0.05)
+    assert (not_counted.blocks, not_counted.in_use > 0) == (None, True)
+
+
 def test_a_reading_is_left_alone_by_the_fifteen_after_it(tmp_path: Path, page: Page) -> None:
     for number in range(40):
         page.put(f"request-{number}", {**MEMBERS, "inUse": number})
@@ -357,8 +379,9 @@ def test_the_probe_is_python_3_8() -> None:
 def test_the_line_has_it_in_mib_and_stays_short() -> None:
     record = full()
     without = len(printed(record, ENVIRON))
-    record.heap = Heap(62_464, 2**32, 1, [700, 10, 10], 64, "mallinfo2", children_kib=2**20)
+    record.heap = Heap(62_464, 2**32, 1, [700, 10, 10], 64, "mallinfo2", children_kib=2**20, blocks=10**7)
     document = valid_emf(printed(record, ENVIRON))
-    assert document["heap"] == {"inUse": 61.0, "held": 2**22, "mapped": 0.0, "gc": [700, 10, 10], "threads": 64}
+    malloc = {"inUse": 61.0, "held": 2**22, "mapped": 0.0}
+    assert document["heap"] == {**malloc, "blocks": 10**7, "gc": [700, 10, 10], "threads": 64}
     assert len(printed(record, ENVIRON)) < without + 120
     assert "heap" not in valid_emf(printed(PendingRecord("1", 1, NOW), {}))

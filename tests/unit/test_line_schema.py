@@ -47,7 +47,7 @@ def everything() -> InvocationRecord:
     record.suppressed_init, record.initialization_type, record.tenant_id, record.shared_by = True, "snap-start", "t", 2
     record.traced(Trace("5759e988bd862e3fe1be46a994272793", "53995c3f42cd8ad8"))
     record.request_bytes, record.response_bytes, record.handler_failed = 5, 6, True
-    record.heap = Heap(1, 2, 3, [700, 10, 10], 4, "mallinfo")
+    record.heap = Heap(1, 2, 3, [700, 10, 10], 4, "mallinfo", blocks=5)
     record.environment_kills = 1
     for ms in range(3):
         record.window.curve.see((record.time_ms + ms) * 1_000_000, 1000 * (ms + 1))

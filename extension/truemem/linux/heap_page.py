@@ -42,7 +42,7 @@ FIELDS = {
 """Names in the page of a RuntimeHeap's fields; sizes in KiB."""
 MALLOC = (b"inUse", b"held", b"mapped")
 PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
-NAMES = {*FIELDS, *MALLOC, *PYTHON, b"children", b"bits"}
+NAMES = {*FIELDS, *MALLOC, *PYTHON, b"blocks", b"children", b"bits"}
 """All that are read. Others are for later versions, and are passed over."""
 
 
@@ -68,10 +68,15 @@ class Heap(NamedTuple):
     It is the peak of one of them only where it is above the process's own peak at that time: the kernel counts
     for a child the memory that it had before exec() as well, which is its parent's.
     """
+    blocks: int | None = None
+    """sys.getallocatedblocks(): blocks in use of Python's own allocator, whose arenas are not malloc's. None: of a
+    probe that did not tell."""
 
     def document(self) -> dict[str, object]:
         """The record's member `heap`, in MiB."""
         members: dict[str, object] = {"inUse": mib(self.in_use), "held": mib(self.held), "mapped": mib(self.mapped)}
+        if self.blocks is not None:
+            members["blocks"] = self.blocks
         members["gc"] = self.gc
         members["threads"] = self.threads
         if self.source != "mallinfo2":
@@ -132,7 +137,7 @@ def _python(figures: dict[bytes, int]) -> Heap | None:
     in_use, held, mapped = (figures[name] for name in MALLOC)
     *gc, threads = (figures[name] for name in PYTHON)
     source = "mallinfo" if figures.get(b"bits") == 32 else "mallinfo2"
-    return Heap(in_use, held, mapped, gc, threads, source, children)
+    return Heap(in_use, held, mapped, gc, threads, source, children, figures.get(b"blocks"))
 
 
 class HeapPages:

@@ -24,6 +24,7 @@ library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
 library.free.argtypes = [ctypes.c_void_p]
 kept: list[int] = []
+kept_objects: list[list[bytes]] = []
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
@@ -49,6 +50,11 @@ def do_nothing(_: float) -> None: ...
 def do_leak(mib: float) -> None:
     """In use from now on."""
     kept.extend(blocks(mib))
+
+
+def do_objects(mib: float) -> None:
+    """Python's own blocks, of 64 bytes each, in use from now on. The list itself is malloc's."""
+    kept_objects.append([bytes(31) for _ in range(int(mib * 2**20) // 64)])
 
 
 def do_hoard(mib: float) -> None:
