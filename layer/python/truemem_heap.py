@@ -53,8 +53,8 @@ CREDIT_NS = 5_000_000
 """Most of that time that may be saved up."""
 
 _blocks = getattr(sys, "getallocatedblocks", None)
-"""Counts the blocks that Python's own allocator has in use. Its arenas are mapped: malloc does not know of them. CPython
-has it alone."""
+"""Counts the blocks that Python's own allocator has in use. Its arenas are mapped: malloc does not know of them. Only
+CPython has it."""
 
 TIDIED = 1000
 """Entries of the folder that are searched for pages of processes that have ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,10 @@ from typing import Any
 
 import psutil
 import pytest
+from truemem_workbench.check.local_run import Run
 from truemem_workbench.check.outputs import Outputs
+from truemem_workbench.check.resolve import resolve
+from truemem_workbench.testing.environment import EXTENSIONS
 
 from tests.check.conftest import FUNCTIONS, LEAKY, STEADY, Check
 
@@ -40,6 +44,25 @@ def test_a_leak_fails_however_few_invocations_were_asked_for(invoke_check: Check
     document = json.loads(done.stdout)
     assert document["judged"] > 128
     assert f"10 invocations did not decide it: {document['judged'] - 10} more were made" in document["notices"]
+
+
+@pytest.fixture
+def hoarding() -> Iterator[Path]:
+    """A folder of extensions with one that keeps 500 KiB of each invocation. All users can read it."""
+    with tempfile.TemporaryDirectory(prefix="truemem-test-") as name:
+        Path(name).chmod(0o755)
+        shutil.copy(EXTENSIONS / "hoarding.py", name)
+        yield Path(name)
+
+
+def test_extensions_run_beside_the_sidecar(hoarding: Path) -> None:
+    target = resolve(STEADY)
+    with Run(target, extensions=hoarding) as run:
+        for _ in range(20):
+            assert run.invoke({"mib": 1}).function_error is None
+        held = [seen.line.members["holders"]["extensions"]["hoarding.py"] for seen in run.measurement(0).seen]
+    assert held[-1] - held[0] == pytest.approx(19 * 500 / 1024, abs=2)
+    assert len(held) == 20
 
 
 @pytest.fixture
@@ -207,6 +230,9 @@ def test_github_gets_annotations_and_a_summary(
         ([STEADY, "--log-group", "x"], "is for --function NAME alone"),
         ([STEADY, "--memory", "5"], "memory of 5 MiB: Lambda has 128 to 10240"),
         (["--function", "mine", "--no-exact"], "--function takes the function as it is"),
+        (["--function", "mine", "--no-probe"], "--function takes the function as it is"),
+        (["--function", "mine", "--extensions", "x"], "--function takes the function as it is"),
+        ([STEADY, "--extensions", "nowhere"], "no folder nowhere to take extensions from"),
         ([STEADY, "--max-growth", "8x"], "'8x' is neither MiB nor a share, as in 8 or 10%"),
         (["nowhere.py:handler"], "no file nowhere.py"),
         ([STEADY, "--max-drift", "nan"], "'--max-drift': nan is no finite number"),

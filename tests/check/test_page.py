@@ -41,7 +41,7 @@ def test_every_command_is_one_that_it_takes(command: str) -> None:
 
 
 def test_there_are_commands() -> None:
-    assert len(commands()) == 7
+    assert len(commands()) == 8
 
 
 def test_the_workflow_checks_annotates_and_keeps_the_reports() -> None:

@@ -205,6 +205,8 @@ WRONG = [
     ("events=[1], event=2", "event with events: leave one out"),
     ("memory_mib=5", "memory_mib=5 is not a whole number, 128 to 10240. Try memory_mib=512"),
     ("timeout_s=0", "timeout_s=0 is not seconds, up to 900. Try timeout_s=30"),
+    ("extensions=5", "extensions=5 is not the path of a folder. Try extensions='extensions'"),
+    ("extensions='none'", "no folder none to take extensions from. Try extensions=PATH/extensions"),
     ("exact='yes'", "exact='yes' is not True or False. Try exact=True"),
     ("max_growth='10%'", "max_growth='10%': over what? Try baseline='memory.json'"),
     ("max_growth='x', baseline='b'", "max_growth='x' is not MiB or a share. Try max_growth=8 or '10%'"),

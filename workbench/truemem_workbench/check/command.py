@@ -84,6 +84,9 @@ Exit codes:
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable.")
+@click.option(
+    "--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER as extensions."
+)
 @click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one].")
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
 @click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
@@ -197,6 +200,7 @@ def _measured(
     python: str | None,
     no_exact: bool,
     no_probe: bool,
+    extensions: Path | None,
     explain: bool,
     memory_mib: int | None,
     timeout_s: float | None,
@@ -207,10 +211,11 @@ def _measured(
         raise BadInput("--event with --events: leave one out")
     payloads = read_events(events) if events else [read_event(event or "{}")]
     if function_name is not None:
-        if no_exact or no_probe or env or any(each is not None for each in (memory_mib, timeout_s, python)):
+        given = (memory_mib, timeout_s, python, extensions)
+        if no_exact or no_probe or env or any(each is not None for each in given):
             raise BadInput(
-                "--function takes the function as it is: leave out --no-exact, --no-probe, --memory, --timeout, --env"
-                " and --python"
+                "--function takes the function as it is: leave out --no-exact, --no-probe, --extensions, --memory,"
+                " --timeout, --env and --python"
             )
         from . import remote_run
 
@@ -236,6 +241,13 @@ def _measured(
         if explain:
             local_run.check_explicable(resolved)
         measurement = local_run.measure(
-            resolved, payloads, plan, limits, exact=not no_exact, probe=not no_probe, progress=progress
+            resolved,
+            payloads,
+            plan,
+            limits,
+            exact=not no_exact,
+            probe=not no_probe,
+            extensions=extensions,
+            progress=progress,
         )
     return measurement, resolved, payloads

@@ -17,7 +17,7 @@ from ..local.configuration.heap_probe import with_probe
 from ..local.configuration.interpreter import missing_module
 from ..local.configuration.node_function import is_node
 from ..local.configuration.settings import MOST_MIB
-from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
+from ..local.configuration.sidecar import NAME, beside_sidecar, in_exact_mode, sidecar
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from .events import text_of
@@ -40,11 +40,15 @@ INVOKE_S = 1000
 class Run:
     """One environment: call `invoke`, then `measurement`. The end of its `with` block stops it."""
 
-    def __init__(self, target: Target, *, exact: bool = True, probe: bool = True) -> None:
+    def __init__(
+        self, target: Target, *, exact: bool = True, probe: bool = True, extensions: Path | None = None
+    ) -> None:
         """Without `exact`, or if exact mode is not possible, some peaks are intervals. Without `probe` the lines have
-        no heap, unless the function loads the probe itself."""
+        no heap, unless the function loads the probe itself. All executables of the folder `extensions` are started
+        beside the sidecar; the measurement's memory is still the function's. Raises BadInput for one that cannot be."""
         self._target = target
-        attached = sidecar()
+        launched = beside_sidecar(sidecar(), extensions)
+        attached = launched[NAME]
         function, environment = target.function, target.environment
         order = f"extension:{LEAD_US}"
         if exact and (started := in_exact_mode(function, environment, attached)):
@@ -57,7 +61,7 @@ class Run:
             memory_mib=target.memory_mib,
             timeout_s=target.timeout_s,
             environment={RESOURCES: "always", **environment},
-            extensions={NAME: attached},
+            extensions=launched,
             release=order,
         )
         self._local = LocalLambda(function, settings)
@@ -179,9 +183,10 @@ def measure(
     exact: bool,
     progress: Progress,
     probe: bool = True,
+    extensions: Path | None = None,
 ) -> Measurement:
     """Make a whole run. Raises BadInput."""
-    with Run(target, exact=exact, probe=probe) as run:
+    with Run(target, exact=exact, probe=probe, extensions=extensions) as run:
         taken = invoke_until_decided(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
         run.follow(events[0])
         return run.measurement(taken, plan.invocations)

@@ -47,6 +47,7 @@ class MemoryMarker:
         env: Mapping[str, str] | None = None,
         exact: bool = True,
         probe: bool = True,
+        extensions: str | Path | None = None,
         allow_errors: bool = False,
         explain: bool = False,
     ) -> None:
@@ -76,6 +77,7 @@ class MemoryMarker:
             growth=_growth(max_growth),
             errors=_flag("allow_errors", allow_errors),
         )
+        self._extensions = _path("extensions", extensions, "extensions", kind="folder")
         self._baseline = _path("baseline", baseline, "memory.json")
         self._events = [_json("event", {} if event is None else event)] if events is None else _events(events)
         self._environment = _variables(env)
@@ -95,6 +97,13 @@ class MemoryMarker:
     def baseline(self, root: Path) -> Baseline | None:
         """The baseline to compare with, or None. Raises BadInput."""
         return None if self._baseline is None else baselines.read(root / self._baseline, self.handler)
+
+    def extensions(self, folders: Sequence[Path]) -> Path | None:
+        """The folder of extensions, or None: relative to the first of these folders that has it."""
+        wanted = self._extensions
+        if wanted is None:
+            return None
+        return next((folder / wanted for folder in folders if (folder / wanted).is_dir()), wanted)
 
     def target(self, folders: Sequence[Path]) -> Target:
         """The function. Its path is relative to the first of these folders that has it. Raises BadInput."""
@@ -117,6 +126,7 @@ _NAMES = {
     "--allow-errors": "allow_errors=True",
     "--no-exact": "exact=False",
     "--no-probe": "probe=False",
+    "--extensions": "extensions=",
     "--explain": "explain=True",
     "--memory": "memory_mib=",
     "--timeout": "timeout_s=",
@@ -168,9 +178,9 @@ def _growth(value: object) -> Growth | None:
         raise _wrong("max_growth", value, "MiB or a share", "8 or '10%'") from None
 
 
-def _path(name: str, value: object, example: str) -> Path | None:
+def _path(name: str, value: object, example: str, kind: str = "file") -> Path | None:
     if value is not None and not isinstance(value, str | Path):
-        raise _wrong(name, value, "the path of a file", repr(example))
+        raise _wrong(name, value, f"the path of a {kind}", repr(example))
     return None if value is None else Path(value)
 
 

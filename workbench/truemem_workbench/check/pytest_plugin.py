@@ -27,10 +27,11 @@ MARKER = (
     "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=100, max_drift_kib=None,"
     " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, max_tmp_mib=None,"
     " max_descriptors_drift=None, baseline=None, max_growth=None, memory_mib=None, timeout_s=None, env={},"
-    " exact=True, probe=True, allow_errors=False, explain=False): run the function under truemem's local"
-    " Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not grow, and while"
-    " that is undecided up to `most` invocations are made (four times as many as asked for, at least 400). `events` is"
-    " a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself invokes."
+    " exact=True, probe=True, extensions=None, allow_errors=False, explain=False): run the function under truemem's"
+    " local Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not grow, and"
+    " while that is undecided up to `most` invocations are made (four times as many as asked for, at least 400)."
+    " `events` is a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself"
+    " invokes."
 )
 
 
@@ -63,7 +64,8 @@ def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     with ExitStack() as stack:
         try:
             target = marker.target(_folders(request.node))
-            run = stack.enter_context(Run(target, exact=marker.exact, probe=marker.probe))
+            extensions = marker.extensions(_folders(request.node))
+            run = stack.enter_context(Run(target, exact=marker.exact, probe=marker.probe, extensions=extensions))
         except BadInput as problem:
             _refuse(str(problem))
         yield run
@@ -130,6 +132,7 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
             marker.limits,
             exact=marker.exact,
             probe=marker.probe,
+            extensions=marker.extensions(_folders(item)),
             progress=lambda _, __, ___: None,
         )
         result = _result(measurement, marker, was, invoked_by_test=False)

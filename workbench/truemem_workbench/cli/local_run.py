@@ -15,8 +15,8 @@ from ..local.configuration.function import Function
 from ..local.configuration.heap_probe import with_probe
 from ..local.configuration.interpreter import with_project_python
 from ..local.configuration.node_function import RUNTIMES, from_node_handler
-from ..local.configuration.settings import Settings, extensions_of
-from ..local.configuration.sidecar import NAME, in_exact_mode, sidecar
+from ..local.configuration.settings import Settings
+from ..local.configuration.sidecar import NAME, beside_sidecar, in_exact_mode, sidecar
 from ..local.running.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput
 from ..support.outputs import output_option
@@ -154,9 +154,7 @@ def run(
     from .local_summary import summarise
 
     target, notices = _function(function, python, runtime)
-    launched = {} if no_sidecar else {NAME: sidecar()}
-    if extensions is not None:
-        launched |= {path.name: path for path in extensions_of(extensions)}
+    launched = beside_sidecar(None if no_sidecar else sidecar(), extensions)
     settings["initialization"] = _initialization(provisioned_concurrency, snap_start)
     if scenario is not None:
         _check_scenario()

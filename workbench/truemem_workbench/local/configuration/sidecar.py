@@ -9,6 +9,7 @@ from pathlib import Path
 import truemem
 
 from .function import WRAPPER, Function
+from .settings import extensions_of
 
 NAME = "truemem"
 """Name under which the sidecar registers."""
@@ -17,6 +18,13 @@ NAME = "truemem"
 def sidecar() -> Path:
     """Path of the program that starts the sidecar from source: it is in the package, of a checkout or installed."""
     return Path(truemem.__file__).with_name("run")
+
+
+def beside_sidecar(attached: Path | None, folder: Path | None) -> dict[str, Path]:
+    """The extensions to start, by name: the sidecar first, then all of the folder. One of the same name replaces the
+    sidecar, as in the layer whose folder it is. Raises BadInput."""
+    others = {} if folder is None else {path.name: path for path in extensions_of(folder)}
+    return {**({} if attached is None else {NAME: attached}), **others}
 
 
 def exact(attached: Path) -> Path | None:
