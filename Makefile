@@ -68,7 +68,7 @@ executable: layer ## The scenarios against the layer's executable
 
 bench: layer ## Measure every figure of the docs and write it there; GO=PATH compares with AWS's sample in Go
 	@failed=; for program in accuracy exact children hidden threads many sample_settings "layer $(if $(GO),--go $(GO))" \
-		"start --profile" heap resources outputs drift fleet command explain; do \
+		"start --profile" heap resources outputs drift fleet command explain cases; do \
 		$(BIN)/python -m benchmarks.$$program || failed="$$failed $$program"; \
 	done; test -z "$$failed" || { echo "not as promised:$$failed"; exit 1; }
 
@@ -98,8 +98,9 @@ pyspark: $(READY) # beside requirements.lock: it would take half a minute of eac
 spark: pyspark ## Test truemem report --engine spark (Java 17 is needed): 3 minutes
 	@$(PYTEST) -m nightly tests/report/test_spark.py $(ARGS)
 
-line-table: $(READY) ## Write the line's members into docs/metrics.md, from line_schema.py
+line-table: $(READY) ## Write the tables of the line and of the causes into docs/metrics.md and docs/patterns.md
 	@$(BIN)/python -m truemem_workbench.lines.line_table docs/metrics.md
+	@$(BIN)/python -m truemem_workbench.analysis.causes_page docs/patterns.md
 
 dashboards: $(READY) ## Write deploy/dashboards/ from the tables of what is sent
 	@$(BIN)/python -m truemem_workbench.dashboard.ready deploy/dashboards

@@ -1,7 +1,7 @@
-"""Puts functions in Java and Node.js into five kinds of trouble: does the sentence about the heap name the right one?
+"""Puts functions in Java and Node.js into five kinds of trouble: does the heap's witness name the right one?
 
-Each run is a process of its own under the local Lambda, with sizes that are drawn at random. The sentence must be right
-in 95 % of the runs of each runtime. It writes results/heap_verdict.md.
+Each run is a process of its own under the local Lambda, with sizes that are drawn at random. The kind and the cause of
+the finding must be right in 95 % of the runs of each runtime. It writes results/heap_verdict.md.
 
 Exit codes: 0 the promise was kept, 1 it was broken, 2 there is nothing to run it with.
 """
@@ -24,9 +24,11 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from truemem_workbench.analysis import runtime_heap
+from truemem_workbench.analysis.causes import find
+from truemem_workbench.analysis.commands import Commands
+from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.drift import judge, points
-from truemem_workbench.analysis.runtime_finding import Finding
+from truemem_workbench.analysis.finding import Finding
 from truemem_workbench.analysis.runtime_reading import readings
 from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local import Function
@@ -49,13 +51,14 @@ MAJORS = 5
 """Major collections that a run on what is live waits for."""
 
 KINDS = {
-    "leak on the heap": ("leak",),
-    "lazy collector": ("lazy", "level"),
-    "native memory": ("native", "external"),
-    "classes or code": ("classes",),
-    "cache that fills": ("filled",),
+    "leak on the heap": (("leak",), ("leak",)),
+    "lazy collector": (("lazy", "level"), ("collector", "none", "undecided")),
+    "native memory": (("native", "external"), ("native", "leak")),
+    "classes or code": (("classes",), ("leak",)),
+    "cache that fills": (("filled",), ("cache", "none")),
 }
-"""What is planted, and the findings that name it. Where RSS has not risen, there is nothing to be lazy about."""
+"""What is planted: the kinds of a heap that name it, and the causes of a finding. Where RSS has not risen, there is
+nothing to be lazy about; of a collector that never ran, nothing is known."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +79,17 @@ class Plan:
 @dataclass(frozen=True)
 class Told:
     plan: Plan
-    finding: Finding | None
+    heap: str
+    """The kind of the heap, or `nothing`."""
+    finding: Finding
     drift: str
     """The verdict on RSS alone."""
     lines: Sequence[str]
 
     @property
     def is_right(self) -> bool:
-        return self.finding is not None and self.finding.kind in KINDS[self.plan.kind]
+        kinds, causes = KINDS[self.plan.kind]
+        return self.heap in kinds and self.finding.cause in causes
 
 
 @dataclass
@@ -150,7 +156,10 @@ def run(plan: Plan, folder: Path) -> Told:
 
 def told(plan: Plan, texts: Sequence[str]) -> Told:
     lines = [line for text in texts for line in parse_event(text)]
-    return Told(plan, runtime_heap.find(lines), judge(points(lines), MEMORY_MIB).name, texts)
+    curves = curves_of(lines)
+    kind = curves.heap.kind if curves.heap is not None else "nothing"
+    finding = find(curves, Commands(again="truemem check"), is_patient=False)
+    return Told(plan, kind, finding, judge(points(lines), MEMORY_MIB).name, texts)
 
 
 def _lines(running: Environment) -> list[Line]:
@@ -223,7 +232,7 @@ def main(runs: int, seed: int, only: str | None, kind: str | None, again: Sequen
                 document = {"plan": vars(plan), "lines": last.lines}
                 (keep / f"{plan.runtime} {plan.kind} {number}.json").write_text(json.dumps(document), encoding="utf-8")
             mark = "right" if last.is_right else "WRONG"
-            said = last.finding.sentence if last.finding else "nothing"
+            said = f"{last.heap}; {last.finding.title}"
             console.print(f"{number} of {len(wanted)}: {plan.runtime} {plan.kind}: {mark}: {said}", markup=False)
             if not last.is_right:
                 console.print(f"   {plan} {len(last.lines)} lines, RSS: {last.drift}", markup=False)
@@ -253,12 +262,12 @@ def summary(told: Sequence[Told]) -> tuple[str, bool]:
             of = [each for each in whole if kind in (each.plan.kind, "all")]
             if not of:
                 continue
-            wrong = Counter(each.finding.kind if each.finding else "nothing" for each in of if not each.is_right)
+            wrong = Counter(f"{each.heap}, {each.finding.cause}" for each in of if not each.is_right)
             growing = sum(each.drift in ("growing", "warming") for each in of)
-            others = ", ".join(f"{count} {name}" for name, count in wrong.most_common())
+            others = ", ".join(f"{count} ({name})" for name, count in wrong.most_common())
             rows.append((runtime, kind, f"{len(of)}", f"{len(of) - wrong.total()}", others, f"{growing}"))
         kept = kept and sum(each.is_right for each in whole) >= PROMISE * len(whole)
-    headings = ("runtime", "planted", "runs", "right sentence", "instead", "RSS alone: growing or warming")
+    headings = ("runtime", "planted", "runs", "right finding", "instead", "RSS alone: growing or warming")
     return markdown(headings, rows, 2), kept
 
 

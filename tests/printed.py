@@ -43,7 +43,9 @@ def printed(
     capfd: pytest.CaptureFixture[str], records: Iterable[PendingRecord], environ: dict[bytes, bytes]
 ) -> list[str]:
     """The lines, in their order, when the environment has ended."""
-    publisher = Publisher(Config(ENVIRON | environ), True, EnvironmentState(), Journal(""), lambda: 0)
+    environment = EnvironmentState()
+    environment.environment_id = "the same"
+    publisher = Publisher(Config(ENVIRON | environ), True, environment, Journal(""), lambda: 0)
     for each in records:
         publisher.print_one(each)
     publisher.flush_all()

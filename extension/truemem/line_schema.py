@@ -82,7 +82,9 @@ class Properties:
     elsewhere](outputs.md#from-a-peak-to-its-trace), and not on a line of many invocations"""
     status = TEXT
     errorType = TEXT
-    """from the platform: `success`, `error`, `failure`, `timeout`, and why"""
+    """from the platform: `success`, `error`, `failure`, `timeout`, and why. `Extension.Crash` also where the platform
+    ended the environment with a failure, without a report, and the kernel had killed an extension in this
+    invocation"""
     durationMs = MS
     """from the platform, as in REPORT"""
     method = TEXT

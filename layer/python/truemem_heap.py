@@ -56,6 +56,9 @@ _blocks = getattr(sys, "getallocatedblocks", None)
 """Counts the blocks that Python's own allocator has in use. Its arenas are mapped: malloc does not know of them. Only
 CPython has it."""
 
+COLLECT = b"TRUEMEM_HEAP_COLLECT"
+"""Path of a file, in a test run: each time that it has changed, garbage is collected before the next reading."""
+
 TIDIED = 1000
 """Entries of the folder that are searched for pages of processes that have ended."""
 
@@ -153,6 +156,11 @@ class Probe:
         self._credit_ns = CREDIT_NS
         self._looked_ns = time.monotonic_ns()
 
+        self._collect = posix.environ.get(COLLECT)
+        self._changed_ns = self._collect_from_ns = 0
+        if self._collect:
+            os.environ.pop(COLLECT.decode(), None)
+
     def note(self, request_id: object) -> None:
         """Take a reading for an invocation that is about to end. Never raises."""
         with suppress(Exception):
@@ -160,6 +168,8 @@ class Probe:
                 self._note(request_id)
 
     def _note(self, request_id: str) -> None:
+        if self._collect:
+            self._collect_garbage()
         began, now = time.thread_time_ns(), time.monotonic_ns()
         self._credit_ns = min(CREDIT_NS, self._credit_ns + (now - self._looked_ns) // SHARE)
         self._looked_ns = now
@@ -181,6 +191,16 @@ class Probe:
             self._page.put(request_id, figures)
         finally:
             self._credit_ns -= time.thread_time_ns() - began
+
+    def _collect_garbage(self) -> None:
+        """Collect garbage if the file has changed. Not in a function that has switched that off: there, it stays."""
+        with suppress(OSError):
+            changed_ns = posix.stat(self._collect).st_mtime_ns  # type: ignore[arg-type]
+            began = time.monotonic_ns()
+            if changed_ns != self._changed_ns and gc.isenabled() and began >= self._collect_from_ns:
+                gc.collect()
+                self._collect_from_ns = time.monotonic_ns() + 9 * (time.monotonic_ns() - began)  # a tenth of the time
+            self._changed_ns = changed_ns
 
 
 def _folder() -> str:

@@ -7,7 +7,7 @@
 
 // Taken now: the function or another preload may put others in their place.
 const { closeSync, constants, existsSync, fstatSync, ftruncateSync } = require("fs");
-const { openSync, opendirSync, unlinkSync, writeSync } = require("fs");
+const { openSync, opendirSync, statSync, unlinkSync, writeSync } = require("fs");
 const { now } = Date;
 const { apply } = Reflect;
 
@@ -19,6 +19,11 @@ const REQUEST = /^\/2018-06-01\/runtime\/invocation\/(?:next$|([^/]+)\/(?:respon
 const api = process.env.AWS_LAMBDA_RUNTIME_API;
 const tmp = process.env.TMPDIR || "";
 const folder = tmp.startsWith("/tmp/") && !tmp.includes("..") ? tmp.replace(/\/+$/, "") : "/tmp";
+
+// Path of a file, in a test run: each time that it has changed, garbage is collected before the next reading.
+const collect = process.env.TRUEMEM_HEAP_COLLECT;
+let collectGarbage; // V8's own function, in such a run
+let changed = 0;
 
 let v8; // loaded when the client is known: then this process is the runtime
 let path = "";
@@ -56,6 +61,11 @@ const begin = quietly(() => {
   new PerformanceObserver(count).observe({ type: "gc" });
   collections = 0;
   leaveOptions();
+  if (!collect) return;
+  delete process.env.TRUEMEM_HEAP_COLLECT;
+  v8.setFlagsFromString("--expose-gc");
+  collectGarbage = require("vm").runInNewContext("gc");
+  v8.setFlagsFromString("--no-expose-gc");
 });
 
 // The function and its children see NODE_OPTIONS as it would be without us.
@@ -77,6 +87,7 @@ const kib = (bytes) => Math.round(bytes / 1024);
 
 const note = quietly((id) => {
   begin();
+  if (collectGarbage) collectIfAsked();
   const heap = v8.getHeapStatistics(); // not process.memoryUsage(): that reads a file as well, for RSS
   number += 1;
   let text = `truemem-heap-3 ${number} ${id} ${now()} nodejs`;
@@ -89,6 +100,15 @@ const note = quietly((id) => {
   if (!/^[!-~]+$/.test(id) || text.length > SLOT) return;
   open();
   writeSync(descriptor, text, (number * SLOT) % PAGE, "latin1");
+});
+
+const collectIfAsked = quietly(() => {
+  const { mtimeMs } = statSync(collect);
+  if (mtimeMs === changed) return;
+  changed = mtimeMs;
+  collectGarbage();
+  collections += 1; // the observer is called later, and counts it again: a count is only ever compared
+  live = inSpaces((name) => !name.startsWith("new_"));
 });
 
 function open() {

@@ -69,29 +69,21 @@ def test_it_waits_for_others_to_invoke_it(truemem: Command, account: Account, in
     assert [json.loads(each)["grade"] for each in ran.out.splitlines()].count("problem") == 0
 
 
-def test_records_of_before_the_change_do_not_count(truemem: Command, account: Account, invoked: list[Any]) -> None:
-    written(account, line("a", 1), ago_s=3600)
-    ran = truemem("doctor", NAME, "--follow", "--wait", "0")
-    assert ran.code == 1
-    assert "No record came within 0 s" in ran.out
-
-
-def test_a_record_of_an_invocation_before_the_change_does_not_count_though_it_is_printed_later(
-    truemem: Command, account: Account, invoked: list[Any]
+@pytest.mark.parametrize(("record", "ago_s"), [(line("a", 1), 3600), (line_now("a", 1, ago_s=60), 0)])
+def test_a_record_of_before_the_change_does_not_count_though_it_is_printed_later(
+    truemem: Command, account: Account, invoked: list[Any], record: str, ago_s: float
 ) -> None:
     """An environment of before prints its last record when it ends."""
-    written(account, line_now("a", 1, ago_s=60))
+    written(account, record, ago_s=ago_s)
     ran = truemem("doctor", NAME, "--follow", "--wait", "0")
-    assert (ran.code, "No record came" in ran.out) == (1, True)
+    assert (ran.code, "No record came within 0 s" in ran.out) == (1, True)
 
 
-def test_a_clock_that_is_late_finds_the_record(truemem: Command, account: Account, invoked: list[Any]) -> None:
-    written(account, line_now("a", 1, ago_s=-60), ago_s=-60)
-    assert truemem("doctor", NAME, "--follow", "--wait", "0").code == 0
-
-
-def test_other_lines_say_nothing_about_the_layer(truemem: Command, account: Account, invoked: list[Any]) -> None:
-    written(account, "ffmpeg: exec format error", line_now("a", 1))
+@pytest.mark.parametrize(("before", "ago_s"), [([], -60), (["ffmpeg: exec format error"], 0)])
+def test_the_record_is_found_by_a_late_clock_and_after_other_lines(
+    truemem: Command, account: Account, invoked: list[Any], before: list[str], ago_s: float
+) -> None:
+    written(account, *before, line_now("a", 1, ago_s=ago_s), ago_s=ago_s)
     assert truemem("doctor", NAME, "--follow", "--wait", "0").code == 0
 
 

@@ -1,8 +1,10 @@
-"""The fenced blocks of a page of docs/."""
+"""The fenced blocks of a page of docs/, and what can be said of a template."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,3 +34,10 @@ def block(page: str, name: str) -> str:
     """The text of the one block of that name. Raises ValueError if there is none, or more than one."""
     (text,) = (made.text for made in blocks(page) if made.name == name)
     return text
+
+
+def cfn_lint(template: Path, *options: str) -> str:
+    """What cfn-lint says of a template: nothing if it has no fault."""
+    command: list[str | Path] = [Path(sys.executable).with_name("cfn-lint"), *options, "--", template]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + (done.stderr if done.returncode else "")

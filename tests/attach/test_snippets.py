@@ -19,7 +19,7 @@ from truemem_workbench.testing.installs import Missing
 
 from deploy.application import translated
 from layer.__main__ import main as layer_command
-from tests.attach.pages import DOCS, block, blocks, instructions
+from tests.attach.pages import DOCS, block, blocks, cfn_lint, instructions
 from tests.layer.built import script
 
 PAGE = "attach.md"
@@ -72,9 +72,7 @@ def test_sam_makes_a_function_with_the_layer(name: str) -> None:
 def test_sam_passes_cfn_lint(name: str, tmp_path: Path) -> None:
     template = tmp_path / "template.yaml"
     template.write_text(yaml.safe_dump(sam(name), sort_keys=False))
-    command: list[str | Path] = [Path(sys.executable).with_name("cfn-lint"), "--regions", "eu-west-1", "--", template]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    assert cfn_lint(template, "--regions", "eu-west-1") == ""
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ def test_a_leak_of_8_kib_per_invocation_fails_within_300(invoke_check: Check, tm
     assert done.exit_code == 1, done.output
     document = json.loads(done.stdout)
     assert document["invocations"] <= 300
-    assert document["drift"]["verdict"] == "growing"
-    assert document["drift"]["perInvocationKiB"] == pytest.approx(8.5, abs=1)  # with the bytearray's own
+    assert document["finding"]["cause"] == "leak"
+    assert document["finding"]["perInvocationKiB"] == pytest.approx(8.5, abs=1)  # with the bytearray's own
     assert 'failures="1"' in (tmp_path / "report.xml").read_text()
 
 
@@ -43,7 +43,7 @@ def test_a_leak_fails_however_few_invocations_were_asked_for(invoke_check: Check
     assert done.exit_code == 1, done.output
     document = json.loads(done.stdout)
     assert document["judged"] > 128
-    assert f"10 invocations did not decide it: {document['judged'] - 10} more were made" in document["notices"]
+    assert any(notice.startswith("10 invocations did not decide it: ") for notice in document["notices"])
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_sample_function_passes_and_fails_with_8_kib_more_per_invocation(
     limits = ["--invocations", 400, "--max-drift", 4, "--max-peak", 512]
     done = invoke_check(f"{handler}:handler", "--events", events, *limits, "--json", *variables)
     document = json.loads(done.stdout)
-    assert [finding["outcome"] for finding in document["findings"]] == outcomes, done.output
+    assert [limit["outcome"] for limit in document["limits"]] == outcomes, done.output
     assert done.exit_code == outcomes.count("broken")
 
 
@@ -119,8 +119,9 @@ def test_one_that_always_fails_was_not_measured_and_does_not_take_long(invoke_ch
     done = invoke_check(STEADY, "--event", event, "--warm-up", 0, "--invocations", 40)
     assert done.exit_code == 2, done.output
     said = " ".join(done.output.split())
-    assert "5 of 5 invocations failed, the first of them number 1, the last of them number 5: ValueError" in said
-    assert "try --allow-errors" in said
+    assert "Failing: 5 of 5 invocations failed." in said
+    assert "5 of them said: ValueError: as told." in said
+    assert "--allow-errors" in said
     log = done.output.partition("The log of invocation 5 ends:\n")[2]
     assert 'raise ValueError("as told")' in log
     assert "are needed" not in done.output
@@ -240,7 +241,7 @@ def test_github_gets_annotations_and_a_summary(
         ([STEADY, "--max-peak", "NaN"], "'--max-peak': NaN is no finite number"),
         ([STEADY, "--max-current", "-1"], "-1.0 is not in the range x>=0"),
         ([STEADY, "--timeout", "nan"], "'--timeout': nan is no finite number"),
-        ([STEADY, "--most", "10"], "--most 10 is below --invocations 200. Try --most 800"),
+        ([STEADY, "--most", "10"], "--most 10 is below --invocations 200. Try --most 2000"),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(invoke_check: Check, arguments: list[str], said: str) -> None:

@@ -29,7 +29,14 @@ class Pretended:
         return len(self.events) if self.fails else 0
 
 
-def drive_it(run: Pretended, *, warm_up: int = 100, most: int | None = None, shown: list[str] | None = None) -> int:
+def drive_it(
+    run: Pretended,
+    *,
+    warm_up: int = 100,
+    most: int | None = None,
+    shown: list[str] | None = None,
+    seconds_each: float = 0,
+) -> int:
     def undecided(taken: int) -> str:
         return "" if len(run.events) - taken >= run.decided_after else "still warming"
 
@@ -38,7 +45,8 @@ def drive_it(run: Pretended, *, warm_up: int = 100, most: int | None = None, sho
             shown.append(f"{doing} {done}/{of}")
 
     plan = Plan(invocations=50, most=most, warm_up=warm_up)
-    return invoke_until_decided(run, ["a", "b", "c"], plan, undecided, progress)
+    clock = lambda: len(run.events) * seconds_each  # noqa: E731
+    return invoke_until_decided(run, ["a", "b", "c"], plan, undecided, progress, clock)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,7 @@ def test_events_go_on_in_turn_after_the_warm_up() -> None:
 
 @pytest.mark.parametrize(
     ("decided_after", "most", "made"),
-    [(50, None, 50), (51, None, 60), (128, None, 130), (10**6, None, 400), (10**6, 73, 73), (10**6, 50, 50)],
+    [(50, None, 50), (51, None, 60), (128, None, 130), (10**6, None, 2000), (10**6, 73, 73), (10**6, 50, 50)],
 )
 def test_undecided_it_goes_on_in_steps_within_a_bound(decided_after: int, most: int | None, made: int) -> None:
     run = Pretended(0, decided_after)
@@ -67,21 +75,28 @@ def test_undecided_it_goes_on_in_steps_within_a_bound(decided_after: int, most: 
     assert len(run.events) - taken == made
 
 
+@pytest.mark.parametrize(("most", "made"), [(None, 120), (150, 150)])
+def test_after_two_minutes_only_most_goes_on(most: int | None, made: int) -> None:
+    run = Pretended(0, 10**6)
+    drive_it(run, most=most, warm_up=0, seconds_each=1)
+    assert len(run.events) == made
+
+
 def test_the_bar_says_that_it_goes_on_and_why() -> None:
     shown: list[str] = []
     drive_it(Pretended(0, 55), warm_up=0, shown=shown)
-    assert shown[49:51] == ["measuring 50/50", "going on: still warming 51/400"]
-    assert shown[-1] == "going on: still warming 60/400"
+    assert shown[49:51] == ["measuring 50/50", "going on: still warming 51/2000"]
+    assert shown[-1] == "going on: still warming 60/2000"
 
 
-@pytest.mark.parametrize(("invocations", "bound", "step"), [(3, 400, 10), (200, 800, 20), (1000, 4000, 100)])
-def test_as_many_as_four_times_what_was_asked_for(invocations: int, bound: int, step: int) -> None:
+@pytest.mark.parametrize(("invocations", "bound", "step"), [(3, 2000, 10), (200, 2000, 20), (1000, 10000, 100)])
+def test_the_bound_is_ten_times_what_was_asked_for(invocations: int, bound: int, step: int) -> None:
     plan = Plan(invocations=invocations)
     assert (plan.bound, plan.step) == (bound, step)
 
 
 def test_at_most_fewer_than_asked_for_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"--most 10 is below --invocations 50\. Try --most 400"):
+    with pytest.raises(BadInput, match=r"--most 10 is below --invocations 50\. Try --most 2000"):
         Plan(invocations=50, most=10)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 from truemem_workbench.check import github, junit, picture, terminal
-from truemem_workbench.check.growth import Finding
-from truemem_workbench.check.limits import Limits, find
+from truemem_workbench.check.limits import LimitCheck, Limits, find
 from truemem_workbench.check.measurement import Failure, Measurement
 from truemem_workbench.check.result import Result
 from truemem_workbench.check.text import curve
@@ -54,7 +54,8 @@ def test_a_person_sees_limit_measured_curve_and_why(broken: Result) -> None:
     (current,) = (line for line in lines if line.startswith("current"))
     assert "▁" in current
     assert "█" not in current  # 2 % more is no mountain
-    assert any(line.startswith("- It grows by 8.0 KiB (7.6 to 8.4) per invocation, and 4 KiB are") for line in lines)
+    assert any(line.startswith("- It grows by 8.0 KiB (") for line in lines)
+    assert any(line.startswith("- Leak with ") and "as far as RSS can tell: 8.0 KiB more" in line for line in lines)
 
 
 @pytest.mark.parametrize("width", [20, 50, 80])
@@ -77,10 +78,10 @@ def test_it_can_be_read_without_utf(broken: Result) -> None:
     assert any(line.startswith("current") and "____" in line for line in shown(broken, "latin-1"))
 
 
-def test_one_that_passes_says_so_and_its_verdict(kept: Result) -> None:
+def test_one_that_passes_says_so_with_its_finding(kept: Result) -> None:
     lines = shown(kept)
     assert lines[0].startswith("app.py:handler passed: 200 invocations")
-    assert any(line.startswith("- Stable") for line in lines)
+    assert any(line.startswith("- No leak: memory does not grow.") for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +116,9 @@ def test_the_picture_is_one(broken: Result, tmp_path: Path) -> None:
 def test_the_document_has_the_figures_and_no_nulls(broken: Result) -> None:
     document = json.loads(json.dumps(broken.document()))
     assert document["outcome"] == "failed"
-    assert document["drift"]["perInvocationKiB"] == pytest.approx(8, abs=0.1)
-    assert [finding["outcome"] for finding in document["findings"]] == ["broken", "kept"]
+    assert document["finding"]["cause"] == "leak"
+    assert document["finding"]["perInvocationKiB"] == pytest.approx(8, abs=0.1)
+    assert [limit["outcome"] for limit in document["limits"]] == ["broken", "kept"]
     assert len(document["currents"]) == 160
     assert None not in document.values()
 
@@ -147,7 +149,7 @@ def test_junit_calls_what_could_not_be_measured_an_error(tmp_path: Path) -> None
 
 
 def test_junit_has_no_character_that_xml_has_not(tmp_path: Path) -> None:
-    finding = Finding("max-peak", "", "", "broken", "\x1b[31m<&>\ud800")
+    finding = LimitCheck("max-peak", "", "", "broken", "\x1b[31m<&>\ud800")
     (failure,) = junit_of(Result(run_of(LEVEL), [finding]), tmp_path).iter("failure")
     assert failure.get("message") == "\\x1b[31m<&>\\ud800"
 
@@ -158,12 +160,11 @@ def test_junit_has_no_character_that_xml_has_not(tmp_path: Path) -> None:
 def test_an_annotation_points_to_the_handler_of_what_is_broken(broken: Result, kept: Result) -> None:
     (command,) = github.errors(broken)
     assert command.startswith("::error file=src/app.py,line=12,title=truemem%3A max-drift::It grows by 8.0 KiB")
-    assert "95 %25 interval" in command
     assert github.errors(kept) == []
 
 
 def test_nothing_in_a_message_ends_its_command() -> None:
-    finding = Finding("max-peak", "", "", "broken", "one\ntwo\r100%")
+    finding = LimitCheck("max-peak", "", "", "broken", "one\ntwo\r100%")
     (command,) = github.errors(Result(run_of(LEVEL), [finding], Path("a,b:c.py")))
     assert command == "::error file=a%2Cb%3Ac.py,title=truemem%3A max-peak::one\\ntwo\\r100%25"
 
@@ -174,4 +175,4 @@ def test_the_summary_follows_those_of_other_steps(broken: Result, kept: Result, 
     github.add_summary(kept, path)
     text = path.read_text()
     assert text.count("### app.py:handler") == 2
-    assert "| max-drift | 4 KiB | 8.0 KiB (7.6 to 8.4) | ❌ broken |" in text
+    assert re.search(r"\| max-drift \| 4 KiB \| 8\.0 KiB \(.* to .*\) \| ❌ broken \|", text)

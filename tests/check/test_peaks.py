@@ -65,7 +65,7 @@ def test_the_gate_is_never_green_on_a_peak_that_may_be_above(
 ) -> None:
     run = ending_with(seen(201, 50, 80, **members), run_of([*LEVEL, 50], spike=0))
     result = Result(run, find(run, Limits(peak_mib=limit)))
-    assert result.findings[-1].outcome == outcome
+    assert result.limits[-1].outcome == outcome
     assert result.exit_code == {"kept": 0, "broken": 1, "unknown": 2}[outcome]
 
 
@@ -88,8 +88,9 @@ def test_undecided_it_says_which_invocation_and_what_to_do() -> None:
 def test_where_exact_mode_would_not_help_the_probe_is_named(members: dict[str, Any]) -> None:
     peak = seen(7, 50, 80, peakLower=60, peakUpper=None, **members).peak
     assert undecided(peak, 61) == (
-        "Undecided: the peak of invocation 7 is 60.0 to 256.0 MiB, which may be above 61 MiB: try `import truemem_heap`"
-        " in a Python function, which knows how large its child processes were, or a limit of 256 MiB."
+        "Undecided: the peak of invocation 7 is 60.0 to 256.0 MiB, which may be above 61 MiB: try the heap probe"
+        " (truemem attach NAME --heap; here it is on, unless with --no-probe), which in Python knows how large child"
+        " processes were, or a limit of 256 MiB."
     )
 
 

@@ -53,22 +53,13 @@ def test_descriptors_that_grow_beyond_the_limit_break_it(
     assert undecided(measurement, limits) == why
 
 
-def test_the_sentence_has_figures_and_the_way_to_a_repair() -> None:
-    limits = Limits(descriptors_drift=0.5)
-    finding = find(run_with([10 + number for number in range(COUNT)]), limits)[-1]
-    assert finding.sentence == (
-        "Open descriptors grow by 1 (0.958 to 1.04) per invocation, and 0.5 are allowed. What to do:"
-        " docs/patterns.md#descriptors-that-leak"
-    )
-
-
-def test_growth_without_a_limit_is_a_notice() -> None:
-    growing = {"open": 200, "limit": 1024, "verdict": "growing", "perInvocation": 1.0, "invocationsLeft": 824}
-    made = run_with([10] * COUNT)
-    last = seen(COUNT + 1, 50, 55, resources={"descriptors": growing})
-    told = Result(Measurement(**{**vars(made), "seen": [*made.seen, last]}), []).notices()
-    assert any("200 of 1,024 open descriptors, 1 more in each invocation" in notice for notice in told)
-    assert not any("descriptors" in notice for notice in Result(made, []).notices())
+@pytest.mark.parametrize(("allowed", "code"), [((), 1), (("descriptors",), 0), (("tmp",), 1)])
+def test_descriptors_that_grow_break_the_gate_unless_allowed(allowed: tuple[str, ...], code: int) -> None:
+    leaking = run_with([10 + number for number in range(COUNT)])
+    for limits in (Limits(allowed=allowed), Limits(allowed=allowed, drift_kib=4)):
+        assert Result(leaking, find(leaking, limits)).exit_code == code
+    finding = leaking.finding
+    assert (finding.cause, finding.holder, finding.invocations_left) == ("descriptors", "descriptors", 815)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +100,7 @@ def test_the_command_checks_a_real_function(
     counts = ["--warm-up", 10, "--invocations", 140, "--most", 140, "--max-drift", 1000]
     done = invoke_check(USES, "--event", json.dumps(event), *counts, option, limit, "--json")
     assert done.exit_code == code, done.output
-    (finding,) = (each for each in json.loads(done.stdout)["findings"] if each["name"] == option[2:])
+    (finding,) = (each for each in json.loads(done.stdout)["limits"] if each["name"] == option[2:])
     assert finding["outcome"] == ("broken" if code else "kept")
 
 

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 from truemem.records.leak_verdict import GROWING
 from truemem_workbench.analysis.drift import Point
-from truemem_workbench.testing.drift.judged import drifts, points
-from truemem_workbench.testing.drift.synthetic import make
+from truemem_workbench.testing.drift.compositions import MIB, Floats, noise
+from truemem_workbench.testing.drift.judged import drifts
 
 LIMIT_KIB = 512 * 1024
 """Memory size of the functions."""
+MS = 200
+"""Between invocations."""
+
+
+def _leak(kib: float) -> Callable[[Floats], Floats]:
+    return lambda at: at * kib
+
+
+LEAKS = {f"{kib} KiB": _leak(kib) for kib in (4, 8, 64, 1024)}
+KINDS: dict[str, Callable[[Floats], Floats]] = {
+    **LEAKS,
+    "steady": lambda at: 0 * at,
+    "settling": lambda at: -12 * MIB * np.expm1(-at / 2),
+    "sawtooth": lambda at: at % 23 * MIB,
+    "model swap": lambda at: at // 37 % 2 * 30 * MIB,
+    "one step": lambda at: np.where(at > 110, 20 * MIB, 0),
+    "full cache": lambda at: -60 * MIB * np.expm1(-at / 40),
+    "filling cache": lambda at: -400 * MIB * np.expm1(-at / 6000),
+}
+"""Memory after each invocation, KiB, by its number."""
+
+
+def curve_of(kind: str, seed: int, life: int) -> list[Point]:
+    """A curve of that kind above 60 MiB, with noise."""
+    at = np.arange(1.0, life + 1)
+    held = 60 * MIB + KINDS[kind](at) + noise(np.random.default_rng(seed), life, "noise alone")
+    return [Point(number, number * MS, kib, kib + 500) for number, kib in enumerate(held.tolist(), 1)]
 
 
 def told(curve: Iterable[Point], limit_kib: float = LIMIT_KIB) -> Iterator[int]:
@@ -26,7 +54,7 @@ def told(curve: Iterable[Point], limit_kib: float = LIMIT_KIB) -> Iterator[int]:
 @cache
 def told_of(kind: str, seed: int, life: int) -> Sequence[int]:
     """The same of a made-up curve."""
-    return [*told(points(make(kind, seed, life)))]
+    return [*told(curve_of(kind, seed, life))]
 
 
 def replaced(kind: str, seed: int, life: int, count: int) -> list[int]:

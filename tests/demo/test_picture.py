@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import matplotlib.image
 import numpy as np
@@ -13,10 +12,8 @@ from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
 from truemem_workbench.support.colours import CURRENT, MARK, PEAK
 
+from tests.demo.conftest import MakeRow
 from tests.page.pixels import pixels
-
-if TYPE_CHECKING:
-    from tests.demo.conftest import MakeRow
 
 
 def test_the_picture_shows_a_flat_mark_over_a_peak_that_comes_down(spike_run: list[Row], tmp_path: Path) -> None:

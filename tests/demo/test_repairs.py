@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rich.console import Console
 from truemem_workbench.analysis.heap import Heap
 from truemem_workbench.demo.repairs import REPAIRS, Level, chosen, effects, largest, level
 
-if TYPE_CHECKING:
-    from tests.demo.conftest import MakeRow
+from tests.demo.conftest import MakeRow
 
 INCIDENT = {"LOAD_FROM": "bytes", "CACHE_SIZE": "16", "POP_BEFORE_LOAD": "false"}
 

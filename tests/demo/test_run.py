@@ -54,7 +54,7 @@ def test_picture_raw_lines_and_verdict_are_of_this_run(small_run: tuple[Path, di
     assert picture.stat().st_size > 10_000
     records = list(parse_lines(lines.read_text().splitlines()))
     assert [record.invocation for record in records] == list(range(1, 11))
-    assert "freed but held by the allocator" in document["verdict"][-1]
+    assert document["finding"]["cause"] == "undecided"  # of ten invocations
     assert len(readings(records)) >= 10 - 1  # of the last one there is none: its process is gone with its page
 
 
@@ -75,7 +75,7 @@ def test_the_table_and_the_verdict_are_printed_with_the_settings(tmp_path: Path)
     assert "1024 MiB, models from path, cache of 1." in text
     assert "The calls: one batch of 4,000 rows (invocation 1); then 1 call for 1 model" in text
     assert "4,000" in text
-    assert "too few" in text.lower()
+    assert "- Undecided: 2 invocations can be judged, 128 are needed. Next: truemem demo" in text
     assert str(tmp_path / "memory.png") in done.stdout
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
@@ -14,8 +13,7 @@ from truemem_workbench.demo.table import bar, method, peak, table
 from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
 
-if TYPE_CHECKING:
-    from tests.demo.conftest import MakeRow
+from tests.demo.conftest import MakeRow
 
 
 @pytest.mark.parametrize(("width", "bars"), [(80, False), (110, True)])

@@ -79,7 +79,6 @@ def test_the_sentence_says_what_hid_the_leak() -> None:
     held = base(random) + 2 * loaded + LEAK
     found = verdict(held, model=models)
     assert found.explained == "model"
-    assert "Hidden at first by what moves with model." in found.sentence()
 
 
 def test_of_several_that_which_explains_most_counts() -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.records.drift import BLOCK, LEVELS, MINIMUM, Drift
-from truemem.records.leak_verdict import GROWING, GROWING_FROM, INSUFFICIENT, URGENT_UNTIL, WARMING, LeakVerdict
-from truemem_workbench.analysis.drift import PATTERNS, Point, Verdict, judge
+from truemem.records.leak_verdict import GROWING, GROWING_FROM, INSUFFICIENT, URGENT_UNTIL, WARMING
+from truemem_workbench.analysis.drift import Name, Point, Verdict, judge
 from truemem_workbench.analysis.drift import points as curve_of
 from truemem_workbench.testing.drift import recorded
-from truemem_workbench.testing.drift.judged import Tally, on_the_way, points, sidecar, workbench
-from truemem_workbench.testing.drift.synthetic import LEAK_FREE, LEAKS, STEADY_LEAKS, corpus, make
+from truemem_workbench.testing.drift.judged import on_the_way, sidecar, workbench
 
-from tests.unit.test_docs import DOCS, anchors
+NAMES = get_args(Name)
 
 
 def line(slope_kib: float, count: int, *, base_kib: float = 50_000, first: int = 1, ms: float = 1000) -> list[Point]:
@@ -31,20 +31,7 @@ def interval(verdict: Verdict) -> tuple[float, float]:
     return verdict.low_kib, verdict.high_kib
 
 
-# --- the corpus -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("verdict", [workbench, sidecar])
-def test_hardly_a_false_alarm_and_no_missed_leak(verdict: Callable[[list[Point]], str]) -> None:
-    told = Tally()
-    for kinds, count in ((LEAK_FREE, 144), (STEADY_LEAKS, 60)):
-        for series in corpus(kinds, count):
-            told.add(series.label, verdict(points(series)))
-    assert told.false_alarms() <= 1, told  # a cache that fills may have a leak's curve so far
-    assert told.missed() == 0, told
-    for label in ("stable", "plateau", "warming", "growing", "spiky"):
-        assert (told.recall(label) or 0) > 0.7, (label, told)
-        assert (told.precision(label) or 0) > 0.7, (label, told)
+# --- recorded curves --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verdict", [workbench, sidecar])
@@ -54,12 +41,6 @@ def test_a_function_that_peaks_alike_each_time_has_no_spikes(
 ) -> None:
     curve = [Point(n, 1000.0 * n, 90 * 1024, (250 if n % every == 0 else 95) * 1024) for n in range(1, 161)]
     assert verdict(curve) == expected
-
-
-def test_the_sidecar_agrees_with_the_workbench() -> None:
-    curves = [points(series) for series in corpus({**LEAK_FREE, **LEAKS}, 105)]
-    same = sum(workbench(curve) == sidecar(curve) for curve in curves)
-    assert same >= 0.94 * len(curves)
 
 
 @pytest.mark.parametrize("name", recorded.LABELS)
@@ -105,16 +86,12 @@ def test_growth_by_invocation_by_minute_and_what_is_left() -> None:
     assert verdict.per_minute_kib == pytest.approx(8 * 60)
     left = (60 * 1024 - 50_000 - 8 * 300) / 8
     assert verdict.invocations_left == pytest.approx(left, abs=50)
-    low, high = interval(verdict)
-    growth = f"8.0 KiB per invocation (95 % interval {low:.1f} KiB to {high:.1f} KiB), 480.0 KiB a minute"
-    assert verdict.sentence().startswith(f"Growing: {growth}")
 
 
 @pytest.mark.parametrize("count", [0, 1, MINIMUM - 1])
 def test_a_few_invocations_say_nothing(count: int) -> None:
     verdict = judge(line(1024, count), 512)
     assert (verdict.name, verdict.per_invocation_kib, verdict.invocations_left) == ("insufficient", None, None)
-    assert str(MINIMUM) in verdict.sentence()
 
 
 def test_early_growth_is_called_warming_until_there_is_enough_of_it() -> None:
@@ -132,38 +109,21 @@ def test_until_1024_invocations_growth_is_a_leak_only_if_the_limit_is_near() -> 
     assert judge(line(64, URGENT_UNTIL), 10_000).name == "growing"
 
 
-def test_one_look_is_enough_only_where_the_limit_is_imminent() -> None:
-    levels = [100_000 + 100 * at + 400 * (at * 3 % 11 - 5) for at in range(32)]  # the interval goes below 0
-    verdicts = {}
-    for times in (1.4, 3):  # the limit comes within so many times the invocations so far
-        verdicts[times] = LeakVerdict()
-        verdicts[times].look(levels, levels, 512, room_kib=times * 100 * 32)
-    assert {times: verdict.name for times, verdict in verdicts.items()} == {1.4: GROWING, 3: WARMING}
-
-
 def test_growing_is_taken_back_by_a_level_and_by_a_fall_with_the_reason() -> None:
     leak, top = line(64, 1200), 50_000 + 64 * 1200
     went_on = judge([*leak, *line(24, 300, base_kib=top, first=1201)])
     assert (went_on.name, went_on.ended) == ("growing", None)
     for name, base in (("levelled off", top), ("fell back", 50_000)):
         verdict = judge([*leak, *line(0, 2400, base_kib=base, first=1201)])
-        assert (verdict.name != "growing", verdict.ended) == (True, name)
-        assert name in verdict.sentence()
+        assert verdict.name in ("stable", "plateau")
+        assert verdict.ended == name
 
 
 def test_growing_says_since_when_and_by_how_much_in_all() -> None:
     verdict = judge(line(64, 2000))
     assert verdict.since == GROWING_FROM
     assert verdict.grown_kib == pytest.approx(64 * 2000, rel=0.2)
-    assert "Said since invocation 128" in verdict.sentence()
     assert 0.5 < (verdict.confidence or 0) < 1
-
-
-@pytest.mark.parametrize("name", PATTERNS)
-def test_each_verdict_has_a_sentence_and_a_pattern(name: str) -> None:
-    verdict = Verdict(name, 8.0, 7.0, 9.0, None, None, PATTERNS[name])  # type: ignore[arg-type, index]
-    assert verdict.sentence().lower().startswith(name[:5] if name != "insufficient" else "too few")
-    assert verdict.pattern in anchors(DOCS / "patterns.md")
 
 
 # --- what is less trusted ---------------------------------------------------------------------------------------------
@@ -187,7 +147,7 @@ def test_a_leak_that_is_killed_again_and_again_is_a_leak() -> None:
 
 
 def test_the_order_of_points_does_not_matter() -> None:
-    curve = points(make("4 KiB", 3))
+    curve = recorded.stored("C level")
     assert judge(curve[::-1]) == judge(curve)
 
 
@@ -228,7 +188,7 @@ def test_its_rate_is_right_however_long_it_lives(count: int) -> None:
 
 def test_it_says_nothing_before_it_knows_and_a_cache_is_not_called_a_leak_once_it_is_full() -> None:
     assert fed(line(0, 31)).document(31, 1) == {}
-    told = list(on_the_way(points(make("cache, full", 1))))
+    told = list(on_the_way(recorded.stored("arenas")))
     assert told[-1] == "plateau"
     assert GROWING not in told
     assert set(told[:31]) == {INSUFFICIENT}
@@ -239,6 +199,6 @@ def test_it_says_nothing_before_it_knows_and_a_cache_is_not_called_a_leak_once_i
 def test_whatever_comes_it_has_a_verdict(held: list[int], room: int) -> None:
     curve = [Point(number, number, kib, kib) for number, kib in enumerate(held)]
     document = fed(curve).document(len(curve), room)
-    assert document["verdict"] in PATTERNS
+    assert document["verdict"] in NAMES
     assert json.loads(json.dumps(document, allow_nan=False)) == document
-    assert judge([point._replace(peak_kib=None) for point in curve], 512).name in PATTERNS
+    assert judge([point._replace(peak_kib=None) for point in curve], 512).name in NAMES

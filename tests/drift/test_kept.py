@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.analysis.drift import Point
+from truemem_workbench.testing.drift.compositions import PAGE_KIB
 from truemem_workbench.testing.drift.kept import points_of, text_of
-from truemem_workbench.testing.drift.synthetic import PAGE_KIB
 
 
 @st.composite

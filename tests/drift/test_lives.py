@@ -11,7 +11,7 @@ from truemem.records.drift import MINIMUM
 from truemem.records.leak_verdict import GROWING_FROM
 from truemem_workbench.analysis.drift import Point, judge
 from truemem_workbench.analysis.killed_lives import SHORT
-from truemem_workbench.testing.drift.synthetic import MIB, Floats
+from truemem_workbench.testing.drift.compositions import MIB, Floats
 
 from tests.drift.test_drift import interval
 

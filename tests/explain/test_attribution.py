@@ -12,6 +12,7 @@ from truemem_workbench.check.limits import Limits, find
 from truemem_workbench.check.result import Result
 from truemem_workbench.explain.attribution import Holder, attribute, rising
 from truemem_workbench.explain.explanation import Explanation
+from truemem_workbench.explain.growth_page import page
 from truemem_workbench.explain.run import looked_at
 
 from tests.check.conftest import LEAK, STEADY, Check, Refused, run_of
@@ -118,3 +119,23 @@ def test_a_deployed_function_cannot_be_explained(refused: Refused) -> None:
 def test_a_bootstrap_cannot_be_explained(refused: Refused) -> None:
     bootstrap = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"
     assert "no handler in Python or Node.js" in refused(bootstrap, "--explain")
+
+
+# Without a line
+
+
+def test_every_output_has_what_keeps_it_without_a_line() -> None:
+    holders = [Holder("", 0, 6.0, "Array of Object", "kept"), Holder("", 0, 2.0, "Map of Object", "sent")]
+    explanation = Explanation(holders, 8.0, 320, 4.0)
+    result = a_result(explanation)
+    for text in (result.text(), junit.document(result).find(".//failure").text or "", github.summary(result)):  # type: ignore[union-attr]
+        for row in ("6.0                 75%    line not seen  Array of Object kept", "Map of Object sent"):
+            assert row in text
+    assert "in no object that was seen" not in result.text()
+    assert not any("what grows" in each for each in github.errors(result))
+    first, _ = result.document()["explanation"]["lines"]  # type: ignore[index]
+    assert (first["kind"], first["owner"], first["perInvocationKiB"]) == ("Array of Object", "kept", 6.0)
+    assert first.keys().isdisjoint(("file", "line", "source"))
+    html = page(explanation, "FAILED")
+    assert "<td>line not seen" in html
+    assert '"labels":["all that grew","Array of Object kept","Map of Object sent"]' in html

@@ -10,7 +10,7 @@ import pytest
 from truemem_workbench.explain.explanation import Explanation
 from truemem_workbench.explain.users import Users
 
-from tests.explain.test_lines import explained, line_marked
+from tests.explain.test_lines import explained, names_first
 
 
 def traced(handler: str) -> Explanation:
@@ -20,21 +20,17 @@ def traced(handler: str) -> Explanation:
 @pytest.mark.parametrize("handler", ["attributes", "sequence", "proxies", "keys"])
 def test_no_code_of_the_functions_objects_runs(handler: str) -> None:
     explanation = traced(handler)
-    first = explanation.holders[0]
     assert explanation.missing == ()  # the handler raises if any has run
-    assert (first.file, first.line) == line_marked(handler), explanation.lines()
+    names_first(explanation, handler)
 
 
 def test_a_thread_that_was_there_before_accuses_no_line_of_the_handler() -> None:
-    explanation = traced("pool")
-    first = explanation.holders[0]
-    assert (first.file, first.line) == line_marked("pool"), explanation.lines()
+    names_first(traced("pool"), "pool")
 
 
 def test_a_function_that_traces_itself_is_left_alone() -> None:
     explanation = traced("traces")
-    first = explanation.holders[0]
-    assert (first.file, first.line) == line_marked("traces"), explanation.lines()
+    names_first(explanation, "traces")
     assert explanation.missing == ("The function traces itself (sys.settrace): no line was seen that keeps.",)
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from truemem_workbench.explain.explanation import Explanation
-from truemem_workbench.explain.run import explain
-from truemem_workbench.local import Function, Settings
+from truemem_workbench.local import Function
 from truemem_workbench.local.configuration.node_function import BUILDING
 
 from tests.check.conftest import Check
-from tests.explain.test_lines import FUNCTIONS, line_marked
+from tests.explain.test_lines import FUNCTIONS, explained_function, names_first
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="no node on the path")
@@ -27,15 +26,7 @@ def explained(handler: str, timeout_s: float = 30) -> Explanation:
         runtime="nodejs20.x",
         needs=(FUNCTIONS, node, client),
     )
-    return explain(
-        function,
-        Settings(name="planted", memory_mib=1024, timeout_s=timeout_s),
-        [{}],
-        invocations=160,
-        plain_seconds=60,
-        measured_kib=8.0,
-        progress=lambda _, __, ___: None,
-    )
+    return explained_function(function, timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +56,7 @@ def explained(handler: str, timeout_s: float = 30) -> Explanation:
 )
 def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
     explanation = explained(handler)
-    first = explanation.holders[0]
-    assert (first.file, first.line) == line_marked(handler, "//"), explanation.lines()
+    first = names_first(explanation, handler, "//")
     assert f"{first.kind} {first.owner}".strip() == kind
     assert 0.9 < first.kib / (8000 / 1024) < 1.1
     assert explanation.missing == ()
@@ -90,7 +80,7 @@ def test_what_does_not_grow_is_not_accused(handler: str) -> None:
 )
 def test_a_partial_answer_says_what_is_missing(handler: str, said: str) -> None:
     explanation = explained(handler, timeout_s=3)
-    assert (explanation.holders[0].file, explanation.holders[0].line) == line_marked("list", "//")
+    names_first(explanation, "list", "//")
     assert any(said in each for each in explanation.missing), explanation.missing
 
 

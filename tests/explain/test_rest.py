@@ -11,7 +11,7 @@ from truemem_workbench.explain.rest import UNKNOWN, likely
 from truemem_workbench.lines.line import Line
 
 from tests.check.conftest import Check
-from tests.explain.test_lines import explained, line_marked
+from tests.explain.test_lines import explained, names_first
 
 PATTERNS = Path(__file__).parents[2] / "docs" / "patterns.md"
 
@@ -83,6 +83,4 @@ def test_without_memray_mapped_files_that_are_kept_are_told(
 
 @pytest.mark.nightly
 def test_with_memray_the_line_that_maps_them_is_named() -> None:
-    explanation = explained("files", module="libraries.py")
-    first = explanation.holders[0]
-    assert (first.file, first.line, first.kind) == (*line_marked("files"), "native block"), explanation.lines()
+    assert names_first(explained("files", module="libraries.py"), "files").kind == "native block"

@@ -86,7 +86,10 @@ def hsperfdata(data: bytes) -> None:
     for part in data[layout.start : layout.end], data[layout.start + 1 : layout.end + 1]:
         counters = hsperf.values(layout, part)
         heap = jvm.read(counters) if counters is not None else None
-        assert heap is None or len(minijson.dumps(heap.document())) < 300
+        if heap is not None:
+            assert len(minijson.dumps(heap.document())) < 300
+            assert all(0 <= figure < 1 << 62 for figure in heap[1:] if figure is not None)
+            assert heap.used is None or heap.used <= heap.committed
 
 
 def passwd(data: bytes) -> None:

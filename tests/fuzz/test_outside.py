@@ -307,6 +307,9 @@ def test_the_report_prints_any_log(folder: Path, names: list[str], lines: list[s
     assert ran.exception is None, ran.exception
     assert all(is_seen(each) for each in ran.output.replace("\r\n", "") if each != "\n")
     assert form or all(squeezed(visible(name)) in squeezed(ran.output) for name in (function, version))
+    if "csv" in form:
+        rows = csv.DictReader(io.StringIO(ran.output, newline=""))
+        assert not any(row["function"].lstrip().startswith(("=", "+", "-", "@")) for row in rows)
 
 
 ATOMS = [

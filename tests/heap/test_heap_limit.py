@@ -11,6 +11,9 @@ from truemem.lifecycle.heap_limit import HeapLimitNotice, advice
 from truemem.linux.heap_page import Heap
 from truemem.linux.runtime_heap import RuntimeHeap
 from truemem.support.log import set_level
+from truemem_workbench.analysis.function_diagnosis import of_configuration
+from truemem_workbench.analysis.heap_settings import limits_of
+from truemem_workbench.analysis.log_diagnosis import Log
 
 MIB = 1024
 
@@ -79,3 +82,94 @@ def test_it_is_said_once_in_an_environment(capfd: pytest.CaptureFixture[str]) ->
     assert line.startswith(
         "truemem WARN the heap may grow to 500 MiB and 20 MiB outside of it, the function has 512 MiB"
     )
+
+
+# Its settings
+
+
+@pytest.mark.parametrize(
+    ("variables", "runtime", "mib"),
+    [
+        ({"JAVA_TOOL_OPTIONS": "-Xmx1400m"}, "java", 1400),
+        ({"JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC -Xmx2g -Dname=value"}, "java", 2048),
+        ({"JAVA_TOOL_OPTIONS": "-Xmx1g -Xmx300M"}, "java", 300),  # the last one counts
+        ({"JAVA_TOOL_OPTIONS": "-XX:MaxHeapSize=445645k"}, "java", 435.2),
+        ({"JAVA_TOOL_OPTIONS": "-Xmx536870912"}, "java", 512),
+        ({"JAVA_TOOL_OPTIONS": "-XX:MaxRAMPercentage=50"}, "java", 256),
+        ({"JAVA_TOOL_OPTIONS": "-XX:MaxRAMPercentage=75.5 -Xmx100m"}, "java", 100),
+        ({"JAVA_TOOL_OPTIONS": "-Xmx100m", "JDK_JAVA_OPTIONS": "'-Xmx200m'"}, "java", 200),
+        ({"NODE_OPTIONS": "--enable-source-maps --max-old-space-size=1400"}, "nodejs", 1400),
+        ({"NODE_OPTIONS": "--max_old_space_size=600"}, "nodejs", 600),
+        ({"NODE_OPTIONS": '--max-old-space-size=300 "--max-old-space-size=600"'}, "nodejs", 600),
+        ({"NODE_OPTIONS": '--max-old-space-size="600" --no-warnings'}, "nodejs", 600),
+        ({"GOMEMLIMIT": "1400MiB"}, "go", 1400),
+        ({"GOMEMLIMIT": "1GiB"}, "go", 1024),
+        ({"GOMEMLIMIT": "536870912"}, "go", 512),
+        ({"GOMEMLIMIT": "536870912B"}, "go", 512),
+        ({"DOTNET_GCHeapHardLimit": "0x20000000"}, "dotnet", 512),
+        ({"DOTNET_GCHeapHardLimit": "20000000"}, "dotnet", 512),  # hexadecimal, with or without 0x
+        ({"COMPlus_GCHeapHardLimit": "40000000"}, "dotnet", 1024),
+        ({"DOTNET_GCHeapHardLimitPercent": "0x4B"}, "dotnet", 384),
+        ({"DOTNET_GCHeapHardLimit": "0x10000000", "DOTNET_GCHeapHardLimitPercent": "0x4B"}, "dotnet", 256),
+        ({"COMPlus_GCHeapHardLimit": "0x10000000", "DOTNET_GCHeapHardLimitPercent": "0x4B"}, "dotnet", 256),
+    ],
+)
+def test_the_limit_is_read_as_the_runtime_reads_it(variables: dict[str, str], runtime: str, mib: float) -> None:
+    (limit,) = limits_of(variables, 512)
+    assert (limit.runtime, limit.kib) == (runtime, round(mib * MIB, 0))
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"JAVA_TOOL_OPTIONS": "-Xms1400m -Xmxm -Xmx-1m -Xmx1.5g"},
+        {"NODE_OPTIONS": "--max-old-space-size=big --max-old-space-size-percentage=80"},
+        {"JAVA_TOOL_OPTIONS": "-XX:MaxRAMPercentage=150"},  # no JVM starts with it
+        {"NODE_OPTIONS": "--max_old_space_size 600"},  # nor Node.js
+        {"DOTNET_GCHeapHardLimitPercent": "75"},  # 0x75 is 117, which .NET passes over
+        {"GOMEMLIMIT": "off"},
+        {"GOMEMLIMIT": "1400 MiB"},
+        {"DOTNET_GCHeapHardLimit": "512MiB"},
+        {"DOTNET_GCHeapHardLimit": "0"},
+        {"JAVA_TOOL_OPTIONS": None, "GOMEMLIMIT": 1400},
+    ],
+)
+def test_what_sets_no_limit_is_left_out(variables: dict[str, object]) -> None:
+    assert limits_of(variables, 512) == []
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["JAVA_TOOL_OPTIONS", "NODE_OPTIONS", "GOMEMLIMIT", "DOTNET_GCHeapHardLimit"]),
+        st.text() | st.from_regex(r"(-Xmx|--max-old-space-size=|0x)?[0-9]{1,30}[kmgKMG]?(iB)?") | st.none(),
+    ),
+    st.integers(0, 40_000),
+)
+def test_any_text_gives_limits_within_bounds_or_none(variables: dict[str, object], memory_mib: int) -> None:
+    for limit in limits_of(variables, memory_mib):
+        assert 0 < limit.kib < 2**40
+        limit.advice(memory_mib)
+
+
+def test_doctor_names_a_limit_above_the_memory_size() -> None:
+    configuration = {
+        "FunctionName": "orders",
+        "MemorySize": 512,
+        "Layers": [{"Arn": "arn:aws:lambda:eu-west-1:1:layer:truemem-x86_64:1"}],
+        "Environment": {"Variables": {"NODE_OPTIONS": "--max-old-space-size=1400"}},
+    }
+    found = [finding for finding in of_configuration(configuration, Log()) if "heap" in finding.text]
+    (finding,) = found
+    assert finding.grade == "note"
+    assert finding.text == (
+        "The heap may grow to 1400 MiB, the function has 512 MiB: it can be killed before the garbage collector has to"
+        " run. Set --max-old-space-size=384 in the variable NODE_OPTIONS."
+    )
+    assert finding.evidence == "NODE_OPTIONS: --max-old-space-size=1400"
+    assert finding.fix == "docs/patterns.md#a-heap-limit-above-the-memory-size"
+
+    known = Log(heap_limit="The heap may grow to ...")  # the lines have the limit itself
+    assert not any("heap" in finding.text for finding in of_configuration(configuration, known))
+    configuration["MemorySize"] = 2048
+    assert not any("heap" in finding.text for finding in of_configuration(configuration, Log()))

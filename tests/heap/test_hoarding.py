@@ -1,77 +1,79 @@
-"""Hoarding, leak, or neither: from figures alone."""
+"""Hoarding, leak, or neither: from malloc's figures, Python's blocks and RSS."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.heap import UNKNOWN, explain, hoarding, reading
-from truemem_workbench.lines.record import Record, parse_line
+from truemem_workbench.analysis.causes import find
+from truemem_workbench.analysis.commands import Commands
+from truemem_workbench.analysis.curves import curves_of
+from truemem_workbench.analysis.finding import Finding
+from truemem_workbench.analysis.heap import reading
+from truemem_workbench.testing.invented_lines import line, parsed
+
+Curve = Callable[[int], float]
 
 
-def record(in_use: float, held: float, *, mapped: float = 1, other: float = 40, **members: Any) -> Record:
-    """A line of the sidecar; `other` is what of RSS is not malloc's."""
-    heap = {"inUse": in_use, "held": held, "mapped": mapped, "gc": [1, 2, 3], "threads": 1}
-    rss = in_use + held + mapped + other
-    line = {"_aws": {}, "schema": 1, "CurrentRSS": rss, "processes": 1, "heap": heap, **members}
-    made = parse_line(json.dumps(line))
-    assert made is not None
-    return made
+def found(
+    in_use: Curve = lambda _: 75,
+    held: Curve = lambda _: 3,
+    *,
+    other: Curve = lambda _: 40,
+    blocks: Curve | None = None,
+    invocations: int = 200,
+    **members: Any,
+) -> Finding:
+    """The finding on an environment with these sizes in MiB; `other` is what of RSS is not malloc's."""
+    texts = []
+    for n in range(invocations):
+        heap = {"inUse": in_use(n), "held": held(n), "mapped": 1, "blocks": round(blocks(n)) if blocks else None}
+        rss = in_use(n) + held(n) + 1 + other(n)
+        texts.append(line(n, **{"CurrentRSS": rss, "PeakRSS": rss + 5, "processes": 1, "heap": heap, **members}))
+    return find(curves_of(parsed(texts)), Commands(again="again", repair="repair"), is_patient=False)
 
 
-HOARDING = "hoarding; nothing else grows: not a leak. Set MALLOC_MMAP_THRESHOLD_=32768."
-OTHERS = "what is not malloc's (Python's small objects, stacks, files) grows, from 44 to 54 MiB"
+SCENARIOS: dict[str, tuple[dict[str, Any], tuple[str, str, bool, bool]]] = {
+    "much is held": ({"held": lambda _: 61}, ("hoarding", "malloc", False, False)),
+    "held grows": ({"held": lambda n: 30 + n / 4}, ("hoarding", "malloc", False, True)),
+    "in use grows": ({"in_use": lambda n: 75 + n / 4}, ("leak", "memory in use", False, True)),
+    "a slow leak beside hoarding": (
+        {"in_use": lambda n: 36 + 0.04 * n, "held": lambda _: 34},
+        ("leak", "memory in use", False, True),
+    ),
+    "what was freed is kept": (
+        {"in_use": lambda n: 75 + n / 8, "held": lambda n: 61 - n / 8},
+        ("leak", "memory in use", True, True),
+    ),
+    "Python's objects grow": (
+        {"other": lambda n: 40 + n / 4, "blocks": lambda n: 1e5 + 4096 * n},
+        ("leak", "Python objects", False, True),
+    ),
+    "only what extensions of Python hold grows": (
+        {"in_use": lambda n: 75 + n / 4, "blocks": lambda _: 1e5},
+        ("native", "native memory", False, True),
+    ),
+    "mapped memory grows": ({"other": lambda n: 40 + n / 4}, ("native", "mapped memory", False, True)),
+    "after the repair": ({"in_use": lambda _: 15, "other": lambda _: 99}, ("none", "", False, False)),
+    "several processes": ({"held": lambda _: 61, "processes": 3}, ("hoarding", "malloc", False, False)),
+    "loaded in the first tenth": (
+        {"in_use": lambda n: min(75, 10 + 3 * n), "held": lambda _: 61},
+        ("hoarding", "malloc", False, False),
+    ),
+    "too few": ({"in_use": lambda n: 75 + n, "invocations": 100}, ("undecided", "", False, False)),
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "alone", "said"),
-    [
-        ([record(75, 61)] * 20, True, f"61 MiB are freed but held by the allocator, beside 76 MiB in use: {HOARDING}"),
-        ([record(75, 30 + n) for n in range(20)], True, "44 MiB (34 before) are freed but held"),
-        ([record(75 + n, 61) for n in range(20)], False, "what is in use grows, from 80 to 90 MiB: a cache that fills"),
-        ([record(75, 61, other=40 + n) for n in range(20)], False, OTHERS),
-        ([record(75 + n, 61) for n in range(19)], False, "more invocations can tell whether something leaks"),
-        ([record(36 + 0.04 * n, 34) for n in range(300)], False, "what is in use grows, from 43 to 49 MiB"),
-    ],
-    ids=["nothing grows", "held grows", "a leak", "Python's own objects leak", "a few readings", "a slow leak"],
-)
-def test_hoarding_is_told_and_hides_no_leak(lines: list[Record], alone: bool, said: str) -> None:
-    found = hoarding(lines)
-    assert found is not None
-    assert found.alone is alone
-    assert said in found.sentence()
-
-
-@pytest.mark.parametrize(
-    ("lines", "hoards", "said"),
-    [
-        (
-            [record(75 + n, 3) for n in range(20)],
-            False,
-            "90 MiB are in use, 3 MiB freed but held by the allocator: no hoarding; what is in use grows, from 80 to 90"
-            " MiB: a cache that fills, or a leak.",
-        ),
-        ([record(15, 2, mapped=59)] * 20, False, "no hoarding; nothing else grows: not a leak."),
-        ([record(75, 61, processes=3)] * 20, True, "what is in use does not grow"),
-        ([record(min(75.0, 10 + 3 * n), 61) for n in range(64)], True, HOARDING.partition("; ")[2]),
-        ([record(1, 1, heap=None)], False, UNKNOWN),
-    ],
-    ids=["a leak", "after the repair", "several processes: only malloc's", "loaded in the first half", "no probe"],
-)
-def test_what_is_said_is_what_is_known(lines: list[Record], hoards: bool, said: str) -> None:
-    assert (hoarding(lines) is not None) is hoards
-    assert said in explain(lines)
-    assert ("not a leak" in explain(lines)) is ("not a leak" in said)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_hoarding_is_told_and_hides_no_leak(scenario: str) -> None:
+    curves, (cause, holder, hidden, grows) = SCENARIOS[scenario]
+    finding = found(**curves)
+    assert (finding.cause, finding.holder, finding.hidden, finding.grows) == (cause, holder, hidden, grows)
+    assert finding.next == ("repair" if cause == "hoarding" else "again")
+    assert (finding.setting == {"MALLOC_MMAP_THRESHOLD_": "32768"}) is (cause == "hoarding")
 
 
 @pytest.mark.parametrize("held", [None, "61", True, -1, [61], float("nan"), 10**400])
 def test_a_figure_that_is_none_makes_no_reading(held: object) -> None:
     assert reading({"heap": {"inUse": 1, "held": held, "mapped": 1}}) is None
-
-
-def test_lines_without_a_reading_are_passed_over() -> None:
-    lines = [record(75, 61), record(1, 1, heap="none"), record(75, 61)]
-    found = hoarding(lines)
-    assert found is not None
-    assert found.held == 61

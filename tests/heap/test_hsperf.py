@@ -6,8 +6,6 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from truemem.linux.hsperf import Layout, locate, values
 from truemem.linux.java_heap import EDEN, EXITS, MAJOR, NUMBERS, OLD, POLICY, TEXTS, JavaHeap
 from truemem.linux.runtime_heap import RuntimeHeap
@@ -162,27 +160,3 @@ def test_a_number_that_is_text_or_a_list_is_not_read() -> None:
         parsed = parse(encoded(entries))
         assert parsed is not None
         assert first.name.encode() not in parsed[1]
-
-
-@given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), max_size=8), st.integers(0, 40_000))
-def test_any_bytes_are_within_bounds_or_nothing(flips: list[tuple[int, int]], length: int) -> None:
-    data = bytearray(WHOLE)
-    for at, byte in flips:
-        data[at] = byte
-    within_bounds(bytes(data[:length]))
-
-
-@given(st.binary(max_size=200).map(lambda tail: WHOLE[:28] + tail) | st.binary(max_size=200))
-def test_any_entries_are_within_bounds_or_nothing(data: bytes) -> None:
-    within_bounds(data)
-
-
-def within_bounds(data: bytes) -> None:
-    parsed = parse(data)
-    if parsed is None:
-        return
-    heap = JavaHeap(parsed[0].texts.get(POLICY, b"")).read(parsed[1])
-    if heap is not None:
-        numbers = [figure for figure in heap[1:] if figure is not None]
-        assert all(0 <= figure < 1 << 62 for figure in numbers)
-        assert heap.used is None or heap.used <= heap.committed

@@ -10,11 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from truemem.linux import hsperf
 from truemem.linux.hsperf_files import LOOKS, MOST_NEW, MOST_OPEN, HsperfFiles, parse_user
-from truemem.linux.proc_text import Gone, parse_identity
+from truemem.linux.proc_text import Gone
 from truemem.linux.procfs import Procfs
 from truemem.linux.runtime_heap import RuntimeHeap
 
@@ -232,16 +230,6 @@ def test_a_process_that_is_gone_has_no_heap(scene: Scene) -> None:
 )
 def test_the_name_of_a_user_is_the_first_that_passwd_has(passwd: bytes, name: str) -> None:
     assert parse_user(passwd, 993) == name
-
-
-@given(st.binary(max_size=200) | st.just(b"Uid:\t1\t2\nNSpid:\t9\t").map(lambda text: b"Name:\n" + text + b"x\n"))
-def test_a_status_that_says_anything_has_an_identity_or_none(text: bytes) -> None:
-    try:
-        uid, pid = parse_identity(text)
-    except Gone:
-        return
-    assert uid >= 0
-    assert pid >= 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)

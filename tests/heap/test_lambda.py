@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.heap import hoarding, reading
-from truemem_workbench.lines.record import parse_lines
+from truemem_workbench.analysis.causes import find
+from truemem_workbench.analysis.commands import of_deployed
+from truemem_workbench.analysis.curves import curves_of
+from truemem_workbench.analysis.heap import reading
+from truemem_workbench.lines.line import parse_event
 from truemem_workbench.testing.environment import Environment, Record
 
 from tests.scenarios.test_managed_instances import wait_for_lines
@@ -58,24 +61,22 @@ def test_pythons_own_objects_are_blocks_and_not_mallocs() -> None:
     assert used[1] - used[0] < 32 / 4  # the list of 8 bytes an object
 
 
-def test_the_workbench_names_what_a_real_function_does() -> None:
+@pytest.mark.parametrize(
+    ("step", "first", "more", "cause", "holder"),
+    [("hoard", 10.0, 0.25, "hoarding", "malloc"), ("leak", 1.0, 0.0, "leak", "memory in use")],
+)
+def test_the_workbench_names_what_a_real_function_does(
+    step: str, first: float, more: float, cause: str, holder: str
+) -> None:
     with environment() as running:
-        for _ in range(20):
-            running.invoke("hoard", mib=40)
-        hoards = finished(running)
-    with environment() as running:
-        for _ in range(20):
-            running.invoke("leak", mib=2)
-        leaks = finished(running)
-
-    found = hoarding(parse_lines(record.line for record in hoards))
-    assert found is not None
-    assert found.alone
-    assert "MALLOC_MMAP_THRESHOLD_=32768" in found.sentence()
-    assert hoarding(parse_lines(record.line for record in leaks)) is None
+        for number in range(170):
+            running.invoke(step, mib=first + more * number)
+        lines = [line for record in finished(running) for line in parse_event(record.line)]
+    finding = find(curves_of(lines), of_deployed("f"), is_patient=False)
+    assert (finding.cause, finding.holder, finding.grows) == (cause, holder, True), finding
 
 
-def test_an_invocation_that_fails_has_it_too_and_its_stack_trace_is_the_functions_own() -> None:
+def test_a_failing_invocation_has_it_and_its_own_trace() -> None:
     with environment() as running:
         failed = running.attempt("fail").payload
         (record,) = finished(running)

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from truemem_workbench.local import Function
 from truemem_workbench.local.configuration.node_function import BUILDING, from_node_handler
-from truemem_workbench.testing.environment import Environment, Record
+from truemem_workbench.testing.environment import Environment
+
+from tests.heap.test_lambda import finished
 
 ROOT = Path(__file__).parents[2]
 PRELOAD = ROOT / "layer" / "truemem" / "heap.cjs"
@@ -49,12 +51,6 @@ def environment(
 ) -> Environment:
     chosen = {**({"NODE_OPTIONS": options} if options else {}), **variables}
     return Environment(function(module, flags), environment=chosen, exact=exact, memory_mib=512)
-
-
-def finished(running: Environment) -> list[Record]:
-    """A record for each invocation so far. The environment's end takes the last one's page with it: one more."""
-    running.invoke("nothing")
-    return running.records()[:-1]
 
 
 # --- What is on the line ----------------------------------------------------------------------------------------------

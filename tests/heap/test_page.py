@@ -158,16 +158,8 @@ def test_any_bytes_give_a_reading_or_none(page: bytes) -> None:
     assert heap is None or figures(heap) == FIGURES
 
 
-RUNTIME_NAMES = {
-    "used": "used",
-    "committed": "committed",
-    "live": "live",
-    "limit": "limit",
-    "external": "external",
-    "metaspace": "metaspace",
-    "collections": "collections",
-    "gcMs": "gc_ms",
-}
+SAME_NAMES = ("used", "committed", "live", "limit", "external", "metaspace", "collections")
+RUNTIME_NAMES = {**dict(zip(SAME_NAMES, SAME_NAMES, strict=True)), "gcMs": "gc_ms"}
 numbers = st.integers(0, 10**15 - 1)
 others = st.text("abcXYZ_09", min_size=1).filter(lambda name: name not in RUNTIME_NAMES and name not in NAMES)
 

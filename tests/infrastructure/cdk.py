@@ -9,9 +9,13 @@ from pathlib import Path
 
 from truemem_workbench.testing.installs import CACHE, begin, finish, node_packages, python_packages, ready, run
 
+from tests.attach.test_snippets import WRAPPER
+
 ROOT = Path(__file__).parents[2]
 CDK = ROOT / "infrastructure" / "cdk"
 HERE = Path(__file__).parent
+EXACT = {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
+VENDOR = "/opt/vendor_wrapper"
 ARN = "arn:aws:lambda:eu-west-1:123456789012:layer:truemem-x86_64:1"
 SOURCES = ("package.json", "README.md", "src/index.ts", "src/plan.ts")
 

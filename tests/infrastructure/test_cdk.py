@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.attach.pages import block
-from tests.attach.test_snippets import WRAPPER, or_skip
-from tests.infrastructure.cdk import ARN, node_app, python_app, started
+from tests.attach.test_snippets import or_skip
+from tests.infrastructure.cdk import ARN, EXACT, VENDOR, node_app, python_app, started
 from tests.scenarios.clients.installed import node
 from tests.template.stack import EMPTY_ZIP
 
@@ -22,8 +22,6 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 ARM = ARN.replace("x86_64", "arm64")
 ARNS = {"x86Arn": ARN, "armArn": ARM}
 OTHERS = [f"arn:aws:lambda:eu-west-1:123456789012:layer:other-{number}:1" for number in range(5)]
-EXACT = {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
-VENDOR = "/opt/vendor_wrapper"
 LATER: Any = {"Ref": "AWS::StackName"}
 
 Synth = Callable[..., Any]

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from tests.attach import tools
-from tests.attach.test_snippets import WRAPPER, or_skip
-from tests.infrastructure.cdk import ARN, CDK, ROOT, started
+from tests.attach.test_snippets import or_skip
+from tests.infrastructure.cdk import ARN, CDK, EXACT, ROOT, VENDOR, started
 from tests.scenarios.clients.installed import node
 
 PLAIN = {"image": False, "runtime": "python3.13", "region": "eu-west-1", "layers": [], "variables": {}}
-EXACT = {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
-VENDOR = "/opt/vendor_wrapper"
 REFERENCE = {"Ref": "Layer"}
 
 

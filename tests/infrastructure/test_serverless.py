@@ -13,12 +13,11 @@ import yaml
 from truemem_workbench.testing.installs import CACHE, node_packages
 
 from tests.attach.pages import block
-from tests.attach.test_snippets import WRAPPER, or_skip
-from tests.infrastructure.cdk import ARN, HERE
+from tests.attach.test_snippets import or_skip
+from tests.infrastructure.cdk import ARN, EXACT, HERE
 from tests.scenarios.clients.installed import node
 
 SNIPPET = block("infrastructure.md", "serverless")
-EXACT = {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}
 
 
 def test_layer_and_wrapper_are_for_all_functions_of_the_service() -> None:

@@ -17,7 +17,7 @@ from tests.attach import tools
 from tests.attach.pages import block
 from tests.attach.test_shell import lambdas
 from tests.attach.test_snippets import WRAPPER, or_skip
-from tests.infrastructure.cdk import ARN, ROOT
+from tests.infrastructure.cdk import ARN, EXACT, ROOT, VENDOR
 from tests.template.stack import EMPTY_ZIP
 
 __all__ = ["lambdas"]  # a fixture
@@ -89,14 +89,10 @@ def test_a_wrong_input_is_refused_with_the_fix(terraform: Terraform, given: str,
         terraform(using(wrong=given), "plan", "-input=false")
 
 
-VENDOR = "/opt/vendor_wrapper"
 INPUTS: dict[str, tuple[str, dict[str, str]]] = {
     "default": ("", {}),
-    "exact": ("exact = true", {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}),
-    "chained": (
-        f'exact = true\nexec_wrapper = "{VENDOR}"',
-        {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER, "TRUEMEM_EXEC_WRAPPER": VENDOR},
-    ),
+    "exact": ("exact = true", EXACT),
+    "chained": (f'exact = true\nexec_wrapper = "{VENDOR}"', {**EXACT, "TRUEMEM_EXEC_WRAPPER": VENDOR}),
     "settings": (
         'settings = { aggregate = 60, dimensions = "Stage=prod" }',
         {"TRUEMEM_AGGREGATE": "60", "TRUEMEM_DIMENSIONS": "Stage=prod"},

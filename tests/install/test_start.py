@@ -13,6 +13,8 @@ import pytest
 from truemem_workbench.cli.__main__ import COMMANDS, cli
 from truemem_workbench.support.extras import MODULES
 
+from tests.install.test_first_contact import TYPED
+
 NAMES = [["local", "run"], *([name] for name in COMMANDS if name != "local")]
 SLOW = {"boto3", "botocore", "multiprocessing", "rich", *(module for modules in MODULES.values() for module in modules)}
 """Packages that take longer to import than all of `truemem --help` may take."""
@@ -58,6 +60,17 @@ def test_the_shell_completes_commands_and_options_and_imports_nothing_slow() -> 
         out, imported = run(_TRUEMEM_COMPLETE="bash_complete", **words)
         assert out.split() == [f"plain,{each}" for each in expected]
         assert not imported & SLOW
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_each_command_of_the_pages_has_options_that_there_are(typed: str) -> None:
+    words = shlex.split(typed.rpartition("truemem ")[2].partition(" > ")[0])
+    command: click.Command | None = cli
+    while isinstance(command, click.Group) and not words[0].startswith("-"):
+        command = command.get_command(click.Context(command), words.pop(0))
+    assert command is not None
+    if words != ["--version"]:
+        command.make_context(typed, words)
 
 
 @pytest.mark.parametrize("names", NAMES, ids=" ".join)

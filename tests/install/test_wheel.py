@@ -77,7 +77,7 @@ def test_a_scenario_with_a_second_extension_is_played(complete: Installed, folde
 def test_a_log_becomes_a_report_and_a_page(complete: Installed, folder: Path) -> None:
     log(folder, life(grows=2.0))
     reported = complete("truemem", "report", "log.txt", "--json", cwd=folder)
-    assert [each["verdicts"] for each in json.loads(reported.stdout)["functions"]] == [{"growing": 1}]
+    assert [each["causes"] for each in json.loads(reported.stdout)["functions"]] == [{"leak": 1}]
     drawn = complete("truemem", "page", "log.txt", cwd=folder)
     assert drawn.returncode == 0, drawn.stderr
     assert "class Chart" in (folder / "page.html").read_text()

@@ -139,3 +139,18 @@ def test_source_that_does_not_compile_is_one_clear_line(tmp_path: Path) -> None:
     said = not_built("--cache", tmp_path, "--source", tarball, output=tmp_path)
     assert said.startswith("layer not built: configure of CPython failed (")
     assert list(tmp_path.glob("cpython-*")) == []
+
+
+# Two builds
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+def test_a_second_build_from_nothing_in_another_place_gives_the_same_zips(dist: Path, tmp_path: Path) -> None:
+    """From nothing but the download: compiler unpacked anew, its cache empty, CPython configured and compiled."""
+    tarball = default_cache() / f"Python-{PYTHON}.tar.xz"
+    command: list[str | Path] = [sys.executable, "-m", "layer", "--source", tarball]
+    subprocess.run([*command, "--cache", tmp_path / "cache", "--output", tmp_path / "dist"], cwd=ROOT, check=True)
+    for architecture in ARCHITECTURES:
+        name = f"truemem-layer-{architecture}.zip"
+        assert (tmp_path / "dist" / name).read_bytes() == (dist / name).read_bytes()

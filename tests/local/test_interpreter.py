@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from truemem_workbench.local import BadInput, Function
 from truemem_workbench.local.configuration.interpreter import with_project_python
+from truemem_workbench.local.processes.user import ordinary
 from truemem_workbench.support import runtime_client
 
 from tests.local.conftest import APP, BOOTSTRAP, RUN, run
@@ -160,4 +161,4 @@ def test_no_permission_to_run_the_interpreter_is_told(app: Path, tmp_path: Path)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith(f"truemem local run: no permission to run {python}. Try chmod o+rx")
     assert as_root.returncode == 0
-    assert f"note: processes run as root: uid 993 cannot read {python}." in as_root.stderr
+    assert f"note: processes run as root: uid {ordinary().uid} cannot read {python}." in as_root.stderr

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Stopped
-from truemem_workbench.local.processes.user import UID
+from truemem_workbench.local.processes import user
 
 from tests.local.conftest import APP, BOUND_S, FUNCTIONS, Start, error_of
 
@@ -88,7 +88,7 @@ def test_the_function_runs_as_in_lambda(start: Start) -> None:
     assert answer.payload["event"] == {"a": 1}
     assert answer.payload["requestId"] == answer.request_id
     assert answer.payload["cwd"] == str(APP.parent)
-    assert answer.payload["uid"] == (UID if ordinary else os.geteuid())
+    assert answer.payload["uid"] == (user.ordinary().uid if ordinary else os.geteuid())
 
     environment = local.invoke({"environment": True}).payload
     assert environment["_HANDLER"] == "app.handler"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from truemem_workbench.analysis.commands import Commands
 from truemem_workbench.cli.local_summary import summarise
 from truemem_workbench.cli.ordinary_lines import is_ordinary
 from truemem_workbench.local import LogLine, Report
@@ -34,8 +35,7 @@ def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path) -> None
     assert {each.split(" | ")[0].strip() for each in lines.splitlines() if each} == {"function", "response"}
     assert lines.count(" function | hello\n") == 12
     assert numbers == [str(number) for number in range(3, 13)]
-    assert "Too few to judge: 32 invocations of one environment are needed." in table
-    assert "This run had 12 invocations. Try --invocations 200" in table
+    assert "- Undecided: 12 invocations can be judged, 128 are needed. Next: truemem check" in table
     assert table.count("Written: ") == 2
     assert all(len(pixels(files[0], colour)[0]) for colour in (PEAK, CURRENT, MARK))
     assert files[1].read_text().startswith("<!doctype html>")
@@ -44,7 +44,7 @@ def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path) -> None
 def test_a_file_that_cannot_be_drawn_does_not_hide_the_summary(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def handler(event, context): ...\nraise OSError('no init')")
     done = run("app.py:handler", "--event", "{}", "--output", "memory.png", cwd=tmp_path)
-    assert "No verdict: the sidecar printed no record. Try --raw" in done.stdout
+    assert "Undecided: the sidecar printed no record. Try --raw" in done.stdout
     assert "memory.png was not written: the sidecar printed no record" in done.stderr
     assert (done.returncode, [path.name for path in tmp_path.glob("*.png")]) == (2, [])
 
@@ -53,7 +53,7 @@ def test_raw_prints_all_lines_and_no_summary() -> None:
     done = run(HANDLER, "--event", "{}", "--raw")
     assert '"schema":1}\n' in done.stdout
     assert " platform | REPORT RequestId: " in done.stdout
-    assert "Too few to judge" not in done.stdout
+    assert "Undecided" not in done.stdout
 
 
 def test_json_ends_with_the_summary_after_all_lines() -> None:
@@ -63,6 +63,7 @@ def test_json_ends_with_the_summary_after_all_lines() -> None:
     assert any('"schema":1' in each["log"]["text"] for each in before if "log" in each)
     assert (last["summary"]["invocations"], last["summary"]["failed"], row["status"]) == (1, 1, "error, ValueError")
     assert row["PeakRSS"] >= row["CurrentRSS"] > 0
+    assert last["summary"]["finding"]["cause"] == "failing"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_json_ends_with_the_summary_after_all_lines() -> None:
     [
         (["--timeout", "0.5", "--event", '{"sleep": 5}'], "Task timed out after 0.50 seconds", "timeout"),
         (["--event", '{"exit": 3}'], "Runtime exited with error: exit status 3", "error, Runtime.ExitError"),
-        (["--event", "{}", "--no-sidecar"], "without the sidecar only the mark is known", "success"),
+        (["--event", "{}", "--no-sidecar"], "Undecided: without the sidecar only the mark is known", "success"),
     ],
 )
 def test_errors_stay_visible_and_are_in_the_table(arguments: list[str], visible: str, status: str) -> None:
@@ -80,31 +81,21 @@ def test_errors_stay_visible_and_are_in_the_table(arguments: list[str], visible:
 
 
 @pytest.mark.parametrize(
-    ("printed", "environment", "verdict", "says"),
+    ("printed", "cause", "says"),
     [
-        (list(leak(300)), "leak", "growing", ["Growing: 40", "no size is safe for long"]),
-        (
-            list(curve([100.0] * 150)),
-            "a",
-            "stable",
-            ["No environment grows: no sign of a leak.", "Smallest safe memory size"],
-        ),
-        (
-            list(leak(64)),
-            "leak",
-            "warming",
-            ["too early to tell", "This run had 64 invocations. Try --invocations 200"],
-        ),
-        (["truemem WARN \x1b[2J"], "a", "insufficient", ["the sidecar printed no record. Try --raw"]),
+        (list(leak(300)), "leak", "as far as RSS can tell: 40"),
+        (list(curve([100.0] * 150, "leak")), "none", "Smallest safe memory size"),
+        (list(leak(64)), "undecided", "64 invocations can be judged, 128 are needed"),
+        (["truemem WARN \x1b[2J"], "undecided", "the sidecar printed no record. Try --raw"),
+        ([text.replace("success", "error") for text in leak(300)], "failing", "300 of 300 invocations failed"),
     ],
+    ids=["a leak", "level", "too few", "no record", "failing"],
 )
-def test_the_verdict_is_that_of_the_report(
-    printed: Sequence[str], environment: str, verdict: str, says: list[str]
-) -> None:
-    summary = summarise(reports(len(printed), environment), [], printed)
-    assert summary.verdict == verdict
-    for text in says:
-        assert text in " ".join(summary.sentences)
+def test_the_summary_has_the_finding(printed: Sequence[str], cause: str, says: str) -> None:
+    summary = summarise(reports(len(printed), "leak"), [], printed, Commands(again="truemem check app.py:handler"))
+    assert summary.finding.cause == cause
+    assert says in " ".join([summary.finding.paragraph(), *summary.sentences])
+    assert bool(summary.sentences) is (cause == "none")  # no size of what grows, fails or is undecided
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from truemem_workbench.testing.browser import Browser
 from truemem_workbench.testing.invented_lines import BEGUN_MS, curve, leak, line, noisy, recorded, request_id, spiked
 
-if TYPE_CHECKING:
-    from tests.page.conftest import Show
+from tests.page.conftest import Show
 
 STREAM = "2026/11/21/[$LATEST]"
 LEFT, RIGHT = 52, 12
@@ -65,7 +64,7 @@ def test_all_environments_come_first_the_one_that_grows_at_the_top(show: Show) -
     cards = browser.js("[...document.querySelectorAll('.card')].map(card => card.innerText)")
     assert len(cards) == 3
     assert "5d9e1c77" in cards[0]
-    assert "growing" in cards[0]
+    assert "\nleak\n" in cards[0]
     assert any("0c6fbfb2" in card and "peak\n400" in card for card in cards)
 
 
@@ -74,7 +73,7 @@ def test_a_card_opens_its_environment_and_escape_closes_it(show: Show) -> None:
     browser.click(".card")
     browser.until("document.querySelector('.detail')")
     assert STREAM + "5d9e1c77a0b1" in browser.text("h2")
-    assert "per invocation" in browser.text(".verdict")
+    assert browser.text(".verdict").startswith("leakLeak with ")
     assert "docs/patterns.md#" in browser.text(".verdict")
     browser.click(".steps button:last-child")
     browser.until("!document.querySelector('h2').innerText.includes('5d9e1c77')")

@@ -39,17 +39,14 @@ def test_the_statement_is_shown_and_then_given(truemem: Command, gate: Gate, opt
     assert {row["access"] for row in rows(done)} == {share.organization or "public"}
 
 
-def test_before_the_answer_nothing_is_changed(truemem: Command, gate: Gate) -> None:
-    done = truemem("publish", "--public", stdin="n\n")
-    assert (done.code, done.out) == (1, "")
-    assert done.err.endswith("truemem publish: nothing was published, and no access was given\n")
-    assert not gate.changes
-
-
-def test_without_an_answer_it_names_the_option(truemem: Command, gate: Gate) -> None:
-    done = truemem("publish", "--public", stdin="")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.endswith("it cannot ask here. Try --yes\n")
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [("n\n", 1, "nothing was published, and no access was given\n"), ("", 2, "it cannot ask here. Try --yes\n")],
+)
+def test_before_the_answer_nothing_is_changed(truemem: Command, gate: Gate, answer: str, code: int, said: str) -> None:
+    done = truemem("publish", "--public", stdin=answer)
+    assert (done.code, done.out) == (code, "")
+    assert done.err.endswith(said)
     assert not gate.changes
 
 

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from truemem_workbench.aws import clients as asked
-from truemem_workbench.aws import cloudwatch
+from truemem_workbench.aws import clients, cloudwatch
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.conftest import Command, put_events
-from tests.report.service import Answer, insights, refusal, saying
+from tests.report.service import THROTTLED, Answer, insights, refusal, saying
 from tests.report.written import line
 
 NOW_MS = int(time.time() * 1000)
@@ -31,9 +30,9 @@ def test_the_region_is_the_one_that_other_tools_of_aws_read(
     truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
-    assert asked.client("lambda").meta.region_name == "eu-central-1"
+    assert clients.client("lambda").meta.region_name == "eu-central-1"
 
-    put(asked.client("logs"), "/aws/lambda/there")
+    put(clients.client("logs"), "/aws/lambda/there")
     assert truemem("report", "--log-group", "/aws/lambda/there", "--json").document["lines"] == 1
     monkeypatch.setenv("AWS_REGION", "")
     assert "there is no log group" in truemem("report", "--log-group", "/aws/lambda/there").err
@@ -53,7 +52,7 @@ def test_the_region_is_the_one_that_other_tools_of_aws_read(
     ],
 )
 def test_a_function_has_many_names(function: str, name: str) -> None:
-    assert asked.name_of(function) == name
+    assert clients.name_of(function) == name
 
 
 def test_the_log_is_where_the_function_writes_it(
@@ -95,12 +94,12 @@ def test_a_silent_service_is_not_asked_often(aws: Callable[[str], Any], monkeypa
     times: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        logs = asked.client("logs", read_timeout=0.1)
+        logs = clients.client("logs", read_timeout=0.1)
         logs.meta.events.register("before-send", lambda request, **_: times.append(request.url))
-        with pytest.raises(BadInput, match="Read timeout on endpoint"), asked.refused("log group x", ""):
+        with pytest.raises(BadInput, match="Read timeout on endpoint"), clients.refused("log group x", ""):
             logs.describe_log_groups()
 
-    assert len(times) == asked.UNANSWERED
+    assert len(times) == clients.UNANSWERED
 
 
 @pytest.mark.parametrize("cut_short", [KeyboardInterrupt, BadInput])
@@ -127,3 +126,140 @@ def test_a_query_that_is_given_up_is_stopped(
         cloudwatch.fetch("x", NOW_MS - 60_000, NOW_MS, io.StringIO())
 
     assert operations.count("StopQuery") == 1
+
+
+# Log groups of CloudWatch
+
+
+@pytest.fixture
+def orders(aws: Callable[[str], Any], request: pytest.FixtureRequest) -> str:
+    """A function with a log of the last two hours: 40 invocations of two environments, and what else is in a log."""
+    name = f"orders-{abs(hash(request.node.name))}"
+    for environment in ("a", "b"):
+        events = []
+        for number in range(1, 21):
+            at = NOW_MS - 7_200_000 + number * 300_000
+            own = line(environment, number, _aws={"Timestamp": at})
+            events += [(at, f"START RequestId: {number}\n"), (at + 5, own)]
+        put_events(aws("logs"), f"/aws/lambda/{name}", environment, events)
+    return name
+
+
+@pytest.mark.parametrize("source", ["insights", "filter"])
+def test_a_functions_log_is_reported(source: str, truemem: Command, orders: str) -> None:
+    report = truemem("report", "--function", orders, "--source", source, "--json").document
+
+    assert report["lines"] == 40
+    assert {each["environment_id"][-1] for each in report["environments"]} == {"a", "b"}
+
+
+def test_since_says_how_far_back_to_look(truemem: Command, orders: str) -> None:
+    report = truemem("report", "--log-group", f"/aws/lambda/{orders}", "--since", "50m", "--json").document
+
+    assert 0 < report["lines"] < 30
+
+
+@pytest.mark.parametrize("rows", [7, 30, 10_000])
+def test_slices_of_time_keep_within_the_rows_of_a_query(rows: int, orders: str) -> None:
+    file = io.StringIO()
+    done: list[int] = []
+    begin = NOW_MS - 8_000_000
+    cloudwatch.fetch(f"/aws/lambda/{orders}", begin, NOW_MS, file, fetched=done.append, rows=rows)
+
+    told = [json.loads(text) for text in file.getvalue().splitlines() if text.startswith("{")]
+    assert sorted({(each["environmentId"][-1], each["invocation"]) for each in told}) == [
+        (environment, number) for environment in ("a", "b") for number in range(1, 21)
+    ]
+    assert sum(done) == pytest.approx(NOW_MS - begin, abs=3_000)
+
+
+def test_more_in_one_second_than_a_query_gives(aws: Callable[[str], Any]) -> None:
+    second = NOW_MS // 1000 * 1000 - 5_000
+    put_events(aws("logs"), "crowded", "a", [(second + number, line("a", number)) for number in range(1, 10)])
+    file = io.StringIO()
+    cloudwatch.fetch("crowded", second - 2_000, second + 2_000, file, rows=4)
+
+    told = {json.loads(text)["invocation"] for text in file.getvalue().splitlines()}
+    assert told == set(range(1, 10))
+
+
+def test_a_log_group_that_is_not_there_and_one_without_a_line_of_ours(
+    truemem: Command, aws: Callable[[str], Any]
+) -> None:
+    told = truemem("report", "--function", "unknown").refusal
+    assert "there is no log group /aws/lambda/unknown in this region and account" in told
+
+    aws("logs").create_log_group(logGroupName="/aws/lambda/bare")
+    told = truemem("report", "--function", "bare").refusal
+    assert "no line of the sidecar in log group /aws/lambda/bare. Try an earlier --since" in told
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (refusal("ExpiredTokenException"), "expired or not valid (ExpiredTokenException). Try aws sso login"),
+        (refusal("UnrecognizedClientException"), "the AWS credentials are expired or not valid"),
+        (refusal("AccessDeniedException"), "access denied. The caller needs logs:StartQuery, logs:GetQueryResults"),
+        (refusal("MalformedQueryException"), "log group /aws/lambda/orders: MalformedQueryException: no"),
+        (None, "the query ended as Timeout. Try a shorter --since, or --source filter"),
+    ],
+    ids=["expired", "unknown client", "denied", "malformed", "timeout"],
+)
+def test_a_query_that_is_refused_or_fails_is_one_line_with_what_to_do(
+    answer: tuple[int, dict[str, Any]] | None, told: str, truemem: Command, aws_answers: Callable[[Answer], None]
+) -> None:
+    aws_answers(lambda operation, times: answer or insights(operation, status="Timeout"))
+    assert told in truemem("report", "--function", "orders").refusal
+
+
+@pytest.mark.parametrize("is_throttled", [lambda times: times <= 2, lambda times: times % 2], ids=["first", "often"])
+def test_throttling_is_waited_out_and_told_once(
+    is_throttled: Callable[[int], bool], truemem: Command, aws_answers: Callable[[Answer], None]
+) -> None:
+    def answer(operation: str, times: int) -> tuple[int, dict[str, Any]]:
+        status = "Complete" if times > 2 else "Running"
+        found = insights(operation, status=status, messages=[line("a", 1, _aws={"Timestamp": int(time.time() * 1000)})])
+        return THROTTLED if is_throttled(times) else found
+
+    aws_answers(answer)
+    ran = truemem("report", "--log-group", "x", "--since", "10m", "--json")
+
+    assert ran.err == "truemem: AWS throttles the requests; truemem waits and tries again\n"
+    assert ran.document["lines"] == 1
+
+
+@pytest.mark.nightly  # botocore waits for most of a minute
+def test_throttling_for_good_is_told(
+    truemem: Command, aws_answers: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "ATTEMPTS", 2)
+    aws_answers(lambda operation, times: THROTTLED)
+    told = truemem("report", "--function", "orders").err
+    assert "throttled 2 times (ThrottlingException). Try again later, or a shorter --since" in told
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY", "no AWS credentials. Try aws sso login, or aws configure"),
+        ("AWS_DEFAULT_REGION AWS_REGION", "You must specify a region. Try AWS_REGION="),
+    ],
+    ids=["credentials", "region"],
+)
+@pytest.mark.usefixtures("aws")
+def test_what_aws_needs_and_is_not_set_is_named(
+    truemem: Command, monkeypatch: pytest.MonkeyPatch, missing: str, told: str
+) -> None:
+    for name in missing.split():
+        monkeypatch.delenv(name, raising=False)
+    assert told in truemem("report", "--function", "orders").err
+
+
+def test_an_endpoint_without_an_answer_is_one_line(
+    truemem: Command, aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_REGION", "eu-wset-1")
+
+    told = truemem("report", "--log-group", "orders").refusal
+    assert '"http://127.0.0.1:9/". Check the network, and the region eu-wset-1' in told

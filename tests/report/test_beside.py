@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from truemem_workbench.analysis.covariates import MEMBERS
-from truemem_workbench.analysis.drift import Verdict
+from truemem_workbench.analysis.finding import Finding
 from truemem_workbench.check.measurement import Measurement, Seen
 from truemem_workbench.lines.line import parse_event
 from truemem_workbench.page.environments import gather
@@ -41,35 +41,34 @@ def written(member: str | None, leak_kib: float = LEAK_KIB) -> Written:
     return made
 
 
-def on_the_page(lines: Written) -> Verdict:
+def on_the_page(lines: Written) -> Finding:
     (environment,) = gather(parsed for text in lines for parsed in parse_event(text))
-    return environment.verdict
+    return environment.finding
 
 
-def in_the_gate(lines: Written, **more: Any) -> Verdict:
+def in_the_gate(lines: Written, **more: Any) -> Measurement:
     seen = [Seen(number, parse_event(text)[0]) for number, text in enumerate(lines, 1)]
-    return Measurement("app.py:handler", seen, len(lines), 0, 10240, 1.0, **more).verdict
+    return Measurement("app.py:handler", seen, len(lines), 0, 10240, 1.0, **more)
 
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_leak_is_found_behind_what_moves_with_a_member(report: Report, member: str) -> None:
     (environment,) = report(written(member))["environments"]
-    said = environment["verdict"]
-    assert (said["name"], said["explained"]) == ("growing", member)
-    assert said["per_invocation_kib"] == pytest.approx(LEAK_KIB, rel=0.05)
-    for verdict in (on_the_page(written(member)), in_the_gate(written(member))):
-        assert (verdict.name, verdict.explained) == ("growing", member)
+    said, gate = environment["finding"], in_the_gate(written(member))
+    assert said["perInvocationKiB"] == pytest.approx(LEAK_KIB, rel=0.05)
+    assert said["cause"] == on_the_page(written(member)).cause == gate.finding.cause == "leak"
+    assert gate.verdict.explained == member
 
 
 def test_in_the_gate_it_is_found_by_the_event_as_well() -> None:
     lines = written(None)
-    assert in_the_gate(lines).name != "growing"
-    verdict = in_the_gate(lines, events=[f"event {moves}" for moves in MOVES.tolist()])
-    assert (verdict.name, verdict.explained) == ("growing", "event")
+    assert in_the_gate(lines).finding.cause != "leak"
+    gate = in_the_gate(lines, events=[f"event {moves}" for moves in MOVES.tolist()])
+    assert (gate.finding.cause, gate.verdict.explained) == ("leak", "event")
 
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_without_a_leak_none_is_found(member: str) -> None:
     lines = written(member, leak_kib=0)
-    assert on_the_page(lines).name != "growing"
-    assert in_the_gate(lines).name != "growing"
+    assert not on_the_page(lines).grows
+    assert not in_the_gate(lines).finding.grows

@@ -93,7 +93,7 @@ def test_an_environment_is_judged_whole_wherever_its_lines_stand() -> None:
     _, report = in_parts(shares, Job(parts=16))
     assert report is not None
     (environment,) = report.environments
-    assert (environment.peaks.invocations, environment.verdict.name) == (1500, "growing")
+    assert (environment.peaks.invocations, environment.finding.cause) == (1500, "leak")
 
 
 def test_a_file_that_is_no_log_is_named_as_it_was_given() -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.finding import Finding
+from truemem_workbench.analysis.diagnosis import Diagnosis
 from truemem_workbench.analysis.function_diagnosis import of_configuration
 from truemem_workbench.analysis.log_diagnosis import Log
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command, put_events, put_function
-from tests.report.written import line, log, request
+from tests.report.written import extended, life, line, log, request
 
 REPORT = "REPORT RequestId: {id}\tDuration: 1 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB"
 START = "truemem INFO method=vmhwm function processes=1 environment=meminfo telemetry=on limit=512 MiB"
@@ -65,7 +65,8 @@ LOGS = {
         [line("a", n, method="vmhwm-sum", mode="exact", peakUpper=None) for n in range(1, 9)],
         0,
         "8 peaks are intervals, 924.0 MiB wide at the median, of several processes: one may have ended before it was"
-        f" read.\n  first: request {request('a', 1)}\n  → In a Python function, `import truemem_heap`",
+        f" read.\n  first: request {request('a', 1)}\n  → In a Python function the heap probe tells how large its"
+        " children were: truemem attach orders --heap\n",
     ),
     "threads": (
         [line("a", n, method="vmhwm-threads", mode="exact", peakLower=100.0, peakUpper=120.0) for n in range(1, 9)],
@@ -76,7 +77,10 @@ LOGS = {
     "exact": ([line("a", n, mode="exact") for n in range(1, 9)], 0, "8 invocations measured in exact mode"),
     "no telemetry": ([line("a", n, reportMissing=True) for n in range(1, 9)], 0, "no telemetry came"),
     "lines lost": ([*reports(40), line("a", 1)], 0, "39 of 40 invocations with a REPORT have no line"),
-    "out of memory": ([line("a", 1, OutOfMemory=1)], 0, "1 invocation ran out of memory"),
+    "out of memory": ([line("a", 1, OutOfMemory=1)], 0, "! Out of memory before growth could be judged"),
+    "a leak": (life(grows=1.0), 1, "as far as RSS can tell: 1.0 MiB more in each invocation"),
+    "a killed environment": (extended(300, environmentKills=1), 1, "✗ The extension agent keeps memory"),
+    "failing invocations": (life(status="error", errorType="Boom"), 0, "! Failing: 200 of 200 invocations failed"),
     "nothing measured": (
         [line("a", n, method=None, PeakRSS=None) for n in range(1, 9)],
         1,
@@ -109,15 +113,16 @@ def test_a_log_is_judged(case: str, truemem: Command, tmp_path: Path) -> None:
 
 
 def test_a_healthy_log_has_nothing_to_fix(truemem: Command, tmp_path: Path) -> None:
-    findings = map(json.loads, truemem("doctor", log(tmp_path, HEALTHY), "--json").out.splitlines())
+    *found, memory = map(json.loads, truemem("doctor", log(tmp_path, HEALTHY), "--json").out.splitlines())
 
-    assert all(each["grade"] == "ok" and not each["fix"] for each in findings)
+    assert all(each["grade"] == "ok" and not each["fix"] for each in found)
+    assert (memory["grade"], memory["text"].partition(":")[0]) == ("note", "Undecided")
 
 
 ARN = "arn:aws:lambda:eu-west-1:123456789012:layer:truemem-{}:1"
 
 
-def problems(**configuration: Any) -> list[Finding]:
+def problems(**configuration: Any) -> list[Diagnosis]:
     return [each for each in of_configuration(configuration, Log()) if each.grade != "ok"]
 
 

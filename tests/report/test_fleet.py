@@ -29,8 +29,8 @@ def fleet(tmp_path: Path) -> Path:
 
 FIRST = [
     ("dead", "out of memory: 1 of 121 invocations, 1,024 MB; try 2,048 MB"),
-    ("grows-soon", "growing: 1,024 KiB per invocation; at the limit in 23 more"),
-    (LONGEST, "growing: 1,024 KiB per invocation; at the limit in 727 more"),
+    ("grows-soon", "growing: leak 1,024 KiB per invocation, 18 invocations left"),
+    (LONGEST, "growing: leak 1,024 KiB per invocation, 722 invocations left"),
     ("near", "near the limit: 105.0 of 108 MB (97%); smallest safe size 128 MB"),
     ("oversized", "oversized: needs 100.0 of 1,024 MB; 128 MB is safe (88% less)"),
     ("a-00", "nothing to do: 128 MB fits"),
@@ -48,14 +48,6 @@ def test_what_to_act_on_is_the_first_screen_of_80_columns(
     assert "25 more: --top N, --all" in told[21]
     assert max(map(len, told[1:])) <= 80
     assert any("near:$LATEST" in line for line in told[22:])  # its environment
-
-
-def test_a_name_cannot_control_the_terminal(truemem: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    lines = [line(name, FunctionName=f"{name}\x1b]52;c;eA==\x07") for name in ("a", "b")]
-    told = truemem("report", log(tmp_path, lines), "--by", "FunctionName").out
-    assert "a\\x1b]52;c;eA==\\x07" in told
-    assert told.replace("\n", "").isprintable()
 
 
 def test_nothing_is_lost_in_json(truemem: Command, fleet: Path) -> None:

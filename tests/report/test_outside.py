@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
@@ -11,11 +10,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from truemem_workbench.support import untrusted_text
 
 from tests.report.conftest import Command, Report
 from tests.report.test_ending import ran as process
-from tests.report.written import line, log, request
+from tests.report.written import line, log
 
 SCREEN = {
     "OSC 8": "/\x1b]8;;https://example.com\x1b\\here\x1b]8;;\x07",
@@ -34,36 +32,6 @@ def unseen(text: str) -> set[str]:
     return {each for each in text if each != "\n" and (ord(each) < 32 or 127 <= ord(each) < 160 or each in turned)}
 
 
-def said(path: str, **members: object) -> list[str]:
-    """A log of two invocations, and the function's own line of the first one."""
-    own = json.dumps({"path": path, "requestId": request("a", 1)})
-    return [line("a", 1, **members), line("a", 2, **members), own]
-
-
-@pytest.mark.parametrize(
-    "path", ["/[api]", "/users/[id]", "[/api]", "/[bold]x[/bold]", "/[link=x]", "/:smile:", "/\\[a]"]
-)
-def test_what_rich_takes_for_markup_is_text(path: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem("report", log(tmp_path, said(path)), "--by", "path")
-
-    assert ran.code == 0
-    assert any(row.split()[:1] == [path] for row in ran.out.splitlines())
-
-
-@pytest.mark.parametrize("path", SCREEN.values(), ids=SCREEN)
-@pytest.mark.parametrize("form", [[], ["--format", "csv"], ["--json"]], ids=["table", "csv", "json"])
-def test_a_path_is_no_command_to_a_terminal(path: str, form: list[str], truemem: Command, tmp_path: Path) -> None:
-    held = {"function": 90.0, "truemem": 5.0, "extensions": {path: 1.0}}
-    lines = said(path, FunctionName=path, functionVersion=path, holders=held, environmentId=f"a{path}")
-    ran = truemem("report", log(tmp_path, lines), "--by", "path", *form)
-
-    assert ran.code == 0
-    assert unseen(ran.out.replace("\r\n", "\n")) == set()
-    if not form:
-        shown = "".join(ran.out.split())
-        assert "".join(untrusted_text.visible(path).split()) in shown
-
-
 @pytest.mark.parametrize("path", SCREEN.values(), ids=SCREEN)
 def test_a_log_line_is_no_command_to_a_terminal(path: str, truemem: Command, tmp_path: Path) -> None:
     complaint = f"truemem WARN {path}".replace("\n", " ")
@@ -72,18 +40,6 @@ def test_a_log_line_is_no_command_to_a_terminal(path: str, truemem: Command, tmp
 
     assert "It says: /" in ran.out
     assert unseen(ran.out) == set()
-
-
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", '=HYPERLINK("x";"y")', " =1"])
-def test_a_name_is_no_formula_in_a_spreadsheet(name: str, truemem: Command, tmp_path: Path) -> None:
-    ran = truemem(
-        "report", log(tmp_path, [line("a", number, FunctionName=name) for number in (1, 2)]), "--format", "csv"
-    )
-
-    (row,) = csv.DictReader(ran.out.splitlines())
-    assert row["function"].lstrip()[0] in "'\\"
-    assert row["function"].endswith(name.strip())
-    assert float(row["peakMax"]) == 100
 
 
 @pytest.mark.parametrize("depth", [150, 300, 990, 100_000])

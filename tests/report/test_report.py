@@ -39,11 +39,12 @@ def test_the_environment_that_leaks_is_named_first(truemem: Command, two: Path) 
 
     leaky, steady = report["environments"]
     assert leaky["environment_id"].endswith(LEAKY)
-    assert leaky["verdict"]["name"] == "growing"
-    assert leaky["verdict"]["per_invocation_kib"] == pytest.approx(1024, rel=0.02)
+    assert (leaky["finding"]["cause"], leaky["finding"]["next"]) == ("leak", "truemem attach orders --heap")
+    assert leaky["finding"]["perInvocationKiB"] == pytest.approx(1024, rel=0.02)
     assert (leaky["current_first"], leaky["current_last"]) == (pytest.approx(91, abs=0.1), pytest.approx(290, abs=0.1))
-    assert steady["verdict"]["name"] == "stable"
-    assert any(LEAKY in sentence and "docs/patterns.md#" in sentence for sentence in report["sentences"])
+    assert steady["finding"]["cause"] == "none"
+    assert report["functions"][0]["causes"] == {"leak": 1, "none": 1}
+    assert report["sentences"][0] == report["functions"][0]["finding"]["sentence"] == leaky["finding"]["sentence"]
     assert report["by"] is None
     assert "NaN" not in json.dumps(report)
 
@@ -86,10 +87,10 @@ def test_a_mark_that_rises_over_steady_memory_is_called_by_its_name(told: Told) 
     assert "Max Memory Used rose in 1 environment whose memory has settled well below it" in out
 
 
-def test_what_malloc_hoards_is_told_from_a_leak(told: Told) -> None:
+def test_what_malloc_hoards_is_told_from_a_leak(report: Report) -> None:
     heap = {"inUse": 60.0, "held": 61.0, "mapped": 2.0}
-    out = told(life("a", 60, heap=heap, rss={"anon": 130.0}, processes=1))
-    assert "61 MiB are freed but held by the allocator" in out
+    found = report(life("a", 160, heap=heap, rss={"anon": 130.0}, processes=1))["functions"][0]["finding"]
+    assert (found["cause"], found["holder"]) == ("hoarding", "malloc")
 
 
 def test_an_environment_or_a_time_can_be_chosen(truemem: Command, two: Path) -> None:
@@ -108,13 +109,16 @@ def test_verdicts_are_seen_in_a_terminal_of_any_width(
     monkeypatch.setenv("COLUMNS", columns)
     rows = [text.split() for text in truemem("report", two).out.splitlines()]
 
-    assert [row[-1] for row in rows if row and row[0] in (LEAKY, STEADY)] == ["growing", "stable"]
+    assert [row[-1] for row in rows if row and row[0] in (LEAKY, STEADY)] == ["leak", "none"]
 
 
 def test_csv_has_a_row_for_each_environment(truemem: Command, two: Path) -> None:
-    rows = csv.DictReader(io.StringIO(truemem("report", two, "--format", "csv").out))
-    found = [(row["environmentId"][-8:], row["verdict"], row["invocations"]) for row in rows]
-    assert found == [(LEAKY, "growing", "200"), (STEADY, "stable", "200")]
+    leaky, steady = csv.DictReader(io.StringIO(truemem("report", two, "--format", "csv").out))
+    names = ("cause", "holder", "hidden", "invocations")
+    assert (leaky["environmentId"][-8:], *map(leaky.get, names)) == (LEAKY, "leak", "function", "False", "200")
+    assert (steady["environmentId"][-8:], *map(steady.get, names)) == (STEADY, "none", "", "False", "200")
+    assert float(leaky["lowKiB"]) < float(leaky["perInvocationKiB"]) < float(leaky["highKiB"])
+    assert int(leaky["invocationsLeft"]) > 0
 
 
 def test_standard_input_is_read_packed_or_not(truemem: Command, two: Path) -> None:
@@ -131,7 +135,7 @@ def test_a_reset_begins_a_new_curve(tmp_path: Path) -> None:
     with Store() as store:
         report = collect.collect(store, store.load([log(tmp_path, lives)]))
 
-    assert report.environments[0].verdict.name == "growing"
+    assert report.environments[0].finding.cause == "leak"
     assert [point.begins for point in points(list(read([tmp_path / "log.txt"])))].index(True) == 200
 
 
@@ -203,7 +207,7 @@ def test_many_environments_are_judged_in_batches_on_all_cores(tmp_path: Path, mo
     with Store(batch=400) as store:
         report = collect.collect(store, store.load([log(tmp_path, sorted(lines, key=hash))]))
 
-    assert [each.environment_id[-8:] for each in report.environments if each.verdict.name == "growing"] == ["00000007"]
+    assert [each.environment_id[-8:] for each in report.environments if each.finding.grows] == ["00000007"]
     assert report.functions[0].peaks.invocations == 12 * 150
     assert len(report.environments) == 12
 
@@ -213,8 +217,8 @@ def test_a_small_leak_in_a_long_life_is_found(tmp_path: Path) -> None:
         report = collect.collect(store, store.load([log(tmp_path, life("a", 1500, grows=8 / 1024))]))
 
     (environment,) = report.environments
-    assert environment.verdict.name == "growing"
-    assert environment.verdict.per_invocation_kib == pytest.approx(8, rel=0.1)
+    assert (environment.finding.cause, environment.finding.hidden) == ("leak", False)
+    assert environment.finding.per_invocation_kib == pytest.approx(8, rel=0.1)
 
 
 def test_nothing_is_left_in_the_temporary_folder(
@@ -258,7 +262,6 @@ def test_a_leak_behind_model_swaps_is_found_by_the_models_name(report: Report) -
 
     (with_name,) = report(lines(), "--by", "model_id")["environments"]
     (without,) = report(lines())["environments"]
-    assert without["verdict"]["name"] != "growing"
-    assert with_name["verdict"]["name"] == "growing"
-    assert with_name["verdict"]["explained"] == "model_id"
-    assert 6 < with_name["verdict"]["per_invocation_kib"] < 10
+    assert without["finding"]["cause"] != "leak"
+    assert with_name["finding"]["cause"] == "leak"
+    assert 6 < with_name["finding"]["perInvocationKiB"] < 10

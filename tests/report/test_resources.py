@@ -18,10 +18,6 @@ from tests.report.written import life, line, log
 
 LEAK = {"open": 890, "limit": 1024, "verdict": "growing", "perInvocation": 1.0, "invocationsLeft": 134}
 FULL = {"used": 480.0, "size": 512.0}
-SENTENCE = (
-    "890 of 1,024 open descriptors, 1 more in each invocation, the limit is about 134 invocations away. At the limit:"
-    " `Too many open files` (EMFILE) (docs/patterns.md#descriptors-that-leak)."
-)
 
 
 def ending_with(members: dict[str, Any], environment: str = "a", **more: Any) -> list[str]:
@@ -36,21 +32,21 @@ def test_what_runs_out_comes_before_what_grows(truemem: Command, tmp_path: Path)
     ]
     told = truemem("report", log(tmp_path, lines)).out.splitlines()
     assert told[0] == "3 functions, 520 invocations: 2 running out, 1 growing"
-    assert told[2].strip() == "running out: 890 of 1,024 open descriptors, 134 invocations left"
-    assert told[4].strip() == "running out: 480.0 of 512.0 MiB in /tmp"
+    assert told[2].strip() == "running out: descriptors, 134 invocations left"
+    assert told[4].strip() == "running out: tmp"
 
 
-def test_the_sentence_says_what_breaks_and_where_it_is_explained(truemem: Command, tmp_path: Path) -> None:
-    ran = truemem("report", log(tmp_path, ending_with({"descriptors": LEAK})))
-    assert f"- {SENTENCE}" in ran.out
-    document = truemem("report", log(tmp_path, ending_with({"descriptors": LEAK})), "--json").document
-    (told,) = document["functions"][0]["resources"]
-    assert (told["name"], told["used"], told["growing"], told["invocations_left"]) == ("descriptors", 890, True, 134)
-
-
-def test_the_page_says_it_with_the_verdict(tmp_path: Path) -> None:
-    (environment,) = gather(read([log(tmp_path, ending_with({"descriptors": LEAK, "tmp": {"used": 60, "size": 512}}))]))
-    assert environment.sentence.endswith(SENTENCE)
+def test_what_runs_out_is_the_finding(truemem: Command, tmp_path: Path) -> None:
+    path = log(tmp_path, ending_with({"descriptors": LEAK, "tmp": {"used": 60, "size": 512}}))
+    (function,) = truemem("report", path, "--json").document["functions"]
+    found = function["finding"]
+    assert (found["cause"], found["holder"], found["invocationsLeft"]) == ("descriptors", "descriptors", 134)
+    assert found["evidence"] == ["890 of 1,024 open descriptors"]
+    assert "In about 134 invocations opening a file or a socket fails (EMFILE)." in found["sentence"]
+    (told,) = (each for each in function["resources"] if each["name"] == "descriptors")
+    assert (told["used"], told["growing"], told["invocations_left"]) == (890, True, 134)
+    (environment,) = gather(read([path]))
+    assert environment.finding.document() == found
 
 
 def test_growth_that_was_not_told_again_is_over(truemem: Command, tmp_path: Path) -> None:
@@ -74,14 +70,11 @@ def test_what_is_left_is_counted_from_what_is_in_use_now() -> None:
     assert disk.invocations_left == 407
 
 
-def test_zombies_and_holders_are_named() -> None:
-    members = {
-        "descriptors": {**LEAK, "holders": {"function": 890, "truemem": 9, "agent": 40}},
-        "processes": {"count": 1000, "zombies": 990, "limit": 1024},
-    }
-    descriptors, processes = resources([(1, members)], 1)
-    assert "(all: function 890, truemem 9, agent 40)" in descriptors.sentence()
-    assert "990 of them have ended and were never waited for" in processes.sentence()
+def test_zombies_are_evidence(truemem: Command, tmp_path: Path) -> None:
+    path = log(tmp_path, ending_with({"processes": {"count": 1000, "zombies": 990, "limit": 1024}}))
+    found = truemem("report", path, "--json").document["functions"][0]["finding"]
+    assert found["cause"] == "processes"
+    assert "990 of them have ended and were never waited for" in found["evidence"]
 
 
 @given(
@@ -102,7 +95,7 @@ def test_whatever_a_line_has_there_breaks_nothing(members: Any) -> None:
     told.add(1, members)
     told.add(2, {"descriptors": LEAK, "tmp": members})
     for each in told.found(2):
-        assert each.sentence()
+        assert each.amount
         assert each.urgency
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from truemem_workbench.lines.line import read
 from truemem_workbench.page.environments import gather
 
 from tests.report.conftest import Command, Report, Told
-from tests.report.written import life, line
+from tests.report.written import extended, life, line
 
 
 def heap(in_use: float, held: float) -> dict[str, Any]:
@@ -26,25 +27,43 @@ def filling(pace: float, invocations: int, **members: Any) -> list[str]:
     ]
 
 
-def test_hoarding_is_named_and_not_called_a_leak_nor_left_open(told: Told) -> None:
-    out = told(filling(0.7, 64, heap=heap(150.0, 35.0)))
-    assert "hoarding; nothing else grows: not a leak" in out
-    assert " hoarding " in out  # in the tables, too
-    assert "warming" not in out.lower()
-    assert "35 MiB are freed but held by the allocator" in out
-    assert "No verdict" not in out
-    assert "it still grows" not in out
+def answer(report: Report, lines: Iterable[str]) -> Any:
+    """The finding on the one function of these lines."""
+    (function,) = report(lines)["functions"]
+    return function["finding"]
 
 
-def test_a_leak_beside_hoarding_is_called_both(told: Told) -> None:
-    lines = [
-        line("a", n, CurrentRSS=190.0 + n, PeakRSS=200.0 + n, processes=1, heap=heap(100.0 + n, 40.0))
-        for n in range(1, 201)
-    ]
+def test_hoarding_is_told_from_a_leak(report: Report, told: Told) -> None:
+    lines = grown(in_use=0.0, rss=1.0, held=40.0)
+    found = answer(report, lines)
+    assert (found["cause"], found["holder"], found["hidden"]) == ("hoarding", "malloc", False)
+    assert found["setting"] == {"MALLOC_MMAP_THRESHOLD_": "32768"}
     out = told(lines)
-    assert "Growing: 1.0 MiB per invocation" in out
-    assert "hoarding; what is in use grows, from" in out
-    assert "not a leak" not in out
+    assert out.count(found["sentence"]) == 1
+    assert "Leak" not in out
+
+
+def test_a_leak_beside_hoarding_is_a_leak(report: Report) -> None:
+    found = answer(report, grown(in_use=1.0, rss=1.0, held=40.0))
+    assert (found["cause"], found["holder"], found["hidden"]) == ("leak", "memory in use", False)
+    assert found["perInvocationKiB"] == pytest.approx(1024, rel=0.01)
+    assert found["share"] == pytest.approx(1, abs=0.01)
+
+
+def test_a_leak_in_freed_memory_is_found_though_rss_is_level(report: Report) -> None:
+    found = answer(report, grown(400, in_use=0.5, held=250.0))
+    assert (found["cause"], found["hidden"]) == ("leak", True)
+    assert found["perInvocationKiB"] == pytest.approx(512, rel=0.03)
+    assert "share" not in found
+
+
+def grown(invocations: int = 200, *, in_use: float, rss: float = 0.0, held: float) -> list[str]:
+    """Memory in use that grows; what it does not bring to RSS was held before."""
+    return [
+        line("a", n, CurrentRSS=350 + n * rss, PeakRSS=360 + n * rss, processes=1,
+             heap=heap(100 + n * in_use, held + n * (rss - in_use)))
+        for n in range(1, invocations + 1)
+    ]  # fmt: skip
 
 
 def lazy(environment: str, invocations: int = 300, **heap: Any) -> list[str]:
@@ -63,103 +82,115 @@ def lazy(environment: str, invocations: int = 300, **heap: Any) -> list[str]:
     ]
 
 
-def test_growth_of_a_lazy_collector_is_not_left_as_a_leak(told: Told) -> None:
-    out = told(lazy("a"))
-    assert "Growing: 512.0 KiB per invocation" in out
-    assert "(docs/patterns.md#a-collector-that-has-not-run)" in out
-    assert "The collector has not needed to run: up to 160 MiB that objects use may be garbage" in out
-    assert "truemem_heap" not in out
+def collected(n: int, every: int = 20, **heap: float) -> dict[str, Any]:
+    """Live objects grow by 512 KiB with each invocation; a major collection each `every`."""
+    live = 10 + n // every * every / 2
+    return {"used": live + n % every / 10, "live": live, "collections": n // every} | heap
 
 
-def test_a_leak_on_the_heap_is_told_before_the_garbage_of_others(told: Told) -> None:
-    def collected(n: int) -> dict[str, Any]:
-        return {"live": float(10 + n // 20 * 10), "used": 10 + n // 20 * 10 + n % 20 / 10, "collections": n // 20}
-
-    leaks = [each for n in range(1, 301) for each in lazy("b", n, **collected(n))[-1:]]
-    out = told([*lazy("a"), *leaks])
-    assert "]b: What is live after collection grows by 512 KiB per invocation" in out
-    assert "has not needed to run" not in out
+def test_a_lazy_collector_is_not_accused(report: Report, truemem: Command, tmp_path: Path) -> None:
+    lines = [each for number in range(12) for each in lazy(f"e{number}", 160)]
+    assert answer(report, lines)["cause"] == "undecided"
+    assert truemem("report", tmp_path / "log.txt", "--fail-on", "leak").code == 0
 
 
-def test_a_leak_within_a_heap_that_has_all_its_memory_is_told(told: Told) -> None:
-    """RSS cannot show it."""
-
-    def heap_of(n: int) -> dict[str, Any]:
-        live = 10 + n // 20 * 10.0
-        figures = {"used": live + n % 20, "live": live, "committed": 400, "limit": 435, "collections": n // 20}
-        return {"runtime": "java", **figures}
-
+def test_a_collector_is_named_with_the_limit_to_set(report: Report) -> None:
     lines = [
-        line("a", n, CurrentRSS=450 + n % 3 / 10, PeakRSS=455, processes=1, memoryLimit=512, heap=heap_of(n))
-        for n in range(1, 301)
+        line("a", n, CurrentRSS=80.0 + min(n, 90), processes=1, memoryLimit=512, heap={"runtime": "java", "limit": 1400,
+             "used": 20 + n % 90, "live": 20, "committed": 120, "collections": n // 90})
+        for n in range(1, 401)
+    ]  # fmt: skip
+    found = answer(report, lines)
+    assert (found["cause"], found["holder"]) == ("collector", "garbage")
+    assert "Set -Xmx435m" in found["repair"]
+
+
+def test_a_leak_on_one_heap_comes_before_garbage_on_another(report: Report) -> None:
+    leaks = [lazy("b", n, **collected(n))[-1] for n in range(1, 301)]
+    document = report([*lazy("a"), *leaks])
+    assert [each["finding"]["cause"] for each in document["environments"]] == ["leak", "undecided"]
+    found = document["functions"][0]["finding"]
+    assert (found["holder"], found["perInvocationKiB"]) == ("live objects", pytest.approx(512))
+
+
+def test_a_leak_on_a_heap_that_has_all_its_memory_is_found(report: Report) -> None:
+    """RSS cannot show it."""
+    heaps = [{"runtime": "java", "limit": 435, **collected(n, committed=400)} for n in range(1, 301)]
+    lines = [
+        line("a", n, CurrentRSS=450 + n % 3 / 10, PeakRSS=455, processes=1, memoryLimit=512, heap=heap)
+        for n, heap in enumerate(heaps, 1)
     ]
-    out = told(lines)
-    assert "RSS of no environment grows by its verdict, but what the runtime says of its memory does:" in out
-    assert "a leak on the heap" in out
-    assert "no sign of a leak" not in out
+    found = answer(report, lines)
+    assert (found["cause"], found["holder"], found["hidden"]) == ("leak", "live objects", True)
 
 
-def test_of_a_long_life_some_readings_are_looked_at_from_its_begin_to_its_end(told: Told) -> None:
+def test_a_long_life_is_sampled_from_begin_to_end(report: Report) -> None:
     """What is live shows at major collections, which are far apart."""
     lines = [
-        line(
-            "a",
-            n,
-            CurrentRSS=100 + n / 20,
-            PeakRSS=110 + n / 20,
-            processes=1,
-            memoryLimit=512,
-            heap={
-                "runtime": "java",
-                "used": 10 + n // 150 * 7.5 + n % 150 / 10,
-                "live": 10 + n // 150 * 7.5,
-                "committed": 300,
-                "limit": 435,
-                "collections": n // 150,
-            },
-        )
+        line("a", n, CurrentRSS=100 + n / 20, PeakRSS=110 + n / 20, processes=1, memoryLimit=512,
+             heap={"runtime": "java", "committed": 300, "limit": 435, "collections": n // 150,
+                   "used": 10 + n // 150 * 7.5 + n % 150 / 10, "live": 10 + n // 150 * 7.5})
         for n in range(1, 3001)
-    ]
-    assert "What is live after collection grows by 51 KiB per invocation" in told(lines)
+    ]  # fmt: skip
+    found = answer(report, lines)
+    assert (found["holder"], found["perInvocationKiB"]) == ("live objects", pytest.approx(51, rel=0.02))
 
 
-def test_environments_with_a_lazy_collector_do_not_show_a_leak_together(told: Told) -> None:
-    many = [each for number in range(12) for each in lazy(f"e{number}", 160)]
-    assert "Together its" not in told(many)
+def test_without_the_probe_the_next_command_adds_it(report: Report) -> None:
+    assert answer(report, life(grows=1.0))["next"] == "truemem attach orders --heap"
+    assert "heap" not in answer(report, life())["next"]
 
 
-def test_a_heap_s_limit_above_the_memory_size_is_told(told: Told) -> None:
-    assert "Set -Xmx435m" in told(lazy("a", 40, limit=1400))
+def test_an_extension_that_grows_is_named_and_has_no_size(report: Report, truemem: Command, tmp_path: Path) -> None:
+    (function,) = report(extended(300))["functions"]
+    found = function["finding"]
+    assert (found["cause"], found["holder"], found["hidden"]) == ("extension", "agent", True)
+    assert found["perInvocationKiB"] == pytest.approx(1024, rel=0.02)
+    assert function["sizing"]["suggested"] is None
+    assert truemem("report", tmp_path / "log.txt", "--fail-on", "leak").code == 1
+    assert truemem("report", tmp_path / "log.txt", "--fail-on", "oom").code == 0
 
 
-def test_without_the_probe_it_says_what_it_cannot_know(told: Told) -> None:
-    assert "held by malloc. In a Python function, `import truemem_heap`" in told(life(grows=1.0))
-    assert "truemem_heap" not in told(life())
+@pytest.mark.parametrize(
+    "died", [{"environmentKills": 1}, {"errorType": "Extension.Crash", "status": "error"}], ids=["killed", "crashed"]
+)
+def test_an_environment_that_was_killed_is_counted(
+    died: dict[str, Any], report: Report, truemem: Command, tmp_path: Path
+) -> None:
+    (function,) = report(extended(300, **died))["functions"]
+    assert (function["finding"]["cause"], function["ended"]) == ("extension", 1)
+    assert truemem("report", tmp_path / "log.txt", "--fail-on", "oom").code == 1
+
+
+def test_failing_invocations_have_no_size_and_no_verdict(report: Report, told: Told) -> None:
+    lines = life(grows=1.0, status="error", errorType="Boom")
+    (function,) = report(lines)["functions"]
+    assert (function["finding"]["cause"], function["sizing"]["suggested"]) == ("failing", None)
+    assert "200 of 200 invocations failed" in function["finding"]["sentence"]
+    assert "Leak" not in told(lines)
 
 
 def test_no_size_is_called_safe_while_memory_rises(told: Told) -> None:
     out = told(filling(0.98, 120))
-    assert "No verdict on leaks yet. Warming" in out
+    assert "Undecided: 120 invocations can be judged, 128 are needed." in out
     assert "No memory size is suggested: memory still rises in 1 of 1 environments" in out
     assert "Max Memory Used rose" not in out
 
 
-def test_a_fleet_of_short_lives_that_all_rise_is_told_as_such(told: Told) -> None:
+def test_a_fleet_of_short_lives_that_all_rise_has_no_size(told: Told) -> None:
     lines = [each for number in range(30) for each in life(f"e{number}", invocations=20, grows=2.0)]
     out = told(lines)
-    assert "No verdict on leaks yet." in out
-    assert "It rose in 30 of 30, from 92.0 to 130.0 MiB (medians)." in out
+    assert out.count("Undecided") == 1
     assert "No memory size is suggested: memory still rises in 30 of 30 environments" in out
 
 
-def test_a_mark_that_rose_with_the_memory_told_the_truth(told: Told) -> None:
+def test_a_mark_that_rose_with_the_memory_told_the_truth(told: Told, report: Report) -> None:
     lines = [
         line("a", n, CurrentRSS=90 + min(n, 60), PeakRSS=95 + min(n, 60), MaxMemoryUsed=105 + min(n, 60))
         for n in range(1, 301)
     ]
-    out = told(lines)
-    assert "no sign of a leak" in out
-    assert "Max Memory Used rose" not in out
+    assert answer(report, lines)["cause"] in ("cache", "none")
+    assert "Max Memory Used rose" not in told(lines)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +203,7 @@ def test_a_mark_that_rose_with_the_memory_told_the_truth(told: Told) -> None:
         (life("a", 200, 1.5), life("b", 200, 1.0), "Both versions grow."),
     ],
 )
-def test_a_release_is_blamed_only_for_what_is_known_of_both(
+def test_a_release_is_blamed_for_what_is_known_of_both(
     before: list[str], after: list[str], sentence: str, told: Told
 ) -> None:
     lines = [each.replace('"$LATEST"', '"41"') for each in before]
@@ -180,7 +211,7 @@ def test_a_release_is_blamed_only_for_what_is_known_of_both(
     assert f"- {sentence}" in told(lines, "--compare", "41:42")
 
 
-def test_the_last_line_of_an_environment_is_no_doubt_about_its_peaks(told: Told) -> None:
+def test_an_environments_last_line_is_no_doubt_about_peaks(told: Told) -> None:
     last = line("a", 201, method="sampled", peakUpper=None, closedBy="shutdown")
     assert "Smallest safe memory size" in told([*life(), last])
 
@@ -202,9 +233,7 @@ UNKNOWN = "No memory size is suggested: in 1 invocation the peak may have reache
         ({"method": "vmhwm-sum", "peakLower": 1030.0, "peakUpper": 1040.0, "PeakRSS": 1040.0}, "size: 1,280 MB"),
     ],
 )
-def test_a_size_is_by_the_upper_bound_and_where_that_is_the_memory_size_it_is_not_known(
-    members: dict[str, Any], said: str, told: Told
-) -> None:
+def test_a_size_is_by_the_upper_bound_of_the_peak(members: dict[str, Any], said: str, told: Told) -> None:
     wide = line("a", 150, **members)
     assert said in told([*life(invocations=149), wide, *life()[150:]])
 
@@ -270,13 +299,13 @@ def killed(lives: int, invocations: int, **ending: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("ending", [{}, {"CurrentRSS": None}], ids=["a last sample", "none"])
-def test_an_environment_that_is_killed_before_a_verdict_is_due_grows_all_the_same(
-    ending: dict[str, Any], told: Told, truemem: Command, tmp_path: Path
+def test_an_environment_killed_before_a_verdict_is_due_grows(
+    ending: dict[str, Any], report: Report, told: Told, truemem: Command, tmp_path: Path
 ) -> None:
     lines = killed(lives=3, invocations=18, **ending)
-    out = told(lines)
-    assert "3 of 54 invocations ran out of memory" in out
-    assert "Growing: 6.0 MiB per invocation" in out
+    found = answer(report, lines)
+    assert (found["cause"], found["perInvocationKiB"]) == ("leak", pytest.approx(6144, rel=0.01))
+    assert "3 of 54 invocations ran out of memory" in told(lines)
     assert truemem("report", tmp_path / "log.txt", "--fail-on", "leak").code == 1
     (environment,) = gather(read([tmp_path / "log.txt"]))
-    assert environment.verdict.name == "growing"
+    assert environment.finding.document() == found

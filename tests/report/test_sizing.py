@@ -23,6 +23,7 @@ SEEN = Seen(
     environments=10,
     growing=0,
     together=False,
+    open="",
     settled=8,
     rising=0,
     billed_ms=100.0,
@@ -52,6 +53,7 @@ def test_more_memory_than_now_costs() -> None:
     ("changed", "why"),
     [
         ({"need": None}, "no peak was measured"),
+        ({"open": "most invocations failed"}, "most invocations failed"),
         ({"growing": 3}, "memory grows in 3"),
         ({"settled": 0, "rising": 6}, "still rises in 6 of 10 environments, and none has settled"),
         ({"out_of_memory": 1, "size": 512.0}, "at 512 MiB, so its need is not known: give it 1,024 MiB"),

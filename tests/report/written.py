@@ -64,6 +64,15 @@ def life(environment: str = "a", invocations: int = 200, grows: float = 0.0, **m
     return lines
 
 
+def extended(invocations: int, **members: Any) -> list[str]:
+    """A level function beside an extension that grows by 1 MiB in each invocation."""
+    return [
+        line("a", n, holders={"function": 90.0, "truemem": 5.0, "extensions": {"agent": 20.0 + n}}, memoryLimit=512,
+             **(members if n == invocations else {}))
+        for n in range(1, invocations + 1)
+    ]  # fmt: skip
+
+
 def log(folder: Path, lines: Iterable[str], name: str = "log.txt") -> Path:
     path = folder / name
     path.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")

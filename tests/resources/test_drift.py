@@ -11,12 +11,9 @@ import pytest
 from truemem.config import Config
 from truemem.line_schema import PROPERTIES
 from truemem.measure.resources import Usage
-from truemem.records.environment_state import EnvironmentState
-from truemem.records.journal import Journal
-from truemem.records.publisher import Publisher
 from truemem.records.resource_drift import ResourceDrift
 
-from tests.printed import ENVIRON, printed, record
+from tests.printed import printed, record
 
 LIMIT = 1024
 MIB = 1024
@@ -140,12 +137,7 @@ def lines_of(usage: Usage | None, capfd: pytest.CaptureFixture[str], **settings:
         if usage is not None:
             each.used(usage)
     environ = {f"TRUEMEM_{name}".encode(): value.encode() for name, value in settings.items()}
-    publisher = Publisher(Config(ENVIRON | environ), True, EnvironmentState(), Journal(""), lambda: 0)
-    publisher._history.environment_id = "the same"
-    for each in records:
-        publisher.print_one(each)
-    publisher.flush_all()
-    return capfd.readouterr().out.splitlines()
+    return printed(capfd, records, environ)
 
 
 def test_the_line_of_a_calm_function_is_byte_for_byte_as_without(capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from tests.local.conftest import needs_cgroups
 pytestmark = needs_cgroups
 
 EATING = EXTENSIONS / "dying.py"
+HOARDING = EXTENSIONS / "hoarding.py"
 
 
 def killed(environment: Environment, do: str = "hold", **event: float) -> Record:
@@ -131,6 +132,36 @@ def test_an_extension_that_ate_the_memory_is_named_and_the_function_is_not_blame
     assert (died.errorType, died.environmentKills) == ("Extension.Crash", 1)
     assert died.ending["holder"]["extension"] == EATING.name
     assert died.ending["holder"]["rss"] > died.CurrentRSS
+
+
+def check_hoarding(kib: int, invocations: int, *, exact: bool) -> None:
+    """An extension keeps so much of each invocation, and they follow each other without a pause, until the kernel kills
+    it, once. The right line says so, and no line blames the function."""
+    kept = {"KEEPS_KIB": str(kib)}
+    with Environment(extensions=[HOARDING], memory_mib=192, exact=exact, environment=kept) as environment:
+        for _ in range(invocations):
+            environment.attempt(mib=3)
+        records = environment.told()
+        failed = [report for report in environment.local.reports if report.status != "success"]
+    (report,) = failed
+    assert report.error_type == "Extension.Crash"
+    died = [record for record in records if record.environmentKills or record.errorType or record.ending]
+    assert [record.requestId for record in died] == [report.request_id]
+    assert (died[0].environmentKills, died[0].status, died[0].errorType) == (1, "error", "Extension.Crash")
+    assert died[0].ending["holder"]["extension"] == HOARDING.name
+    assert died[0].ending["holder"]["rss"] > 140
+    assert not any(record.OutOfMemory for record in records)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_extension_that_hoards_is_on_the_line_of_its_end(exact: bool) -> None:
+    check_hoarding(9000, 28, exact=exact)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_extension_that_keeps_500_kib_ends_an_environment(exact: bool) -> None:
+    check_hoarding(500, 450, exact=exact)
 
 
 @pytest.mark.parametrize("do", ["crash", "leave"])

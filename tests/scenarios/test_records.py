@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from truemem_workbench.testing.environment import SLACK_MIB, Environment
 
+from tests.attach.pages import DOCS
+
 HOARDER = Path(__file__).parent / "extensions" / "hoarder.py"
 
 
@@ -93,7 +95,8 @@ def test_the_users_namespace_dimensions_and_properties() -> None:
     assert directive["Namespace"] == "Team/Memory"
     assert directive["Dimensions"] == [["FunctionName"], ["FunctionName", "Stage"]]
     assert (record.Stage, record.modelVersion) == ("test", "7")
-    assert "TRUEMEM_CPU_BUDGET is not a percentage" in log
+    assert "truemem WARN TRUEMEM_CPU_BUDGET is not a percentage" in log
+    assert "`truemem WARN TRUEMEM_...`" in (DOCS / "attach.md").read_text()
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])
@@ -102,6 +105,7 @@ def test_switched_off_it_takes_no_part_and_the_runtime_starts_as_it_is(exact: bo
         for _ in range(2):
             assert environment.invoke(mib=5)["touched"] == 5 * 1024
         assert environment.records() == []
+        assert environment.log() == ""
         said = [entry.text for entry in environment.local.logs if "exact mode is off" in entry.text]
     assert len(said) == exact
     extension = next(event for event in environment.local.events if event["type"] == "platform.extension")

@@ -22,6 +22,7 @@ from truemem.measure.race import NEVER
 from truemem.measure.recorder import Recorder
 from truemem.measure.sampling_schedule import Budget
 from truemem.measure.window import Window
+from truemem.platform.telemetry_events import REPORT, RUNTIME_DONE, Event
 from truemem.records import emf, recovery
 from truemem.records.environment_state import EnvironmentState
 from truemem.records.journal import Journal
@@ -36,6 +37,7 @@ PROC = Procfs()
 """One for all tests: it keeps a descriptor."""
 
 MIB = 1024
+DONE = Event(RUNTIME_DONE, {"requestId": "1", "status": "success"}, 1)
 SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}
 
 
@@ -100,8 +102,12 @@ class Surroundings:
     def __init__(self) -> None:
         self.extensions: dict[str, int] = {}
         self.ended: set[str] = set()
+        self.dying = 0
 
     def look(self) -> None: ...
+
+    def dying_extensions(self) -> int:
+        return self.dying
 
     def read(self) -> HeldMemory:
         return HeldMemory(None, 0, {})
@@ -318,6 +324,55 @@ def test_without_telemetry_a_kill_is_the_largest_extensions_if_it_has_ended(scen
     (line,) = scene.output.lines
     assert line["ending"]["holder"]["extension"] == "agent"
     assert (line.get("OutOfMemory"), line.get("environmentKills")) == ((None, 1) if has_ended else (1, None))
+
+
+@pytest.mark.parametrize("born", [0, 3])
+def test_a_kill_of_an_extension_is_of_the_invocation_that_the_environment_ends_with(scene: Scene, born: int) -> None:
+    """The extension has the event as soon as the sidecar, and takes memory before the sidecar counts."""
+    scene.event()
+    scene.surroundings.dying = 1
+    scene.closes(kills=1, born=born)
+    assert scene.publisher._history.kills == -1  # of the stand-in's 0: should we be killed now, the next one finds it
+    scene.recorder.window.process_exited = True  # the platform ends the runtime before SHUTDOWN
+    scene.event(closed_by="shutdown", died="failure")
+    before, died = scene.output.lines
+    assert (before.get("OutOfMemory"), before.get("environmentKills")) == (None, None)
+    assert (died.get("OutOfMemory"), died["environmentKills"]) == (None, 1)
+    assert (died["status"], died["errorType"]) == ("error", "Extension.Crash")
+
+
+def killed_after_the_function_was_done() -> Scene:
+    """Exact mode closes the window when the runtime asks for more; extensions work on."""
+    scene = Scene(reports=True)
+    scene.event()
+    scene.event(closed_by="next-request")
+    scene.surroundings.extensions, scene.surroundings.held_kib = {"agent": 100 * MIB}, 100 * MIB
+    scene.surroundings.ended, scene.kills.new = {"agent"}, 1
+    return scene
+
+
+def test_a_kill_after_the_function_was_done_is_of_the_invocation_that_is_not_reported() -> None:
+    scene = killed_after_the_function_was_done()
+    record = scene.records[0]
+    record.reported(DONE)
+    assert scene.publisher.unreported() is record
+    scene.closing.ended_after(record, "failure")
+    scene.publisher.flush_all()
+    (line,) = scene.output.lines
+    assert (line["environmentKills"], line["status"], line["errorType"]) == (1, "error", "Extension.Crash")
+    assert line["ending"]["holder"] == {"extension": "agent", "rss": 100.0}
+    assert "OutOfMemory" not in line
+
+
+def test_a_report_of_success_takes_back_what_was_concluded() -> None:
+    scene = killed_after_the_function_was_done()
+    record = scene.records[0]
+    scene.closing.ended_after(record, "failure")
+    record.reported(DONE)
+    assert (record.status, record.error_type) == ("error", "Extension.Crash")  # of before that
+    record.reported(DONE._replace(kind=REPORT))
+    assert (record.status, record.error_type, record.death) == ("success", None, None)
+    assert scene.publisher.unreported() is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.sampled_from([-1, 0, 4])), min_size=1, max_size=8))

@@ -14,7 +14,7 @@ from truemem.measure.level_sampler import TICK_NS
 from truemem.measure.race import KERNEL_SLACK_KIB
 from truemem.platform.proxy_sockets import SPARE
 from truemem.platform.runtime_proxy import PIECE
-from truemem.records import drift, leak_verdict
+from truemem.records import drift, leak_verdict, trend
 from truemem.records.emf import VALUES
 from truemem.records.journal import SIZE
 from truemem.records.pending_records import START_MS, WAITING
@@ -66,14 +66,14 @@ FIGURES = {
         f"From {leak_verdict.GROWING_FROM} to {leak_verdict.URGENT_UNTIL - 1:,}: only if it is urgent",
         f"within {leak_verdict.NEAR} times the invocations so far",
         f"From {leak_verdict.URGENT_UNTIL:,}: whatever goes on growing by {leak_verdict.SLOW_KIB} KiB per invocation",
-        f"twice as wide as the curve says at {leak_verdict.SHORT} invocations",
+        f"twice as wide as the curve says at {trend.SHORT} invocations",
         f"about every {drift.EVERY}th line",
         f"held {AT_LIMIT:.0%} of the limit".replace("%", " %"),
         f"the line would exceed {LINE_LIMIT // 1024} KiB",
     ],
     "patterns.md": [
-        f"growing takes {leak_verdict.GROWING_FROM}",
-        f"growing takes {leak_verdict.URGENT_UNTIL:,}",
+        f"before {leak_verdict.GROWING_FROM} invocations",
+        f"not before {leak_verdict.URGENT_UNTIL:,}",
     ],
     "reliability.md": [f"{BACKLOG} are kept", f"reserves {SPARE} descriptors"],
     "security.md": [

@@ -70,6 +70,12 @@ class Machine:
             if not self.unmapping[thread]:
                 del self.unmapping[thread]
 
+    def touch_and_give_back(self, toucher: int, unmapper: int, touched: int, given_back: int) -> None:
+        """One after the other."""
+        self.touch(toucher, touched)
+        self.unmap(unmapper, given_back)
+        self.go_on(unmapper, given_back)
+
 
 class Files(ProcessFiles):
     def __init__(self, machine: Machine) -> None:
@@ -129,9 +135,7 @@ def test_what_threads_may_hide_is_an_interval(threads: tuple[int, int]) -> None:
 def test_where_one_thread_alone_runs_the_watermark_is_exact() -> None:
     scene = Scene()
     for _ in range(5):
-        scene.machine.touch(0, 50 * MIB)
-        scene.machine.unmap(0, 50 * MIB)
-        scene.machine.go_on(0, 50 * MIB)
+        scene.machine.touch_and_give_back(0, 0, 50 * MIB, 50 * MIB)
     assert scene.close() == Peak(100 * MIB, 100 * MIB, 100 * MIB, VMHWM, raced=False)
 
 
@@ -146,18 +150,14 @@ def test_what_is_touched_and_kept_is_exact_with_threads() -> None:
 def test_at_most_as_much_is_hidden_as_was_given_back() -> None:
     scene = Scene()
     for _ in range(3):
-        scene.machine.touch(1, 30 * MIB)
-        scene.machine.unmap(0, 5 * MIB)
-        scene.machine.go_on(0, 5 * MIB)
+        scene.machine.touch_and_give_back(1, 0, 30 * MIB, 5 * MIB)
     found = scene.close()
     assert (found.method, found.lower, found.upper) == (VMHWM_THREADS, 130 * MIB, 140 * MIB)
 
 
 def test_what_is_touched_once_and_given_back_is_exact() -> None:
     scene = Scene()
-    scene.machine.touch(1, 30 * MIB)
-    scene.machine.unmap(0, 30 * MIB)
-    scene.machine.go_on(0, 30 * MIB)
+    scene.machine.touch_and_give_back(1, 0, 30 * MIB, 30 * MIB)
     assert scene.close() == Peak(80 * MIB, 80 * MIB, 80 * MIB, VMHWM, raced=False)
 
 
@@ -184,9 +184,7 @@ def test_ticks_make_the_interval_narrow() -> None:
     for ticks in (False, True):
         scene = Scene()
         for _ in range(20):
-            scene.machine.touch(1, 10 * MIB)
-            scene.machine.unmap(0, 10 * MIB)
-            scene.machine.go_on(0, 10 * MIB)
+            scene.machine.touch_and_give_back(1, 0, 10 * MIB, 10 * MIB)
             if ticks:
                 scene.recorder.levels.sample(late=False, reset=False)
         found = scene.close()
@@ -227,9 +225,7 @@ def test_huge_pages_count_where_others_have_run(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(open_window, "fault_sizes", lambda: FaultSizes(PAGE_KIB, 64, asked=True))
     monkeypatch.setattr(Procfs, "huge_pages", lambda self: counted[0])
     scene = Scene()
-    scene.machine.touch(1, 8 * MIB)
-    scene.machine.unmap(0, 8 * MIB)
-    scene.machine.go_on(0, 8 * MIB)
+    scene.machine.touch_and_give_back(1, 0, 8 * MIB, 8 * MIB)
     counted[0] = (110, 8)
     found = scene.close()
     assert (found.lower, found.upper) == (58 * MIB, (58 + 22) * MIB)

@@ -55,4 +55,4 @@ class KillPlacement:
 
     def put_back(self, killed: int) -> None:
         """It is not known yet whose they were: the next `take` has them again."""
-        self._open = killed
+        self._open += killed

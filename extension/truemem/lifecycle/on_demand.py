@@ -159,7 +159,12 @@ class OnDemand:
     def _close_record(self) -> None:
         """The event ends the invocation before, if exact mode has not seen its end."""
         event, record = self._event, self._publisher.current()
-        if record is None or event is None:
+        if event is None:
+            return
+        if record is None:
+            last, died = self._publisher.unreported(), "" if event.invoke else self._died()
+            if last is not None and died:
+                self._closer.ended_after(last, died)
             return
         if self._closed is None:
             self._closer.close_unmeasured(record)

@@ -21,6 +21,10 @@ ZOMBIE = b"Z"
 """State of a process that has ended, or whose main thread has: then it has more than one."""
 
 
+SIGKILL_BIT = 1 << 8
+"""Of a mask of signals: bit n - 1 is signal n (proc_pid_status(5))."""
+
+
 class Gone(Exception):
     """The process has ended, or its files cannot be read: forget it.
 
@@ -100,6 +104,19 @@ def parse_status(text: bytes) -> Status:
     """Parse the fields we use. Raises Gone if the process has no memory any more (a zombie prints no Vm lines)."""
     labels = b"\nVmHWM:", b"\nVmRSS:", b"\nRssAnon:", b"\nRssFile:", b"\nRssShmem:", b"\nThreads:"
     return Status(*[_field(text, label) for label in labels])
+
+
+def is_dying(text: bytes) -> bool:
+    """Of a `status`: is a SIGKILL on its way to the process, or has it no memory any more?"""
+    pending = 0
+    for label in (b"\nSigPnd:", b"\nShdPnd:"):
+        words = text.partition(label)[2].partition(b"\n")[0].split()
+        if words and len(words[0]) <= DIGITS:
+            try:
+                pending |= int(words[0], 16)
+            except ValueError:
+                continue
+    return bool(pending & SIGKILL_BIT) or b"\nVmRSS:" not in text
 
 
 def parse_identity(text: bytes) -> tuple[int, int]:

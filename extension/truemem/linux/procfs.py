@@ -11,6 +11,7 @@ from .proc_text import (
     Gone,
     Stat,
     Status,
+    is_dying,
     parse_huge_pages,
     parse_last_pid,
     parse_running,
@@ -106,6 +107,13 @@ class ProcessFiles:
     def status(self) -> Status:
         """Memory as of now. Raises Gone."""
         return parse_status(self.read("status"))
+
+    def is_dying(self) -> bool:
+        """Has it ended, or is it about to by SIGKILL?"""
+        try:
+            return is_dying(self.read("status"))
+        except Gone:
+            return True
 
     def stat(self) -> Stat:
         """State and faults as of now. Raises Gone."""

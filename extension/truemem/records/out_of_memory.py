@@ -73,7 +73,7 @@ def split_kills(record: PendingRecord) -> tuple[int, int]:
     extension_ended = record.error_type == EXTENSION_CRASH or (
         record.error_type is None and death is not None and death.extension_ended
     )
-    of_extension = 1 if known and extension_ended else 0
+    of_extension = 1 if known and extension_ended and not record.environment_kills else 0
     return known - of_extension, record.environment_kills + of_extension
 
 

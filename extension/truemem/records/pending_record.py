@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from .out_of_memory import DeathReport
     from .trace_context import Trace
 
+SUCCESS = "success"
+"""Status of an invocation."""
+FAILURE = "failure"
+"""Reason of a SHUTDOWN."""
 NEXT_REQUEST = "next-request"
 """`closedBy` of a window that was closed when the runtime asked for its next event."""
 
@@ -178,6 +182,12 @@ class PendingRecord:
         if report.reason == out_of_memory.TIMED_OUT:  # SHUTDOWN's word is the platform's, with telemetry or without
             self.status = self.status or out_of_memory.TIMED_OUT
 
+    def blame_extension(self) -> None:
+        """The environment has ended with a failure, and the kernel has killed an extension: that is why. The platform
+        may have said before that the runtime was done. Its report, which says it, often comes too late."""
+        if self.death is not None and self.death.reason == FAILURE and self.error_type is None and self.kills()[1]:
+            self.status, self.error_type = "error", out_of_memory.EXTENSION_CRASH
+
     def journaled(self, slot: int | None) -> None:
         """The journal has it in this slot until it is printed."""
         self.slot = slot
@@ -194,7 +204,8 @@ class PendingRecord:
         elif event.kind in (RUNTIME_DONE, REPORT):
             if event.kind == RUNTIME_DONE:
                 self.done_ns = event.time_ns
-            self.status = event.text("status") or self.status
+            if event.kind == REPORT or self.error_type is None:  # else it is known what came after the runtime was done
+                self.status = event.text("status") or self.status
             self.error_type = event.text("errorType") or self.error_type
             self.tenant_id = event.text("tenantId") or self.tenant_id
             duration = event.metric("durationMs")
@@ -202,6 +213,10 @@ class PendingRecord:
             if duration is not None and not self.report_came:
                 self.duration_ms = duration
             if event.kind == REPORT:
+                if self.status == SUCCESS:
+                    self.error_type = None
+                    if self.closed_by == NEXT_REQUEST:  # the environment has ended after it
+                        self.death = None
                 self.max_memory_used_mib = event.metric("maxMemoryUsedMB")
                 self.report_came = True
 

@@ -46,6 +46,11 @@ class PendingRecords:
         """The invocation whose window is open, or None."""
         return self._waiting[-1] if self._waiting and not self._waiting[-1].closed else None
 
+    def unreported(self) -> PendingRecord | None:
+        """The last invocation, if the platform has not reported its end."""
+        last = self._waiting[-1] if self._waiting else None
+        return last if last is not None and not last.report_came else None
+
     def first(self) -> PendingRecord | None:
         """The oldest invocation that is still here."""
         return self._waiting[0] if self._waiting else None

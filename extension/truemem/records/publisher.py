@@ -117,6 +117,10 @@ class Publisher:
         """The invocation whose window is open, or None."""
         return self._pending.current()
 
+    def unreported(self) -> PendingRecord | None:
+        """The last invocation, if the platform has not reported its end."""
+        return self._pending.unreported()
+
     def complete(self) -> bool:
         """True when no record waits for a report."""
         return self._pending.complete()

@@ -31,16 +31,10 @@ NEARLY = 0.9
 LAST = 32
 """Levels of the look at the end of a long life. With more of them its interval comes out too narrow."""
 MINUTE_MS = 60_000
-
-PATTERNS: dict[Name, str] = {
-    "stable": "steady",
-    "warming": "a-cache-that-fills",
-    "plateau": "a-cache-that-fills",
-    "growing": "a-cache-without-bound",
-    "spiky": "two-copies-at-load",
-    "insufficient": "too-few-invocations",
-}
-"""Section of docs/patterns.md that explains a verdict: the likeliest pattern, with links to the others."""
+MATTERS_KIB = 4.0
+"""Growth per invocation that matters to a gate: smaller growth is often that of a runtime."""
+SURE = 0.87
+"""Confidence from which `growing` is certain enough for a gate."""
 
 
 class Point(NamedTuple):
@@ -68,16 +62,16 @@ class Verdict:
 
     name: Name
     per_invocation_kib: float | None
-    """Growth per invocation over the judged part (Theil-Sen). None without a verdict."""
+    """Growth per invocation over the judged part (Theil-Sen). For `stable`, `plateau` and `spiky`, the part since it
+    stopped. None without a verdict."""
     low_kib: float | None
     high_kib: float | None
-    """Ends of its 95 % interval."""
+    """Ends of its 95 % interval: that often it has the true rate. `low_kib` is above 0 for `growing`; for `stable`,
+    `plateau` and `spiky`, `high_kib` is at most leak_verdict.OPEN_KIB."""
     per_minute_kib: float | None
     """Growth per minute, freezes included. None if the times are not known."""
     invocations_left: int | None
     """Invocations until the memory limit at this rate. Only for `growing`."""
-    pattern: str
-    """Anchor in docs/patterns.md."""
     confidence: float | None = None
     """Of verdicts `growing` like this one, so many were right (benchmarks/results/drift.md). Only for `growing`, as
     the two below."""
@@ -90,39 +84,20 @@ class Verdict:
     explained: str | None = None
     """What moves with the memory, and was taken away before it was judged, if that made another verdict of it."""
 
-    def sentence(self) -> str:
-        """The verdict as a sentence for the user."""
+    @property
+    def settled(self) -> bool:
+        """Is the curve certain enough to pass or fail a gate? If not, more invocations will tell.
+
+        True for `growing` where at least SURE of such verdicts are right, or where lives ended at the limit. True for
+        every other verdict where even the interval's upper end is below MATTERS_KIB. False without an interval, and
+        where growth of MATTERS_KIB or more can be neither shown nor denied, whatever the verdict is.
+        """
         if self.name == "growing":
-            hidden = f" Hidden at first by what moves with {self.explained}." if self.explained else ""
-            return self._growing() + hidden
-        ended = f" It was called growing, and {self.ended}." if self.ended else ""
-        if self.explained:
-            ended = f" Its growth is that of {self.explained}."
-        return {
-            "stable": "Stable: what it holds after an invocation goes up and down, and does not grow.",
-            "warming": f"Warming: it still grows, by {_size(self.per_invocation_kib)} per invocation; it is too early"
-            " to tell a leak from a cache that fills.",
-            "plateau": "Plateau: it has grown and stopped, as a full cache does.",
-            "spiky": "Spiky: single invocations need much more than they leave behind; this is not a leak.",
-            "insufficient": f"Too few to judge: {MINIMUM} invocations of one environment are needed.",
-        }[self.name] + ended
-
-    def _growing(self) -> str:
-        said = f"Growing: {_size(self.per_invocation_kib)} per invocation"
-        said += f" (95 % interval {_size(self.low_kib)} to {_size(self.high_kib)})"
-        if self.per_minute_kib is not None:
-            said += f", {_size(self.per_minute_kib)} a minute"
-        if self.invocations_left is not None:
-            said += f"; the limit is about {self.invocations_left:,} invocations away"
-        if self.since is not None and self.grown_kib is not None:
-            said += f". Said since invocation {self.since:,}; {_size(self.grown_kib)} in all"
-        if self.confidence is not None:
-            said += f". A leak with {self.confidence:.0%} confidence, else"
-            return said + " a cache that is far from full."
-        return said + ". A leak, or a cache that is far from full."
+            return self.confidence is None or self.confidence >= SURE
+        return self.high_kib is not None and self.high_kib < MATTERS_KIB
 
 
-INSUFFICIENT = Verdict("insufficient", None, None, None, None, None, PATTERNS["insufficient"])
+INSUFFICIENT = Verdict("insufficient", None, None, None, None, None)
 
 
 def judge(
@@ -192,7 +167,7 @@ def _looked(trusted: list[Point], first: int, spikes: int, limit_mib: int | None
         room_kib = limit_mib * 1024 - levels[-1] if limit_mib else None
         seen.look(levels, floors, trusted[count - 1].invocation - first + 1, room_kib, spikes)
     name, (growth, low, high) = cast(Name, seen.name), seen.growth
-    made = Verdict(name, growth, low, high, per_minute(growth, trusted), None, PATTERNS[name], ended=seen.ended or None)
+    made = Verdict(name, growth, low, high, per_minute(growth, trusted), None, ended=seen.ended or None)
     if name != "growing":
         return made
     left = None
@@ -233,7 +208,7 @@ def _of_killed(lives: list[list[Point]]) -> list[Verdict]:
         numbers, held = ([point[at] for point in trusted] for at in (0, 2))
         curves.append((np.array(numbers, float), np.array(held, float), max(last.current_kib, last.peak_kib or 0)))
     return [
-        Verdict("growing", *growth, per_minute(growth.slope, lives[at]), None, PATTERNS["growing"])
+        Verdict("growing", *growth, per_minute(growth.slope, lives[at]), None)
         for at, growth in grew_into_the_limit(curves)
     ]
 
@@ -249,12 +224,6 @@ def _spikes(points: Sequence[Point]) -> int:
         point.peak_kib is not None and is_spike(point.peak_kib, max(before.current_kib, point.current_kib))
         for before, point in pairwise(points)
     )
-
-
-def _size(kib: float | None) -> str:
-    if kib is None:
-        return "?"
-    return f"{kib / 1024:,.1f} MiB" if abs(kib) >= 1024 else f"{kib:,.1f} KiB"
 
 
 def points(lines: Iterable[Line]) -> list[Point]:

@@ -1,20 +1,134 @@
-"""One result of a diagnosis, for `truemem doctor`."""
+"""One answer about a function's memory: cause, holder, rate, what follows, and the command to type next. Pure.
+
+Whatever prints something about memory prints `Finding.paragraph`, and no other sentence. `causes` makes it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-Grade = Literal["ok", "note", "problem"]
+from ..support.plural import counted
+from .commands import Commands
+
+Cause = Literal[
+    "none", "leak", "hoarding", "cache", "collector", "native", "processes", "threads", "descriptors", "tmp",
+    "extension", "page-cache", "failing", "undecided",
+]  # fmt: skip
+GROWS: tuple[Cause, ...] = (
+    "leak", "native", "hoarding", "processes", "threads", "descriptors", "tmp", "extension",
+)  # fmt: skip
+"""Causes that end an environment if they go on. Hoarding does only where it grows (`Finding.grows`)."""
+
+COUNTED: tuple[Cause, ...] = ("processes", "threads", "descriptors", "tmp")
+"""What is counted, and has a limit of its own."""
+
+LARGEST_MIB = 32_768
+"""In place of a memory size that is not known."""
+TOO_FEW = "too-few-invocations"
+"""Section of docs/patterns.md for a finding that only lacks invocations."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One result of the diagnosis."""
+    """The one answer. Sizes in KiB; None: not known, or not so."""
 
-    grade: Grade
-    text: str
-    fix: str = ""
-    """What the user should do about it: a command where there is one."""
-    evidence: str = ""
-    """What shows it: a line of the log, a request id, a member of the configuration."""
+    cause: Cause
+    title: str
+    """The answer in a sentence."""
+    holder: str = ""
+    """Who holds it: `function`, the name of an extension, what in the function."""
+    per_invocation_kib: float | None = None
+    low_kib: float | None = None
+    high_kib: float | None = None
+    """Growth per invocation of what the cause is known from, and its 95 % interval."""
+    share: float | None = None
+    """Which part of the growth of RSS that explains; None where RSS does not grow."""
+    hidden: bool = False
+    """True if it grows, and RSS does not show it."""
+    invocations_left: int | None = None
+    then: str = ""
+    """What happens when they are over."""
+    confidence: float | None = None
+    """Of findings like this one, so many were right (benchmarks/results/drift.md)."""
+    evidence: Sequence[str] = ()
+    """Figures, each a short text."""
+    repair: str = ""
+    setting: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are the repair, if it is a setting."""
+    next: str = ""
+    """The command to type next."""
+    grows: bool = False
+    """True if it ends the environment when it goes on."""
+    settled: bool = True
+    """False if more invocations can still change the answer."""
+    pattern: str = ""
+    """Section of docs/patterns.md."""
+
+    def paragraph(self) -> str:
+        """All of it, in one paragraph that ends with the command."""
+        parts = [self.title]
+        if self.evidence:
+            figures = "; ".join(self.evidence)
+            parts.append(f"{figures[0].upper()}{figures[1:]}.")
+        if self.invocations_left is not None and self.then:
+            left = counted(self.invocations_left, "invocation")
+            parts.append(f"{f'In about {left}' if self.invocations_left else 'Now'} {self.then}.")
+        if self.repair:
+            parts.append(self.repair)
+        if self.next:
+            parts.append(f"Next: {self.next}")
+        return " ".join(parts)
+
+    def document(self) -> dict[str, object]:
+        """The members for `--json`. What is not known is left out."""
+        members = {
+            "cause": self.cause,
+            "holder": self.holder or None,
+            "perInvocationKiB": _rounded(self.per_invocation_kib),
+            "low": _rounded(self.low_kib),
+            "high": _rounded(self.high_kib),
+            "share": _rounded(self.share),
+            "hidden": self.hidden,
+            "invocationsLeft": self.invocations_left,
+            "confidence": self.confidence,
+            "evidence": list(self.evidence),
+            "repair": self.repair or None,
+            "setting": dict(self.setting) or None,
+            "next": self.next or None,
+            "pattern": self.pattern or None,
+            "sentence": self.paragraph(),
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+
+def of_none(title: str, commands: Commands) -> Finding:
+    """The answer where nothing was measured: `title` says why."""
+    return Finding(cause="undecided", title=title, next=commands.again, settled=False, pattern=TOO_FEW)
+
+
+def most_urgent(found: Sequence[tuple[Finding, int]]) -> Finding:
+    """Of the findings on the environments of one function, each with its number of invocations, the one to act on.
+
+    A failing environment speaks for the function only if most of all invocations are in such ones: one that failed in
+    its only invocation says little. Needs at least one finding."""
+    failing = sum(count for finding, count in found if finding.cause == "failing")
+    is_failing = 2 * failing >= sum(count for _, count in found)
+    return min((finding for finding, _ in found if is_failing or finding.cause != "failing"), key=urgency)
+
+
+def urgency(
+    finding: Finding, killed: int = 0, peak_mib: float | None = None, limit_mib: float | None = None
+) -> tuple[float, ...]:
+    """Sort key of an environment: first those of which invocations were `killed` for memory, then what ends one, the
+    sooner the earlier, then what is failing, undecided, and well; then by how near the peak is to the memory size."""
+    left = float("inf") if finding.invocations_left is None else finding.invocations_left
+    order = {"failing": 1, "undecided": 4 if finding.pattern == TOO_FEW else 2}
+    need = 0 if finding.grows else order.get(finding.cause, 3)
+    full = (peak_mib or 0.0) / (limit_mib or LARGEST_MIB)
+    return (not killed, need, left, -(finding.per_invocation_kib or 0.0), -full)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

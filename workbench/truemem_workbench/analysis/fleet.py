@@ -83,7 +83,7 @@ class Together:
     def sentence(self) -> str:
         """The result as a sentence, if it grows."""
         return (
-            f"Together its {self.environments:,} environments grow by {self.per_invocation_kib:,.1f} KiB per invocation"
+            f"its {self.environments:,} environments together grow by {self.per_invocation_kib:,.1f} KiB per invocation"
             f" (95 % interval {self.low_kib:,.1f} to {self.high_kib:,.1f})"
         )
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from truemem.records import drift
 from truemem.records.leak_verdict import GROWING, GROWING_FROM, PLATEAU, WARMING, LeakVerdict, levels_of
-from truemem.records.trend import all_slopes, middle, trend
+from truemem.records.trend import LEAST_KIB, all_slopes, going_on, middle, trend
 
 from .heap import GROWTH_MIB, GROWTH_SHARE
 
@@ -182,11 +182,13 @@ def _judged(levels: list[float], floors: list[float], invocations: int, is_prove
     verdict = LeakVerdict(is_patient=False)
     verdict.look(levels, floors, invocations)
     first = max(2, len(levels) // 6)  # as the engine does: what is loaded at the start
-    rises = trend(levels[first:])
+    judged = levels[first:]
+    rises, last = trend(judged), middle(all_slopes(judged[-(len(judged) // 3) :]))
     before = levels[1] / 1024 if verdict.name == PLATEAU else levels[first] / 1024
     after = statistics.median(levels[-max(1, len(levels) // 12) :]) / 1024
     name: Name = {GROWING: "growing", WARMING: "filling", PLATEAU: "filled"}.get(verdict.name, "level")  # type: ignore[assignment]
-    goes_on = (rises.goes_on and rises.low > 0) or (is_proven and rises.last >= LATE * rises.slope)
+    certain = rises.slope * len(judged) > LEAST_KIB and rises.low > 0
+    goes_on = (certain and going_on(levels, first, rises) > 0) or (is_proven and last >= LATE * rises.slope)
     if name == "filling" and goes_on and invocations >= GROWING_FROM:
         name = "growing"  # RSS needs more: there, slow movements are not seen in so few invocations
     if not _differ(before, after):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..lines.unread import not_read
 from ..support.plural import counted
-from .finding import Finding
+from .diagnosis import Diagnosis
 from .output_diagnosis import is_about, of_said, of_start
 
 if TYPE_CHECKING:
@@ -127,8 +127,12 @@ class Log:
         return f"first: request {self.first[kind]}" if self.first.get(kind) else ""
 
 
-def read(events: Iterable[Event], wants: Callable[[str | None, float | None], bool] = lambda *_: True) -> Log:
-    """Read log events in one pass. `wants` chooses lines by function and time (epoch ms)."""
+def read(
+    events: Iterable[Event],
+    wants: Callable[[str | None, float | None], bool] = lambda *_: True,
+    also: Callable[[Line], None] = lambda _: None,
+) -> Log:
+    """Read log events in one pass. `wants` chooses lines by function and time (epoch ms); `also` gets each of them."""
     from ..lines.line import lines_in
     from ..lines.wrapped import inside
 
@@ -142,6 +146,7 @@ def read(events: Iterable[Event], wants: Callable[[str | None, float | None], bo
             log.lines += bool(lines)
             for line in lines:
                 _count(log, line)
+                also(line)
     return log
 
 
@@ -165,8 +170,7 @@ def _look(log: Log, text: str) -> None:
 
 
 def _count(log: Log, line: Line) -> None:
-    from .runtime_reading import reading
-    from .runtime_words import limit_advice
+    from .runtime_reading import limit_advice, reading
 
     log.invocations += 1
     log.methods[line.method or "none"] += 1
@@ -202,31 +206,33 @@ def _count(log: Log, line: Line) -> None:
             log.first.setdefault(kind, line.request_id)
 
 
-def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
+def of_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
     """The findings on a log. `fix`: what to do if the log is empty. `function` is the name for commands; without one,
     it is that of the lines."""
     function = function or next((name for name, _ in log.functions.most_common(1)), "") or "NAME"
     for complaint, times in log.complaints.most_common():
         if log.heap_limit and complaint.startswith(SAID_OF_HEAP):
             continue
-        yield Finding("note", f"It says{f', {times} times' if times > 1 else ''}: {complaint}", "docs/configuration.md")
+        yield Diagnosis(
+            "note", f"It says{f', {times} times' if times > 1 else ''}: {complaint}", "docs/configuration.md"
+        )
     if log.foreign:
         text = "`exec format error`: an extension is for another architecture, and the function fails at its start."
-        yield Finding("problem", text, "Attach the layer of the function's architecture: docs/attach.md", log.foreign)
+        yield Diagnosis("problem", text, "Attach the layer of the function's architecture: docs/attach.md", log.foreign)
     for name, (count, line) in log.ran_out.items():
         text, repair = RAN_OUT[name]
-        yield Finding("note", f"{text}: {counted(count, 'line says', 'lines say')} so.", repair, line)
+        yield Diagnosis("note", f"{text}: {counted(count, 'line says', 'lines say')} so.", repair, line)
     if log.start:
-        yield Finding("ok", f"It has started: {log.start}")
+        yield Diagnosis("ok", f"It has started: {log.start}")
     yield from of_start(log.start)
     yield from of_said(log.outputs)
     if unread := not_read(log.unread):
-        yield Finding("note", f"{unread[0].upper()}{unread[1:]}.", "docs/report.md#what-it-does-not-read")
+        yield Diagnosis("note", f"{unread[0].upper()}{unread[1:]}.", "docs/report.md#what-it-does-not-read")
     if not log.lines:
         yield _silent(log, fix)
         return
     shared = f", of {counted(log.invocations, 'invocation')}" if log.invocations > log.lines else ""
-    yield Finding("ok", f"{counted(log.lines, 'line')} of the sidecar{shared}.")
+    yield Diagnosis("ok", f"{counted(log.lines, 'line')} of the sidecar{shared}.")
     measured = sum(log.methods.values()) - log.methods["none"]
     for method, count in log.methods.most_common():
         if method in METHODS:
@@ -235,18 +241,18 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
         none = log.methods["none"]
         text = f"{counted(none, 'invocation has', 'invocations have')} no peak: the function's processes were not seen."
         if none > NEARLY_ALL * log.invocations:
-            yield Finding(
+            yield Diagnosis(
                 "problem",
                 text,
                 "docs/how-it-measures.md says what it needs of /proc; its first line says more.",
                 log.evidence("none"),
             )
         else:
-            yield Finding("note", text, evidence=log.evidence("none"))
+            yield Diagnosis("note", text, evidence=log.evidence("none"))
     yield from _of_intervals(log, function)
     if log.without_report > MANY * log.invocations:
         without = counted(log.without_report, "invocation has", "invocations have")
-        yield Finding(
+        yield Diagnosis(
             "note",
             f"{without} no mark and no status: no telemetry came.",
             "An emulator has none; in Lambda it may be late at an environment's end.",
@@ -254,29 +260,25 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Finding]:
         )
     if log.lost:
         text = f"{counted(log.lost, 'line says', 'lines say')} that something was lost before them (`dropped`)."
-        yield Finding("note", text, evidence=log.evidence("lost"))
+        yield Diagnosis("note", text, evidence=log.evidence("lost"))
     missing = len(log.reports - log.told)
     if log.reports and missing > max(ENOUGH_REPORTS, MANY * len(log.reports)):
-        yield Finding(
+        yield Diagnosis(
             "note",
             f"{missing:,} of {len(log.reports):,} invocations with a REPORT have no line: the latest of each"
             " environment has none yet; the others were lost, or are not in this log.",
             evidence=f"one of them: request {min(log.reports - log.told)}",
         )
     if log.heap_limit:
-        yield Finding("note", log.heap_limit, HEAP_LIMIT, log.evidence("heap limit"))
-    if log.out_of_memory:
-        text = f"{counted(log.out_of_memory, 'invocation')} ran out of memory."
-        fix = f"truemem report FILE, or truemem report --function {function}"
-        yield Finding("note", text, fix, log.evidence("out of memory"))
+        yield Diagnosis("note", log.heap_limit, HEAP_LIMIT, log.evidence("heap limit"))
 
 
-def _of_intervals(log: Log, function: str) -> Iterator[Finding]:
+def _of_intervals(log: Log, function: str) -> Iterator[Diagnosis]:
     """The findings on intervals: how wide they are, and how to get exact figures."""
     if log.exact:
-        yield Finding("ok", f"{counted(log.exact, 'invocation')} measured in exact mode.")
+        yield Diagnosis("ok", f"{counted(log.exact, 'invocation')} measured in exact mode.")
     if len(log.raced) > MANY * log.invocations:
-        yield Finding(
+        yield Diagnosis(
             "note",
             f"{_intervals(log.raced)}: the function may have run before the window was open."
             " Exact mode makes them figures.",
@@ -284,17 +286,18 @@ def _of_intervals(log: Log, function: str) -> Iterator[Finding]:
             log.evidence("raced"),
         )
     if len(log.threads) > MANY * log.invocations:
-        yield Finding(
+        yield Diagnosis(
             "note",
             f"{_intervals(log.threads)}, of threads: what one touches while another gives memory back may be missing."
             " PeakRSS is the best estimate (docs/how-it-measures.md#threads).",
             evidence=log.evidence("threads"),
         )
     if len(log.children) > MANY * log.invocations:
-        yield Finding(
+        yield Diagnosis(
             "note",
             f"{_intervals(log.children)}, of several processes: one may have ended before it was read.",
-            "In a Python function, `import truemem_heap` tells how large its children were (docs/heap.md).",
+            "In a Python function the heap probe tells how large its children were:"
+            f" truemem attach {shlex.quote(function or 'NAME')} --heap",
             log.evidence("children"),
         )
 
@@ -306,31 +309,31 @@ def _intervals(widths: list[float]) -> str:
     return f"{counted(len(widths), 'peak is an interval', 'peaks are intervals')}{wide}"
 
 
-def _silent(log: Log, fix: str) -> Finding:
+def _silent(log: Log, fix: str) -> Diagnosis:
     """The finding on a log without any line of the sidecar."""
     if len(log.reports) >= ENOUGH_REPORTS and (log.attached or log.start):
-        return Finding(
+        return Diagnosis(
             "problem",
             f"The extension is there, {len(log.reports):,} invocations ended, and none has a line.",
             "See that TRUEMEM_ENABLED is not false; invoke one environment twice.",
         )
     if log.attached or log.start:
-        return Finding(
+        return Diagnosis(
             "note",
             "The extension is there, and has not printed a line yet: one comes when the next invocation begins.",
             "Invoke the function twice.",
         )
     if log.reports:
-        return Finding("problem", "The function runs without the sidecar.", "truemem attach NAME")
-    return Finding("problem", "No invocation and no line of the sidecar is in this log.", fix)
+        return Diagnosis("problem", "The function runs without the sidecar.", "truemem attach NAME")
+    return Diagnosis("problem", "No invocation and no line of the sidecar is in this log.", fix)
 
 
-def _of_method(method: str, count: int, of: int, evidence: str) -> Finding:
+def _of_method(method: str, count: int, of: int, evidence: str) -> Diagnosis:
     exact = method != "sampled"
     text = f"{count:,} of {counted(of, 'peak')}: {method}, {METHODS[method]}."
     if exact or count <= MANY * of:
-        return Finding("ok", text)
-    return Finding(
+        return Diagnosis("ok", text)
+    return Diagnosis(
         "note",
         text,
         "The kernel does not let it reset the watermark there, or the processes ended: docs/how-it-measures.md",

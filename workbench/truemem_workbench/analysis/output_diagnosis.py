@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from truemem.config import DOGSTATSD, EMF, OTLP, Config
 from truemem.platform import output_settings
 
-from .finding import Finding
+from .diagnosis import Diagnosis
 
 PAGE = "docs/outputs.md#when-it-does-not-arrive"
 NAMES = {OTLP: "OpenTelemetry", DOGSTATSD: "DogStatsD"}
@@ -27,20 +27,20 @@ def is_about(text: str) -> bool:
     return ABOUT.match(text) is not None
 
 
-def of_start(start: str) -> Iterator[Finding]:
+def of_start(start: str) -> Iterator[Diagnosis]:
     """The finding on the sidecar's first line: where its records go."""
     found = SENDS.search(start)
     if found is None:
         return
     if found[2] == "none":
-        yield Finding("problem", "It can send to no output: its log says why.", PAGE)
+        yield Diagnosis("problem", "It can send to no output: its log says why.", PAGE)
     else:
-        yield Finding("ok", f"It sends to {found[2].replace(',', ' and ')}.")
+        yield Diagnosis("ok", f"It sends to {found[2].replace(',', ' and ')}.")
     if found[1] == "no":
         yield _without_lines()
 
 
-def of_said(said: Iterable[str]) -> Iterator[Finding]:
+def of_said(said: Iterable[str]) -> Iterator[Diagnosis]:
     """The findings on what the log says of each output, in the order of the log: the last word counts."""
     last: dict[str, str] = {}
     for text in said:
@@ -49,34 +49,34 @@ def of_said(said: Iterable[str]) -> Iterator[Finding]:
             last[found[1]] = text
     for name, text in last.items():
         if WORKS.match(text):
-            yield Finding("ok", f"{NAMES[name]}: the collector takes what is sent.", evidence=text)
+            yield Diagnosis("ok", f"{NAMES[name]}: the collector takes what is sent.", evidence=text)
         else:
-            yield Finding("problem" if " is off: " in text else "note", f"{NAMES[name]}: {text}", PAGE)
+            yield Diagnosis("problem" if " is off: " in text else "note", f"{NAMES[name]}: {text}", PAGE)
 
 
-def of_variables(variables: Mapping[str, str]) -> Iterator[Finding]:
+def of_variables(variables: Mapping[str, str]) -> Iterator[Diagnosis]:
     """The findings on a function's variables, judged by the sidecar's own reading of them."""
     environ = {name.encode(): value.encode("utf-8", "replace") for name, value in variables.items()}
     config = Config(environ)
     evidence = f"TRUEMEM_OUTPUT={variables.get('TRUEMEM_OUTPUT', '')}"
     for problem in config.problems:
         if problem.startswith("TRUEMEM_OUTPUT "):
-            yield Finding("problem", problem, "docs/outputs.md", evidence)
+            yield Diagnosis("problem", problem, "docs/outputs.md", evidence)
     for name, settings in (OTLP, output_settings.otlp), (DOGSTATSD, output_settings.dogstatsd):
         if name in config.outputs:
             where, problems = settings(environ)
             for problem in problems:
-                yield Finding("problem" if where is None else "note", f"{NAMES[name]}: {problem}", PAGE, evidence)
+                yield Diagnosis("problem" if where is None else "note", f"{NAMES[name]}: {problem}", PAGE, evidence)
             if where is not None:
                 text = f"{NAMES[name]}: it sends to {where.address}, where something in the environment has to listen."
-                yield Finding("ok", text, evidence=evidence)
+                yield Diagnosis("ok", text, evidence=evidence)
     if not config.prints:
         yield _without_lines(evidence)
     elif EMF not in config.outputs:
         text = "Its lines make no metrics in CloudWatch: `truemem dashboard` and `truemem metrics` find none."
-        yield Finding("note", text, "Add emf to TRUEMEM_OUTPUT if you want them.", evidence)
+        yield Diagnosis("note", text, "Add emf to TRUEMEM_OUTPUT if you want them.", evidence)
 
 
-def _without_lines(evidence: str = "") -> Finding:
+def _without_lines(evidence: str = "") -> Diagnosis:
     text = "It prints no lines: `truemem report`, `page` and `metrics` find nothing."
-    return Finding("note", text, "Add emf or json to TRUEMEM_OUTPUT if you want them.", evidence)
+    return Diagnosis("note", text, "Add emf or json to TRUEMEM_OUTPUT if you want them.", evidence)

@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from truemem.records.drift import EVERY
-from truemem.records.resource_drift import COUNTED_KIB
 
-from ..lines.line import Line
 from ..lines.record import figure
 from ..support.amounts import mib, whole
-from .drift import Point
 
 NEAR = 0.9
 """Share of a limit from which on it is near."""
@@ -32,17 +29,13 @@ class Kind(NamedTuple):
     """and of the limit."""
     word: str
     """In sentences."""
-    breaks: str
-    """What happens at the limit."""
-    pattern: str
-    """Section of docs/patterns.md."""
 
 
 KINDS = (
-    Kind("tmp", "used", "size", "MiB in /tmp", "`No space left on device`", "tmp-that-fills"),
-    Kind("descriptors", "open", "limit", "open descriptors", "`Too many open files` (EMFILE)", "descriptors-that-leak"),
-    Kind("threads", "count", "limit", "threads", "`can't start new thread`", "threads-and-processes-that-stay"),
-    Kind("processes", "count", "limit", "processes", "fork() fails (EAGAIN)", "threads-and-processes-that-stay"),
+    Kind("tmp", "used", "size", "MiB in /tmp"),
+    Kind("descriptors", "open", "limit", "open descriptors"),
+    Kind("threads", "count", "limit", "threads"),
+    Kind("processes", "count", "limit", "processes"),
 )
 
 
@@ -91,27 +84,6 @@ class Resource:
         show = mib if self.name == "tmp" else whole
         of = f" of {show(self.limit)}" if self.limit else ""
         return f"{show(self.used)}{of} {self.kind.word}"
-
-    @property
-    def rate(self) -> str:
-        """Its growth in words; empty if it does not grow."""
-        if not self.growing or self.per_invocation is None:
-            return ""
-        unit = " KiB" if self.name == "tmp" else ""
-        return f"{self.per_invocation:,.3g}{unit} more in each invocation"
-
-    def sentence(self) -> str:
-        """What it is, and what comes of it."""
-        parts = [self.amount]
-        if self.zombies:
-            parts.append(f"{self.zombies:,} of them have ended and were never waited for")
-        if self.rate:
-            parts.append(self.rate)
-        if self.growing and self.invocations_left is not None:
-            parts.append(f"the limit is about {self.invocations_left:,} invocations away")
-        others = [f"{name} {whole(count)}" for name, count in self.holders.items() if name != "function"]
-        held = f" (all: function {whole(self.holders.get('function'))}, {', '.join(others)})" if others else ""
-        return f"{', '.join(parts)}{held}. At the limit: {self.kind.breaks} (docs/patterns.md#{self.kind.pattern})"
 
 
 class Told:
@@ -182,25 +154,3 @@ def resources(told: Iterable[tuple[float, object]], latest: float) -> list[Resou
     for invocation, members in told:
         made.add(invocation, members)
     return made.found(latest)
-
-
-def tmp_of(line: Line) -> float | None:
-    """MiB that were used of /tmp when the invocation had ended; None where the line does not tell."""
-    return _figure(line, "tmp", "used")
-
-
-def descriptor_points(lines: Iterable[Line]) -> list[Point]:
-    """Open descriptors after each invocation that tells, in the unit of the sidecar's own verdict."""
-    made = []
-    for number, line in enumerate(lines, 1):
-        opened = _figure(line, "descriptors", "open")
-        if opened is not None:
-            held = opened * COUNTED_KIB
-            made.append(Point(line.invocation or number, line.time_ms or 0.0, held, None, line.certain, line.begins))
-    return made
-
-
-def _figure(line: Line, kind: str, name: str) -> float | None:
-    members = line.members.get("resources")
-    told = members.get(kind) if isinstance(members, dict) else None
-    return figure(told.get(name)) if isinstance(told, dict) else None

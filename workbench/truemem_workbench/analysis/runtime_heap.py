@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
+from typing import Literal
 
 from truemem.records import drift
 
@@ -22,9 +23,7 @@ from ..lines.record import Record
 from . import heap_course
 from .heap import GROWTH_MIB
 from .heap_course import Course, Point
-from .runtime_finding import Finding, Kind, Seen
-from .runtime_reading import Reading, last_life, readings
-from .runtime_words import finding
+from .runtime_reading import Reading, longest_life, readings
 
 LAZY_SHARE = 0.1
 """A heap is lazy if RSS has risen by this part, or GROWTH_MIB if that is more."""
@@ -42,33 +41,67 @@ CACHE_SHARE = 0.1
 """A cache that has filled explains what RSS has risen by if it is this part of it."""
 KEPT_SHARE = 0.5
 """What has grown is kept if a major collection leaves this part of it."""
-SAME = 3
-"""Readings that have the same in use: no object was made, or it is not counted between collections (Java 25)."""
 STEP_MIB = 1.0
 """A heap that takes less from the system has not grown."""
 TAIL = 10
 """Readings whose median is a level."""
 
 
-def find(lines: Iterable[Record]) -> Finding | None:
+Kind = Literal["leak", "classes", "external", "native", "filling", "filled", "lazy", "level"]
+LEAKS = ("leak", "classes", "external", "native")
+RECENT = 0.5
+"""What was live at the last collection is still told of now if it ran in this later part of the invocations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectedHeap:
+    """How the heap of one process went, as its runtime tells it. MiB."""
+
+    kind: Kind = "level"
+
+    first: Reading
+    last: Reading
+    invocations: int
+    live: Course
+    live_now: float | None
+    """What the last major collection that is known has left."""
+    since_live: int
+    """Invocations since the last point at which something is known of what is live."""
+    used_now: float | None
+    metaspace: Course
+    is_metaspace_kept: bool
+    """True if a major collection left what it has grown by; else it may be garbage."""
+    external: Course
+    native: Course
+    used: Course
+    rss_before: float | None
+    rss_after: float | None
+    collections: int
+    """Major collections from the first of these lines to the last."""
+
+    @property
+    def is_recent(self) -> bool:
+        return self.since_live <= RECENT * self.invocations
+
+    @property
+    def is_contradicted(self) -> bool:
+        """True if objects use less now than what is said to be live."""
+        return self.used_now is not None and self.used_now < self.live.before
+
+
+def find(lines: Iterable[Record]) -> CollectedHeap | None:
     """Judge one environment's lines. None if none has the heap of a garbage-collected runtime."""
-    found = last_life(readings(lines))
-    return finding_in(found) if found else None
+    found = longest_life(readings(lines))
+    return find_in(found) if found else None
 
 
-def explain(lines: Iterable[Record]) -> str | None:
-    """The same as a sentence or two."""
-    found = find(lines)
-    return None if found is None else found.sentence
-
-
-def finding_in(found: Sequence[Reading]) -> Finding:
+def find_in(found: Sequence[Reading]) -> CollectedHeap:
     """Judge the readings of one process, at least one, in the order of the invocations."""
     seen = look(found)
-    return finding(_kind(seen), seen)
+    return replace(seen, kind=_kind(seen))
 
 
-def look(found: Sequence[Reading]) -> Seen:
+def look(found: Sequence[Reading]) -> CollectedHeap:
     """How each figure went."""
     numbers = [each.number for each in found]
     invocations = numbers[-1] - numbers[0] + 1
@@ -78,7 +111,7 @@ def look(found: Sequence[Reading]) -> Seen:
     is_kept = _is_kept(found, "external")
     if external.name == "growing" and not is_kept:
         external = replace(external, name="filling")
-    return Seen(
+    return CollectedHeap(
         first=found[0],
         last=found[-1],
         invocations=invocations,
@@ -87,12 +120,8 @@ def look(found: Sequence[Reading]) -> Seen:
         since_live=numbers[-1] - int(points[-1][0] if points else numbers[0]),
         used_now=next((each.used for each in reversed(found) if each.used is not None), None),
         metaspace=metaspace,
-        is_used_old=found[-1].runtime == "java"
-        and len({each.used for each in found[-SAME:]}) == 1
-        and len(found) >= SAME,
         is_metaspace_kept=_is_kept(found, "metaspace"),
         external=external,
-        is_external_kept=is_kept,
         native=heap_course.UNKNOWN if metaspace.has_grown else _native(found),
         used=_dense(found, "used"),
         rss_before=statistics.median(rss[:3]) if rss else None,
@@ -101,7 +130,7 @@ def look(found: Sequence[Reading]) -> Seen:
     )
 
 
-def _kind(seen: Seen) -> Kind:
+def _kind(seen: CollectedHeap) -> Kind:
     if seen.metaspace.name == "growing":
         return "classes"
     for kind, course in (("leak", seen.live), ("external", seen.external), ("native", seen.native)):

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from truemem.lifecycle.heap_limit import advice
+
 from ..lines.record import Record
-from .heap import HUGE_MIB
+from .heap import size_of
 
 RUNTIMES = ("java", "nodejs", "go", "dotnet")
 
@@ -52,37 +54,39 @@ def reading(members: Mapping[str, Any], place: int = 1) -> Reading | None:
     heap = members.get("heap")
     if not isinstance(heap, Mapping) or heap.get("runtime") not in RUNTIMES:
         return None
-    committed = _size(heap.get("committed"))
+    committed = size_of(heap.get("committed"))
     if committed is None:
         return None
-    collections, invocation = _size(heap.get("collections")), _size(members.get("invocation"))
+    collections, invocation = size_of(heap.get("collections")), size_of(members.get("invocation"))
     return Reading(
         runtime=heap["runtime"],
         number=place if invocation is None else int(invocation),
         committed=committed,
-        **{name: _size(heap.get(name)) for name in ("used", "live", "limit", "external", "metaspace")},
+        **{name: size_of(heap.get(name)) for name in ("used", "live", "limit", "external", "metaspace")},
         collections=None if collections is None else int(collections),
-        gc_ms=_size(heap.get("gcMs")),
-        rss=_size(members.get("CurrentRSS")) if members.get("processes") == 1 else None,
-        memory=_size(members.get("memoryLimit")),
+        gc_ms=size_of(heap.get("gcMs")),
+        rss=size_of(members.get("CurrentRSS")) if members.get("processes") == 1 else None,
+        memory=size_of(members.get("memoryLimit")),
         begins=members.get("coldStart") is True or members.get("suppressedInit") is True,
     )
 
 
-def last_life(found: Sequence[Reading]) -> Sequence[Reading]:
-    """The readings of the process that ran last: its counts do not fall."""
-    begins = 0
+def longest_life(found: Sequence[Reading]) -> Sequence[Reading]:
+    """The readings of the process that lived longest, and of several the last: its counts do not fall."""
+    begins = [0]
     for place, (before, after) in enumerate(pairwise(found), 1):
         fell = any(
             earlier is not None and later is not None and later < earlier
             for earlier, later in ((before.collections, after.collections), (before.gc_ms, after.gc_ms))
         )
         if fell or after.begins or after.runtime != before.runtime:
-            begins = place
-    return found[begins:]
+            begins.append(place)
+    lives = [found[begin:end] for begin, end in pairwise([*begins, len(found)])]
+    return max(reversed(lives), key=len)
 
 
-def _size(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value < HUGE_MIB else None
+def limit_advice(reading: Reading) -> str:
+    """A sentence on a heap that may outgrow the function. Empty if it cannot, or if that is not known."""
+    sizes = (reading.limit or 0.0, reading.memory or 0.0, reading.outside)
+    said = advice(reading.runtime, *(round(size * 1024) for size in sizes))
+    return f"{said[0].upper()}{said[1:]}." if said else ""

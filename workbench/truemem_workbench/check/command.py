@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,21 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..analysis.commands import Commands, of_deployed, of_local
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
 from ..support.outputs import check_outputs, chosen, format_options, output_option
 from ..support.terminal import steps, tell
+from ..support.typed import typed
 from .baseline import Growth
 from .events import read_event, read_events
 from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
-from .options import AMOUNT, FILE, GROWTH, SECONDS, variables
+from .options import AMOUNT, FILE, GROWS, GROWTH, SECONDS, variables
 
 if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`
     from ..explain.explanation import Explanation
     from .limits import Limits
     from .measurement import Measurement
+    from .result import Result
     from .target import Target
 
+ONCE = ("--explain", "--try-repair", "--write-baseline", "--format", "--json", "--output")
+"""Options that a command to type next does not repeat."""
 ENDINGS = (".png", ".xml", ".json", ".html")
 EPILOG = """
 \b
@@ -79,6 +85,10 @@ Exit codes:
 @click.option("--max-growth", type=GROWTH, help="Growth of peak and current allowed over --baseline [default: 10%].")
 @click.option("--baseline", type=FILE, help="Compare with this file.")
 @click.option("--write-baseline", type=FILE, help="Write the figures there if all limits are kept.")
+@click.option(
+    "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="This may grow; repeatable."
+)
+@click.option("--try-repair", is_flag=True, help="Where the repair is a setting, run it again with that.")
 @click.option("--explain", is_flag=True, help="If it grows, run it again under a tracer: which lines hold what grew?")
 @click.option("--allow-errors", is_flag=True, help="Invocations may fail; otherwise the result is undecided.")
 @click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
@@ -97,14 +107,15 @@ Exit codes:
 def check(context: click.Context, /, **given: Any) -> None:
     """Invoke a function many times, and fail if its memory breaks a limit.
 
-    Without --max-drift, memory must not grow: the verdict `growing` fails. Nothing passes while that is undecided.
+    Without --max-drift nothing may grow: memory in use, RSS, extensions, processes, threads, descriptors, /tmp. Nothing
+    passes while that is undecided: it goes on until it is decided, for two minutes, or up to --most.
     --output writes the curve (.png), JUnit XML (.xml), the document of --json (.json), or with --explain a flame
     graph of what grew (.html). `--format github` prints
     annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
     raise_on_signals()
     try:
-        code = _check(**given)
+        code = _check(typed(context, "truemem check", but=ONCE), **given)
     except BadInput as problem:
         tell("truemem check", problem)
         code = 2
@@ -114,6 +125,7 @@ def check(context: click.Context, /, **given: Any) -> None:
 
 
 def _check(
+    command: str,
     *,
     baseline: Path | None,
     write_baseline: Path | None,
@@ -122,6 +134,7 @@ def _check(
     as_json: bool,
     outputs: tuple[Path, ...],
     explain: bool,
+    try_repair: bool,
     **given: Any,
 ) -> int:
     from . import baseline as baselines
@@ -148,6 +161,7 @@ def _check(
         descriptors_drift=given.pop("max_descriptors_drift"),
         growth=max_growth,
         errors=given.pop("allow_errors"),
+        allowed=given.pop("allowed"),
     )
     spec = _spec(given["target"], given["function_name"])
     if explain and given["function_name"] is not None:
@@ -161,7 +175,10 @@ def _check(
     plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
     was = baselines.read(baseline, spec) if baseline else None
     places.try_them()
+    if try_repair and given["function_name"] is not None:
+        raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
     measurement, target, payloads = _measured(plan, limits, explain=explain, **given)
+    measurement = replace(measurement, commands=_commands(command, target, spec, explain, probe=not given["no_probe"]))
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
     result = Result(measurement, find(measurement, limits, was))
@@ -169,7 +186,45 @@ def _check(
         result = replace(result, source=target.source, line=target.line)
         if explain and result.grows:
             result = replace(result, explanation=_explanation(target, payloads, measurement))
+        if try_repair and (setting := measurement.finding.setting):
+            result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
     return places.write(result, limits, spec)
+
+
+def _commands(command: str, target: Target | None, spec: str, explain: bool, *, probe: bool) -> Commands:
+    """What can be typed next."""
+    if target is None:
+        return replace(of_deployed(spec.removeprefix("remote:")), again=command, longer=f"{command} --invocations 2000")
+    from ..local.configuration.node_function import is_node
+
+    can_explain = (target.function.python is not None or is_node(target.function)) and not explain
+    return of_local(command, is_probed=probe, can_explain=can_explain)
+
+
+def _tried(
+    result: Result,
+    command: str,
+    target: Target,
+    payloads: list[object],
+    plan: Plan,
+    limits: Limits,
+    setting: Mapping[str, str],
+    *,
+    probe: bool,
+) -> Result:
+    """The result with a second run, in which the function has the repair's variables."""
+    from . import local_run
+    from .result import Tried
+
+    words = " ".join(f"{name}={value}" for name, value in setting.items())
+    tell("truemem check", f"trying the repair: the function runs again with {words}")
+    repaired = replace(target, environment={**target.environment, **setting})
+    with steps() as progress:
+        after = local_run.measure(repaired, payloads, plan, limits, exact=True, probe=probe, progress=progress)
+    tried = Tried(setting=setting, before=result.measurement, after=after)
+    commands = result.measurement.commands
+    commands = replace(commands, repair=f"{command} --env {words}" if tried.helps else "")
+    return replace(result, measurement=replace(result.measurement, commands=commands), tried=tried)
 
 
 def _explanation(target: Target, payloads: list[object], measurement: Measurement) -> Explanation:

@@ -19,16 +19,16 @@ def errors(result: Result) -> list[str]:
         f"::error file={_property(file.as_posix())},line={line},title=truemem: what grows::{_data(sentence)}"
         for file, line, sentence in explained
     ] + [
-        f"::error {place}title={_property(f'truemem: {finding.name}')}::{_data(finding.sentence)}"
-        for finding in result.findings
-        if finding.outcome != "kept"
+        f"::error {place}title={_property(f'truemem: {each.name}')}::{_data(each.sentence)}"
+        for each in result.limits
+        if each.outcome != "kept"
     ]
 
 
 def summary(result: Result) -> str:
     rows = [
-        f"| {finding.name} | {markdown(finding.allowed)} | {markdown(finding.measured)} | {MARKS[finding.outcome]} |"
-        for finding in result.findings
+        f"| {each.name} | {markdown(each.allowed)} | {markdown(each.measured)} | {MARKS[each.outcome]} |"
+        for each in result.limits
     ]
     parts = [
         f"### {markdown(result.headline)}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,10 +14,12 @@ from ..support.terminal import Progress
 BLOCK = 10
 """Invocations between two checks for the end of the warm-up, and at least between two for a decision."""
 INVOCATIONS = 200
-WARM_UP = 100
+WARM_UP = 80
 """Default of the most invocations for the warm-up."""
-MOST_TIMES, MOST_LEAST = 4, 400
-"""Default of the most invocations: this multiple of those asked for, and at least this number."""
+MOST_TIMES, MOST_LEAST = 10, 2000
+"""Default of the most invocations: this multiple of those asked for, and at least this number,"""
+PATIENCE_S = 120.0
+"""and no more than those asked for after so many seconds: a minute or two of CI cost less than a wrong answer."""
 HOPELESS = 5
 """Invocations that may all fail before the run gives up. An init that fails takes its time with each of them."""
 
@@ -31,7 +34,7 @@ class Plan:
     invocations: int = INVOCATIONS
     """Least number of judged invocations."""
     most: int | None = None
-    """Most judged invocations, while the result is undecided."""
+    """Most judged invocations, while the result is undecided. None: those of two minutes."""
     warm_up: int = WARM_UP
     """Most invocations before the judged ones."""
 
@@ -62,11 +65,17 @@ class Run(Protocol):
 
 
 def invoke_until_decided(
-    run: Run, events: Sequence[object], plan: Plan, undecided: Undecided, progress: Progress
+    run: Run,
+    events: Sequence[object],
+    plan: Plan,
+    undecided: Undecided,
+    progress: Progress,
+    clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Make the invocations of a run. Returns how many the warm-up took. Stops early if every invocation fails."""
+    """Make the invocations of a run. Returns how many the warm-up took. Stops early if every invocation fails.
+    `clock` tells seconds."""
     upcoming = itertools.cycle(events)
-    taken = 0
+    taken, began = 0, clock()
     while taken < plan.warm_up and not (taken and taken % BLOCK == 0 and run.settled()):
         if run.failing >= HOPELESS:
             return taken
@@ -80,6 +89,7 @@ def invoke_until_decided(
         run.invoke(next(upcoming))
         done += 1
         progress(doing, done, until if doing == "measuring" else plan.bound)
-        if done == until and done < plan.bound and (why := undecided(taken)):
+        patient = plan.most is not None or clock() - began < PATIENCE_S
+        if done == until and done < plan.bound and patient and (why := undecided(taken)):
             until, doing = min(done + plan.step, plan.bound), f"going on: {why}"
     return taken

@@ -12,23 +12,23 @@ from .result import Result
 
 def document(result: Result) -> ET.Element:
     """Make the document. `visible` escapes control characters, which XML 1.0 cannot have."""
-    count = {outcome: sum(each.outcome == outcome for each in result.findings) for outcome in ("broken", "unknown")}
+    count = {outcome: sum(each.outcome == outcome for each in result.limits) for outcome in ("broken", "unknown")}
     suite = ET.Element(
         "testsuite",
         name="truemem check",
-        tests=str(len(result.findings)),
+        tests=str(len(result.limits)),
         failures=str(count["broken"]),
         errors=str(count["unknown"]),
         skipped="0",
         time=f"{result.measurement.seconds:.3f}",
     )
     spec = visible(result.measurement.spec)
-    for finding in result.findings:
-        case = ET.SubElement(suite, "testcase", classname=spec, name=finding.name, time="0")
-        if finding.outcome == "kept":
+    for each in result.limits:
+        case = ET.SubElement(suite, "testcase", classname=spec, name=each.name, time="0")
+        if each.outcome == "kept":
             continue
-        kind = "failure" if finding.outcome == "broken" else "error"
-        told = ET.SubElement(case, kind, message=visible(finding.sentence), type=finding.name)
+        kind = "failure" if each.outcome == "broken" else "error"
+        told = ET.SubElement(case, kind, message=visible(each.sentence), type=each.name)
         told.text = result.text()
     ET.SubElement(suite, "system-out").text = result.text()
     whole = ET.Element("testsuites")

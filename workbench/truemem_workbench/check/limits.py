@@ -1,15 +1,21 @@
 """Checks all limits on a measurement. Pure.
 
-`peaks` judges a peak, `growth` judges drift.
+Growth is what the finding says (`analysis.finding`). Nothing passes without it: an undecided limit is `unknown`, and
+more invocations may decide it. `peaks` judges a peak.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import growth, resources
+from truemem.records.leak_verdict import GROWING_FROM
+from truemem.records.resource_drift import COUNTED_KIB
+
+from ..analysis.drift import Point, judge, lives, trusted_of
+from ..analysis.finding import COUNTED, Cause, Finding
 from .baseline import Baseline, Growth
-from .growth import Finding
+from .invocations import Plan
 from .measurement import Measurement
 from .peaks import Outcome, worst
 from .peaks import undecided as undecided_peak
@@ -17,11 +23,36 @@ from .text import printable
 
 HOPELESS = 100
 """Number of invocations without any record after which the run does not wait for records any more."""
+ENOUGH = 0.9
+"""Share of the invocations with a record that must tell of /tmp: of an environment that ends, the last one does not."""
+UNTOLD = (
+    "The lines do not tell it. For a deployed function set TRUEMEM_RESOURCES=always (truemem attach NAME --set"
+    " resources=always)."
+)
+
+
+@dataclass(frozen=True)
+class LimitCheck:
+    """One limit and its result."""
+
+    name: str
+    """Name of the option."""
+    allowed: str
+    measured: str
+    outcome: Outcome
+    sentence: str
+    """The result as a sentence for the user."""
+    value: float | None = None
+    """Measured value, in the limit's own unit."""
+    note: str | None = None
+    """What makes the result less reliable."""
+    why: str | None = None
+    """Why it is unknown, in a few words, if more invocations may decide it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """The limits of a run. None: not set. Without a limit on drift, the verdict must not be `growing`."""
+    """The limits of a run. None: not set. Without a limit on drift, nothing may grow."""
 
     drift_kib: float | None = None
     """Growth allowed per invocation."""
@@ -38,29 +69,44 @@ class Limits:
     """Growth allowed over a baseline."""
     errors: bool = False
     """True if invocations may fail."""
+    allowed: Collection[str] = ()
+    """Causes that do not break the gate."""
 
 
-def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = None) -> list[Finding]:
+@dataclass(frozen=True)
+class Rate:
+    """Growth with its 95 % interval, in KiB per invocation or per minute."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1f} KiB ({self.low:.1f} to {self.high:.1f})"
+
+
+def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = None) -> list[LimitCheck]:
     """Check all limits that are set."""
-    findings = [_errors(measurement)] if measurement.failures and not limits.errors else []
+    made = [_errors(measurement)] if measurement.failures and not limits.errors else []
     if not measurement.seen:
-        return findings or [_nothing(measurement)]
-    drift = growth.drift(measurement, limits.drift_kib, limits.drift_per_minute_kib)
-    if findings:  # that drift is unknown as well is no news
+        return made or [_nothing(measurement)]
+    drift = _drift(measurement, limits)
+    if made:  # that drift is unknown as well is no news
         drift = [each for each in drift if each.outcome != "unknown"]
-    findings += [_out_of_memory(measurement)] if measurement.out_of_memory else []
-    findings += drift
+    made += [_out_of_memory(measurement)] if measurement.out_of_memory else []
+    made += [_ended(measurement)] if measurement.ended and "extension" not in limits.allowed else []
+    made += drift
     if limits.peak_mib is not None:
-        findings.append(_peak(measurement, limits.peak_mib))
+        made.append(_peak(measurement, limits.peak_mib))
     if limits.current_mib is not None:
-        findings.append(_current(measurement, limits.current_mib))
+        made.append(_current(measurement, limits.current_mib))
     if limits.tmp_mib is not None:
-        findings.append(resources.tmp(measurement.in_tmp, len(measurement.seen), limits.tmp_mib))
+        made.append(tmp(measurement.in_tmp, len(measurement.seen), limits.tmp_mib))
     if limits.descriptors_drift is not None:
-        findings.append(resources.descriptors_drift(measurement.descriptors, limits.descriptors_drift))
+        made.append(descriptors_drift(measurement.descriptors, limits.descriptors_drift))
     if baseline is not None:
-        findings += _growth(measurement, baseline, limits.growth or Growth())
-    return findings
+        made += _growth_over(measurement, baseline, limits.growth or Growth())
+    return made
 
 
 def undecided(measurement: Measurement, limits: Limits) -> str:
@@ -69,61 +115,236 @@ def undecided(measurement: Measurement, limits: Limits) -> str:
         return ""
     if not measurement.seen:  # a line comes an invocation late, and later where nothing waits for it
         return "no record yet" if measurement.invocations < HOPELESS else ""
-    return growth.undecided(find(measurement, limits))
+    found = find(measurement, limits)
+    if any(each.outcome == "broken" and not each.why for each in found):
+        return ""
+    return next((each.why for each in found if each.why), "")
 
 
-def _errors(measurement: Measurement) -> Finding:
-    """The finding that invocations failed: a function that does not work was not measured."""
+class Decision:
+    """Whether a run has been decided: by two looks, one after the other, that find the same."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.until: int | None = None
+        """Number of the last invocation of the look that decided; None if none did."""
+        self._limits = limits
+        self._before: Cause = "undecided"
+
+    def why(self, measurement: Measurement) -> str:
+        """Why more invocations are needed, in a few words; empty if they are not."""
+        finding = measurement.finding
+        found = undecided(measurement, self._limits)
+        if not found and finding.cause not in ("failing", self._before) and measurement.seen:
+            found = "looking once more"
+        self._before = finding.cause
+        self.until = measurement.seen[-1].number if measurement.seen and not found else None
+        return found
+
+
+def may_be_garbage(measurement: Measurement, why: str, plan: Plan) -> bool:
+    """True if garbage is to be collected, and what is left to be judged: a leak of objects is confirmed so, and what is
+    still undecided after more invocations than were asked for. `why` they are not decided."""
+    finding = measurement.finding
+    if finding.cause == "leak" and measurement.curves.runtime == "python":
+        return why in ("", "looking once more")
+    late = len(measurement.judged) >= (1 if measurement.curves.readings else 2) * plan.invocations
+    return not finding.settled and why not in ("", "too few to judge") and late
+
+
+def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
+    """Check what grows: against the limits in KiB if there are any, else nothing may."""
+    finding = measurement.finding
+    if limits.drift_kib is None and limits.drift_per_minute_kib is None:
+        return [_growth(finding, limits)]
+    found = []
+    if finding.cause in COUNTED and not _is_allowed(finding, limits):
+        found.append(_growth(finding, limits))
+    rate = _rate(measurement, limits)
+    for name, limit, scale, per in (
+        ("max-drift", limits.drift_kib, 1.0, "per invocation"),
+        ("max-drift-per-minute", limits.drift_per_minute_kib, measurement.per_minute, "a minute"),
+    ):
+        if limit is None:
+            continue
+        if scale is None:
+            sentence = "Drift by the minute cannot be judged: the records have no times."
+            found.append(LimitCheck(name, f"{limit:g} KiB", "", "unknown", sentence))
+        elif rate is None:
+            found.append(_too_few(name, measurement.in_a_row))
+        else:
+            scaled = Rate(rate.value * scale, rate.low * scale, rate.high * scale)
+            found.append(_limited(measurement, name, scaled, limit, per))
+    return found
+
+
+def _growth(finding: Finding, limits: Limits) -> LimitCheck:
+    """Nothing may grow that is not allowed by name."""
+    measured: str = finding.cause
+    if finding.grows and finding.per_invocation_kib is not None:
+        measured += f", {finding.per_invocation_kib:,.1f} KiB"
+
+    def check(outcome: Outcome, why: str | None = None) -> LimitCheck:
+        return LimitCheck(
+            "growth", "none", measured, outcome, finding.paragraph(), finding.per_invocation_kib, None, why
+        )
+
+    if finding.grows:
+        if _is_allowed(finding, limits):
+            return check("kept")
+        return check("broken", None if finding.settled else "a leak, or a cache that fills")
+    if finding.cause in ("undecided", "failing"):
+        return check("unknown", "too few to judge" if finding.pattern == "too-few-invocations" else finding.cause)
+    return check("kept", None if finding.settled else "the interval is wide")
+
+
+def _is_allowed(finding: Finding, limits: Limits) -> bool:
+    named = finding.cause in limits.allowed
+    own = {"descriptors": limits.descriptors_drift, "tmp": limits.tmp_mib}
+    return named or own.get(finding.cause) is not None
+
+
+def _rate(measurement: Measurement, limits: Limits) -> Rate | None:
+    """Growth of what the finding is known from; else that of RSS. None with too few invocations."""
+    finding, rss = measurement.finding, measurement.verdict
+    is_judged = finding.grows and not _is_allowed(finding, limits)
+    for value, low, high in (
+        (finding.per_invocation_kib, finding.low_kib, finding.high_kib) if is_judged else (None, None, None),
+        (rss.per_invocation_kib, rss.low_kib, rss.high_kib),
+    ):
+        if value is not None and low is not None and high is not None and measurement.in_a_row >= GROWING_FROM:
+            return Rate(value, low, high)
+    return None
+
+
+def _too_few(name: str, count: int) -> LimitCheck:
+    sentence = (
+        f"Drift cannot be judged: {count} invocations of the same processes can be used, and {GROWING_FROM} are needed,"
+        " because before that a leak looks like a cache that fills. Try more --invocations."
+    )
+    return LimitCheck(name, "", "too few", "unknown", sentence, why="too few to judge")
+
+
+def _limited(measurement: Measurement, name: str, rate: Rate, limit: float, per: str) -> LimitCheck:
+    """Check a limit: it is broken if even the lower end of the interval is above it.
+
+    If `why` asks for more invocations, the outcome is that of a run that may not make any more.
+    """
+    is_open = measurement.finding.cause == "undecided"
+
+    def check(outcome: Outcome, said: str, note: str | None = None, why: str | None = None) -> LimitCheck:
+        return LimitCheck(name, f"{limit:g} KiB", str(rate), outcome, said, rate.value, note, why)
+
+    sentence = f"It grows by {rate} {per}, and {limit:g} KiB are allowed."
+    within = f"after {measurement.in_a_row} invocations the interval still has the limit in it"
+    if rate.low > limit:
+        return check("broken", sentence, why="undecided" if is_open else None)
+    if rate.high <= limit or (rate.low <= 0 and rate.value <= limit):
+        return check("kept", sentence)
+    if rate.value > limit:
+        return check("unknown", f"{sentence} Undecided: {within}. Try more --invocations.", why="near the limit")
+    return check("kept", sentence, f"{name}: {within}", "near the limit")
+
+
+def _errors(measurement: Measurement) -> LimitCheck:
+    """That invocations failed: a function that does not work was not measured."""
     first, last = measurement.failures[0], measurement.failures[-1]
     sentence = f"{len(measurement.failures)} of {measurement.invocations} invocations failed,"
     sentence += f" the first of them number {first.number}," if first is not last else ""
     sentence += f" the last of them number {last.number}: {printable(last.error)}."
     sentence += " Fix that, or try --allow-errors if it is meant to fail."
-    return Finding("errors", "none", f"{len(measurement.failures)}", "unknown", sentence)
+    return LimitCheck("errors", "none", f"{len(measurement.failures)}", "unknown", sentence)
 
 
-def _nothing(measurement: Measurement) -> Finding:
+def _nothing(measurement: Measurement) -> LimitCheck:
     sentence = f"None of {measurement.invocations} invocations has a record. The sidecar's last line: "
-    return Finding("records", "", "none", "unknown", sentence + printable(measurement.last_words))
+    return LimitCheck("records", "", "none", "unknown", sentence + printable(measurement.last_words))
 
 
-def _out_of_memory(measurement: Measurement) -> Finding:
+def _out_of_memory(measurement: Measurement) -> LimitCheck:
     numbers = measurement.out_of_memory
     sentence = f"Out of memory in invocation {numbers[0]}"
     sentence += f", and in {len(numbers) - 1} more" if len(numbers) > 1 else ""
     size = f" of {measurement.memory_mib} MiB" if measurement.memory_mib else ""
-    return Finding(
+    return LimitCheck(
         "out-of-memory", "never", f"{len(numbers)} times", "broken", f"{sentence}: over its memory size{size}."
     )
 
 
-def _peak(measurement: Measurement, limit: float) -> Finding:
+def _ended(measurement: Measurement) -> LimitCheck:
+    """That an extension ended, or was killed for memory: Lambda ends the environment with it."""
+    numbers = measurement.ended
+    sentence = f"An extension ended in invocation {numbers[0]}, and the environment with it."
+    return LimitCheck("extensions", "stay", f"ended {len(numbers)} times", "broken", sentence)
+
+
+def _peak(measurement: Measurement, limit: float) -> LimitCheck:
     if measurement.peak is None:
         return _unmeasured("max-peak", limit)
     outcome, peak = worst(measurement.peaks, limit)
     sentence = f"The highest peak was {peak}, in {peak.where}, and {limit:g} MiB are allowed."
     if outcome == "unknown":
         sentence = undecided_peak(peak, limit)
-    return Finding("max-peak", f"{limit:g} MiB", str(peak), outcome, sentence, peak.lower)
+    return LimitCheck("max-peak", f"{limit:g} MiB", str(peak), outcome, sentence, peak.lower)
 
 
-def _current(measurement: Measurement, limit: float) -> Finding:
+def _current(measurement: Measurement, limit: float) -> LimitCheck:
     value = measurement.highest_current
     if value is None:
         return _unmeasured("max-current", limit)
     sentence = f"Up to {value:.1f} MiB were left behind by an invocation, and {limit:g} MiB are allowed."
-    return Finding("max-current", f"{limit:g} MiB", f"{value:.1f} MiB", _over(value, limit), sentence, value)
+    return LimitCheck("max-current", f"{limit:g} MiB", f"{value:.1f} MiB", _over(value, limit), sentence, value)
 
 
-def _growth(measurement: Measurement, baseline: Baseline, allowed: Growth) -> list[Finding]:
+def tmp(left: Mapping[int, float], records: int, limit: float) -> LimitCheck:
+    """Check what invocations left in /tmp, MiB, by their number; `records` of them have a line."""
+    allowed = f"{limit:g} MiB"
+    number = max(left, key=left.__getitem__, default=0)
+    highest = left.get(number, 0.0)
+    sentence = f"Up to {highest:.1f} MiB were in /tmp, after invocation {number}, and {limit:g} MiB are allowed."
+    if highest > limit:
+        return LimitCheck("max-tmp", allowed, f"{highest:.1f} MiB", "broken", sentence, highest)
+    if not left or len(left) < ENOUGH * records:
+        return LimitCheck("max-tmp", allowed, "unknown", "unknown", f"How much of /tmp is used is unknown. {UNTOLD}")
+    return LimitCheck("max-tmp", allowed, f"{highest:.1f} MiB", "kept", sentence, highest)
+
+
+def descriptors_drift(points: Sequence[Point], limit: float) -> LimitCheck:
+    """Check the growth of open descriptors per invocation: broken if even the lower end of its interval is above the
+    limit. `points` are numbers of descriptors."""
+    name, allowed = "max-descriptors-drift", f"{limit:g}"
+    if not points:
+        return LimitCheck(name, allowed, "unknown", "unknown", f"How many descriptors are open is unknown. {UNTOLD}")
+    count = max(len(trusted_of(life)) for life in lives(points))
+    found = judge([each._replace(current_kib=each.current_kib * COUNTED_KIB) for each in points], is_patient=False)
+    rates = found.per_invocation_kib, found.low_kib, found.high_kib
+    if count < GROWING_FROM or None in rates:
+        sentence = (
+            f"Growth of descriptors cannot be judged: {count} invocations can be used, {GROWING_FROM} are needed."
+            " Try more --invocations."
+        )
+        return LimitCheck(name, allowed, "too few", "unknown", sentence, why="too few to judge")
+    value, low, high = ((rate or 0.0) / COUNTED_KIB for rate in rates)
+    measured = f"{value:.3g} ({low:.3g} to {high:.3g})"
+    sentence = f"Open descriptors grow by {measured} per invocation, and {limit:g} are allowed."
+    within = f"after {count} invocations the interval still has the limit in it"
+    if low > limit:
+        why = "descriptors still warming" if found.name == "warming" else None
+        return LimitCheck(name, allowed, measured, "broken", sentence, value, why=why)
+    if high <= limit or (low <= 0 and value <= limit):
+        return LimitCheck(name, allowed, measured, "kept", sentence, value)
+    why = "descriptors near the limit"
+    if value > limit:
+        undecided = f"{sentence} Undecided: {within}. Try more --invocations."
+        return LimitCheck(name, allowed, measured, "unknown", undecided, value, why=why)
+    return LimitCheck(name, allowed, measured, "kept", sentence, value, f"{name}: {within}", why)
+
+
+def _growth_over(measurement: Measurement, baseline: Baseline, allowed: Growth) -> list[LimitCheck]:
     now = Baseline.of(measurement)
     if now is None:
-        return [
-            Finding(
-                "max-growth", str(allowed), "unknown", "unknown", "There is no record to compare with the baseline."
-            )
-        ]
-    findings = []
+        sentence = "There is no record to compare with the baseline."
+        return [LimitCheck("max-growth", str(allowed), "unknown", "unknown", sentence)]
+    found = []
     for name, value, was in (("peak", now.peak, baseline.peak), ("current", now.current, baseline.current)):
         grown = value - was
         sentence = (
@@ -135,13 +356,13 @@ def _growth(measurement: Measurement, baseline: Baseline, allowed: Growth) -> li
             limit = was + allowed.mib(was)
             outcome, peak = worst(measurement.peaks, limit)
             sentence = undecided_peak(peak, limit) if outcome == "unknown" else sentence
-        findings.append(Finding(f"max-growth ({name})", str(allowed), f"{grown:+.1f} MiB", outcome, sentence, grown))
-    return findings
+        found.append(LimitCheck(f"max-growth ({name})", str(allowed), f"{grown:+.1f} MiB", outcome, sentence, grown))
+    return found
 
 
 def _over(value: float, limit: float) -> Outcome:
     return "broken" if value > limit else "kept"
 
 
-def _unmeasured(name: str, limit: float) -> Finding:
-    return Finding(name, f"{limit:g} MiB", "unknown", "unknown", f"Nothing was measured for {name}.")
+def _unmeasured(name: str, limit: float) -> LimitCheck:
+    return LimitCheck(name, f"{limit:g} MiB", "unknown", "unknown", f"Nothing was measured for {name}.")

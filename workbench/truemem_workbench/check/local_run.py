@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+
+import psutil
 
 from ..explain.explanation import Explanation
 from ..explain.run import explain
@@ -22,7 +28,7 @@ from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from .events import text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
-from .limits import Limits, undecided
+from .limits import Decision, Limits, may_be_garbage
 from .measurement import Failure, Measurement, Seen, settled, settling, told
 from .target import Target
 from .text import end_of_log
@@ -41,12 +47,19 @@ class Run:
     """One environment: call `invoke`, then `measurement`. The end of its `with` block stops it."""
 
     def __init__(
-        self, target: Target, *, exact: bool = True, probe: bool = True, extensions: Path | None = None
+        self,
+        target: Target,
+        *,
+        exact: bool = True,
+        probe: bool = True,
+        extensions: Path | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """Without `exact`, or if exact mode is not possible, some peaks are intervals. Without `probe` the lines have
         no heap, unless the function loads the probe itself. All executables of the folder `extensions` are started
         beside the sidecar; the measurement's memory is still the function's. Raises BadInput for one that cannot be."""
         self._target = target
+        self._limits = limits or Limits()
         launched = beside_sidecar(sidecar(), extensions)
         attached = launched[NAME]
         function, environment = target.function, target.environment
@@ -54,8 +67,16 @@ class Run:
         if exact and (started := in_exact_mode(function, environment, attached)):
             function, environment = started
             order = "together"  # what is measured does not depend on it, and nothing waits
+        self._folder = tempfile.TemporaryDirectory(prefix="truemem-collect-")
+        Path(self._folder.name).chmod(0o755)  # the function may run as another user
+        self._asked = Path(self._folder.name) / "asked"
+        self._jcmd: subprocess.Popen[bytes] | None = None
+        self.collected = 0
+        """Number of the invocation after which garbage was collected first; 0 if it was not."""
+        self._is_probed = False
         if probe:
-            function = with_probe(function, environment)
+            probed = with_probe(function, environment, self._asked)
+            self._is_probed, function = probed is not function, probed
         settings = Settings(
             name=target.name,
             memory_mib=target.memory_mib,
@@ -79,11 +100,45 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self._local.stop(abort=error[0] is not None)
+        if self._jcmd is not None:
+            self._jcmd.kill()
+            self._jcmd.wait()
+        self._folder.cleanup()
+
+    @property
+    def can_collect(self) -> bool:
+        """True if garbage can be collected: by the probe, or by the JDK's jcmd."""
+        return self._is_probed or bool(self._jvm() and shutil.which("jcmd"))
+
+    def collect(self) -> None:
+        """Have garbage collected before each reading from now on."""
+        self.collected = self.collected or len(self._invocations)
+
+    def _collect_garbage(self) -> None:
+        self._asked.write_text(f"{len(self._invocations)}\n")
+        if not self._is_probed and (self._jcmd is None or self._jcmd.poll() is not None) and (jvm := self._jvm()):
+            # It attaches while the next invocations run: between them the process is frozen.
+            command = ["jcmd", str(jvm.pid), "GC.run"]
+            self._jcmd = subprocess.Popen(
+                command,
+                user=jvm.uids().real,
+                group=jvm.gids().real,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def _jvm(self) -> psutil.Process | None:
+        """The function's JVM, if it is one."""
+        with suppress(psutil.Error):
+            return next((each for each in psutil.Process().children(recursive=True) if each.name() == "java"), None)
+        return None
 
     def invoke(self, event: object = None) -> Invocation:
         """Invoke once. Returns the answer, also if it is an error."""
         self._events.append(text_of(event))
         self._begins.append(len(self._local.logs))
+        if self.collected:
+            self._collect_garbage()
         invocation = self._local.invoke(event, timeout=INVOKE_S)
         self._invocations.append(invocation)
         self._in_tmp[len(self._invocations)] = size_mib(self._local.environment_dir / "tmp")
@@ -122,6 +177,9 @@ class Run:
             asked=asked,
             invocations=len(self._invocations),
             warm_up=warm_up,
+            collected=self.collected,
+            errors_allowed=self._limits.errors,
+            allowed=self._limits.allowed,
             memory_mib=self._target.memory_mib,
             seconds=time.monotonic() - self._started,
             failures=self._failures(),
@@ -186,10 +244,20 @@ def measure(
     extensions: Path | None = None,
 ) -> Measurement:
     """Make a whole run. Raises BadInput."""
-    with Run(target, exact=exact, probe=probe, extensions=extensions) as run:
-        taken = invoke_until_decided(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
+    with Run(target, exact=exact, probe=probe, extensions=extensions, limits=limits) as run:
+        decision = Decision(limits)
+
+        def why(taken: int) -> str:
+            """Why to go on. What may be garbage is collected first, and what is left decides."""
+            measurement = run.so_far(taken)
+            found = decision.why(measurement)
+            if run.can_collect and not run.collected and may_be_garbage(measurement, found, plan):
+                run.collect()
+            return found or ("collecting garbage" if run.collected and not measurement.is_confirmed else "")
+
+        taken = invoke_until_decided(run, events, plan, why, progress)
         run.follow(events[0])
-        return run.measurement(taken, plan.invocations)
+        return replace(run.measurement(taken, plan.invocations), judged_until=decision.until)
 
 
 def check_explicable(target: Target) -> None:

@@ -17,6 +17,7 @@ from .baseline import Baseline, Growth
 from .events import read_events
 from .invocations import INVOCATIONS, WARM_UP, Plan
 from .limits import Limits
+from .options import GROWS
 
 if TYPE_CHECKING:
     from .target import Target
@@ -48,6 +49,7 @@ class MemoryMarker:
         exact: bool = True,
         probe: bool = True,
         extensions: str | Path | None = None,
+        allow: Sequence[str] = (),
         allow_errors: bool = False,
         explain: bool = False,
     ) -> None:
@@ -76,6 +78,7 @@ class MemoryMarker:
             descriptors_drift=_amount("max_descriptors_drift", max_descriptors_drift, 0),
             growth=_growth(max_growth),
             errors=_flag("allow_errors", allow_errors),
+            allowed=_causes(allow),
         )
         self._extensions = _path("extensions", extensions, "extensions", kind="folder")
         self._baseline = _path("baseline", baseline, "memory.json")
@@ -124,6 +127,7 @@ _NAMES = {
     "--max-tmp": "max_tmp_mib=",
     "--max-descriptors-drift": "max_descriptors_drift=",
     "--allow-errors": "allow_errors=True",
+    "--allow": "allow=",
     "--no-exact": "exact=False",
     "--no-probe": "probe=False",
     "--extensions": "extensions=",
@@ -138,8 +142,17 @@ _OPTION = re.compile(rf"({'|'.join(_NAMES)})(?![\w-])(?: (?=KiB\b|MiB\b|SECONDS\
 
 
 def in_words_of_the_marker(text: str) -> str:
-    """Replace the command's options in a message by the marker's arguments."""
-    return _OPTION.sub(lambda found: _NAMES[found[1]], text)
+    """Replace the command's options in a message by the marker's arguments. A command to type stays as it is."""
+    parts = (line.partition("Next: ") for line in text.split("\n"))
+    return "\n".join(
+        _OPTION.sub(lambda found: _NAMES[found[1]], said) + before + command for said, before, command in parts
+    )
+
+
+def _causes(given: Sequence[str]) -> Sequence[str]:
+    if isinstance(given, str) or not all(each in GROWS for each in given):
+        raise _wrong("allow", given, f"a list of {', '.join(GROWS)}", ["descriptors"])
+    return tuple(given)
 
 
 def _wrong(name: str, value: object, wanted: str, example: object) -> BadInput:

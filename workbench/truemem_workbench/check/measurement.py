@@ -5,18 +5,49 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ..analysis import covariates, heap, resources, runtime_heap
-from ..analysis.drift import Point, Verdict, judge, lives, points, trusted_of
-from ..analysis.runtime_finding import Finding
-from ..lines.line import Line
-from .peaks import EXACT, PROBE, Peak
+from truemem.records.leak_verdict import GROWING_FROM
 
+from ..analysis import heap as heaps
+from ..analysis import runtime_reading
+from ..analysis.causes import find
+from ..analysis.commands import Commands
+from ..analysis.curves import (
+    DESCRIPTORS,
+    HEAP_RAN_OUT,
+    IN_USE,
+    PROCESSES,
+    THREADS,
+    TMP,
+    Curves,
+    Failed,
+    curves_of,
+    was_killed,
+)
+from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
+from ..analysis.finding import Finding
+from ..analysis.resources import Resource
+from ..analysis.witnesses import Witnesses
+from ..lines.line import Line
+from .invocations import BLOCK
+from .peaks import EXACT, PROBE, Peak
+from .text import printable
+
+COMPARED = 5
+"""Readings before the first collection of garbage, and after it, that are compared."""
+CONFIRMED = 0.25
+"""A leak is confirmed if a collection frees less than this part of what has grown."""
 UNSETTLED = ("insufficient", "warming")
 """Verdicts that say nothing about growth in the long run."""
+
+
+TASKS = 1024.0
+"""Processes and threads that Lambda allows ("Lambda quotas"); this machine allows more."""
+TMP_MIB = 512.0
+"""Size of /tmp in Lambda, unless more is bought."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +94,15 @@ class Measurement:
     """Number of invocations in the warm-up. They count for peaks, not for drift."""
     memory_mib: int | None
     seconds: float
+    collected: int = 0
+    """Number of the invocation after which garbage was collected first, and then again and again; 0 if it was not."""
     failures: Sequence[Failure] = ()
+    allowed: Collection[str] = ()
+    """Causes that may grow."""
+    judged_until: int | None = None
+    """Number of the last invocation that is judged: at the look that decided. None: all are."""
+    errors_allowed: bool = False
+    """True if invocations may fail: they are measured as all others."""
     notices: Sequence[str] = ()
     """Differences from Lambda, and what could not be done, as sentences."""
     last_words: str = "nothing"
@@ -76,14 +115,52 @@ class Measurement:
     """MiB in /tmp after an invocation, by its number, where something else tells it than the lines."""
     about: dict[str, object] = field(default_factory=dict)
     """Conditions of the run, for a baseline."""
+    commands: Commands = field(default_factory=lambda: Commands(again="truemem check"))
+    """What can be typed next."""
 
     @cached_property
     def judged(self) -> list[Seen]:
-        """The judged invocations: those after the warm-up, of the environment that served most."""
-        later = [each for each in self.seen if each.number > self.warm_up]
+        """The judged invocations: those after the warm-up, of the environment that served most. If garbage was
+        collected: those since then, once they are enough; until then, those before."""
+        later = self._later
+        if not self.collected:
+            return later
+        since = [each for each in later if each.number > self.collected]
+        return since if len(since) >= GROWING_FROM else [each for each in later if each.number <= self.collected]
+
+    @cached_property
+    def _later(self) -> list[Seen]:
+        last = self.judged_until or math.inf
+        later = [each for each in self.seen if self.warm_up < each.number <= last]
         counted = Counter(each.line.environment for each in later)
         most = counted.most_common(1)[0][0] if counted else ""
         return [each for each in later if each.line.environment == most]
+
+    @cached_property
+    def freed(self) -> float | None:
+        """Which part of the growth of what is in use the first collection has freed. None if that is not known."""
+        known = [
+            (each.number, heap.used)
+            for each in self._later
+            if (heap := heaps.reading(each.line.members) or runtime_reading.reading(each.line.members))
+            and heap.used is not None
+        ]
+        before = [used for number, used in known if number <= self.collected]
+        after = [used for number, used in known if number > self.collected][1 : 1 + COMPARED]
+        if not self.collected or len(before) < 2 * COMPARED or not after:
+            return None
+        grown = statistics.median(before[-COMPARED:]) - statistics.median(before[:COMPARED])
+        return (statistics.median(before[-COMPARED:]) - statistics.median(after)) / grown if grown > 0 else None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """True if it is known that what grows, if anything does, is no garbage."""
+        return self.is_collected or (self.finding.grows and self.freed is not None and self.freed < CONFIRMED)
+
+    @property
+    def is_collected(self) -> bool:
+        """True if garbage was collected before each judged invocation."""
+        return bool(self.collected and self.judged and self.judged[0].number > self.collected)
 
     @property
     def environments(self) -> int:
@@ -107,44 +184,85 @@ class Measurement:
     @property
     def more(self) -> int:
         """Number of invocations beyond those that were asked for."""
-        return max(0, self.invocations - self.warm_up - self.asked) if self.asked else 0
+        more = max(0, self.invocations - self.warm_up - self.asked) if self.asked else 0
+        return more if more > max(BLOCK, (self.asked or 0) // 10) else 0  # one look more is no news
 
     @cached_property
-    def runtime_heap(self) -> Finding | None:
-        """What was found about the heap of a garbage-collected runtime. None for others. The warm-up counts: what was
-        used in it is the first that is known of what is live."""
+    def curves(self) -> Curves:
+        """All that is known of the environment that served most. The warm-up counts for a heap: what was used in it is
+        the first that is known of what is live."""
         judged = {each.line.environment for each in self.judged}
-        return runtime_heap.find(each.line for each in self.seen if each.line.environment in judged)
-
-    @cached_property
-    def heap(self) -> str | None:
-        """What the function's runtime or the in-process probe says, or, if memory grows, that it is missing."""
-        if self.runtime_heap is not None:
-            return self.runtime_heap.sentence
-        lines = [each.line for each in self.judged]
-        if heap.readings(lines):
-            return heap.explain(lines)
-        return heap.UNKNOWN if self.verdict.name in ("growing", "warming") else None
-
-    @cached_property
-    def verdict(self) -> Verdict:
-        beside = covariates.beside(each.line for each in self.judged)
+        every = [each.line for each in self.seen if each.line.environment in judged]
+        made = curves_of(every, judged=[each.line for each in self.judged])
+        beside, others, told = dict(made.beside), dict(made.others), made.told
         if len(set(self.events)) > 1:
             beside["event"] = {
                 each.line.invocation or place: self.events[each.number - 1] for place, each in enumerate(self.judged, 1)
             }
-        return judge(self.points, self.memory_mib, is_patient=False, beside=beside)  # events are chosen, it ends soon
+        told = [replace(each, limit=TASKS) if each.name in (PROCESSES, THREADS) else each for each in told]
+        readings = made.readings
+        if made.runtime == "nodejs" and self.is_collected:  # what is used just after a collection is live
+            others[IN_USE] = [
+                Point(each.number, 0.0, ((each.used or 0.0) + (each.external or 0.0)) * 1024, None)
+                for each in readings
+                if each.number > self.collected + 1
+            ]
+            readings = []
+        if self.left_in_tmp:  # what the lines have is the disk below, which is this machine's
+            others[TMP] = [
+                Point(number, 0.0, mib * 1024, None)
+                for number, mib in sorted(self.left_in_tmp.items())
+                if number > self.warm_up
+            ]
+            told = [each for each in told if each.name != TMP] + [_disk(others[TMP])]
+        return replace(
+            made,
+            invocations=self.invocations,
+            beside=beside,
+            others=others,
+            readings=readings,
+            told=told,
+            limit_mib=self.memory_mib,
+            failed=Failed() if self.errors_allowed else self._failed if self.failures else made.failed,
+            freed=self.freed,
+            is_collected=self.is_collected,
+        )
+
+    @property
+    def _failed(self) -> Failed:
+        errors = [each.error for each in self.failures if each.number not in self.out_of_memory]
+        told = Counter(error.partition(":")[0] for error in errors)
+        logs = (line for failure in self.failures for line in failure.log)
+        of_heap = next((line for line in logs if any(words in line for words in HEAP_RAN_OUT)), "")
+        failed = Failed.of(told)
+        example = next((error for error in errors if error.startswith(failed.said)), "")
+        return replace(failed, said=of_heap or printable(example))
 
     @cached_property
+    def finding(self) -> Finding:
+        """The one answer. Events are chosen, and it ends soon: a gate is not patient."""
+        return find(self.curves, self.commands, is_patient=False, allowed=self.allowed)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The verdict on RSS alone."""
+        return Witnesses(self.curves, is_patient=False).rss
+
+    @cached_property
+    def per_minute(self) -> float | None:
+        """Invocations a minute, with all pauses. None if the times are not known."""
+        return per_minute(1.0, self.points) if len(self.points) > 1 else None
+
+    @property
     def in_tmp(self) -> Mapping[int, float]:
         """MiB in /tmp after each invocation of which that is known, by its number."""
-        told = ((each.number, resources.tmp_of(each.line)) for each in self.seen)
-        return self.left_in_tmp or {number: used for number, used in told if used is not None}
+        told = curves_of(each.line for each in self.seen).others.get(TMP, ())
+        return self.left_in_tmp or {point.invocation: point.current_kib / 1024 for point in told}
 
-    @cached_property
-    def descriptors(self) -> list[Point]:
+    @property
+    def descriptors(self) -> Sequence[Point]:
         """Open descriptors after each judged invocation."""
-        return resources.descriptor_points([each.line for each in self.judged])
+        return self.curves.others.get(DESCRIPTORS, ())
 
     @cached_property
     def peaks(self) -> list[Peak]:
@@ -185,9 +303,28 @@ class Measurement:
         return [each.number for each in self.seen if each.line.out_of_memory]
 
     @property
+    def ended(self) -> list[int]:
+        """Numbers of the invocations in which an extension ended, or was killed for memory."""
+        return [each.number for each in self.seen if was_killed(each.line)]
+
+    @property
     def uncertain_peaks(self) -> int:
         """Number of invocations whose peak is an interval."""
         return sum(each.line.wide for each in self.seen)
+
+
+def _disk(used: Sequence[Point]) -> Resource:
+    """/tmp as Lambda has it, of what a run has left there."""
+    levels = [point.current_kib / 1024 for point in used] or [0.0]
+    return Resource(
+        name=TMP,
+        used=levels[-1],
+        highest=max(levels),
+        limit=TMP_MIB,
+        growing=False,
+        per_invocation=None,
+        invocations_left=None,
+    )
 
 
 def settled(lines: Sequence[Line]) -> bool:

@@ -25,6 +25,8 @@ class _Growth(click.ParamType[Growth]):
             self.fail(f"{value!r} is neither MiB nor a share, as in 8 or 10%", param, ctx)
 
 
+GROWS = ("leak", "native", "hoarding", "processes", "threads", "descriptors", "tmp", "extension")
+"""Causes of a finding that --allow takes: `analysis.finding.GROWS`, which needs numpy."""
 FILE = click.Path(dir_okay=False, path_type=Path)
 AMOUNT = Finite(min=0)
 SECONDS = Finite(min=0, min_open=True, max=900)

@@ -15,7 +15,10 @@ Outcome = Literal["kept", "broken", "unknown"]
 """Result of a limit."""
 
 EXACT = "exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact in Lambda; here it is on, unless with --no-exact)"
-PROBE = "`import truemem_heap` in a Python function, which knows how large its child processes were"
+PROBE = (
+    "the heap probe (truemem attach NAME --heap; here it is on, unless with --no-probe), which in Python knows how"
+    " large child processes were"
+)
 SHOWN_MIB = 0.05
 """Bounds that are nearer than this are printed as one figure with one decimal."""
 

@@ -34,7 +34,9 @@ def draw(result: Result, limits: Limits, path: Path) -> None:
                 axes.axhline(limit, color=MARK, linewidth=1.2, linestyle="--", label=f"{label} allowed: {limit:g}")
         if measured.warm_up:
             axes.axvspan(0.5, measured.warm_up + 0.5, color=QUIET, alpha=0.12, linewidth=0, label="warm-up")
-        axes.set_title(f"{visible(result.headline)}\n{measured.verdict.sentence()}", loc="left", fontsize=10, wrap=True)
+        axes.set_title(
+            f"{visible(result.headline)}\n{visible(measured.finding.paragraph())}", loc="left", fontsize=10, wrap=True
+        )
         axes.set_xlabel("invocation", color=QUIET, loc="left")
         axes.set_ylabel("MiB", color=QUIET)
         axes.set_ylim(bottom=0)

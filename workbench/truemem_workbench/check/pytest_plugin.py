@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from .result import Result
 
 MARKER = (
-    "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=100, max_drift_kib=None,"
+    "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=80, max_drift_kib=None,"
     " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, max_tmp_mib=None,"
     " max_descriptors_drift=None, baseline=None, max_growth=None, memory_mib=None, timeout_s=None, env={},"
-    " exact=True, probe=True, extensions=None, allow_errors=False, explain=False): run the function under truemem's"
-    " local Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not grow, and"
-    " while that is undecided up to `most` invocations are made (four times as many as asked for, at least 400)."
+    " exact=True, probe=True, extensions=None, allow=(), allow_errors=False, explain=False): run the function under"
+    " truemem's local Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not"
+    " grow, and while that is undecided more invocations are made, for two minutes or up to `most`."
     " `events` is a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself"
     " invokes."
 )
@@ -65,7 +65,15 @@ def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
         try:
             target = marker.target(_folders(request.node))
             extensions = marker.extensions(_folders(request.node))
-            run = stack.enter_context(Run(target, exact=marker.exact, probe=marker.probe, extensions=extensions))
+            run = stack.enter_context(
+                Run(
+                    target,
+                    exact=marker.exact,
+                    probe=marker.probe,
+                    extensions=extensions,
+                    limits=marker.limits,
+                )
+            )
         except BadInput as problem:
             _refuse(str(problem))
         yield run
@@ -156,15 +164,17 @@ def _baseline(item: pytest.Item, marker: MemoryMarker) -> Baseline | None:
 def _result(measurement: Measurement, marker: MemoryMarker, was: Baseline | None, *, invoked_by_test: bool) -> Result:
     from dataclasses import replace
 
+    from ..analysis.commands import of_local
     from .limits import find
     from .result import Result
 
+    measurement = replace(measurement, commands=of_local(f"truemem check {marker.handler}"))
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
-    findings = find(measurement, marker.limits, was)
+    checks = find(measurement, marker.limits, was)
     if invoked_by_test:  # a test of three invocations did not ask whether they grow
-        findings = [each for each in findings if (each.name, each.outcome) != ("growth", "unknown")]
-    return Result(measurement, findings)
+        checks = [each for each in checks if (each.name, each.outcome) != ("growth", "unknown")]
+    return Result(measurement, checks)
 
 
 def _folders(item: pytest.Item) -> list[Path]:

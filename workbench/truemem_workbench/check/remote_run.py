@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from ..support.terminal import Progress
 from ..support.untrusted_text import loads
 from .events import text_of
 from .invocations import Plan, invoke_until_decided
-from .limits import Limits, undecided
+from .limits import Decision, Limits
 from .measurement import Failure, Measurement, Seen, settled, told
 from .text import end_of_log
 
@@ -56,6 +56,8 @@ class Remote:
     failures: list[Failure] = field(default_factory=list)
     lines: dict[str, Line] = field(default_factory=dict)
     """Lines by request id."""
+    errors_allowed: bool = False
+    allowed: Collection[str] = ()
     needed: float = ENOUGH
     """Share of the records to wait for."""
 
@@ -96,6 +98,8 @@ class Remote:
             warm_up=warm_up,
             memory_mib=next((int(seen.line.memory_limit) for seen in lines if seen.line.memory_limit), None),
             seconds=time.time() - self.started,
+            errors_allowed=self.errors_allowed,
+            allowed=self.allowed,
             failures=[failure for failure in self.failures if failure.number <= counted],
             last_words=f"nothing that could be read. Does {self.function} have truemem's layer?",
         )
@@ -136,10 +140,11 @@ def measure(
 def _measure(
     function: str, events: Sequence[object], plan: Plan, limits: Limits, log_group: str | None, progress: Progress
 ) -> Measurement:
-    run = Remote(function, client("lambda", read_timeout=READ_S))
+    run = Remote(function, client("lambda", read_timeout=READ_S), errors_allowed=limits.errors, allowed=limits.allowed)
     if limits.peak_mib is not None or limits.growth is not None:
         run.needed = 1.0
-    taken = invoke_until_decided(run, events, plan, lambda taken: undecided(run.so_far(taken), limits), progress)
+    decision = Decision(limits)
+    taken = invoke_until_decided(run, events, plan, lambda taken: decision.why(run.so_far(taken)), progress)
     counted = len(run.requests)
     for _ in range(FLUSHING):
         if run.requests[counted - 1] not in run.lines:

@@ -1,4 +1,4 @@
-"""A measurement with its findings. All outputs are made from it. Pure."""
+"""A measurement with its limits. All outputs are made from it. Pure."""
 
 from __future__ import annotations
 
@@ -8,34 +8,74 @@ from pathlib import Path
 
 from ..explain.explanation import Explanation
 from ..support.untrusted_text import visible
-from . import resources
-from .growth import Finding
+from .limits import LimitCheck
 from .measurement import Measurement
 from .text import curve
 
 KEPT, BROKEN, UNKNOWN = 0, 1, 2
 """Exit codes."""
+LOWER = 0.9
+"""A repair helps if RSS ends below this part of what it was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A run with a repair that is a setting, beside the one without."""
+
+    setting: Mapping[str, str]
+    before: Measurement
+    after: Measurement
+
+    @property
+    def helps(self) -> bool:
+        """True if what grew does not, or RSS ends at least a tenth lower."""
+        was, now = self.before.finding, self.after.finding
+        lower = (self.after.usual_current or 0.0) < LOWER * (self.before.usual_current or 0.0)
+        return (was.grows and not now.grows) or lower
+
+    def sentence(self) -> str:
+        words = " ".join(f"{name}={value}" for name, value in self.setting.items())
+        rates = [each.verdict.per_invocation_kib or 0.0 for each in (self.before, self.after)]
+        levels = [each.levels[-1] if each.levels else 0.0 for each in (self.before, self.after)]
+        helps = "The repair helps" if self.helps else "The repair does not help"
+        return (
+            f"{helps}: with {words} RSS grows by {rates[1]:,.1f} KiB in each invocation, without it by {rates[0]:,.1f};"
+            f" it ends at {levels[1]:,.0f} MiB, without it at {levels[0]:,.0f}."
+        )
+
+    def document(self) -> dict[str, object]:
+        return {
+            "setting": dict(self.setting),
+            "helps": self.helps,
+            "before": self.before.verdict.per_invocation_kib,
+            "after": self.after.verdict.per_invocation_kib,
+            "currentBefore": self.before.usual_current,
+            "currentAfter": self.after.usual_current,
+            "finding": self.after.finding.document(),
+        }
 
 
 @dataclass(frozen=True)
 class Result:
     measurement: Measurement
-    findings: Sequence[Finding]
+    limits: Sequence[LimitCheck]
     source: Path | None = None
     """File of the handler, for annotations."""
     line: int | None = None
     explanation: Explanation | None = None
     """Which lines hold what grew, if that was asked for and something grew."""
+    tried: Tried | None = None
+    """A run with the finding's repair, if that was asked for and there is one."""
 
     @property
     def exit_code(self) -> int:
-        outcomes = {finding.outcome for finding in self.findings}
+        outcomes = {each.outcome for each in self.limits}
         return BROKEN if "broken" in outcomes else UNKNOWN if "unknown" in outcomes else KEPT
 
     @property
     def grows(self) -> bool:
         """True if there is something to explain: it grows, or a limit was broken."""
-        return self.exit_code == BROKEN or self.measurement.verdict.name == "growing"
+        return self.exit_code == BROKEN or self.measurement.finding.grows
 
     @property
     def headline(self) -> str:
@@ -58,27 +98,24 @@ class Result:
         return lines
 
     def sentences(self) -> list[str]:
-        """A sentence for each limit that was not kept, or else the verdict; and where growth is explained."""
-        verdict = self.measurement.verdict
-        said = [finding.sentence for finding in self.findings if finding.outcome != "kept"] or [verdict.sentence()]
-        if self.measurement.heap:
-            said.append(self.measurement.heap)
-        found = self.measurement.runtime_heap
-        if verdict.name == "growing" or (found is not None and found.matters):
-            said.append(f"What to do about it: docs/patterns.md#{found.pattern if found else verdict.pattern}")
-        return said
+        """The finding, and a sentence for each other limit that was not kept."""
+        finding = self.measurement.finding
+        told = ("growth", "errors") if finding.cause == "failing" else ("growth",)
+        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name not in told]
+        tried = [self.tried.sentence()] if self.tried else []
+        return [*([finding.paragraph()] if self.measurement.seen else []), *tried, *others]
 
     def log(self) -> list[str]:
         """The end of the log of the last failed invocation, if failures are a finding."""
         failures = self.measurement.failures
-        if not any(finding.name == "errors" for finding in self.findings) or not failures[-1].log:
+        if not any(each.name == "errors" for each in self.limits) or not failures[-1].log:
             return []
         return [f"The log of invocation {failures[-1].number} ends:", *(f"  {line}" for line in failures[-1].log)]
 
     def text(self) -> str:
         """The whole result as text, for a failing test."""
         marks = {"kept": "kept", "broken": "BROKEN", "unknown": "unknown"}
-        rows = [(each.name, each.allowed, each.measured, marks[each.outcome]) for each in self.findings]
+        rows = [(each.name, each.allowed, each.measured, marks[each.outcome]) for each in self.limits]
         titles = ("limit", "allowed", "measured", "")
         widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
         table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in (titles, *rows)]
@@ -88,9 +125,14 @@ class Result:
 
     def notices(self) -> list[str]:
         """What makes the measurement less reliable."""
-        notices = [*self.measurement.notices, *(finding.note for finding in self.findings if finding.note)]
-        if not any(finding.name == "max-descriptors-drift" for finding in self.findings):
-            notices += resources.notices([each.line for each in self.measurement.judged])
+        notices = [*self.measurement.notices, *(each.note for each in self.limits if each.note)]
+        if self.measurement.finding.cause == "failing":
+            notices.append("--allow-errors measures invocations that are meant to fail")
+        if self.measurement.collected:
+            notices.append(
+                f"after invocation {self.measurement.collected} garbage was collected often, to tell it from a leak:"
+                " later peaks are lower than in Lambda"
+            )
         if more := self.measurement.more:
             notices.append(f"{self.measurement.asked} invocations did not decide it: {more} more were made")
         if uncertain := self.measurement.uncertain_peaks:
@@ -105,20 +147,7 @@ class Result:
 
     def document(self) -> dict[str, object]:
         """The document for `--json`. Unknown values are left out."""
-        measured, verdict = self.measurement, self.measurement.verdict
-        drift = {
-            "verdict": verdict.name,
-            "perInvocationKiB": verdict.per_invocation_kib,
-            "low": verdict.low_kib,
-            "high": verdict.high_kib,
-            "perMinuteKiB": verdict.per_minute_kib,
-            "invocationsLeft": verdict.invocations_left,
-            "confidence": verdict.confidence,
-            "since": verdict.since,
-            "grownKiB": verdict.grown_kib,
-            "explained": verdict.explained,
-            "ended": verdict.ended,
-        }
+        measured = self.measurement
         document = {
             "checked": measured.spec,
             "outcome": ("passed", "failed", "unknown")[self.exit_code],
@@ -133,10 +162,9 @@ class Result:
             "peakIn": measured.peak[0] if measured.peak else None,
             "current": measured.usual_current,
             "highestCurrent": measured.highest_current,
-            "drift": _known(drift),
-            "sentence": verdict.sentence(),
-            "heap": measured.heap,
-            "findings": [_known({**vars(finding), "why": None}) for finding in self.findings],
+            "finding": measured.finding.document() if measured.seen else None,
+            "tried": self.tried.document() if self.tried else None,
+            "limits": [_known({**vars(each), "why": None}) for each in self.limits],
             "notices": self.notices(),
             "log": self.log() or None,
             "explanation": self.explanation.document() if self.explanation else None,

@@ -25,14 +25,14 @@ def show(result: Result, console: Console) -> None:
     for name in ("limit", "allowed", "measured"):
         grid.add_column(name, overflow="fold")
     grid.add_column("", no_wrap=True, min_width=len("unknown"))
-    for finding in result.findings:
-        grid.add_row(finding.name, finding.allowed, finding.measured, Text(*MARKS[finding.outcome]))
+    for each in result.limits:
+        grid.add_row(each.name, each.allowed, each.measured, Text(*MARKS[each.outcome]))
     console.print(grid)
     for line in result.curves(plain=not console.encoding.startswith("utf")):
         console.print(line, soft_wrap=True)
     console.print()
     for sentence in result.sentences():
-        console.print(f"- {sentence}")
+        console.print(f"- {sentence}", soft_wrap=True)  # a command can be copied
     for notice in result.notices():
         console.print(f"note: {notice}", style="dim")
     if result.explanation is not None:

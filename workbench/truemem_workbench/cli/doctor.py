@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..analysis.finding import Finding
+from ..analysis.diagnosis import Diagnosis, Grade
+from ..analysis.finding import Finding, most_urgent
 from ..analysis.function_diagnosis import of_configuration
 from ..analysis.log_diagnosis import Log, of_log, read
 from ..aws.log_source import Source, source, source_options
@@ -21,6 +23,10 @@ from ..support.outputs import chosen, format_options
 from ..support.terminal import tell
 from ..support.time_parsing import since_ms
 from ..support.untrusted_text import visible
+
+if TYPE_CHECKING:
+    from ..lines.line import Line
+    from ..page.environments import Gathered
 
 MARKS = {"ok": "✓", "note": "!", "problem": "✗"}
 STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
@@ -105,7 +111,7 @@ def _followed(
     return names[0], (event or "{}") if invoke else None
 
 
-def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Finding]:
+def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Diagnosis]:
     """The first record; or, if none came, all that can be found out about the function."""
     from ..check.events import read_event
     from .doctor_follow import follow
@@ -114,22 +120,25 @@ def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Finding]:
     if first is not None:
         yield from first
         return
-    yield Finding("problem", f"No record came within {wait_s:,.0f} s.")
+    yield Diagnosis("problem", f"No record came within {wait_s:,.0f} s.")
     yield from _of_function(name, time.time() * 1000 - 3 * 3_600_000)
 
 
-def _of_log(where: Source) -> Iterator[Finding]:
+def _of_log(where: Source) -> Iterator[Diagnosis]:
     from ..lines.log_files import events, on_disk, size_of
 
     with tempfile.TemporaryDirectory(prefix="truemem-doctor-") as folder:
         paths = [on_disk(path, Path(folder)) for path in where.paths(Path(folder), "filter")]
         for path in paths:
             size_of(path)  # refuses what is no file
-        log = read((event for path in paths for event in events(path)), wants=where.wants)
+        gathered = _gathered()
+        also = gathered.add if gathered is not None else _ignore
+        log = read((event for path in paths for event in events(path)), wants=where.wants, also=also)
     yield from of_log(log, "Invoke the function twice, and take its whole log.")
+    yield from of_memory(gathered)
 
 
-def _of_function(name: str, begin_ms: float) -> Iterator[Finding]:
+def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
     """Look at the log first: what it proves, the configuration is not blamed for."""
     from ..aws.clients import client, configuration_of, log_group_in, log_group_named, refused
     from ..aws.cloudwatch import recent
@@ -139,18 +148,50 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Finding]:
     group = log_group_in(configuration, name)
     with refused(f"log group {group}", "logs:DescribeLogGroups"):
         found = log_group_named(client("logs"), group)
-    log = Log() if found is None else read(recent(group, int(begin_ms), int(time.time() * 1000)))
+    gathered, log = _gathered(), Log()
+    if found is not None:
+        log = read(
+            recent(group, int(begin_ms), int(time.time() * 1000)),
+            also=gathered.add if gathered is not None else _ignore,
+        )
     yield from of_configuration(configuration, log)
     invoke = f"truemem doctor {shlex.quote(configuration['FunctionName'])} --follow --invoke"
     if found is None:
         text = "The log group is not there: the function was never invoked, or its role does not permit logs."
-        yield Finding("problem", text, f"{invoke}  # the role needs AWSLambdaBasicExecutionRole", group)
+        yield Diagnosis("problem", text, f"{invoke}  # the role needs AWSLambdaBasicExecutionRole", group)
         return
     if found.get("logGroupClass") == "INFREQUENT_ACCESS":
-        yield Finding(
+        yield Diagnosis(
             "problem",
             "The log group is of the class Infrequent Access: CloudWatch makes no metrics of its lines.",
             "Use a log group of the class Standard: a class cannot be changed later.",
             group,
         )
     yield from of_log(log, invoke, configuration["FunctionName"])
+    yield from of_memory(gathered)
+
+
+def _gathered() -> Gathered | None:
+    """Gathers the lines for the finding; None if what judges them is not installed (truemem[report])."""
+    try:
+        from ..page.environments import Gathered
+    except ImportError:
+        return None
+    return Gathered()
+
+
+def _ignore(_: Line) -> None:
+    """A line that is not gathered."""
+
+
+def of_memory(gathered: Gathered | None) -> Iterator[Diagnosis]:
+    """The finding on each function's memory."""
+    if gathered is None:
+        return
+    functions: dict[str, list[tuple[Finding, int]]] = {}
+    for environment in gathered.environments():
+        functions.setdefault(environment.function, []).append((environment.finding, len(environment)))
+    for name, findings in functions.items():
+        finding = most_urgent(findings)
+        grade: Grade = "problem" if finding.grows else "note" if finding.cause in ("failing", "undecided") else "ok"
+        yield Diagnosis(grade, f"{name}: {finding.paragraph()}" if len(functions) > 1 else finding.paragraph())

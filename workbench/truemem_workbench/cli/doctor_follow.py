@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..analysis.finding import Finding
+from ..analysis.diagnosis import Diagnosis
 from ..analysis.first_measurement import of_first
 from ..support.bad_input import BadInput
 from ..support.terminal import progress
@@ -31,7 +31,7 @@ POLL_S = 5.0
 """Pause between two looks at the log. A line is there some seconds after it was printed."""
 
 
-def follow(function: str, event: object | None, wait_s: float) -> Iterator[Finding] | None:
+def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagnosis] | None:
     """The findings on the first record since the function's last change; None if none came within `wait_s`.
 
     With an event the function is invoked with it, twice. Raises BadInput.

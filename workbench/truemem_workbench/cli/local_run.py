@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from ..analysis.commands import of_local
 from ..check.events import read_event
 from ..check.options import variables
 from ..check.target import name_from
 from ..local.configuration.function import Function
 from ..local.configuration.heap_probe import with_probe
 from ..local.configuration.interpreter import with_project_python
-from ..local.configuration.node_function import RUNTIMES, from_node_handler
+from ..local.configuration.node_function import RUNTIMES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
 from ..local.configuration.sidecar import NAME, beside_sidecar, in_exact_mode, sidecar
 from ..local.running.scenarios import BYSTANDER, SCENARIOS
 from ..support.bad_input import BadInput
 from ..support.outputs import output_option
 from ..support.terminal import tell
+from ..support.typed import typed
 from . import run_outputs
 
 if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local run --help`
     from ..local.running.session import Invocation, LocalLambda
 
 LONGEST_GAP_S = 86_400
+SAME_IN_CHECK = ("--event", "--memory", "--timeout", "--env", "--python", "--no-exact", "--extensions")
+"""Options that `truemem check` has as well."""
 
 
 class _Telemetry(click.ParamType[Literal["on"] | int]):
@@ -178,6 +182,9 @@ def run(
     if raw and as_json:
         raise BadInput("--raw with --json: JSON has all lines anyway. Leave one out")
     finite = event is not None and scenario is None
+    again = typed(click.get_current_context(), "truemem check", SAME_IN_CHECK)
+    can_explain = target.python is not None or is_node(target)
+    commands = of_local(again, is_probed=not no_probe, can_explain=can_explain)
     run_outputs.check(outputs, finite=finite, measured=NAME in launched)
     parsed = None if event is None and scenario is None else read_event(event or "{}")
     times = _times(invocations, with_event=event is not None)
@@ -198,7 +205,7 @@ def run(
                 written = outputs
             finally:  # what was measured is printed also if a file cannot be written
                 if not raw:
-                    summary = summarise(local.reports, answers, printed, measured=NAME in launched)
+                    summary = summarise(local.reports, answers, printed, commands, measured=NAME in launched)
                     printer.summary(summary, written)
 
         code = local_console.run(

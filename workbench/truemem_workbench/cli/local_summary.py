@@ -1,18 +1,19 @@
-"""What a finite `truemem local run` showed: its last invocations, the leak verdict and the sizes.
-
-The sentences are those of `truemem report`, from the same engine.
-"""
+"""What a finite `truemem local run` showed: its last invocations, the finding and the sizes."""
 
 from __future__ import annotations
 
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..check.invocations import INVOCATIONS
+from ..analysis.causes import find
+from ..analysis.commands import Commands
+from ..analysis.curves import Failed, curves_of
+from ..analysis.finding import Finding, of_none
 from ..lines.line import Line, parse_event
 from ..local import Invocation, Report
 from ..support.amounts import mib, whole
@@ -29,10 +30,10 @@ LONGEST = 80
 """Most characters of the name of an error."""
 
 _UNMEASURED = {
-    True: "No verdict: the sidecar printed no record. Try --raw, which shows all that it said",
-    False: "No verdict: without the sidecar only the mark is known. Leave --no-sidecar out",
+    True: "Undecided: the sidecar printed no record. Try --raw, which shows all that it said.",
+    False: "Undecided: without the sidecar only the mark is known. Leave --no-sidecar out.",
 }
-"""The sentence where nothing was measured, with the sidecar and without."""
+"""The answer where nothing was measured, with the sidecar and without."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +75,16 @@ class Summary:
     invocations: int
     failed: int
     last: Sequence[Row]
-    verdict: str
-    """Name of the verdict, `insufficient` if there are too few records."""
-    sentences: Sequence[str]
+    finding: Finding
+    sentences: Sequence[str] = ()
+    """On the size."""
 
     def document(self, files: Sequence[Path]) -> dict[str, object]:
         return {
             "invocations": self.invocations,
             "failed": self.failed,
             "last": [row.document() for row in self.last],
-            "verdict": self.verdict,
+            "finding": self.finding.document(),
             "sentences": list(self.sentences),
             "files": [str(path) for path in files],
         }
@@ -99,14 +100,19 @@ class Summary:
         console.print()
         console.print(f"{some}{counted(self.invocations, 'invocation')} (peak, current and mark in MiB):")
         console.print(made)
-        for sentence in self.sentences:
+        for sentence in (self.finding.paragraph(), *self.sentences):
             console.print(f"- {sentence}", soft_wrap=True)
         for path in files:
             console.print(f"Written: {path}", soft_wrap=True)
 
 
 def summarise(
-    reports: Sequence[Report], answers: Sequence[Invocation], printed: Sequence[str], *, measured: bool = True
+    reports: Sequence[Report],
+    answers: Sequence[Invocation],
+    printed: Sequence[str],
+    commands: Commands,
+    *,
+    measured: bool = True,
 ) -> Summary:
     """Summarise a run that has ended. `printed`: the sidecar's stdout; `measured`: false if it was not attached."""
     lines = {line.request_id: line for text in printed for line in parse_event(text)}
@@ -115,16 +121,12 @@ def summarise(
         _row(number, report, lines.get(report.request_id), answered.get(report.request_id))
         for number, report in enumerate(reports, 1)
     ]
-    verdict, sentences = _judged(printed) if lines else ("insufficient", [_UNMEASURED[measured]])
-    failed = sum(row.status != "success" for row in rows)
-    if lines and failed < len(rows) and verdict in ("insufficient", "warming"):
-        more = max(INVOCATIONS, 2 * len(rows))
-        sentences.append(f"This run had {counted(len(rows), 'invocation')}. Try --invocations {more}")
+    finding, sentences = _judged(printed, rows, commands) if lines else (of_none(_UNMEASURED[measured], commands), [])
     return Summary(
         invocations=len(rows),
-        failed=failed,
+        failed=sum(row.status != "success" for row in rows),
         last=rows[-SHOWN:],
-        verdict=verdict,
+        finding=finding,
         sentences=sentences,
     )
 
@@ -152,14 +154,19 @@ def _status(report: Report, answer: Invocation | None) -> str:
     return f"error, {str(named or answer.function_error)[:LONGEST]}"
 
 
-def _judged(printed: Sequence[str]) -> tuple[str, list[str]]:
-    """The verdict and the sentences of `truemem report` on these lines."""
+def _judged(printed: Sequence[str], rows: Sequence[Row], commands: Commands) -> tuple[Finding, list[str]]:
+    """The finding on these lines, and the sentences of `truemem report` on the size."""
+    curves = curves_of(line for text in printed for line in parse_event(text))
+    failed = [row.status.removeprefix("error, ") for row in rows if row.status != "success"]
+    finding = find(replace(curves, failed=Failed.of(Counter(failed))) if failed else curves, commands, is_patient=False)
+    if finding.grows or finding.cause in ("failing", "undecided"):
+        return finding, []
     try:
         need("report")
-    except BadInput as missing:  # `truemem[local]` runs functions without it
-        return "unknown", [f"No verdict: {missing}"]
+    except BadInput:  # `truemem[local]` runs functions without it
+        return finding, []
     from ..report.collect import collect  # scipy and duckdb take most of a second
-    from ..report.sentences import sentences
+    from ..report.sentences import of_size
     from ..report.sizing import HEADROOM
     from ..report.store import Store
 
@@ -167,4 +174,4 @@ def _judged(printed: Sequence[str]) -> tuple[str, list[str]]:
         path = Path(folder) / "lines.log"
         path.write_text("".join(f"{text}\n" for text in printed), encoding="utf-8", errors="replace")
         report = collect(store, store.load([path]))
-    return report.environments[0].verdict.name, list(sentences(report, HEADROOM))
+    return finding, [sentence for each in report.functions for sentence in of_size(each.sizing, HEADROOM)]

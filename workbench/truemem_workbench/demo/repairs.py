@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from ..analysis.heap import Heap, levels, readings
+from ..analysis import heap as heaps
 from .verdict import TAIL, Row, complete
 
 REPAIRS: Mapping[str, Mapping[str, str]] = {
@@ -36,7 +36,7 @@ class Level:
     """Median RSS that the last invocations left behind."""
     mark: float
     """Max Memory Used at the end."""
-    heap: Heap | None
+    heap: heaps.Heap | None
     """Median of the last readings. None without the probe."""
 
     def figures(self) -> dict[str, float]:
@@ -52,11 +52,11 @@ def level(rows: Sequence[Row]) -> Level | None:
     seen = complete(rows)
     if not seen:
         return None
-    heaps = readings(row.record for row in rows if row.record)
+    found = heaps.readings(row.record for row in rows if row.record)
     return Level(
         current=statistics.median(row.current for row in seen[-TAIL:]),
         mark=seen[-1].mark,
-        heap=levels(heaps).now if heaps else None,
+        heap=heaps.level(found) if found else None,
     )
 
 

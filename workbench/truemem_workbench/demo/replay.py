@@ -10,6 +10,11 @@ from pathlib import Path
 import click
 from rich.text import Text
 
+from ..analysis.causes import find
+from ..analysis.commands import Commands
+from ..analysis.curves import curves_of
+from ..analysis.finding import Finding
+from ..lines.line import parse_event
 from ..support import terminal
 from ..support.bad_input import BadInput
 from ..support.untrusted_text import visible
@@ -19,6 +24,12 @@ from .table import table
 from .verdict import headline, verdict
 from .workload import Call, describe
 
+COMMANDS = Commands(
+    again="truemem demo",
+    longer="truemem demo --invocations 400",
+    repair="truemem demo --repairs",
+    size="truemem demo --repairs",
+)
 METHODS = {
     "vmhwm": "kept by the kernel (vmhwm)",
     "vmhwm-threads": "less what threads hide (vmhwm-threads)",
@@ -65,6 +76,7 @@ def replay(
             "invocations": [as_json(row) for row in outcome.rows],
             "headline": headline(outcome.rows),
             "verdict": verdict(outcome.rows),
+            "finding": _finding(outcome).document(),
             "repairs": {words: found.figures() for words, found in (after or {}).items()},
             "notices": outcome.notices,
             "files": [str(picture), str(lines)],
@@ -91,7 +103,7 @@ def _print(
         " page cache and sidecar included. In brackets: bounds of an uncertain peak."
     )
     console.print()
-    for sentence in verdict(outcome.rows):
+    for sentence in (*verdict(outcome.rows), _finding(outcome).paragraph()):
         console.print(_point(sentence))
     before = level(outcome.rows)
     if before and after:
@@ -100,15 +112,16 @@ def _print(
         console.print(effects(before, after))
         for sentence in largest(before, after):
             console.print(_point(sentence))
-    elif after is None:
-        console.print()
-        console.print("What each repair is worth: truemem demo --repairs")
     for notice in outcome.notices:
         console.print(f"On this machine: {notice}", style="dim")
     console.print()
     console.print(f"{len(outcome.rows)} invocations in {outcome.seconds:.0f} s. Written:")
     for path in files:
         console.print(f"  {path}", soft_wrap=True)
+
+
+def _finding(outcome: Outcome) -> Finding:
+    return find(curves_of(line for text in outcome.lines for line in parse_event(text)), COMMANDS, is_patient=False)
 
 
 def _point(sentence: str) -> Text:

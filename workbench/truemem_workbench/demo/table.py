@@ -13,6 +13,9 @@ from .verdict import Row
 BAR = 24
 """Length of the longest bar in characters."""
 
+FIRST, LAST = 40, 20
+"""Rows at the begin and at the end. The picture has all."""
+
 DOUBT = 0.5
 """Bounds are printed if they are this far apart. Less is the kernel's own slack."""
 
@@ -26,7 +29,10 @@ def table(rows: Sequence[Row], *, bars: bool) -> Table:
     if bars:
         grid.add_column("█ current  ▒ peak  │ mark", no_wrap=True, vertical="bottom")
     full = max((value for row in rows for value in (row.mark, row.peak) if value), default=0.0)
-    for row in rows:
+    for row in _shown(rows):
+        if row is None:
+            grid.add_row("…")
+            continue
         cells = [
             str(row.number),
             str(row.call.model),
@@ -38,6 +44,11 @@ def table(rows: Sequence[Row], *, bars: bool) -> Table:
         ]
         grid.add_row(*cells, *([bar(row, full)] if bars else []))
     return grid
+
+
+def _shown(rows: Sequence[Row]) -> list[Row | None]:
+    """The first rows and the last; None stands for those between."""
+    return [*rows] if len(rows) <= FIRST + LAST else [*rows[:FIRST], None, *rows[-LAST:]]
 
 
 def peak(row: Row) -> str:

@@ -8,18 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..analysis.drift import Point, Verdict, judge
-from ..analysis.heap import explain, readings
 from ..lines.record import Record
 from .workload import Call
 
 WELL_BELOW = 0.9
 """A peak is well below the mark if it is under this share of it. The mark also counts the sidecar, for example."""
-
-FLAT_SHARE, FLAT_MIB = 0.02, 2.0
-"""Two levels are the same within this share or these MiB. The first use of a library costs that much."""
-
-_NO_LEAK = "As far as these invocations can tell, this is not a leak: it is a mark that cannot fall."
 
 TAIL = 10
 """Invocations whose median is one level."""
@@ -89,7 +82,7 @@ def headline(rows: Sequence[Row]) -> str:
 
 
 def verdict(rows: Sequence[Row]) -> list[str]:
-    """A few sentences, each true for these rows."""
+    """A few sentences on mark and peaks, each true for these rows."""
     seen = complete(rows)
     sentences = []
     if failed := [row for row in rows if row.error]:
@@ -103,9 +96,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
         sentences.append(f"{len(lost)} of {len(rows)} invocations without a complete record, left out below: {which}.")
     if len(seen) < 2:
         return [*sentences, "Too few records to compare anything."]
-    records = [row.record for row in rows if row.record]
-    told = _left_behind(seen, judge(_points(rows)), known=bool(readings(records)))
-    return [*sentences, _mark(seen), _peaks(seen), told, explain(records)]
+    return [*sentences, _mark(seen), _peaks(seen)]
 
 
 def _mark(seen: Sequence[Seen]) -> str:
@@ -141,46 +132,6 @@ def _peaks(seen: Sequence[Seen]) -> str:
     return (
         f"{sentence}. In {len(below)} of {len(seen)} invocations it was 10 % or more below the mark,"
         f" by {statistics.median(below):.0f} MiB at the median.{doubt}"
-    )
-
-
-def _points(rows: Sequence[Row]) -> list[Point]:
-    """The points that the verdict of `truemem report` would use for these lines."""
-    made = []
-    for row in rows:
-        if row.record is not None and row.current is not None:
-            peak_kib = None if row.peak is None else row.peak * 1024
-            made.append(Point(row.number, 0.0, row.current * 1024, peak_kib, row.record.certain, row.record.begins))
-    return made
-
-
-def _left_behind(seen: Sequence[Seen], whole: Verdict, *, known: bool) -> str:
-    """The sentence on what invocations leave behind. `whole`: the verdict. `known`: a sentence on the heap follows."""
-    if len(seen) < 2 * TAIL:
-        return (
-            f"Current RSS went from {seen[0].current:.0f} to {seen[-1].current:.0f} MiB:"
-            f" {len(seen)} invocations are too few to call that flat or rising."
-        )
-    earlier, latest = seen[-2 * TAIL : -TAIL], seen[-TAIL:]
-    before = statistics.median(row.current for row in earlier)
-    after = statistics.median(row.current for row in latest)
-    levels = (
-        f"current RSS {before:.0f} MiB over invocations {earlier[0].number} to {earlier[-1].number},"
-        f" {after:.0f} MiB over the last {TAIL} (medians)"
-    )
-    if abs(after - before) <= max(FLAT_MIB, FLAT_SHARE * before):
-        if known and whole.name == "warming":
-            return f"What it leaves behind is flat of late: {levels}."
-        if whole.name in ("warming", "growing"):
-            return f"What it leaves behind is flat of late: {levels}. Over all of them: {whole.sentence()}"
-        return f"What it leaves behind is flat: {levels}. {_NO_LEAK}"
-    if after < before:
-        return f"What it leaves behind fell: {levels}. {_NO_LEAK}"
-    if known:
-        return f"What it leaves behind still rises: {levels}."
-    return (
-        f"What it leaves behind still rises: {levels}. A cache that fills or a leak:"
-        " more invocations can tell, these cannot."
     )
 
 

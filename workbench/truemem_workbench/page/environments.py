@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from ..analysis import covariates
-from ..analysis.drift import Point, Verdict, judge
-from ..analysis.heap import Heap, explained, hoarding_in
+from ..analysis.causes import find
+from ..analysis.commands import Commands, of_deployed
+from ..analysis.curves import Curves, Others, failed_of, runtime_of, was_killed
+from ..analysis.drift import Point
+from ..analysis.finding import Finding, of_none, urgency
 from ..analysis.resources import Told
-from ..analysis.runtime_heap import finding_in
-from ..analysis.runtime_reading import Reading, last_life, reading
-from ..analysis.urgency import urgency
+from ..analysis.runtime_reading import Reading, reading
 from ..lines.line import Line
 from ..lines.record import figure
 
@@ -51,6 +52,9 @@ class Flag(IntEnum):
     """The peak is a lower bound, because it is not the kernel's own watermark."""
 
 
+DIED = int(Flag.OUT_OF_MEMORY)
+
+
 @dataclass
 class Environment:
     """One execution environment with its invocations in order."""
@@ -75,12 +79,15 @@ class Environment:
     """What else may run out."""
     readings: list[Reading] = field(default_factory=list)
     """What the heap of a garbage-collected runtime was."""
-    several: bool = False
-    """True with several processes: then RSS is their sum, but the heap is of one."""
-    verdict: Verdict = field(default_factory=lambda: judge([]))
-    """The verdict, set by `finish`."""
-    sentence: str = ""
-    """The verdict as a sentence, with the heap's figures if the probe was there."""
+    others: Others = field(default_factory=Others)
+    """The curves of the other witnesses."""
+    outcomes: list[tuple[str | None, str | None]] = field(default_factory=list)
+    """Status and error of the invocations that failed, but not for memory."""
+    runtime: str = ""
+    killed: list[int] = field(default_factory=list)
+    """Invocations in which something beside the function was killed, or an extension ended."""
+    finding: Finding = field(default_factory=lambda: of_none("No invocation was measured.", Commands(again="")))
+    """The answer, set by `finish`."""
 
     def __len__(self) -> int:
         return len(self.request_ids)
@@ -109,7 +116,12 @@ class Environment:
             self.told.add(row["number"] or 0, line.members["resources"])
         if (found_heap := reading(line.members, len(self) + 1)) is not None:
             self.readings.append(found_heap)
-        self.several |= line.members.get("processes", 1) != 1
+        self.runtime = self.runtime or runtime_of([line])
+        self.others.add(int(row["number"] or 0), line)
+        if line.status not in (None, "success") and not line.out_of_memory:
+            self.outcomes.append((line.status, line.error_type))
+        if was_killed(line):
+            self.killed.append(int(row["number"] or 0))
         if flags & Flag.ENDED and line.current_rss is not None:
             self.last_samples[row["number"] or 0] = line.current_rss
         for name, value in row.items():
@@ -131,7 +143,7 @@ class Environment:
             self.words += [text] if text not in self.words else []
         return self.words.index(text)
 
-    def finish(self) -> None:
+    def finish(self, commands: Callable[[str], Commands]) -> None:
         """Sort the invocations by number (recovered ones come late), and judge them."""
         numbers = self.columns["number"]
         order = sorted(range(len(self)), key=numbers.__getitem__)
@@ -145,33 +157,24 @@ class Environment:
             name: dict(zip(map(int, self.columns["number"]), column, strict=True))
             for name, column in self.beside.items()
         }
-        self.verdict = judge(self._points(), None if self.limit is None else round(self.limit), beside=beside)
-        self.sentence = self.verdict.sentence()
-        heaps = self._heaps()
-        found = hoarding_in(heaps)
-        if found is not None and found.alone and self.verdict.name != "growing":
-            self.sentence = found.sentence()
-        elif heaps:
-            self.sentence += f" {explained(heaps)}"
-        for resource in self.told.found(self.columns["number"][-1] if self else 0):
-            if resource.runs_out:
-                self.sentence += f" {resource.sentence()}."
-        if self.readings:
-            self.readings.sort(key=lambda each: each.number)
-            self.sentence += f" {finding_in(last_life(self.readings)).sentence}"
-
-    def _heaps(self) -> list[Heap]:
-        rows = zip(*(self.columns[name] for name in ("inUse", "held", "current")), strict=True)
-        return [
-            Heap(
-                in_use=used,
-                held=held,
-                mapped=0.0,
-                other=None if self.several or math.isnan(current) else max(0.0, current - used - held),
-            )
-            for used, held, current in rows
-            if not (math.isnan(used) or math.isnan(held))
-        ]
+        self.readings.sort(key=lambda each: each.number)
+        points, numbers = self._points(), self.columns["number"]
+        died = (number for number, flags in zip(numbers, self.columns["flags"], strict=True) if int(flags) & DIED)
+        curves = Curves(
+            function=self.function,
+            invocations=len(self),
+            rss=points,
+            beside=beside,
+            others=self.others.curves(),
+            readings=self.readings,
+            told=self.told.found(numbers[-1] if self else 0),
+            runtime=self.runtime,
+            limit_mib=self.limit,
+            failed=failed_of(self.outcomes),
+            out_of_memory=[int(number) for number in died],
+            killed=self.killed,
+        )
+        self.finding = find(curves, commands(self.function))
 
     def _points(self) -> list[Point]:
         made = []
@@ -203,24 +206,40 @@ class Environment:
         return max((value for value in self.columns[name] if not math.isnan(value)), default=0.0)
 
 
-def gather(lines: Iterable[Line]) -> list[Environment]:
-    """Group lines by environment, the most urgent first (`analysis.urgency`)."""
-    found: dict[tuple[str, str], Environment] = {}
-    for line in lines:
+class Gathered:
+    """Lines by environment, in few bytes for each."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], Environment] = {}
+
+    def add(self, line: Line) -> None:
+        """Add a line."""
         if line.request_id is None and line.peak_rss is None:
-            continue
+            return
         key = (line.function or "", line.environment)
-        if key not in found:
-            found[key] = Environment(line.environment)
-        found[key].add(line)
-    for environment in found.values():
-        environment.finish()
-    return sorted(found.values(), key=_urgency)
+        if key not in self._found:
+            self._found[key] = Environment(line.environment)
+        self._found[key].add(line)
+
+    def environments(self, commands: Callable[[str], Commands] = of_deployed) -> list[Environment]:
+        """All of them with their findings, the most urgent first (`analysis.finding.urgency`). `commands`: what can be
+        typed next, of a function by its name."""
+        for environment in self._found.values():
+            environment.finish(commands)
+        return sorted(self._found.values(), key=_urgency)
+
+
+def gather(lines: Iterable[Line], commands: Callable[[str], Commands] = of_deployed) -> list[Environment]:
+    """Group lines by environment, as `Gathered` does."""
+    gathered = Gathered()
+    for line in lines:
+        gathered.add(line)
+    return gathered.environments(commands)
 
 
 def _urgency(environment: Environment) -> tuple[tuple[float, ...], str]:
     died, peak = environment.count(Flag.OUT_OF_MEMORY), environment.highest("peak")
-    return urgency(died, environment.verdict, peak, environment.limit), environment.id
+    return urgency(environment.finding, died, peak, environment.limit), environment.id
 
 
 def most(environments: Sequence[Environment], invocations: int) -> list[Environment]:

@@ -68,7 +68,7 @@ def _about(environments: Sequence[Environment], left_out: int, note: str) -> dic
 
 
 def _environment(environment: Environment) -> dict[str, Any]:
-    verdict = environment.verdict
+    finding = environment.finding
     return {
         "id": environment.id,
         "function": environment.function,
@@ -76,11 +76,12 @@ def _environment(environment: Environment) -> dict[str, Any]:
         "limit": _finite(environment.limit),
         "holders": {name: size for name, size in environment.holders.items() if _finite(size) is not None},
         "count": len(environment),
-        "verdict": {
-            "name": verdict.name,
-            "sentence": environment.sentence,
-            "pattern": verdict.pattern,
-            "perInvocationKiB": _finite(verdict.per_invocation_kib),
+        "finding": {
+            "cause": finding.cause,
+            "grows": finding.grows,
+            "sentence": finding.paragraph(),
+            "pattern": finding.pattern,
+            "perInvocationKiB": _finite(finding.per_invocation_kib),
         },
     }
 

@@ -82,18 +82,17 @@ def _legend(figure: Figure, y: float) -> None:
 
 
 def _words(figure: Figure, environment: Environment, y: float, height: float) -> None:
-    """Write verdict and name above a panel, and the sentence under them."""
+    """Write the cause and the name above a panel, and the answer under them."""
     died = environment.count(Flag.OUT_OF_MEMORY)
-    verdict = environment.verdict
-    name = "too few to judge" if verdict.name == "insufficient" else verdict.name
-    said = f"{name}, out of memory: {died}" if died else name
-    bad = died or verdict.name == "growing"
-    figure.text(0.03, y, said, fontsize=11.5, fontweight="bold", color=DEAD if bad else CURRENT, va="center")
+    finding = environment.finding
+    said = f"{finding.cause}, out of memory: {died}" if died else finding.cause
+    figure.text(
+        0.03, y, said, fontsize=11.5, fontweight="bold", color=DEAD if died or finding.grows else CURRENT, va="center"
+    )
     stream = environment.id.rpartition("]")[2][:8]
     label = visible(f"{environment.function} {stream}, {len(environment):,} invocations")
     figure.text(0.97, y, label, fontsize=9, color=QUIET, ha="right", va="center")
-    sentence = environment.sentence.removeprefix(f"{verdict.name.capitalize()}: ")
-    sentence = textwrap.shorten(sentence[:1].upper() + sentence[1:], 2 * LINE, placeholder=" …")
+    sentence = textwrap.shorten(visible(finding.paragraph()), 2 * LINE, placeholder=" …")
     wrapped = textwrap.fill(sentence, LINE)
     figure.text(0.03, y - 0.13 / height, wrapped, fontsize=9, color=QUIET, va="top", linespacing=1.3)
 

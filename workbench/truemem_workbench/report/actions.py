@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from ..analysis.finding import COUNTED, TOO_FEW, Finding
 from ..support.amounts import brief, mib, whole
 from ..support.plural import counted
 from .summary import Function, Report
@@ -21,9 +22,12 @@ class Need(IntEnum):
     RUNNING_OUT = 1
     """Of descriptors, /tmp, threads or processes."""
     GROWING = 2
-    NEAR_THE_LIMIT = 3
-    OVERSIZED = 4
-    NOTHING = 5
+    FAILING = 3
+    NEAR_THE_LIMIT = 4
+    UNDECIDED = 5
+    """It rises, and it is not known yet whether it goes on."""
+    OVERSIZED = 6
+    NOTHING = 7
 
     @property
     def text(self) -> str:
@@ -61,7 +65,7 @@ SORTED: Mapping[str, Callable[[Action], tuple[float | str, ...]]] = {
     "urgency": lambda each: (each.need, each.rank, each.name),
     "name": lambda each: (each.name,),
     "peak": lambda each: (-(each.function.peaks.highest or 0.0), each.name),
-    "growth": lambda each: (-(each.function.slope_median_kib or 0.0), each.name),
+    "growth": lambda each: (-(each.function.growth_kib or 0.0), each.name),
     "saving": lambda each: (-(each.function.sizing.saved_gb_s or 0.0), each.name),
     "invocations": lambda each: (-each.function.peaks.invocations, each.name),
 }
@@ -86,41 +90,48 @@ _Found = tuple[Need, float, str]
 
 
 def _out_of_memory(function: Function) -> _Found | None:
-    died, of = function.peaks.out_of_memory, function.peaks.invocations
+    died, of = function.peaks.out_of_memory + function.ended, function.peaks.invocations
     if not died:
         return None
+    finding = function.finding
     trial = function.sizing.trial
-    more = f"; try {trial:,} MB" if trial else ""
+    more = f"; {_short(finding)}" if finding.grows else f"; try {trial:,} MB" if trial else ""
     size = f", {whole(function.size)} MB" if function.size else ""
     return Need.OUT_OF_MEMORY, -died / of, f"{brief(died)} of {brief(of)} invocations{size}{more}"
 
 
 def _running_out(function: Function) -> _Found | None:
-    worst = function.resources[0] if function.resources else None
-    if worst is None or not worst.runs_out:
-        return None
-    left = worst.invocations_left
-    more = f", {brief(left)} invocations left" if left is not None else ""
-    return Need.RUNNING_OUT, float("inf") if left is None else float(left), f"{worst.amount}{more}"
+    return _of_finding(function, Need.RUNNING_OUT) if function.finding.cause in COUNTED else None
 
 
 def _growing(function: Function) -> _Found | None:
-    growing = function.verdicts.get("growing", 0)
-    if not growing:
-        return _growing_together(function)
-    left = function.invocations_left
-    where = f" in {brief(growing)} of {brief(function.environments)} environments" if function.environments > 1 else ""
-    soon = f"; at the limit in {brief(left)} more" if left is not None else ""
-    text = f"{mib(function.growth_kib)} KiB per invocation{where}{soon}"
-    return Need.GROWING, float("inf") if left is None else float(left), text
+    return _of_finding(function, Need.GROWING) if function.finding.grows else None
 
 
-def _growing_together(function: Function) -> _Found | None:
-    together = function.together
-    if together is None or not together.grows:
+def _failing(function: Function) -> _Found | None:
+    failing = function.finding.cause == "failing"
+    return (Need.FAILING, 0.0, "most invocations; nothing is said of their memory") if failing else None
+
+
+def _undecided(function: Function) -> _Found | None:
+    finding = function.finding
+    if finding.cause != "undecided" or finding.pattern == TOO_FEW:
         return None
-    where = f"{brief(together.environments)} environments together"
-    return Need.GROWING, float("inf"), f"{mib(together.per_invocation_kib)} KiB per invocation, {where}"
+    return Need.UNDECIDED, -(finding.per_invocation_kib or 0.0), "more invocations decide whether it is a leak"
+
+
+def _of_finding(function: Function, need: Need) -> _Found:
+    left = function.finding.invocations_left
+    return need, float("inf") if left is None else float(left), _short(function.finding)
+
+
+def _short(finding: Finding) -> str:
+    """A finding of something that grows, in a few words."""
+    rate = f" {mib(finding.per_invocation_kib)} KiB per invocation" if finding.per_invocation_kib else ""
+    left = finding.invocations_left
+    soon = f", {brief(left)} invocations left" if left is not None else ""
+    who = f"extension {finding.holder}" if finding.cause == "extension" else finding.cause
+    return f"{who}{rate}{soon}"
 
 
 def _near(function: Function) -> _Found | None:
@@ -151,4 +162,4 @@ def _nothing(function: Function) -> _Found:
     return Need.NOTHING, 0.0, f"{whole(function.size)} MB fits" if reason is None else "no size to suggest yet"
 
 
-_CHECKS = (_out_of_memory, _running_out, _growing, _near, _oversized, _nothing)
+_CHECKS = (_out_of_memory, _running_out, _growing, _failing, _near, _undecided, _oversized, _nothing)

@@ -1,4 +1,4 @@
-"""Makes a report from the store's lines: percentiles and sums by DuckDB, verdicts on all cores."""
+"""Makes a report from the store's lines: percentiles and sums by DuckDB, findings on all cores."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ..analysis import fleet
-from ..analysis.urgency import urgency
+from ..analysis.finding import urgency
 from ..lines.unread import WORDS as REASONS
 from . import sizing
 from .functions import function_of
-from .judging import Judged, Judges, here, judged, verdict_of
+from .judging import Judged, Judges, finding_of, here, judged
 from .peak_percentiles import count, durations, left_out, parts, payloads, peaks_by
 from .store import Loaded, Store
 from .summary import Environment, Function, LeftOut, Report
@@ -65,10 +65,11 @@ def report_of(
     """Make the report of the environments of all batches, in the order of their keys, and of the store's counts."""
     evidences: dict[tuple[str, str], list[fleet.Evidence]] = {}
     for _, each, evidence in found:
-        if not (each.only_hoards or each.is_lazy):  # else the heap's figures say that it is no leak
+        # else a witness says that it is no leak, or that garbage may be what rises
+        if each.finding.cause not in ("hoarding", "collector") and each.finding.holder != "heap":
             evidences.setdefault((each.function, each.version), []).append(evidence)
     environments = [each.environment for each in found]
-    environments.sort(key=lambda each: urgency(each.peaks.out_of_memory, each.verdict, each.peaks.highest, each.size))
+    environments.sort(key=lambda each: urgency(each.finding, each.peaks.out_of_memory, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
     groups: dict[tuple[str, str], list[Environment]] = {}
     for environment in environments:
@@ -104,4 +105,4 @@ def _judges(store: Store) -> Iterator[Judges]:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of the processes to come: each has a core, and no more
     pool: Executor
     with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield lambda curves: pool.map(verdict_of, curves, chunksize=25)
+        yield lambda curves: pool.map(finding_of, curves, chunksize=25)

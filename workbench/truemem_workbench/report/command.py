@@ -31,7 +31,7 @@ ENDINGS = (".json", ".csv", ".html")
 ORDERS = ("urgency", "name", "peak", "growth", "saving", "invocations")
 FAILURES = {
     "leak": lambda view: any(function.growing for function in view.report.functions),
-    "oom": lambda view: any(function.peaks.out_of_memory for function in view.report.functions),
+    "oom": lambda view: any(function.peaks.out_of_memory + function.ended for function in view.report.functions),
     "peak": lambda view: any(each.peak_rose for each in view.changes.changes),
     "duration": lambda view: any(each.duration_rose for each in view.changes.changes),
 }

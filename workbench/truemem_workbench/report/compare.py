@@ -99,7 +99,7 @@ _FIGURES = (
     ("mark", lambda each: each.mark),
     ("duration p50, ms", lambda each: each.durations.p50),
     ("duration p99, ms", lambda each: each.durations.p99),
-    ("growth, KiB per invocation", lambda each: each.slope_median_kib),
-    ("environments growing, %", lambda each: 100 * each.verdicts.get("growing", 0) / each.environments),
+    ("growth, KiB per invocation", lambda each: each.growth_kib),
+    ("environments growing, %", lambda each: 100 * each.growing / each.environments),
     ("out of memory, per million", lambda each: 1e6 * each.peaks.out_of_memory / each.peaks.invocations),
 )

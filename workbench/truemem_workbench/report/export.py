@@ -36,17 +36,14 @@ _CSV = {
     "mark": "mark",
     "memorySize": "size",
     "outOfMemory": "peaks.out_of_memory",
-    "verdict": "verdict.name",
-    "perInvocationKiB": "verdict.per_invocation_kib",
-    "lowKiB": "verdict.low_kib",
-    "highKiB": "verdict.high_kib",
-    "perMinuteKiB": "verdict.per_minute_kib",
-    "invocationsLeft": "verdict.invocations_left",
-    "confidence": "verdict.confidence",
-    "since": "verdict.since",
-    "grownKiB": "verdict.grown_kib",
-    "explained": "verdict.explained",
-    "ended": "verdict.ended",
+    "cause": "finding.cause",
+    "holder": "finding.holder",
+    "perInvocationKiB": "finding.per_invocation_kib",
+    "lowKiB": "finding.low_kib",
+    "highKiB": "finding.high_kib",
+    "invocationsLeft": "finding.invocations_left",
+    "confidence": "finding.confidence",
+    "hidden": "finding.hidden",
     "firstMs": "first_ms",
     "lastMs": "last_ms",
 }
@@ -98,8 +95,9 @@ def to_json(view: View, file: TextIO) -> None:
         **dataclasses.asdict(report),
         "sentences": list(sentences(report, view.headroom)),
     }
-    for made, environment in zip(document["environments"], report.environments, strict=True):
-        made["verdict"]["sentence"] = environment.verdict.sentence()
+    for kind in ("functions", "environments"):
+        for made, each in zip(document[kind], getattr(report, kind), strict=True):
+            made["finding"] = each.finding.document()
     if view.comparison is not None:
         document["comparison"] = {**dataclasses.asdict(view.comparison), "sentence": view.comparison.sentence()}
     if view.changes is not None:

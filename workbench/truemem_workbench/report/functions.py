@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from ..analysis.fleet import Together
+from ..analysis.finding import TOO_FEW, Finding, most_urgent
+from ..analysis.fleet import RATE, Together
 from ..analysis.resources import Resource
 from . import sizing
 from .summary import Durations, Environment, Function, Holder, Payload, Peaks, added
@@ -20,15 +22,15 @@ def function_of(
     per_month: float | None,
     price: float,
 ) -> Function:
-    verdicts = added([{environment.label: 1} for environment in environments])
-    slopes = [each.verdict.per_invocation_kib for each in environments if each.verdict.name != "insufficient"]
+    causes = added([{environment.finding.cause: 1} for environment in environments])
     held: dict[str, list[float]] = {}
     for environment in environments:
         for name, value in environment.holders.items():
             held.setdefault(name, []).append(value)
     billed = sum(each.billed for each in environments)
-    growing = [each.verdict for each in environments if each.verdict.name == "growing"]
+    growing = [each.finding for each in environments if each.finding.grows]
     payload, lasted, together = more
+    finding = _together(environments, together)
     latest = max(environments, key=lambda each: each.last_ms or 0)
     seen = sizing.Seen(
         invocations=peaks.invocations,
@@ -39,8 +41,9 @@ def function_of(
         unbounded=sum(each.unbounded for each in environments),
         out_of_memory=peaks.out_of_memory,
         environments=len(environments),
-        growing=verdicts.get("growing", 0),
+        growing=len(growing),
         together=together is not None and together.grows,
+        open=_open(finding),
         settled=sum(each.settled for each in environments),
         rising=sum(each.rises for each in environments),
         billed_ms=sum(each.billed_ms for each in environments) / billed if billed else None,
@@ -53,11 +56,12 @@ def function_of(
         size=seen.size,
         mark=seen.mark,
         current_median=_median([each.current_last for each in environments]),
-        verdicts=verdicts,
-        slope_median_kib=_median(slopes),
+        finding=finding,
+        causes=causes,
         growth_kib=_highest(each.per_invocation_kib for each in growing),
         together=together,
-        invocations_left=min((left for each in growing if (left := each.invocations_left) is not None), default=None),
+        ended=sum(each.ended for each in environments),
+        growing=len(growing) or (together.environments if together is not None and together.grows else 0),
         settled=seen.settled,
         rising=seen.rising,
         mark_only_rises=sum(_misled(each) for each in environments),
@@ -72,6 +76,35 @@ def function_of(
         sizing=sizing.advise(seen, headroom=headroom, per_month=per_month, price=price),
         resources=_worst(environments),
     )
+
+
+def _together(environments: Sequence[Environment], together: Together | None) -> Finding:
+    """The answer of the environment to act on first; of all of them together, where none grows alone."""
+    finding = most_urgent([(each.finding, each.peaks.invocations) for each in environments])
+    if finding.grows or finding.cause == "failing" or together is None or not together.grows:
+        return finding
+    return replace(
+        finding,
+        cause="leak",
+        title=f"Leak, that no environment shows alone: {together.sentence()}.",
+        holder="function",
+        per_invocation_kib=together.per_invocation_kib,
+        low_kib=together.low_kib,
+        high_kib=together.high_kib,
+        evidence=[f"of functions that are named so, at most {RATE:.1%} are expected to be false alarms"],
+        repair="",
+        grows=True,
+        settled=True,
+        pattern="a-cache-without-bound",
+    )
+
+
+def _open(finding: Finding) -> str:
+    """Why no size can be named."""
+    if finding.cause == "failing":
+        return "most invocations failed"
+    is_open = finding.cause == "undecided" and finding.pattern != TOO_FEW
+    return "whether memory grows is not known yet" if is_open else ""
 
 
 def _worst(environments: Sequence[Environment]) -> list[Resource]:

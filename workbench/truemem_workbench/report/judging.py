@@ -1,4 +1,4 @@
-"""Judges the environments of a batch: figures by DuckDB's SQL, verdicts by `drift.judge`.
+"""Judges the environments of a batch: figures by DuckDB's SQL, the answer by `analysis.finding`.
 
 `truemem report` does so on one machine (`collect`) and on many (`distributed`).
 """
@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis import covariates, fleet
+from ..analysis.causes import find
+from ..analysis.commands import of_deployed
 from ..analysis.covariates import Value
-from ..analysis.drift import Point, Verdict, judge
-from ..analysis.heap import explain, hoarding
-from ..analysis.resources import resources
-from ..analysis.runtime_heap import find
-from ..lines.record import Record
+from ..analysis.curves import ENVIRONMENT, EXTENSION, PROCESSES, THREADS, Curves, Failed, others_of, runtime_of
+from ..analysis.drift import Point
+from ..analysis.finding import Finding
+from ..analysis.resources import Resource, resources
+from ..analysis.runtime_reading import readings
+from ..lines.record import Record, record_of
 from .peak_percentiles import peaks_of, rounded
 from .store import Store
 from .summary import Environment
@@ -39,7 +43,12 @@ SELECT environment, any_value(function) AS function, any_value(version) AS versi
     max(others) AS others,
     arg_max(struct_pack(f := held_function, t := held_truemem, e := held_extensions), invocation)
         FILTER (held_truemem IS NOT NULL AND closed_by <> 'shutdown') AS holders,
-    max_by(heap, invocation, 400) FILTER (heap IS NOT NULL) AS heaps,
+    -- of all its life, at random
+    max_by(struct_pack(n := invocation, h := heap, e := held_extensions, d := ended), hash(invocation), 1000)
+        FILTER (heap IS NOT NULL OR held_extensions IS NOT NULL) AS sampled,
+    list(invocation ORDER BY invocation) FILTER (ended) AS ends,
+    list(invocation ORDER BY invocation) FILTER (out_of_memory) AS deaths,
+    histogram(coalesce(error_type, status)) FILTER (status <> 'success' AND NOT out_of_memory AND NOT ended) AS failed,
     max_by(struct_pack(n := invocation, r := resources), invocation, 64) FILTER (resources IS NOT NULL) AS resources,
     max(invocation) AS latest,
     -- of all its life: what is live shows at major collections, which may be far apart
@@ -55,15 +64,17 @@ _POINTS = """
 SELECT * FROM (
     SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, peak, certain, begins, out_of_memory AS died,
         coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", told, threads,
-        shared_by AS "sharedBy", files AS "rss.file", heap_held AS "heap.held", request_bytes AS "requestBytes"
+        processes, held_truemem, environment_used, shared_by AS "sharedBy", files AS "rss.file",
+        heap_held AS "heap.held", request_bytes AS "requestBytes"
     FROM batch WHERE invocation IS NOT NULL
 ) WHERE "current" IS NOT NULL ORDER BY environment, invocation
 """
 
 
-class Curve(NamedTuple):
-    """One environment's invocations, for its verdict."""
+class Column(NamedTuple):
+    """One environment's invocations, and what else its finding is made from."""
 
+    function: str
     invocation: NDArray[np.float64]
     time_ms: NDArray[np.float64]
     current: NDArray[np.float64]
@@ -75,6 +86,17 @@ class Curve(NamedTuple):
     size: float | None
     beside: dict[str, NDArray[Any]]
     """What may move with the memory, by name, if it is not always the same; None or NaN if unknown."""
+    others: dict[str, NDArray[np.float64]]
+    """Other witnesses that are on each line, in the curve's own unit; NaN if unknown."""
+    sampled: Sequence[Mapping[str, Any]]
+    """Some invocations with what the heap and the extensions held, as JSON."""
+    heaps: Sequence[str]
+    """Some readings of a collected heap, as JSON."""
+    resources: Sequence[Resource]
+    failed: Failed
+    ends: Sequence[int]
+    """Invocations in which something beside the function was killed, or an extension ended."""
+    deaths: Sequence[int]
 
 
 class Judged(NamedTuple):
@@ -87,7 +109,7 @@ class Judged(NamedTuple):
     """For the verdict on all environments of its function."""
 
 
-Judges = Callable[[Sequence[Curve]], Iterator[tuple[Verdict, fleet.Evidence]]]
+Judges = Callable[[Sequence[Column]], Iterator[tuple[Finding, fleet.Evidence]]]
 """A function that judges curves, in their order."""
 
 
@@ -95,27 +117,75 @@ def judged(store: Store, by: str | None, judges: Judges) -> Iterator[Judged]:
     """Judge the environments in the store's present batch, by their keys. The batch is read at once: by the time that
     they are judged, there may be another."""
     rows = store.rows(_ENVIRONMENTS)
-    verdicts = judges(_curves(store, rows, by))
+    columns = _columns(store, rows, by)
     return (
-        Judged(row["environment"], _environment(row, verdict), evidence)
-        for row, (verdict, evidence) in zip(rows, verdicts, strict=True)
+        Judged(row["environment"], _environment(row, column.resources, finding), evidence)
+        for row, column, (finding, evidence) in zip(rows, columns, judges(columns), strict=True)
     )
 
 
-def here(curves: Sequence[Curve]) -> Iterator[tuple[Verdict, fleet.Evidence]]:
-    """Judge curves in this process."""
-    return map(verdict_of, curves)
+def here(columns: Sequence[Column]) -> Iterator[tuple[Finding, fleet.Evidence]]:
+    """Judge environments in this process."""
+    return map(finding_of, columns)
 
 
-def verdict_of(curve: Curve) -> tuple[Verdict, fleet.Evidence]:
-    """Judge one curve, alone and for its function."""
-    columns = (curve.invocation.astype(int), curve.time_ms, curve.current * 1024, curve.peak * 1024)
-    numbers, times, currents, peaks = (column.tolist() for column in columns)  # lists: Python reads them sooner
+def finding_of(column: Column) -> tuple[Finding, fleet.Evidence]:
+    """Judge one environment, alone and for its function."""
+    numbers = column.invocation.astype(int).tolist()
+    currents, peaks = ((each * 1024).tolist() for each in (column.current, column.peak))
     known = [None if math.isnan(peak) else peak for peak in peaks]
-    flags = (column.tolist() for column in (curve.certain, curve.begins, curve.died))
-    points = list(map(Point._make, zip(numbers, times, currents, known, *flags, strict=True)))
-    beside = {name: dict(zip(numbers, _known(column), strict=True)) for name, column in curve.beside.items()}
-    return judge(points, int(curve.size) if curve.size else None, beside=beside), fleet.evidence(points)
+    flags = [each.tolist() for each in (column.certain, column.begins, column.died)]  # lists: Python reads them sooner
+    points = list(map(Point._make, zip(numbers, column.time_ms.tolist(), currents, known, *flags, strict=True)))
+    return find(_curves(column, points), of_deployed(column.function)), fleet.evidence(points)
+
+
+def _curves(column: Column, points: Sequence[Point]) -> Curves:
+    numbers = [point.invocation for point in points]
+    others = {
+        name: [
+            Point(number, 0.0, value, None, True, begins)
+            for number, value, begins in zip(numbers, values.tolist(), column.begins.tolist(), strict=True)
+            if not math.isnan(value)
+        ]
+        for name, values in column.others.items()
+    }
+    sampled = sorted(column.sampled, key=lambda each: each["n"] or 0)
+    return Curves(
+        function=column.function,
+        invocations=len(points),
+        rss=points,
+        beside={name: dict(zip(numbers, _known(values), strict=True)) for name, values in column.beside.items()},
+        others={**others, **_with_begins(others_of((each["n"] or 0, _record(each)) for each in sampled), points)},
+        readings=readings(Record(members=json.loads(members)) for members in column.heaps),
+        told=column.resources,
+        runtime=runtime_of(_record(each) for each in sampled[:1])
+        or (json.loads(column.heaps[0])["heap"]["runtime"] if column.heaps else ""),
+        limit_mib=column.size,
+        failed=column.failed,
+        out_of_memory=column.deaths,
+        killed=column.ends,
+    )
+
+
+def _with_begins(others: Mapping[str, Sequence[Point]], points: Sequence[Point]) -> dict[str, Sequence[Point]]:
+    """The curves of some lines, with the begin of each life: the line that says so may not be among them."""
+    begins = [point.invocation for point in points if point.begins]
+    return {
+        name: [
+            point._replace(begins=bisect_right(begins, point.invocation) > bisect_right(begins, before))
+            for before, point in zip([0, *(each.invocation for each in curve)], curve, strict=False)
+        ]
+        for name, curve in others.items()
+    }
+
+
+def _record(sampled: Mapping[str, Any]) -> Record:
+    """The record of one sampled invocation, with what it says of the heap and of the extensions alone."""
+    members = json.loads(sampled["h"] or "{}")
+    members["holders"] = {"extensions": json.loads(sampled["e"] or "{}")}
+    members["environmentKills"] = int(sampled["d"])
+    members.pop("processes", None)  # which is a curve of its own
+    return record_of(members)
 
 
 def _known(column: NDArray[Any]) -> list[Value]:
@@ -123,31 +193,59 @@ def _known(column: NDArray[Any]) -> list[Value]:
     return column.tolist() if column.dtype == object else [None if math.isnan(one) else one for one in column.tolist()]
 
 
-def _curves(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> list[Curve]:
-    """The curve of each row, in their order."""
-    columns = {name: _filled(name, values) for name, values in store.columns(_POINTS).items()}
-    keys, begins = np.unique(columns["environment"], return_index=True)
-    ends = [*begins[1:], len(columns["environment"])][: len(keys)]
+def _columns(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> list[Column]:
+    """The columns of each row, in their order."""
+    found = {name: _filled(name, values) for name, values in store.columns(_POINTS).items()}
+    keys, begins = np.unique(found["environment"], return_index=True)
+    ends = [*begins[1:], len(found["environment"])][: len(keys)]
     places = {int(key): slice(begin, end) for key, begin, end in zip(keys, begins, ends, strict=True)}
     names = {name: name for name in covariates.MEMBERS} | ({"told": by} if by else {})
 
-    def curve(row: dict[str, Any]) -> Curve:
+    def column(row: dict[str, Any]) -> Column:
         at = places.get(row["environment"], slice(0, 0))
-        invocation, time_ms, current, peak = (
-            columns[name][at].astype(float) for name in ("invocation", "time_ms", "current", "peak")
+        beside = {name: found[column][at] for column, name in names.items()}
+        others = {name: found[column][at].astype(float) * unit for name, (column, unit) in _OTHERS.items()}
+        heaps = (*(row["runtime_heaps"] or []), row["last_runtime_heap"])
+        told = ((each["n"] or 0, json.loads(each["r"])) for each in row["resources"] or [])
+        floats = {name: found[name][at].astype(float) for name in ("invocation", "time_ms", "current", "peak")}
+        flags = {name: found[name][at].astype(bool) for name in ("certain", "begins", "died")}
+        return Column(
+            function=row["function"] or "",
+            **floats,
+            **flags,
+            size=row["size"],
+            beside={name: values for name, values in beside.items() if _varies(values)},
+            others={name: values if _varies(values) else _last(values) for name, values in others.items()},
+            sampled=row["sampled"] or [],
+            heaps=[each for each in heaps if each is not None],
+            resources=resources(told, row["latest"] or 0),
+            failed=Failed.of(row["failed"] or {}),
+            ends=row["ends"] or [],
+            deaths=row["deaths"] or [],
         )
-        certain, begins, died = (columns[name][at].astype(bool) for name in ("certain", "begins", "died"))
-        beside = {name: columns[column][at] for column, name in names.items()}
-        beside = {name: values for name, values in beside.items() if _varies(values)}
-        return Curve(invocation, time_ms, current, peak, certain, begins, died, row["size"], beside)
 
-    return [curve(row) for row in rows]
+    return [column(row) for row in rows]
+
+
+_OTHERS = {
+    PROCESSES: ("processes", 1.0),
+    THREADS: ("threads", 1.0),
+    f"{EXTENSION}truemem": ("held_truemem", 1024.0),
+    ENVIRONMENT: ("environment_used", 1024.0),
+}
+"""Witnesses that are on each line: the column, and what one of its unit is in the curve's."""
 
 
 def _varies(values: NDArray[Any]) -> bool:
     """Is there more than one known value?"""
     known = values if values.dtype == object else values[~np.isnan(values)]
     return len(known) > 0 and bool((known != known[0]).any())
+
+
+def _last(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Only the last known value: it says all of a curve that is level, and is judged in no time."""
+    known = np.flatnonzero(~np.isnan(values))[-1:]
+    return np.where(np.isin(np.arange(len(values)), known), values, np.nan)
 
 
 def _filled(name: str, values: Any) -> NDArray[Any]:
@@ -159,12 +257,8 @@ def _filled(name: str, values: Any) -> NDArray[Any]:
     return np.ma.filled(values.astype(float) if name != "environment" else values, np.nan)
 
 
-def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
+def _environment(row: dict[str, Any], told: Sequence[Resource], finding: Finding) -> Environment:
     held = row["holders"] or {}
-    heaps = [Record(members=json.loads(members)) for members in reversed(row["heaps"] or [])]
-    found = hoarding(heaps)
-    collected = [each for each in (*(row["runtime_heaps"] or []), row["last_runtime_heap"]) if each is not None]
-    runtime = find(Record(members=json.loads(members)) for members in collected)
     holders = {"function": held.get("f"), "truemem": held.get("t"), **json.loads(held.get("e") or "{}")}
     mib = {name: rounded(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
     return Environment(
@@ -179,20 +273,13 @@ def _environment(row: dict[str, Any], verdict: Verdict) -> Environment:
         unbounded=row["unbounded"],
         others=rounded(row["others"]),
         holders={name: round(value, 2) for name, value in holders.items() if value is not None},
-        heap_in_use=rounded(heaps[-1].members["heap"]["inUse"]) if heaps else None,
-        heap_held=rounded(heaps[-1].members["heap"]["held"]) if heaps else None,
-        heap_says=runtime.sentence if runtime else explain(heaps) if heaps else None,
-        runtime_heap=runtime,
-        hoards=found is not None,
-        only_hoards=found is not None and found.alone,
         billed_ms=row["billed_ms"],
         billed=row["billed"],
         methods=row["methods"],
         lost=row["lost"],
         peak_request=row["peak_request"],
         out_of_memory_requests=row["killed"] or [],
-        verdict=verdict,
-        resources=resources(
-            ((told["n"] or 0, json.loads(told["r"])) for told in row["resources"] or []), row["latest"] or 0
-        ),
+        finding=finding,
+        ended=len(row["ends"] or []),
+        resources=told,
     )

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..analysis.finding import COUNTED
 from ..lines.unread import not_read
 from ..support.amounts import mib, whole
 from ..support.plural import counted
@@ -22,19 +23,19 @@ from .summary import Environment, Function, Part, Report
 
 WIDE = 120
 """Least width of a terminal that shows all columns."""
-VERDICTS = {
-    "growing": "bold red",
-    "warming": "yellow",
-    "spiky": "cyan",
+CAUSES: dict[str, str] = {
+    **dict.fromkeys(("leak", "native", "extension", *COUNTED), "bold red"),
+    **dict.fromkeys(("failing", "undecided"), "yellow"),
     "hoarding": "cyan",
-    "stable": "green",
-    "plateau": "green",
 }
+"""Colours; what needs nothing is green."""
 NEEDS = {
     Need.OUT_OF_MEMORY: "bold red",
     Need.RUNNING_OUT: "bold red",
     Need.GROWING: "bold red",
+    Need.FAILING: "bold red",
     Need.NEAR_THE_LIMIT: "yellow",
+    Need.UNDECIDED: "yellow",
     Need.OVERSIZED: "cyan",
     Need.NOTHING: "green",
 }
@@ -115,9 +116,9 @@ def _list(actions: Sequence[Action]) -> Iterator[Text]:
 def _functions(functions: Sequence[Function], narrow: bool) -> Table:
     names = ["envs", "inv.", "p50", "p99", "max", "mark", "OOM"]
     more = [] if narrow else ["current", "size", "KiB/inv."]
-    made = table("Functions: peaks, MiB", ("function",), [*names, *more], ("verdicts",))
+    made = table("Functions: peaks, MiB", ("function",), [*names, *more], ("findings",))
     for each in functions:
-        slope = "-" if each.slope_median_kib is None else f"{each.slope_median_kib:,.1f}"
+        slope = "-" if each.growth_kib is None else f"{each.growth_kib:,.1f}"
         made.add_row(
             f"{each.function}:{each.version}",
             f"{each.environments:,}",
@@ -125,7 +126,7 @@ def _functions(functions: Sequence[Function], narrow: bool) -> Table:
             whole(each.mark),
             f"{each.peaks.out_of_memory:,}",
             *(() if narrow else (mib(each.current_median), whole(each.size), slope)),
-            _verdicts(each.verdicts),
+            _causes(each.causes),
         )
     return made
 
@@ -136,9 +137,9 @@ def _environments(environments: Sequence[Environment], narrow: bool, view: View)
     title += f"; {len(shown):,} of {len(environments):,}" if len(shown) < len(environments) else ""
     names = ["inv.", "p50", "p99", "max", "current", "mark", "OOM", "KiB/inv."]
     texts = ("environment", "function") if view.several else ("environment",)
-    made = table(title, texts, names, ("verdict",))
+    made = table(title, texts, names, ("finding",))
     for each in shown:
-        slope = each.verdict.per_invocation_kib
+        cause, slope = each.finding.cause, each.finding.per_invocation_kib
         current, mark = mib(each.current_last), whole(each.mark)
         made.add_row(
             _short(each.environment_id),
@@ -148,7 +149,7 @@ def _environments(environments: Sequence[Environment], narrow: bool, view: View)
             mark if narrow else f"{whole(each.mark_first)} → {mark}",
             f"{each.peaks.out_of_memory:,}",
             "-" if slope is None else f"{slope:,.1f}",
-            Text(each.label, VERDICTS.get(each.label, "dim")),
+            Text(cause, CAUSES.get(cause, "green")),
         )
     return made
 
@@ -217,8 +218,8 @@ def _peaks(each: Function | Environment | Part) -> tuple[str, str, str, str]:
     return f"{peaks.invocations:,}", mib(peaks.p50), mib(peaks.p99), mib(peaks.highest)
 
 
-def _verdicts(verdicts: Mapping[str, int]) -> Text:
-    parts = [Text(f"{count:,} {name}", VERDICTS.get(name, "dim")) for name, count in verdicts.items()]
+def _causes(causes: Mapping[str, int]) -> Text:
+    parts = [Text(f"{count:,} {name}", CAUSES.get(name, "green")) for name, count in causes.items()]
     return Text(", ").join(parts)
 
 

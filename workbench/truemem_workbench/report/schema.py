@@ -63,7 +63,7 @@ _BEGUN = 'coalesce(try_cast(m._aws."Timestamp" AS BIGINT), epoch_ms(try_cast(m."
 _EXTENSIONS = "list_sum(map_values(m.holders.extensions))"
 _HEAP = (
     "m.heap.held + coalesce(m.heap.inUse, 0) + coalesce(m.heap.mapped, 0)"
-    " + coalesce(m.rss.anon, 0) + coalesce(m.CurrentRSS, 0)"
+    " + coalesce(m.heap.blocks, 0) + coalesce(m.rss.anon, 0) + coalesce(m.CurrentRSS, 0)"
 )
 
 # Objects that few lines have are kept as JSON: as structs, each of their members would be a column to write and to sort
@@ -94,6 +94,9 @@ _COLUMNS = {
     "heap": f"CASE WHEN isfinite({_HEAP}) THEN to_json({{'heap': m.heap, 'rss': m.rss, 'processes': m.processes,"
     " 'CurrentRSS': m.CurrentRSS})::VARCHAR END",
     "heap_held": f"CASE WHEN isfinite({_HEAP}) THEN m.heap.held END",
+    "environment_used": _mib("m.environment.used"),
+    "ended": "coalesce(m.environmentKills > 0 OR m.errorType = 'Extension.Crash', false)",
+    "processes": "m.processes",
     "resources": "CASE WHEN m.resources IS NOT NULL THEN to_json(m.resources)::VARCHAR END",
     # of these, a figure that is none is left out where they are read
     "runtime_heap": "CASE WHEN m.heap.runtime IS NOT NULL THEN to_json({'heap': {"
@@ -140,7 +143,7 @@ _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, k
 _OF_THE_LAST = (
     *("baseline", "lower", "payload", "held_truemem", "held_function", "threads"),
     *("held_extensions", "held_by_extensions", "heap", "heap_held", "runtime_heap"),
-    *("resources", "shared_by", "files", "request_bytes"),
+    *("resources", "shared_by", "files", "request_bytes", "environment_used", "processes"),
 )
 
 

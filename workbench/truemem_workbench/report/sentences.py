@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
-from ..analysis.fleet import RATE
-from ..analysis.heap import UNKNOWN
 from ..support.amounts import mib, whole
 from ..support.plural import counted
 from .sizing import ORDINARY_MIB, Sizing
 from .summary import Environment, Function, Report
 
-FALSE_ALARMS = (
-    f"Of the functions that a report accuses like that, at most {RATE:.1%} are expected to be false alarms"
-    " (docs/report.md#many-environments-together)."
-)
 NAMED = 3
 """Most request ids in a sentence."""
 
@@ -36,15 +29,11 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
         among = f": {', '.join(requests)}" + (", ..." if function.peaks.out_of_memory > len(requests) else "")
         count = f"{function.peaks.out_of_memory:,} of {function.peaks.invocations:,} invocations ran out of memory"
         yield count + (among if requests else ".")
-    yield from (f"{resource.sentence()}." for resource in function.resources if resource.runs_out)
-    yield from _of_growth(own, function)
+    yield function.finding.paragraph()
     if function.mark_only_rises:
         many = counted(function.mark_only_rises, "environment")
-        yield (
-            f"Max Memory Used rose in {many} whose memory has settled well below it. Read as a level, it looks like"
-            " a leak."
-        )
-    yield from _of_size(function.sizing, headroom)
+        yield (f"Max Memory Used rose in {many} whose memory has settled well below it: it keeps the highest moment.")
+    yield from of_size(function.sizing, headroom)
     if (payload := function.payload) is not None:
         yield (
             f"Peak growth is {payload.times:,.1f} times the payload (event and answer together): the median of"
@@ -52,74 +41,7 @@ def _of_function(function: Function, environments: Sequence[Environment], headro
         )
 
 
-def _of_growth(own: Sequence[Environment], function: Function) -> Iterator[str]:
-    """Say whether it leaks. The allocator's figures decide, if there are any."""
-    growing = [each for each in own if each.verdict.name == "growing"]
-    hoarding = max((each for each in own if each.hoards), key=lambda each: each.heap_held or 0.0, default=None)
-    if growing:
-        worst = max(growing, key=lambda each: each.verdict.per_invocation_kib or 0.0)
-        if len(own) == 1:
-            yield f"{worst.verdict.sentence()} (docs/patterns.md#{worst.pattern})"
-        else:
-            verb = "grows" if len(growing) == 1 else "grow"
-            many = f"{len(growing):,} of {len(own):,} environments {verb}; the fastest, {worst.environment_id}: "
-            yield f"{many}{worst.verdict.sentence()} (docs/patterns.md#{worst.pattern})"
-    elif function.together is not None and function.together.grows:
-        yield f"{function.together.sentence()}: a leak that none of them shows alone."
-        yield FALSE_ALARMS
-    elif hoarding is not None and hoarding.only_hoards:
-        yield f"{hoarding.environment_id}: {hoarding.heap_says} (docs/patterns.md#arenas)"
-        return
-    elif any(each.runtime_heap is not None and each.runtime_heap.is_leak for each in own):
-        yield "RSS of no environment grows by its verdict, but what the runtime says of its memory does:"
-    else:
-        yield _without_growth(own)
-    told = hoarding or max(
-        (each for each in growing if each.heap_says), key=lambda each: each.heap_held or 0.0, default=None
-    )
-    if told is None or told.runtime_heap is not None:
-        told = _of_runtime(own, growing)
-    if told is not None:
-        yield f"{told.environment_id}: {told.heap_says}"
-    elif growing and not any(each.heap_says for each in own):
-        yield UNKNOWN
-
-
-def _of_runtime(own: Sequence[Environment], growing: Sequence[Environment]) -> Environment | None:
-    """The environment whose garbage-collected heap is told of: a leak first, then what explains growth. None if no
-    heap has anything to tell."""
-    found = [each for each in own if each.runtime_heap is not None and (each.runtime_heap.matters or each in growing)]
-    return max(
-        found,
-        key=lambda each: (
-            each.runtime_heap is not None and each.runtime_heap.is_leak,
-            each in growing,
-            each.peaks.invocations,
-        ),
-        default=None,
-    )
-
-
-def _without_growth(environments: Sequence[Environment]) -> str:
-    """Say what is known of environments without growth."""
-    settled = sum(each.settled for each in environments)
-    rising = [each for each in environments if each.rises]
-    risen = ""
-    if rising:
-        names = f" It rose in {len(rising):,} of {len(environments):,}," if len(environments) > 1 else " It rose"
-        first = statistics.median(each.current_first or 0.0 for each in rising)
-        last = statistics.median(each.current_last or 0.0 for each in rising)
-        risen = f"{names} from {mib(first)} to {mib(last)} MiB{' (medians)' if len(environments) > 1 else ''}."
-    if not settled:
-        alike = max(environments, key=lambda each: each.verdict.name == "warming")
-        return f"No verdict on leaks yet. {alike.verdict.sentence()}{risen}"
-    early = len(environments) - settled
-    many, verb = counted(early, "environment"), "is" if early == 1 else "are"
-    young = f" {many} {verb} too young for a verdict." if early else ""
-    return f"No environment grows: no sign of a leak.{young}{risen}"
-
-
-def _of_size(sizing: Sizing, headroom: float) -> Iterator[str]:
+def of_size(sizing: Sizing, headroom: float) -> Iterator[str]:
     if sizing.suggested is None:
         yield f"No memory size is suggested: {sizing.reason}."
     else:

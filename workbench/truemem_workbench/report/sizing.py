@@ -14,8 +14,8 @@ SMALLEST_MIB, LARGEST_MIB = 128, 32_768
 """Lambda's limits. Above ORDINARY_MIB there are only Managed Instances."""
 ORDINARY_MIB = 10_240
 TELLS = (
-    "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; in a Python function,"
-    " `import truemem_heap` bounds children"
+    "Exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact) makes it a figure; in a Python function, the heap probe"
+    " (truemem attach NAME --heap) bounds children"
 )
 ENOUGH = 100
 """Least number of invocations for a suggestion."""
@@ -42,6 +42,8 @@ class Seen:
     environments: int
     together: bool
     """True if they grow together (`analysis.fleet`)."""
+    open: str
+    """What is not known yet of its memory, in words: then no size is named. Empty if nothing is."""
     growing: int
     settled: int
     rising: int
@@ -107,6 +109,8 @@ def rounded(mib: float) -> int:
 def _reason(seen: Seen, wanted: int | None) -> str | None:
     if wanted is None:
         return "no peak was measured"
+    if seen.open:
+        return seen.open
     if seen.growing:
         return f"memory grows in {seen.growing} of its environments: no size is safe for long, fix that first"
     if seen.together:

@@ -6,14 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..analysis.drift import Verdict
+from ..analysis.finding import Finding
 from ..analysis.fleet import Together
 from ..analysis.resources import Resource
-from ..analysis.runtime_finding import Finding
 from .sizing import Sizing
 
-SETTLED = ("stable", "plateau", "spiky")
-"""Verdicts that say that nothing grows any more."""
 RISE_MIB, RISE_SHARE = 2.0, 0.05
 """A level is higher than another if the difference is more than both."""
 
@@ -57,17 +54,6 @@ class Environment:
     """Most that sidecar and extensions held together at the end of an invocation."""
     holders: Mapping[str, float]
     """Memory at the end of the latest invocation: of `function`, `truemem`, and each extension by name."""
-    heap_in_use: float | None
-    heap_held: float | None
-    """The heap at the end of the latest invocation, if the probe was there."""
-    heap_says: str | None
-    """The heap's figures as a sentence."""
-    runtime_heap: Finding | None
-    """What was found about the heap of a garbage-collected runtime."""
-    hoards: bool
-    """True if malloc keeps much of what was freed."""
-    only_hoards: bool
-    """True if nothing else grows: then it is not a leak."""
     billed_ms: float
     """Sum of the durations, each rounded up to 1 ms, and their number."""
     billed: int
@@ -79,36 +65,22 @@ class Environment:
     """Request id of the highest peak."""
     out_of_memory_requests: Sequence[str]
     """Request ids of the first ten."""
-    verdict: Verdict
+    finding: Finding
+    """The answer on its memory."""
+    ended: int = 0
+    """Invocations in which something beside the function was killed for memory, or an extension ended."""
     resources: Sequence[Resource] = ()
     """What else may run out, as far as the lines tell of it: the most urgent first."""
 
     @property
-    def label(self) -> str:
-        """The verdict in a word, as the sentences say it."""
-        return "hoarding" if self.only_hoards and self.verdict.name != "growing" else self.verdict.name
-
-    @property
-    def is_lazy(self) -> bool:
-        """True if its growth is that of a heap that the collector lets grow."""
-        return self.runtime_heap is not None and self.runtime_heap.kind == "lazy"
-
-    @property
-    def pattern(self) -> str:
-        """Section of docs/patterns.md."""
-        return self.verdict.pattern if self.runtime_heap is None else self.runtime_heap.pattern
-
-    @property
     def settled(self) -> bool:
         """True if its memory has settled."""
-        return self.verdict.name in SETTLED or (self.only_hoards and self.verdict.name != "growing")
+        return not self.finding.grows and self.finding.cause not in ("undecided", "failing")
 
     @property
     def rises(self) -> bool:
-        """True if it is too young for a verdict, and higher at its end than at its beginning."""
-        if self.verdict.name not in ("warming", "insufficient") or self.only_hoards:
-            return False
-        if self.current_first is None or self.current_last is None:
+        """True if it is too early for an answer, and it is higher at its end than at its beginning."""
+        if self.finding.cause != "undecided" or self.current_first is None or self.current_last is None:
             return False
         return self.current_last - self.current_first > max(RISE_MIB, RISE_SHARE * self.current_first)
 
@@ -152,16 +124,18 @@ class Function:
     mark: float | None
     current_median: float | None
     """Median of what the environments held last."""
-    verdicts: Mapping[str, int]
-    """Number of environments by verdict (`Environment.label`)."""
-    slope_median_kib: float | None
-    """Median growth per invocation of the environments with a verdict."""
+    finding: Finding
+    """The answer: that of the environment to act on first, or of all of them together."""
+    causes: Mapping[str, int]
+    """Number of environments by the cause of their finding."""
     growth_kib: float | None
-    """The same of the environments that grow: the highest."""
+    """Growth per invocation of the environments that grow: the highest."""
     together: Together | None
     """The growth of its environments together. None if too few have enough invocations that can be compared."""
-    invocations_left: int | None
-    """Until the first environment that grows has reached the memory size."""
+    ended: int
+    """Invocations in which something beside the function was killed for memory, or an extension ended."""
+    growing: int
+    """Environments that grow: those that show it alone, else all that show it together."""
     settled: int
     """Environments whose memory has settled."""
     rising: int
@@ -176,12 +150,6 @@ class Function:
     sizing: Sizing
     resources: Sequence[Resource] = ()
     """What else may run out: of each kind the environment where it is most urgent."""
-
-    @property
-    def growing(self) -> int:
-        """Environments that grow: those that show it alone, else all that show it together."""
-        alone = self.verdicts.get("growing", 0)
-        return alone or (self.together.environments if self.together is not None and self.together.grows else 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +182,7 @@ class Report:
 
     functions: Sequence[Function]
     environments: Sequence[Environment]
-    """Environments, the most urgent first (`analysis.urgency`)."""
+    """Environments, the most urgent first (`analysis.finding.urgency`)."""
     parts: Sequence[Part]
     by: str | None
     by_left_out: LeftOut | None

@@ -18,12 +18,24 @@ REFUSES = re.compile(r"--(experimental-)?permission\b")
 LOADED = re.compile(r"\bheap\.cjs\b")
 
 
-def with_probe(function: Function, environment: Mapping[str, str]) -> Function:
+COLLECT = "TRUEMEM_HEAP_COLLECT"
+"""Path of a file: the probe collects garbage before the next reading each time that it has changed."""
+
+
+def with_probe(function: Function, environment: Mapping[str, str], collect: Path | None = None) -> Function:
     """The function with a variable that loads the probe, beside what the user has set in `environment`. The function as
     it is if no probe can be loaded: another runtime, or the probe is not here.
 
-    The variable is of the function's process alone. Extensions do not get it.
+    The variable is of the function's process alone. Extensions do not get it. `collect`: a file that asks the probe to
+    collect garbage when it changes; it need not be there.
     """
+    made = _with_probe(function, environment)
+    if collect is None or made is function:
+        return made
+    return replace(made, variables={**made.variables, COLLECT: str(collect)})
+
+
+def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
     layer = next((folder for folder in (WHEEL, CHECKOUT) if (folder / "truemem").is_dir()), None)
     if layer is None:
         return function

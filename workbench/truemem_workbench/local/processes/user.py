@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 UID, GID = 993, 990
-"""Ids of the function and its extensions in Lambda (`sbx_user1051`). The user need not exist on this machine."""
+"""Ids of the function and its extensions in Lambda (`sbx_user1051`)."""
 
 # The shell's own test, as the other user: path modes, ACLs and mounts all count.
 _CAN_READ = 'for path; do test -r "$path" || { echo "$path"; exit 1; }; done'
@@ -22,6 +24,18 @@ class User:
     gid: int
 
 
+def ordinary() -> User:
+    """Lambda's ids, where that user has a name on this machine; else those of `nobody`: a JVM keeps its counters in a
+    file that has the user's name, and without one there is none."""
+    with suppress(KeyError):
+        pwd.getpwuid(UID)
+        return User(UID, GID)
+    with suppress(KeyError):
+        nobody = pwd.getpwnam("nobody")
+        return User(nobody.pw_uid, nobody.pw_gid)
+    return User(UID, GID)
+
+
 def choose(asked: Literal["auto", "current"], needs: Sequence[Path]) -> tuple[User | None, str | None]:
     """Choose the user to switch to, or None for the current one, and a notice if Lambda does it in another way.
 
@@ -31,11 +45,14 @@ def choose(asked: Literal["auto", "current"], needs: Sequence[Path]) -> tuple[Us
         return None, None
     if asked == "current":
         return None, "processes run as root, as asked: in Lambda they are an ordinary user"
-    user = User(UID, GID)
+    user = ordinary()
     hidden = _first_unreadable(needs, user)
     if hidden is None:
         return user, None
-    return None, f"processes run as root: uid {UID} cannot read {hidden}. Move it, or open its folders (chmod o+rx)"
+    return (
+        None,
+        f"processes run as root: uid {user.uid} cannot read {hidden}. Move it, or open its folders (chmod o+rx)",
+    )
 
 
 def _first_unreadable(paths: Sequence[Path], user: User) -> str | None:

@@ -58,7 +58,7 @@ function detail(data, environment, { row = -1, axis = "number", go }) {
   const stage = make("div", { class: "stage" }, chart.canvas, tip);
   const element = make("section", { class: "detail" },
     heading(data, environment, go),
-    verdictOf(environment),
+    answerOf(environment),
     facts(environment),
     make("div", { class: "bar" }, legend, tools),
     stage, chart.strip, readout,
@@ -91,17 +91,17 @@ function heading(data, environment, go) {
     data.environments.length > 1 ? make("span", { class: "steps" }, step(-1, "‹", "previous environment"), step(1, "›", "next environment")) : null);
 }
 
-function verdictOf(environment) {
-  const { pattern } = environment.verdict;
+function answerOf(environment) {
+  const { pattern, sentence } = environment.finding;
   const story = markStory(environment);
   return make("div", { class: "verdict" },
-    make("p", {}, badge(environment), sentenceOf(environment), " ", make("span", { class: "where" }, `docs/patterns.md#${pattern}`)),
+    make("p", {}, badge(environment), sentence, " ", pattern ? make("span", { class: "where" }, `docs/patterns.md#${pattern}`) : null),
     story ? make("p", { class: "story" }, story) : null);
 }
 
 function badge(environment) {
-  const { name } = environment.verdict;
-  return make("span", { class: `badge ${name}` }, name === "insufficient" ? "too few" : name);
+  const { cause, grows } = environment.finding;
+  return make("span", { class: `badge ${cause}${grows ? " grows" : ""}` }, cause);
 }
 
 function facts(environment) {

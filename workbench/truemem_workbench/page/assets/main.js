@@ -5,7 +5,7 @@ const THEMES = ["system", "light", "dark"];
 async function main() {
   const data = await load();
   const stage = document.getElementById("main");
-  const state = { text: "", order: "most urgent first", same: false, verdict: "", most: AT_ONCE };
+  const state = { text: "", order: "most urgent first", same: false, cause: "", most: AT_ONCE };
   let view = null;
 
   const open = () => {

@@ -5,7 +5,7 @@ const AT_ONCE = 120; // cards; more on demand
 const ORDERS = {
   "most urgent first": () => 0,
   "highest peak": (a, b) => highest(b.peak) - highest(a.peak),
-  "fastest growth": (a, b) => (b.verdict.perInvocationKiB ?? -Infinity) - (a.verdict.perInvocationKiB ?? -Infinity),
+  "fastest growth": (a, b) => (b.finding.perInvocationKiB ?? -Infinity) - (a.finding.perInvocationKiB ?? -Infinity),
   "most invocations": (a, b) => b.count - a.count,
   "newest": (a, b) => (firstKnown(b.time) || 0) - (firstKnown(a.time) || 0),
 };
@@ -13,7 +13,7 @@ const ORDERS = {
 function overview(data, { find, state }) {
   const grid = make("div", { class: "grid" });
   const more = make("button", { type: "button", class: "more" });
-  const chips = make("div", { class: "chips", role: "group", "aria-label": "Verdicts" });
+  const chips = make("div", { class: "chips", role: "group", "aria-label": "Causes" });
   const search = make("input", { type: "search", placeholder: "environment, function or request id", "aria-label": "Search", value: state.text });
   const order = make("select", { "aria-label": "Order" }, ...Object.keys(ORDERS).map((name) => make("option", {}, name)));
   const same = make("input", { type: "checkbox" });
@@ -33,7 +33,7 @@ function overview(data, { find, state }) {
     Object.assign(state, { text: search.value, order: order.value, same: same.checked });
     const wanted = search.value.trim().toLowerCase();
     const shown = data.environments.filter((each) =>
-      (!state.verdict || kinds(each).includes(state.verdict)) &&
+      (!state.cause || kinds(each).includes(state.cause)) &&
       `${each.function} ${each.id} ${each.version}`.toLowerCase().includes(wanted));
     shown.sort((a, b) => ORDERS[order.value](a, b) || a.index - b.index);
     cards = shown.slice(0, state.most).map((environment) => ({ environment, ...card(environment) }));
@@ -41,7 +41,7 @@ function overview(data, { find, state }) {
     if (!shown.length) grid.append(make("p", { class: "none" }, "No environment is called that. Enter looks for a request with this id."));
     more.hidden = shown.length <= state.most;
     more.textContent = `${whole(shown.length - state.most)} more`;
-    for (const chip of chips.children) chip.setAttribute("aria-pressed", String(chip.dataset.kind === state.verdict));
+    for (const chip of chips.children) chip.setAttribute("aria-pressed", String(chip.dataset.kind === state.cause));
     draw();
   };
 
@@ -49,7 +49,7 @@ function overview(data, { find, state }) {
   for (const each of data.environments) for (const kind of kinds(each)) tally.set(kind, (tally.get(kind) || 0) + 1);
   for (const [kind, number] of tally) {
     const chip = make("button", { type: "button", class: `badge ${kind.replaceAll(" ", "-")}`, "data-kind": kind }, `${whole(number)} ${kind}`);
-    chip.addEventListener("click", () => ((state.verdict = state.verdict === kind ? "" : kind), fill()));
+    chip.addEventListener("click", () => ((state.cause = state.cause === kind ? "" : kind), fill()));
     chips.append(chip);
   }
   search.addEventListener("input", fill);
@@ -66,11 +66,10 @@ function overview(data, { find, state }) {
   return { element, show: fill, draw };
 }
 
-// What an environment counts as, in the row of verdicts above the cards.
+// What an environment counts as, in the row of causes above the cards.
 function kinds(environment) {
   const died = count(environment, FLAG.outOfMemory) ? ["out of memory"] : [];
-  const { name } = environment.verdict;
-  return [...died, name === "insufficient" ? "too few" : name];
+  return [...died, environment.finding.cause];
 }
 
 function figure(name, value) {
@@ -85,7 +84,7 @@ function legendOfCards() {
 
 function card(environment) {
   const died = count(environment, FLAG.outOfMemory);
-  const canvas = make("canvas", { role: "img", "aria-label": environment.verdict.sentence });
+  const canvas = make("canvas", { role: "img", "aria-label": environment.finding.sentence });
   const element = make("a", { class: "card", href: `#${environment.index + 1}` },
     make("span", { class: "top" },
       make("b", {}, environment.function || "function", " ", make("code", { title: environment.id }, shortId(environment.id))),

@@ -13,14 +13,6 @@ function markStory(environment) {
     `In the ${whole(mark.length - since - 1)} invocations after it, none needed more than ${mib(after)} MiB.`;
 }
 
-// The verdict's sentence beside its badge, which has its name already.
-function sentenceOf({ verdict: { name, sentence } }) {
-  const [first, ...rest] = sentence.split(": ");
-  if (first.toLowerCase() !== name) return sentence;
-  const said = rest.join(": ");
-  return said[0].toUpperCase() + said.slice(1);
-}
-
 function heldBy(environment) {
   const held = Object.entries(environment.holders).sort((a, b) => b[1] - a[1]);
   return held.map(([name, size]) => `${name} ${mib(size)}`).join(" · ");

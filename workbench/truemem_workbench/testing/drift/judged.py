@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from truemem.records.drift import Drift
 from truemem.records.leak_verdict import GROWING, INSUFFICIENT, LeakVerdict
 
 from ...analysis.drift import Point, judge
-from .corpus import Floats
-from .synthetic import Series
-
-MS = 200
-"""Time between invocations in ms."""
+from .compositions import Composition, Floats
 
 
 class Told(NamedTuple):
@@ -28,10 +22,9 @@ class Told(NamedTuple):
     confidence: float | None
 
 
-def points(series: Series) -> list[Point]:
-    """The points that an environment's lines would give."""
-    pairs = zip(series.current.tolist(), series.peak.tolist(), strict=True)
-    return [Point(number, number * MS, held, peak) for number, (held, peak) in enumerate(pairs, 1)]
+def points(made: Composition, count: int | None = None) -> list[Point]:
+    """The points that the first `count` lines of that environment would give; of all of them without it."""
+    return list(_points(made.current[:count], made.peak[:count], made.time_ms[:count]))
 
 
 def workbench(curve: Sequence[Point]) -> str:
@@ -69,55 +62,25 @@ def sidecar_at(
     growing, or None. KiB and ms."""
     told, first = {}, None
     for number, made in enumerate(drifts(_points(current, peak, time_ms), limit_kib), 1):
-        if first is None and made.verdict.since:
+        if first is None and made.verdict.name == GROWING:
             first = number
         if number in lengths:
             told[number] = _told(made.verdict)
     return told, first
 
 
-def workbench_of(current: Floats, peak: Floats, time_ms: Floats, limit_kib: float = 0) -> Told:
+def workbench_of(current: Floats, peak: Floats, time_ms: Floats, limit_kib: float = 0, is_patient: bool = True) -> Told:
     """The workbench's verdict. KiB and ms."""
-    made = judge(list(_points(current, peak, time_ms)), round(limit_kib / 1024) or None)
+    made = judge(list(_points(current, peak, time_ms)), round(limit_kib / 1024) or None, is_patient)
     return Told(made.name, made.low_kib or 0.0, made.high_kib or 0.0, made.confidence)
 
 
 def _told(verdict: LeakVerdict) -> Told:
     _, low, high = verdict.growth
-    return Told(verdict.name or INSUFFICIENT, low, high, verdict.confidence if verdict.since else None)
+    return Told(verdict.name or INSUFFICIENT, low, high, verdict.confidence if verdict.name == GROWING else None)
 
 
 def _points(current: Floats, peak: Floats, time_ms: Floats) -> Iterator[Point]:
     rows = zip(current.tolist(), peak.tolist(), time_ms.tolist(), strict=True)
     for number, (held, most, time) in enumerate(rows, 1):
         yield Point(number, time, held, most)
-
-
-@dataclass
-class Tally:
-    """How often each label got each verdict."""
-
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def add(self, label: str, verdict: str) -> None:
-        self.counts[label, verdict] += 1
-
-    def precision(self, verdict: str) -> float | None:
-        """Share of those with that verdict that are labelled so; None where it was never given."""
-        return self._share(verdict, 1)
-
-    def recall(self, label: str) -> float | None:
-        """Share of those labelled so that have that verdict; None where there is none."""
-        return self._share(label, 0)
-
-    def false_alarms(self) -> int:
-        """Number of series that are called growing, but are not."""
-        return sum(count for (label, verdict), count in self.counts.items() if verdict == GROWING != label)
-
-    def missed(self) -> int:
-        """Number of series that grow, but are not called growing."""
-        return sum(count for (label, verdict), count in self.counts.items() if label == GROWING != verdict)
-
-    def _share(self, name: str, which: int) -> float | None:
-        of = sum(count for pair, count in self.counts.items() if pair[which] == name)
-        return self.counts[name, name] / of if of else None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 
 from ...analysis.drift import Point
-from .synthetic import PAGE_KIB
+from .compositions import PAGE_KIB
 
 Column = list[int | list[int]]
 

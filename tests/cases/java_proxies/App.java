@@ -1,0 +1,16 @@
+import java.lang.reflect.Proxy;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Wraps its service in a proxy of a new loader for each event, and registers it. */
+public class App {
+    static final List<Object> REGISTERED = new ArrayList<>();
+
+    static void handle(String event) {
+        ClassLoader loader = new URLClassLoader(new URL[0]);
+        Class<?>[] service = {Runnable.class, Comparable.class};
+        REGISTERED.add(Proxy.newProxyInstance(loader, service, (proxy, method, arguments) -> null));
+    }
+}

@@ -1,0 +1,4 @@
+exports.settings = () => {
+  delete require.cache[require.resolve("./settings.cjs")];
+  return require("./settings.cjs").rows;
+};

@@ -1,0 +1,178 @@
+"""Composed curves: their labels are true, the verdict is right on those it may be tuned by, and agrees with itself."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from truemem.records.leak_verdict import GATE_KIB, GROWING, OPEN_KIB, PLATEAU, SLOW_KIB, SPIKY, STABLE, LeakVerdict
+from truemem_workbench.analysis.drift import MATTERS_KIB, SURE, judge
+from truemem_workbench.testing.drift.compositions import (
+    ALONE,
+    BESIDE,
+    BOUNDED,
+    FILLING,
+    GROUPS,
+    LIFE,
+    PAGE_KIB,
+    RANGES,
+    SEALED,
+    TUNING,
+    compose,
+)
+from truemem_workbench.testing.drift.judged import drifts, points
+
+from tests.drift.test_shapes import curve
+
+COUNT = 1024
+SEEDS = TUNING[:400]
+LEAST = {ALONE: 0.75, BESIDE: 0.30}
+MOST = {BOUNDED: 0.05, FILLING: 0.12}
+"""Bounds for 25 to 130 curves of each: benchmarks/results/drift.md has the figures."""
+ENDED = (STABLE, PLATEAU, SPIKY)
+
+
+# --- the curves -------------------------------------------------------------------------------------------------------
+
+
+def test_no_seed_both_tunes_and_judges() -> None:
+    assert not set(TUNING) & set(SEALED)
+
+
+def test_a_seed_makes_the_same_curve_of_whole_pages() -> None:
+    for seed in SEEDS[:20]:
+        made, again, other = compose(seed), compose(seed), compose(seed + 1)
+        assert np.array_equal(made.current, again.current)
+        assert not np.array_equal(made.current, other.current)
+        assert len(made.current) == len(made.peak) == len(made.time_ms) == LIFE
+        assert np.all(made.peak >= made.current)
+        assert not np.any(made.current % PAGE_KIB)
+        assert np.all(np.diff(made.time_ms) > 0)
+
+
+def test_every_range_is_drawn_from() -> None:
+    source = compose.__globals__["__loader__"].get_source(compose.__module__)
+    assert all(source.count(f'"{name}"') >= 2 for name in RANGES)
+
+
+def test_each_group_has_enough_curves_and_its_label_is_true() -> None:
+    sizes = dict.fromkeys(GROUPS, 0)
+    for seed in SEEDS:
+        made = compose(seed)
+        group = made.group(COUNT)
+        if group not in sizes:
+            continue
+        sizes[group] += 1
+        late = made.current[COUNT : 4 * COUNT].reshape(3, COUNT)
+        rise = float(np.median(late[2]) - np.median(late[0])) / (2 * COUNT)
+        if group == ALONE:
+            assert rise == pytest.approx(made.rate, rel=0.5, abs=3)  # by chance, and in steps of up to 4 MiB
+        if group in (BOUNDED, FILLING):
+            third = COUNT // 3
+            last = float(made.filled[COUNT - 1] - made.filled[COUNT - 1 - third])
+            assert (last / third < 0.5) is (group == BOUNDED)
+            assert last <= max(0.5 * third, float(made.filled[third]))
+    assert min(sizes.values()) >= 20, sizes
+
+
+# --- the verdict on them ----------------------------------------------------------------------------------------------
+
+
+@cache
+def called(is_patient: bool) -> dict[str, float]:
+    """Called growing at COUNT, of each group."""
+    told: dict[str, list[bool]] = {group: [] for group in GROUPS}
+    for seed in SEEDS:
+        made = compose(seed)
+        if (group := made.group(COUNT)) in told:
+            told[group].append(judge(points(made, COUNT), is_patient=is_patient).name == GROWING)
+    return {group: sum(said) / len(said) for group, said in told.items()}
+
+
+@pytest.mark.parametrize("is_patient", [True, False])
+def test_leaks_are_found_and_little_else_is_accused(is_patient: bool) -> None:
+    shares = called(is_patient)
+    assert all(shares[group] >= least for group, least in LEAST.items()), shares
+    assert all(shares[group] <= most for group, most in MOST.items()), shares
+
+
+def agrees(name: str, low: float, high: float, called_from: float) -> None:
+    """No verdict contradicts its interval."""
+    assert low <= high
+    if name == GROWING:
+        assert round(low, 2) > 0
+    if name in ENDED:
+        assert low <= called_from
+        assert high <= OPEN_KIB
+
+
+seeds = st.integers(TUNING.start, TUNING.stop - 1)
+
+
+@settings(max_examples=max(10, settings().max_examples // 2))
+@given(seeds, st.integers(32, LIFE), st.booleans(), st.one_of(st.none(), st.integers(64, 4096)))
+def test_no_verdict_contradicts_its_interval(seed: int, count: int, is_patient: bool, limit: int | None) -> None:
+    verdict = judge(points(compose(seed), count), limit, is_patient)
+    assert verdict.low_kib is not None
+    assert verdict.high_kib is not None
+    agrees(verdict.name, verdict.low_kib, verdict.high_kib, SLOW_KIB if is_patient else GATE_KIB)
+    if verdict.settled and verdict.name != GROWING:
+        assert verdict.high_kib < MATTERS_KIB
+    if verdict.settled and verdict.name == GROWING:
+        assert (verdict.confidence or 1) >= SURE
+
+
+@settings(max_examples=10)
+@given(seeds)
+def test_no_line_of_the_sidecar_contradicts_its_interval(seed: int) -> None:
+    for number, drift in enumerate(drifts(points(compose(seed), 2 * COUNT)), 1):
+        if drift.due():
+            _, low, high = drift.verdict.growth
+            agrees(drift.verdict.name, low, high, SLOW_KIB)
+            document = drift.document(number, None)
+            assert document["verdict"] != GROWING or float(str(document["low"])) > 0
+
+
+@given(st.lists(st.integers(0, 2**30), min_size=8, max_size=40), st.integers(32, 100_000), st.booleans())
+def test_no_levels_at_all_make_it_contradict_itself(levels: list[int], invocations: int, is_patient: bool) -> None:
+    verdict = LeakVerdict(is_patient)
+    for end in range(8, len(levels) + 1):
+        verdict.look(levels[:end], levels[:end], invocations)
+        agrees(verdict.name, *verdict.growth[1:], called_from=SLOW_KIB if is_patient else GATE_KIB)
+
+
+# --- what users found -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_heap_that_grows_in_steps_passes_no_gate_early(seed: int) -> None:
+    """V8's, of a leak of 26 KiB: steps of some MiB, of which two have come, above garbage."""
+    random = np.random.default_rng(seed)
+    at = np.cumsum(random.uniform(90, 130, 40))
+    steps = np.searchsorted(at, np.arange(4000)) * 110 * 26.0
+    garbage = np.arange(4000) % random.integers(7, 20) * random.uniform(100, 600)
+    assert not judge(curve((steps + garbage)[:280], seed), is_patient=False).settled
+    late = judge(curve(steps + garbage, seed), is_patient=False)
+    assert late.name == GROWING
+    assert late.settled
+
+
+@pytest.mark.parametrize("count", [200, 300, 600])
+def test_growth_that_may_still_be_a_cache_does_not_settle_a_gate(count: int) -> None:
+    """An engine of SQLAlchemy in each invocation: 9.6 KiB, until about the 1,000th."""
+    held = np.minimum(np.arange(3000), 1000) * 9.6
+    early = judge(curve(held[:count]), is_patient=False)
+    assert not early.settled
+    flat = judge(curve(held), is_patient=False)
+    assert flat.name == PLATEAU
+    assert flat.settled
+
+
+def test_a_quiet_function_settles_early_and_a_leak_at_1024() -> None:
+    assert judge(curve(np.zeros(300)), is_patient=False).settled
+    late = judge(curve(np.arange(COUNT) * 8.0), is_patient=False)
+    assert late.name == GROWING
+    assert late.settled

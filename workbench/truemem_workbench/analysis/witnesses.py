@@ -1,0 +1,177 @@
+"""The verdict on each curve of an environment, by one engine, when it is asked for. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from truemem.records.drift import MINIMUM
+from truemem.records.resource_drift import COUNTED_KIB
+from truemem.records.trend import LEAST_KIB
+
+from .curves import BLOCKS, DESCRIPTORS, ENVIRONMENT, EXTENSION, HELD, IN_USE, PROCESSES, THREADS, TMP, Curves
+from .drift import INSUFFICIENT, Point, Verdict, judge, lives
+from .killed_lives import SHORT
+from .resources import Resource
+
+BLOCK_KIB = 1 / 16
+"""What a block of Python's own allocator stands for: objects have 64 bytes at the median."""
+
+PER_INVOCATION = 0.5
+"""A count that rises to the end rises in so many of all invocations,"""
+EVEN = 0.7
+"""and as much late as early, by this part."""
+FLAT_KIB = 64
+"""Memory that moves by less over all invocations is level."""
+MOVERS = ("event", "requestBytes", "threads")
+"""What may move memory in use; what the allocator holds is no cause of it."""
+
+
+class Witnesses:
+    """The verdict on each curve, when it is asked for."""
+
+    def __init__(self, curves: Curves, *, is_patient: bool) -> None:
+        self.curves = curves
+        self._is_patient = is_patient
+        self._verdicts: dict[str, Verdict] = {}
+
+    @cached_property
+    def rss(self) -> Verdict:
+        """The verdict on RSS."""
+        known = self.curves
+        limit = round(known.limit_mib) if known.limit_mib else None
+        return judge(known.rss, limit, self._is_patient, known.beside)
+
+    def of(self, name: str) -> Verdict:
+        """The verdict on another witness, in KiB of its unit; INSUFFICIENT where it has too little to say."""
+        if name not in self._verdicts:
+            self._verdicts[name] = self._judged(name)
+        return self._verdicts[name]
+
+    def grows(self, name: str) -> bool:
+        return self.of(name).name == "growing"
+
+    def rate(self, name: str) -> float:
+        """Growth per invocation in the curve's own unit; 0 where it has not grown."""
+        if not self.grows(name) and self.rose_to_the_end(name):
+            life = self._longest_life(name)
+            return (life[-1].current_kib - life[0].current_kib) / (life[-1].invocation - life[0].invocation)
+        return (self.of(name).per_invocation_kib or 0.0) / _unit(name)
+
+    def rose_to_the_end(self, name: str) -> bool:
+        """True if a count rose evenly until the environment ran out of memory, too early for a verdict."""
+        life = self._longest_life(name) if self.curves.out_of_memory else ()
+        if len(life) < SHORT:
+            return False
+        counts = [point.current_kib for point in life]
+        early, late = counts[len(counts) // 2] - counts[0], counts[-1] - counts[len(counts) // 2]
+        rises = sum(after > before for before, after in pairwise(counts))
+        return early >= SHORT / 4 and late >= EVEN * early and rises >= EVEN * PER_INVOCATION * len(counts)
+
+    def _longest_life(self, name: str) -> Sequence[Point]:
+        """The longest life of a curve."""
+        return max(lives(self.curves.others.get(name, ())), key=len)
+
+    def knows(self, *names: str) -> bool:
+        """True if all of these have enough to say."""
+        return all(self.of(name).name != "insufficient" for name in names)
+
+    def span(self, name: str) -> tuple[float, float]:
+        """The level at the begin and at the end of the last life, in the curve's own unit."""
+        return span_of(self.curves.rss if name == "rss" else self.curves.others.get(name, ()))
+
+    def _judged(self, name: str) -> Verdict:
+        found = _even(self.curves.others.get(name, ()))
+        if len(found) < MINIMUM:
+            return INSUFFICIENT
+        unit = _unit(name)
+        values = [point.current_kib for point in found]
+        # Of blocks a few tell whose memory it is: Python's objects or a library's.
+        least = unit if name == BLOCKS else FLAT_KIB if unit == 1 and name != TMP else LEAST_KIB
+        if (max(values) - min(values)) * unit < least:
+            return replace(INSUFFICIENT, name="stable", per_invocation_kib=0.0, low_kib=0.0, high_kib=0.0)
+        is_memory = name in (IN_USE, HELD, BLOCKS) or name.startswith(EXTENSION)
+        limit = round(self.curves.limit_mib) if self.curves.limit_mib and is_memory else None
+        beside = {key: values for key, values in self.curves.beside.items() if key in MOVERS} if name == IN_USE else {}
+        return judge(
+            [each._replace(current_kib=each.current_kib * unit) for each in found], limit, self._is_patient, beside
+        )
+
+    @property
+    def rss_shows(self) -> bool:
+        """True if RSS grows for certain."""
+        return self.rss.name == "growing" or (self.rss.low_kib or 0.0) > 0
+
+    def memory_left(self, rate: float) -> int | None:
+        """Invocations until function, extensions and sidecar together reach the memory size."""
+        limit = self.curves.limit_mib
+        if not limit or rate <= 0:
+            return None
+        return int(max(0.0, limit * 1024 - self.environment_kib()) / rate)
+
+    def environment_left(self) -> int | None:
+        """The same by the environment's own level; None where that does not grow for certain, or is not known."""
+        limit, verdict = self.curves.limit_mib, self.of(ENVIRONMENT)
+        if not limit or (verdict.low_kib or 0.0) <= 0:
+            return None
+        room = limit * 1024 - self.span(ENVIRONMENT)[1]
+        return int(max(0.0, room) / (verdict.per_invocation_kib or math.inf))
+
+    def environment_kib(self) -> float:
+        """What function and extensions hold at the end; of the function its higher peaks."""
+        curves = self.curves
+        last = [max(point.peak_kib or 0.0, point.current_kib) for point in curves.rss[-MINIMUM:]]
+        own = sorted(last)[int(0.9 * (len(last) - 1))] if last else 0.0
+        return own + sum(self.span(f"{EXTENSION}{name}")[1] for name in curves.extensions)
+
+    def left(self, name: str, told: Resource | None) -> int | None:
+        """Invocations until a count or /tmp reaches its own limit."""
+        rate = self.rate(name)
+        if told is None or told.limit is None or rate <= 0:
+            return None
+        unit = 1024 if name == TMP else 1
+        return int(max(0.0, told.limit * unit - self.curves.others[name][-1].current_kib) / rate)
+
+    def memory_ends_before(self, left: int | None) -> bool:
+        """True if memory grows as well, and ends sooner."""
+        of_memory = self.of(IN_USE) if self.grows(IN_USE) else self.rss
+        if of_memory.name != "growing":
+            return False
+        memory = self.memory_left(of_memory.per_invocation_kib or 0.0)
+        return memory is not None and left is not None and memory < left
+
+
+def span_of(points: Sequence[Point]) -> tuple[float, float]:
+    """The level at the begin and at the end of the last life: medians of an eighth of it. (0, 0) without points."""
+    life = [point.current_kib for point in list(lives(points))[-1]] if points else []
+    if not life:
+        return 0.0, 0.0
+    part = max(1, len(life) // 8)
+    return statistics.median(life[:part]), statistics.median(life[-part:])
+
+
+def _even(found: Sequence[Point]) -> Sequence[Point]:
+    """The same curve at evenly spaced invocations of each life, which is what the engine expects. A slow probe reads
+    ever more seldom, and a report reads some lines of many: by their place alone, a straight line has a bend."""
+    if not found or found[-1].invocation - found[0].invocation < len(found):
+        return found
+    made: list[Point] = []
+    for life in lives(found):
+        numbers = np.array([point.invocation for point in life], dtype=float)
+        places = np.linspace(numbers[0], numbers[-1], len(life))
+        values = np.interp(places, numbers, [point.current_kib for point in life])
+        made += [
+            point._replace(invocation=round(place), current_kib=value)
+            for point, place, value in zip(life, places.tolist(), values.tolist(), strict=True)
+        ]
+    return made
+
+
+def _unit(name: str) -> float:
+    """What one of a curve's unit stands for in KiB, so that the thresholds of memory hold."""
+    return BLOCK_KIB if name == BLOCKS else COUNTED_KIB if name in (PROCESSES, THREADS, DESCRIPTORS) else 1.0
