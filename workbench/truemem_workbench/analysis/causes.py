@@ -166,7 +166,7 @@ class _Counted:
 
     name: str
     title: str
-    """`{rate}` and `{span}` are figures."""
+    """`{rate}` is a figure, `{name}` that of child processes, in brackets."""
     holder: str
     ends: str
     """What happens at its limit."""
@@ -203,11 +203,12 @@ class _Counted:
             evidence.append(f"{told.zombies:,} of them have ended and were never waited for")
         if of_memory and rate > 0:
             evidence.append(f"RSS grows with them, by {_size((rss.per_invocation_kib or 0.0) / rate)} for each")
+        children = witnesses.curves.children if self.name == PROCESSES else ""
         words = f"{_size(rate)} more" if self.name == TMP else f"{rate:,.2g} more"
         return Finding(
             cause=self.name,  # type: ignore[arg-type]
-            title=self.title.format(rate=words) if rate > 0 else self.full,
-            holder=self.holder,
+            title=self.title.format(rate=words, name=f" ({children})" if children else "") if rate > 0 else self.full,
+            holder=f"{self.holder} ({children})" if children else self.holder,
             per_invocation_kib=rss.per_invocation_kib if of_memory else rate if self.name == TMP else None,
             hidden=not witnesses.rss_shows,
             invocations_left=left,
@@ -219,7 +220,7 @@ class _Counted:
 
 _processes = _Counted(
     PROCESSES,
-    "Child processes stay: {rate} in each invocation.",
+    "Child processes stay{name}: {rate} in each invocation.",
     "child processes",
     "no process can be started (EAGAIN)",
     "Nearly as many processes run as may.",

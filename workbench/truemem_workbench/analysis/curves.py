@@ -74,6 +74,8 @@ class Curves:
     """Numbers of the function's invocations that ran out of memory."""
     freed: float | None = None
     """Which part of the growth of what is in use a collection of garbage has freed; None where there was none."""
+    children: str = ""
+    """Name of the child processes that stay, as far as known."""
     is_collected: bool = False
     """True if garbage was collected before each reading: what is in use is what is kept."""
     runtime: str = ""

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -39,6 +40,8 @@ RESOURCES = "TRUEMEM_RESOURCES"
 """Setting of the sidecar: the lines tell of descriptors, threads and processes always."""
 OWN = ".truemem-"
 """How the names of the sidecar's own files in /tmp begin."""
+MANY = 16
+"""Processes of one name: so many are children that stay, and not the function and its extensions."""
 INVOKE_S = 1000
 """Longest wait for an answer in seconds: more than every timeout that Lambda allows."""
 
@@ -73,6 +76,7 @@ class Run:
         self._jcmd: subprocess.Popen[bytes] | None = None
         self.collected = 0
         """Number of the invocation after which garbage was collected first; 0 if it was not."""
+        self._children = ""
         self._is_probed = False
         if probe:
             probed = with_probe(function, environment, self._asked)
@@ -127,6 +131,15 @@ class Run:
                 stderr=subprocess.DEVNULL,
             )
 
+    def _look_at_children(self) -> None:
+        """Keep the name that most of the environment's processes have, if there are many of it."""
+        names: Counter[str] = Counter()
+        for each in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                names[each.name()] += 1
+        for name, count in names.most_common(1):
+            self._children = name if count >= MANY else self._children
+
     def _jvm(self) -> psutil.Process | None:
         """The function's JVM, if it is one."""
         with suppress(psutil.Error):
@@ -161,6 +174,7 @@ class Run:
 
         With None, the warm-up is as long as the curve took to settle.
         """
+        self._look_at_children()
         self._local.stop()
         if warm_up is None:
             warm_up = settling([seen.line for seen in self._seen()], step=BLOCK, bound=WARM_UP)
@@ -168,6 +182,7 @@ class Run:
 
     def so_far(self, warm_up: int, asked: int | None = None) -> Measurement:
         """The measurement so far, without the last records."""
+        self._look_at_children()
         said = [line.text for line in self._local.logs if line.source == f"extension:{NAME}"]
         return Measurement(
             spec=self._target.spec,
@@ -178,6 +193,7 @@ class Run:
             invocations=len(self._invocations),
             warm_up=warm_up,
             collected=self.collected,
+            children=self._children,
             errors_allowed=self._limits.errors,
             allowed=self._limits.allowed,
             memory_mib=self._target.memory_mib,

@@ -96,6 +96,8 @@ class Measurement:
     seconds: float
     collected: int = 0
     """Number of the invocation after which garbage was collected first, and then again and again; 0 if it was not."""
+    children: str = ""
+    """Name of the child processes that stay, as far as known."""
     failures: Sequence[Failure] = ()
     allowed: Collection[str] = ()
     """Causes that may grow."""
@@ -225,6 +227,7 @@ class Measurement:
             limit_mib=self.memory_mib,
             failed=Failed() if self.errors_allowed else self._failed if self.failures else made.failed,
             freed=self.freed,
+            children=self.children,
             is_collected=self.is_collected,
         )
 
