@@ -57,7 +57,7 @@ def test_three_loads_are_neither_called_a_leak_nor_settled(kib: float, verdict: 
         assert verdict(curve(leak(kib) + loads(60, 110, 190), seed)) == "warming"
 
 
-def test_a_leak_alone_has_a_narrow_interval_and_a_load_does_not_end_it() -> None:
+def test_a_leak_has_a_narrow_interval_and_a_load_does_not_end_it() -> None:
     low, high = interval(judge(curve(leak(8))))
     assert 6.5 < low <= 8 <= high < 9.5
     long = judge(curve(leak(8, 2400) + loads(150, count=2400)))
@@ -77,7 +77,7 @@ def test_growth_in_a_few_stairs_is_not_called_a_leak_while_the_limit_is_far(stai
 
 
 @BOTH
-def test_what_comes_by_a_quarter_as_much_as_at_first_is_about_to_stop(verdict: Verdict) -> None:
+def test_what_comes_by_a_quarter_of_the_first_rate_is_ending(verdict: Verdict) -> None:
     for later, bends in ((10, True), (36, False)):
         held = np.cumsum(np.where(np.arange(300) < 170, 40.0, later))
         assert (verdict(curve(held)) == GROWING) is not bends

@@ -39,10 +39,11 @@ from .witnesses import BLOCK_KIB, Witnesses
 
 PER_BLOCK = 1.5
 """Python's blocks per invocation below which they do not grow: AWS's client keeps one (its trace id)."""
-OF_NATIVE = 0.2
-"""The same of native memory beside a collected heap: the heap touches what it has for the first time as well."""
 OF_OBJECTS = 0.25
 """Python's objects hold what grows if their blocks explain this part of it."""
+OF_NATIVE = 0.2
+"""Native memory beside a collected heap grows if it explains this part of what RSS has risen by: the heap touches what
+it has for the first time as well."""
 MOST_HELD = 0.5
 """What malloc holds explains growth if it grows by this part of it."""
 HELD_MIB, HELD_SHARE = 16.0, 0.2

@@ -267,7 +267,7 @@ def measure(
             """Why to go on. What may be garbage is collected first, and what is left decides."""
             measurement = run.so_far(taken)
             found = decision.why(measurement)
-            if run.can_collect and not run.collected and may_be_garbage(measurement, found, plan):
+            if not run.collected and may_be_garbage(measurement, found, plan) and run.can_collect:
                 run.collect()
             return found or ("collecting garbage" if run.collected and not measurement.is_confirmed else "")
 
