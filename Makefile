@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel cdk executable bench models gate line-table dashboards verified lock clean
+.PHONY: help setup demo docs deletable faults fuzz clocks fleet pyspark spark quick test nightly lint types pytest layer wheel cdk executable bench models gate line-table dashboards verified lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,12 +34,12 @@ PYTEST := $(BIN)/pytest --durations=15
 ON_BOTH_CORES := -n 2 --no-loadscope-reorder
 
 quick: lint types ## Before a commit, in 2 minutes: lint, types, the tests of single parts, ten scenarios
-	@$(PYTEST) $(ON_BOTH_CORES) --hypothesis-profile=quick -m "not nightly and not smoke" tests/drift tests/proxy tests/unit $(ARGS)
+	@$(PYTEST) $(ON_BOTH_CORES) --hypothesis-profile=quick -m "not nightly and not smoke" tests/docs tests/drift tests/proxy tests/unit $(ARGS)
 	@$(PYTEST) $(ON_BOTH_CORES) -m smoke tests/drift tests/scenarios $(ARGS)
 
-test: lint types layer pytest ## Lint, types, tests: what CI runs, in 13 minutes
+test: lint types layer pytest ## Lint, types, tests: what CI runs, in 11 minutes
 
-nightly: layer executable faults pyspark ## What takes long: builds from nothing, the scenarios against the executable, faults
+nightly: layer executable faults deletable pyspark ## What takes long: builds from nothing, the scenarios against the executable, faults
 	@$(PYTEST) -m nightly tests
 	@$(PYTEST) $(ON_BOTH_CORES) --timeout=900 --hypothesis-profile=nightly -m "hypothesis and not nightly" tests
 
@@ -54,7 +54,7 @@ pytest: $(READY)
 	@$(PYTEST) $(ON_BOTH_CORES) -m "not nightly" tests $(ARGS)
 
 layer: $(READY) ## Build dist/truemem-layer-{x86_64,arm64}.zip: 4 minutes once, then seconds
-	@$(BIN)/python -m layer $(ARGS)
+	@$(BIN)/python -m layer $(if $(WITHOUT),--without $(WITHOUT)) $(ARGS)
 
 wheel: layer ## Build dist/truemem-VERSION-py3-none-any.whl with the layer inside, to install on other machines
 	@rm -rf build/lib dist/truemem-*.whl
@@ -75,14 +75,17 @@ bench: layer ## Measure every figure of the docs and write it there; GO=PATH com
 models: $(READY) ## Make the sample's models and upload them: make models BUCKET=NAME
 	@$(BIN)/python sample_function/models.py upload $(if $(BUCKET),--bucket $(BUCKET)) $(ARGS)
 
-faults: layer ## Break things, see what is lost, and write docs/reliability.md: 20 minutes
+deletable: $(READY) ## Take out one wing of the sidecar after the other: lint, types, its spine's tests, ten scenarios
+	@$(BIN)/python -m tests.deletable $(ARGS)
+
+faults: layer ## Break things, see what is lost, and write the results: 20 minutes
 	@$(BIN)/python -m faults $(ARGS)
 
 fuzz: $(READY) ## Fuzz parsers, listener, API client and processes for as long as you let it
 	@$(BIN)/pytest tests/fuzz tests/truth --hypothesis-profile=long --timeout=0 $(ARGS)
 
-CLOCKED := $(addprefix tests/report/test_,aws.py cloudwatch.py doctor.py metrics.py report.py robust.py) tests/check/test_remote.py \
-	$(addprefix tests/unit/test_,managed.py segment_recorder.py telemetry_events.py)
+CLOCKED := $(addprefix tests/report/test_,cloudwatch.py doctor.py metrics.py report.py) tests/check/test_remote.py \
+	tests/managed tests/unit/test_telemetry.py
 MOMENTS := minute hour midnight month year leap-day after-leap-day leap-second kiritimati st-johns summer-time-ends
 clocks: $(READY) ## Run the tests that read the clock at a minute's turn, a year's, ...: 12 minutes
 	@failed=; for moment in $(MOMENTS); do for before in 1 2; do \
@@ -99,14 +102,13 @@ spark: pyspark ## Test truemem report --engine spark (Java 17 is needed): 3 minu
 	@$(PYTEST) -m nightly tests/report/test_spark.py $(ARGS)
 
 line-table: $(READY) ## Write the tables of the line and of the causes into docs/metrics.md and docs/patterns.md
-	@$(BIN)/python -m truemem_workbench.lines.line_table docs/metrics.md
-	@$(BIN)/python -m truemem_workbench.analysis.causes_page docs/patterns.md
+	@$(BIN)/python -m deploy.line_tables docs
 
 dashboards: $(READY) ## Write deploy/dashboards/ from the tables of what is sent
-	@$(BIN)/python -m truemem_workbench.dashboard.ready deploy/dashboards
+	@$(BIN)/python -m deploy.ready_dashboards deploy/dashboards
 
-verified: $(READY) ## Write docs/verified.md from what `truemem probe` printed: docs/verified/*.json
-	@$(BIN)/python -m truemem_workbench.probe.page docs
+verified: $(READY) ## Write docs/verified.md from what `python -m research.probe` printed: docs/verified/*.json
+	@$(BIN)/python -m research.probe.page docs
 
 gate: layer ## Fail if the layer's start, memory or size is a fifth worse than benchmarks/results/layer.json
 	@$(BIN)/python -m benchmarks.gate $(ARGS)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from truemem_workbench.local import Function, LocalLambda, Settings
-from truemem_workbench.testing.environment import FUNCTIONS
 
 from benchmarks.accuracy import percentile
+from testing.environment import FUNCTIONS
 
 BLOCK = 20
 """So many in a row, then it is the other's turn."""

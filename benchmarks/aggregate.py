@@ -1,4 +1,4 @@
-"""Measures what TRUEMEM_AGGREGATE saves and costs. Writes the table of docs/scale.md.
+"""Measures what TRUEMEM_AGGREGATE saves and costs. Writes the table of docs/report.md.
 
 Exit codes: 0 measured, 1 not measured, or shared lines are more than a fifth of the bytes.
 """
@@ -11,11 +11,11 @@ import sys
 import click
 import psutil
 from truemem_workbench.lines.record import parse_lines
-from truemem_workbench.testing.environment import Environment
 
 from benchmarks.publish import ROOT, machine, markdown, replace
+from testing.environment import Environment
 
-PAGE = ROOT / "docs" / "scale.md"
+PAGE = ROOT / "docs" / "report.md"
 BY = "python -m benchmarks.aggregate"
 SIDECAR = ROOT / "dist" / "x86_64" / "extensions" / "truemem"
 INVOCATIONS = 2002

@@ -20,12 +20,12 @@ from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits
 from truemem_workbench.check.local_run import measure
 from truemem_workbench.check.target import Target
-from truemem_workbench.support.plural import counted
-from truemem_workbench.testing.cases.case import Case, cases, ready
-from truemem_workbench.testing.drift import recorded
-from truemem_workbench.testing.installs import Missing
+from truemem_workbench.support.terminal import counted
 
 from benchmarks.publish import machine, markdown
+from testing.cases import Case, cases, ready
+from testing.drift import recorded
+from testing.installs import Missing
 
 RESULTS = Path(__file__).with_name("results") / "cases.md"
 TRUEMEM = Path(sys.executable).with_name("truemem")

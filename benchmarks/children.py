@@ -24,11 +24,11 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from truemem_workbench.local import BadInput, Function
-from truemem_workbench.testing.environment import SLACK_MIB, Environment
 
 from benchmarks.accuracy import percentile
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE
 from benchmarks.publish import machine, markdown, shown
+from testing.environment import SLACK_MIB, Environment
 
 RESULTS = Path(__file__).with_name("results") / "children.md"
 FUNCTION = Path(__file__).with_name("functions") / "family.py"

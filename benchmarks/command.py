@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from truemem_workbench.support.terminal import progress
-from truemem_workbench.testing.invented_lines import curve, noisy
 
 from benchmarks.publish import ROOT, machine, markdown
+from testing.invented_lines import curve, noisy
 
 RESULT = ROOT / "benchmarks" / "results" / "command.md"
 RUNS = 21

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from truemem_workbench.testing.environment import SOURCE
-
 from benchmarks.bare import Extension
 from benchmarks.publish import ROOT
 from layer import cpython, executable
 from layer.__main__ import default_cache
 from layer.toolchain import Toolchain
+from testing.environment import SOURCE
 
 EXTENSIONS = Path(__file__).with_name("extensions")
 

@@ -1,6 +1,6 @@
 """Measures how often the verdict on drift is right, beside an oracle and published methods on the same curves.
 
-Curves composed at random (truemem_workbench.testing.drift.compositions), of seeds by which no threshold was chosen, and
+Curves composed at random (testing.drift.compositions), of seeds by which no threshold was chosen, and
 recorded programs. Writes results/drift.md, and the recorded curves into docs/patterns.md. Exit codes: 0 as promised,
 1 not.
 """
@@ -20,11 +20,13 @@ import click
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from truemem.records.leak_verdict import CONFIDENCE, GATE_KIB, GROWING, OPEN_KIB, SLOW_KIB
-from truemem.records.trend import median
+from truemem.verdict import CONFIDENCE, GATE_KIB, GROWING, OPEN_KIB, SLOW_KIB, median
 from truemem_workbench.analysis.drift import INSUFFICIENT, MATTERS_KIB, Point, judge
-from truemem_workbench.testing.drift import recorded
-from truemem_workbench.testing.drift.compositions import (
+
+from benchmarks import drift_methods, drift_oracle, drift_thresholds
+from benchmarks.publish import ROOT, machine, markdown, replace
+from testing.drift import recorded
+from testing.drift.compositions import (
     ALIKE,
     ALONE,
     BESIDE,
@@ -37,10 +39,7 @@ from truemem_workbench.testing.drift.compositions import (
     TUNING,
     compose,
 )
-from truemem_workbench.testing.drift.judged import Told, points, sidecar_at
-
-from benchmarks import drift_methods, drift_oracle, drift_thresholds
-from benchmarks.publish import ROOT, machine, markdown, replace
+from testing.drift.judged import Told, points, sidecar_at
 
 RESULTS = Path(__file__).with_name("results") / "drift.md"
 PATTERNS = ROOT / "docs" / "patterns.md"
@@ -68,7 +67,7 @@ Which = TypeVar("Which")
 Said = TypeVar("Said")
 
 
-class Seen(NamedTuple):
+class JudgedCurve(NamedTuple):
     """A verdict on the first invocations of a composition."""
 
     group: str | None
@@ -82,7 +81,7 @@ class Seen(NamedTuple):
 class Result(NamedTuple):
     """Of one composition."""
 
-    by: dict[tuple[str, int], Seen]
+    by: dict[tuple[str, int], JudgedCurve]
     """By form and length."""
     ever: bool
     """Did the sidecar ever call it growing?"""
@@ -124,14 +123,14 @@ def measure(seed: int) -> Result:
     by, workbench_ms = {}, 0.0
     for count in LENGTHS:
         group, rate, curve = made.group(count), made.true_rate(count), points(made, count)
-        by[SIDECAR, count] = Seen(group, rate, small[count], None)
+        by[SIDECAR, count] = JudgedCurve(group, rate, small[count], None)
         for form in (PATIENT, GATE):
             begun = time.process_time()
             verdict = judge(curve, is_patient=form == PATIENT)
             if count == AT:
                 workbench_ms = (time.process_time() - begun) * 1e3
             told = Told(verdict.name, verdict.low_kib or 0.0, verdict.high_kib or 0.0, verdict.confidence)
-            by[form, count] = Seen(group, rate, told, verdict.settled)
+            by[form, count] = JudgedCurve(group, rate, told, verdict.settled)
     current = np.asarray(made.current[:AT], np.float64)
     asked = SEALED.start <= seed < SEALED.start + METHODS_OF
     methods = drift_methods.judged(drift_methods.reduced(current, float("inf"))) if asked else {}
@@ -317,7 +316,7 @@ def page(
             f"known. The sidecar's verdict, the workbench's, and the gate's, which is not patient. {kept}\n",
             markdown(["promised", "aim", *FORMS, "kept"], table),
             f"\n## The curves\n\n{len(results):,} compositions of {LIFE:,} invocations, of sealed seeds: "
-            "`truemem_workbench.testing.drift.compositions` draws their parts from wide ranges that were written "
+            "`testing.drift.compositions` draws their parts from wide ranges that were written "
             "before a verdict on them was seen. *alone*: a leak of 1 to 60 KiB per invocation with noise; *beside*: "
             "with up to three collectors, waves, bursts, swaps, caches, pools and others; *bounded*: no leak, nothing "
             "fills any more; *filling*: something still fills, at most half as fast as at first; *alike*: something "
@@ -340,7 +339,7 @@ def page(
             "\n## Thresholds\n\n`python -m benchmarks.drift_thresholds`: chosen on the tuning seeds, each time without "
             "a fifth of them, and measured on that fifth.\n\n" + drift_thresholds.table(len(TUNING)),
             "\n## Recorded programs\n\nRecorded under the local Lambda with the sidecar attached, "
-            f"{recorded.REAL_INVOCATIONS:,} invocations each: `truemem_workbench.testing.drift.recorded`.\n\n"
+            f"{recorded.REAL_INVOCATIONS:,} invocations each: `testing.drift.recorded`.\n\n"
             + markdown(["program", "leaks", *FORMS, "sidecar: growing from", "KiB per invocation"], real, 5),
             f"\n## The published methods\n\nOn the first {len(asked)} curves, at {AT:,} invocations.\n\n"
             + markdown(["method", *GROUPS], methods)

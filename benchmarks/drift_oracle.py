@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from truemem.records.leak_verdict import levels_of
-from truemem.records.trend import all_slopes, begun, middle, tail, trend
-from truemem_workbench.analysis.drift import LAST
-from truemem_workbench.testing.drift.compositions import ALONE, BESIDE, BOUNDED, FILLING, Floats
+from truemem.verdict import all_slopes, begun, levels_of, middle, tail, trend
+from truemem_workbench.analysis.drift import LAST_LEVELS
+
+from testing.drift.compositions import ALONE, BESIDE, BOUNDED, FILLING, Floats
 
 Indices = NDArray[np.intp]
 
@@ -37,7 +37,7 @@ def features(current: Floats) -> list[float]:
     """Figures of a curve, KiB after each invocation: its course, in levels and floors, and what is never given back."""
     count = len(current)
     found: list[float] = []
-    for levels in levels_of(current.tolist(), LAST):
+    for levels in levels_of(current.tolist(), LAST_LEVELS):
         array, first = np.array(levels), max(2, len(levels) // 6)
         judged, each = levels[first:], count / len(levels)
         seen, size = trend(judged, len(judged) * each), len(judged)

@@ -1,4 +1,4 @@
-"""Chooses the thresholds of the verdict on drift (truemem.records.trend) by cross-validation on the tuning seeds.
+"""Chooses the thresholds of the verdict on drift (truemem.verdict) by cross-validation on the tuning seeds.
 
 `python -m benchmarks.drift_thresholds`: of the grid, those that find most leaks beside other memory at 1,024
 invocations, and accuse little. Each fold's choice is measured on the seeds that it did not see. Changes nothing.
@@ -12,12 +12,11 @@ from multiprocessing import Pool
 import click
 import numpy as np
 from numpy.typing import NDArray
-from truemem.records.leak_verdict import CERTAIN_KIB, GATE_KIB, levels_of
-from truemem.records.trend import begun, tail, trend
-from truemem_workbench.analysis.drift import LAST
-from truemem_workbench.testing.drift.compositions import ALONE, BESIDE, BOUNDED, FILLING, GROUPS, TUNING, compose
+from truemem.verdict import CERTAIN_KIB, GATE_KIB, begun, levels_of, tail, trend
+from truemem_workbench.analysis.drift import LAST_LEVELS
 
 from benchmarks.publish import markdown
+from testing.drift.compositions import ALONE, BESIDE, BOUNDED, FILLING, GROUPS, TUNING, compose
 
 AT = 1024
 FOLDS = 5
@@ -51,7 +50,7 @@ class Features:
 def row(seed: int) -> tuple[list[float], str]:
     """Rate, low end, and what going_on is made of, for one seed."""
     made = compose(seed)
-    _, floors = levels_of(made.current[:AT].tolist(), LAST)
+    _, floors = levels_of(made.current[:AT].tolist(), LAST_LEVELS)
     first, each = max(2, len(floors) // 6), AT / len(floors)
     judged = floors[first:]
     seen = trend(judged, len(judged) * each)

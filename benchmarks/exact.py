@@ -47,7 +47,7 @@ LARGE = 6_000_000
 
 
 @dataclass(frozen=True)
-class Kind:
+class PayloadKind:
     """One event and its response."""
 
     name: str
@@ -58,9 +58,9 @@ class Kind:
 
 
 KINDS = (
-    Kind("small event and response", {"answer": 10}, 120, 0.2),
-    Kind("event of 6 MB", {"answer": 10, "padding": "x" * LARGE}, 24, 3.0),
-    Kind("response of 6 MB", {"answer": LARGE}, 24, 3.0),
+    PayloadKind("small event and response", {"answer": 10}, 120, 0.2),
+    PayloadKind("event of 6 MB", {"answer": 10, "padding": "x" * LARGE}, 24, 3.0),
+    PayloadKind("response of 6 MB", {"answer": LARGE}, 24, 3.0),
 )
 AFTER_MS = 0.1
 """What may be added after the runtime is done: nothing, measured so well."""
@@ -156,7 +156,7 @@ def sides(memory_mib: int) -> Iterator[tuple[dict[str, Side], bool]]:
         yield made, held
 
 
-def measure(kind: Kind, memory_mib: int, blocks: int, advance: Callable[[], None]) -> Result:
+def measure(kind: PayloadKind, memory_mib: int, blocks: int, advance: Callable[[], None]) -> Result:
     """One row."""
     pause_s = 0.0 if memory_mib >= VCPU_MIB else PAUSE_S
     with sides(memory_mib) as (made, held):
@@ -171,7 +171,7 @@ def measure(kind: Kind, memory_mib: int, blocks: int, advance: Callable[[], None
     return _row(kind, memory_mib, held and memory_mib < VCPU_MIB, made)
 
 
-def _row(kind: Kind, memory_mib: int, is_confined: bool, made: dict[str, Side]) -> Result:
+def _row(kind: PayloadKind, memory_mib: int, is_confined: bool, made: dict[str, Side]) -> Result:
     blocks: dict[str, list[list[tuple[float, float, float]]]] = {}
     for name, side in made.items():
         known = spans(side.local)
@@ -218,6 +218,10 @@ def cells(results: Sequence[Result]) -> list[list[str]]:
     return rows
 
 
+SHORT = [HEADINGS.index(heading) for heading in ("", "response p50, ms", "added", "to the next request", HEADINGS[-1])]
+"""Columns of the page."""
+
+
 def explained(results: Sequence[Result]) -> str:
     """What the columns are."""
     shares = [result for result in results if result.memory_mib < VCPU_MIB]
@@ -232,11 +236,16 @@ def explained(results: Sequence[Result]) -> str:
 
 
 def publish(results: Sequence[Result]) -> None:
-    """Write the results page and the table."""
+    """Write the results page and the short table of the docs."""
     text = f"{markdown(HEADINGS, cells(results))}\n\n{explained(results)}"
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(f"# Exact mode\n\n`make bench`, {datetime.now(UTC):%Y-%m-%d}, on {machine()}.\n\n{text}\n")
-    replace(PAGE, "exact", text)
+    short = [[row[column] for column in SHORT] for row in (HEADINGS, *cells(results))]
+    meaning = (
+        "Without / with exact mode, ms. Response: from the event on its way to the runtime until the response is with "
+        "the API. To the next request: from there until the runtime's next request is with the API."
+    )
+    replace(PAGE, "exact", f"{markdown(short[0], short[1:])}\n\n{meaning}")
 
 
 @click.command(help=__doc__)

@@ -23,7 +23,7 @@ from rich.console import Console
 from truemem_workbench.check.invocations import Plan
 from truemem_workbench.check.limits import Limits
 from truemem_workbench.check.local_run import explanation, measure
-from truemem_workbench.check.resolve import resolve
+from truemem_workbench.check.target import resolve
 from truemem_workbench.explain.explanation import Explanation
 
 from benchmarks.explain_plants import CACHES, LEAKS, PAYLOAD, Planted, planted
@@ -73,7 +73,7 @@ def checked(each: Planted, folder: Path, console: Console) -> Found:
     path = folder / each.handler
     path.write_text(each.source)
     path.chmod(0o644)
-    target = resolve(f"{path}:handler", tell=console.print)
+    target = resolve(f"{path}:handler", notify=console.print)
     target = replace(target, memory_mib=MEMORY_MIB, timeout_s=TIMEOUT_S)
     plain = measure(target, [{}], PLAN, LIMITS, exact=True, progress=lambda _, __, ___: None)
     return Found(each, explanation(target, [{}], plain, lambda _, __, ___: None), plain.seconds)

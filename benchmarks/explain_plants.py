@@ -35,7 +35,7 @@ const payload_ = () => new Array(5000).fill(++number_);
 
 
 @dataclass(frozen=True)
-class Kind:
+class PlantKind:
     name: str
     module: str
     """Code at the module's begin."""
@@ -47,93 +47,94 @@ class Kind:
 
 LEAKS = {
     ".py": (
-        Kind("module list", "_KEPT = []", "_KEPT.append(_payload())  # leak"),
-        Kind("dict cache", "_CACHE = {}", "_CACHE[next(_NUMBERS)] = _payload()  # leak"),
-        Kind(
+        PlantKind("module list", "_KEPT = []", "_KEPT.append(_payload())  # leak"),
+        PlantKind("dict cache", "_CACHE = {}", "_CACHE[next(_NUMBERS)] = _payload()  # leak"),
+        PlantKind(
             "lru_cache without bound",
             "@functools.lru_cache(maxsize=None)  # leak\ndef _lookup(number):\n    return _payload()",
             "_lookup(next(_NUMBERS))",
         ),
-        Kind(
+        PlantKind(
             "closure in a callback",
             "_CALLBACKS = []\n\n\ndef _on_saved(call):\n    _CALLBACKS.append(call)  # leak",
             "_data = _payload()\n_on_saved(lambda data=_data: data)",
         ),
-        Kind(
+        PlantKind(
             "logging handler",
             '_LOG = logging.getLogger("orders")',
             "_added = logging.NullHandler()\n_added.data = _payload()\n_LOG.addHandler(_added)  # leak",
         ),
-        Kind(
+        PlantKind(
             "asyncio task",
             "_LOOP = asyncio.new_event_loop()\n_TASKS = set()\n\n\nasync def _wait(data):\n"
             "    await asyncio.get_running_loop().create_future()\n    return data\n\n\nasync def _begin():\n"
             "    _TASKS.add(asyncio.create_task(_wait(_payload())))  # leak\n    await asyncio.sleep(0)",
             "_LOOP.run_until_complete(_begin())",
         ),
-        Kind(
+        PlantKind(
             "thread",
             "def _work(data, end):\n    end.wait()",
             "_end = threading.Event()\n"
             "_thread = threading.Thread(target=_work, args=(_payload(), _end), daemon=True)\n_thread.start()  # leak",
         ),
-        Kind(
+        PlantKind(
             "exception with its traceback",
             "_ERRORS = []\n\n\ndef _refuse(data):\n    raise ValueError(len(data))",
             "try:\n    _refuse(_payload())\nexcept ValueError as _error:\n    _ERRORS.append(_error)  # leak",
             kib=None,  # the frames of the traceback keep their variables as well
         ),
-        Kind(
+        PlantKind(
             "boto3 session",
             "import boto3\n\n_SESSIONS = []",
             '_SESSIONS.append(boto3.Session(region_name="eu-west-1"))  # leak',
             kib=None,
         ),
-        Kind(
+        PlantKind(
             "pandas frame",
             "import numpy, pandas\n\n_FRAMES = []",
             '_FRAMES.append(pandas.DataFrame({"a": numpy.ones(5000)}))  # leak',
         ),
-        Kind(
+        PlantKind(
             "ctypes malloc",
             "_LIBC = ctypes.CDLL(None)\n_LIBC.malloc.restype = ctypes.c_void_p",
             "_block = _LIBC.malloc(40000)  # leak\nctypes.memset(_block, 1, 40000)",
         ),
-        Kind("C extension's buffer", "_STREAMS = []", "_STREAMS.append(zlib.compressobj())  # leak", ZLIB_KIB),
+        PlantKind("C extension's buffer", "_STREAMS = []", "_STREAMS.append(zlib.compressobj())  # leak", ZLIB_KIB),
     ),
     ".mjs": (
-        Kind("array", "const kept_ = [];", "kept_.push(payload_()); // leak"),
-        Kind("map", "const map_ = new Map();", "map_.set(++number_, payload_()); // leak"),
-        Kind(
+        PlantKind("array", "const kept_ = [];", "kept_.push(payload_()); // leak"),
+        PlantKind("map", "const map_ = new Map();", "map_.set(++number_, payload_()); // leak"),
+        PlantKind(
             "closure",
             "const calls_ = [];",
             "const data_ = payload_();\ncalls_.push(() => data_); // leak",
         ),
-        Kind(
+        PlantKind(
             "event listener",
             "const emitter_ = new EventEmitter().setMaxListeners(0);",
             'const data_ = payload_();\nemitter_.on("saved", () => data_); // leak',
         ),
-        Kind("timer", "", "const data_ = payload_();\nsetInterval(() => data_, 3_600_000).unref(); // leak"),
+        PlantKind("timer", "", "const data_ = payload_();\nsetInterval(() => data_, 3_600_000).unref(); // leak"),
     ),
 }
 CACHES = {
     ".py": (
-        Kind("none", "", "pass"),
-        Kind("lru_cache with a bound", "@functools.lru_cache(maxsize=30)\ndef _lookup(number):\n    return _payload()",
+        PlantKind("none", "", "pass"),
+        PlantKind("lru_cache with a bound",
+             "@functools.lru_cache(maxsize=30)\ndef _lookup(number):\n    return _payload()",
              "_lookup(next(_NUMBERS))"),
-        Kind("dict of 40 keys", "_CACHE = {}", "_CACHE.setdefault(next(_NUMBERS) % 40, _payload())"),
-        Kind("deque with a bound", "_LAST = collections.deque(maxlen=25)", "_LAST.append(_payload())"),
-        Kind("list that is emptied", "_BATCH = []",
+        PlantKind("dict of 40 keys", "_CACHE = {}", "_CACHE.setdefault(next(_NUMBERS) % 40, _payload())"),
+        PlantKind("deque with a bound", "_LAST = collections.deque(maxlen=25)", "_LAST.append(_payload())"),
+        PlantKind("list that is emptied", "_BATCH = []",
              "_BATCH.append(_payload())\nif len(_BATCH) == 17:\n    _BATCH.clear()"),
     ),
     ".mjs": (
-        Kind("none", "", ";"),
-        Kind("map with a bound", "const map_ = new Map();",
+        PlantKind("none", "", ";"),
+        PlantKind("map with a bound", "const map_ = new Map();",
              "map_.set(++number_, payload_());\nif (map_.size > 30) map_.delete(map_.keys().next().value);"),
-        Kind("map of 40 keys", "const map_ = new Map();",
+        PlantKind("map of 40 keys", "const map_ = new Map();",
              "const key_ = ++number_ % 40;\nif (!map_.has(key_)) map_.set(key_, payload_());"),
-        Kind("array that is emptied", "let batch_ = [];",
+        PlantKind("array that is emptied", "let batch_ = [];",
              "batch_.push(payload_());\nif (batch_.length === 17) batch_ = [];"),
     ),
 }  # fmt: skip
@@ -143,7 +144,7 @@ CACHES = {
 class Planted:
     handler: str
     """File name of the handler."""
-    kind: Kind
+    kind: PlantKind
     source: str
 
     @property
@@ -152,7 +153,7 @@ class Planted:
         return next(n for n, line in enumerate(self.source.splitlines(), 1) if line.endswith((" # leak", "// leak")))
 
 
-def planted(kinds: dict[str, tuple[Kind, ...]], number: int) -> Iterator[Planted]:
+def planted(kinds: dict[str, tuple[PlantKind, ...]], number: int) -> Iterator[Planted]:
     """So many handlers with one of these each, at a random place: the handlers in turn, and a language's kinds."""
     chance = random.Random(SEED)
     files = sorted(HANDLERS.iterdir())

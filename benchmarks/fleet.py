@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 from truemem_workbench.analysis.drift import Point, judge
 from truemem_workbench.analysis.fleet import RATE, Together, accuse, evidence, pool
-from truemem_workbench.testing.fleets import QUIET, leaking, quiet
 
 from benchmarks.publish import machine, markdown
+from testing.fleets import QUIET, leaking, quiet
 
 RESULTS = Path(__file__).with_name("results") / "fleet.md"
 LEAKS_KIB = (0.5, 1.0, 2.0, 4.0)

@@ -1,5 +1,5 @@
-"""Measures what the in-process probe costs (layer/python/truemem_heap.py), and reading a JVM's counters. Writes the
-tables of docs/heap.md. Needs a JDK.
+"""Measures what the in-process probe costs (layer/python/truemem_heap.py), and reading a JVM's counters. Writes
+two tables of results/heap.md. Needs a JDK.
 
 Exit codes: 0 measured, 1 not measured.
 """
@@ -22,7 +22,7 @@ import click
 
 from benchmarks.publish import ROOT, machine, markdown, replace
 
-PAGE = ROOT / "docs" / "heap.md"
+PAGE = ROOT / "benchmarks" / "results" / "heap.md"
 BY = "python -m benchmarks.heap"
 PROBE = ROOT / "layer" / "python"
 REQUEST = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
@@ -91,7 +91,7 @@ def middle(measure: Callable[[], float], times: int) -> float:
 
 def sidecar(folder: Path) -> dict[str, float]:
     """µs of the sidecar's look for a page, if it is there and if not."""
-    from truemem.linux.heap_page import HeapPages
+    from truemem.heaps.page import HeapPages
 
     from layer.python.truemem_heap import Page
 
@@ -109,7 +109,7 @@ def sidecar(folder: Path) -> dict[str, float]:
 
 def jvm(folder: Path) -> list[list[str]]:
     """The rows about a JVM's counters: µs each."""
-    from truemem.linux.hsperf_files import LOOKS, HsperfFiles
+    from truemem.heaps.java import LOOKS, HsperfFiles
     from truemem.linux.process_table import FUNCTION, Process
     from truemem.linux.procfs import Procfs
 

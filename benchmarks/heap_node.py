@@ -1,4 +1,4 @@
-"""Measures what the preload costs in Node.js (layer/truemem/heap.cjs). Writes the second table of docs/heap.md.
+"""Measures what the preload costs in Node.js (layer/truemem/heap.cjs). Writes a table of results/heap.md.
 
 Exit codes: 0 measured, 1 not measured.
 """
@@ -14,12 +14,12 @@ import tempfile
 from resource import RUSAGE_CHILDREN, getrusage
 
 import click
-from truemem.linux.heap_page import parse
+from truemem.heaps.page import parse
 from truemem.support import minijson
 
 from benchmarks.publish import ROOT, machine, markdown, replace
 
-PAGE = ROOT / "docs" / "heap.md"
+PAGE = ROOT / "benchmarks" / "results" / "heap.md"
 BY = "python -m benchmarks.heap_node"
 PRELOAD = ROOT / "layer" / "truemem" / "heap.cjs"
 REQUEST = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"

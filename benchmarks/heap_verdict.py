@@ -25,17 +25,16 @@ from pathlib import Path
 import click
 from rich.console import Console
 from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.commands import Commands
 from truemem_workbench.analysis.curves import curves_of
 from truemem_workbench.analysis.drift import judge, points
-from truemem_workbench.analysis.finding import Finding
-from truemem_workbench.analysis.runtime_reading import readings
+from truemem_workbench.analysis.finding import Commands, Finding
+from truemem_workbench.analysis.runtime_heap import readings
 from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local import Function
 from truemem_workbench.local.configuration.node_function import from_node_handler
-from truemem_workbench.testing.environment import Environment
 
 from benchmarks.publish import ROOT, machine, markdown
+from testing.environment import Environment
 
 RESULTS = Path(__file__).with_name("results") / "heap_verdict.md"
 FUNCTIONS = Path(__file__).with_name("functions") / "heap_verdict"

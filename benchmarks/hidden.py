@@ -21,12 +21,12 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 from truemem_workbench.local import BadInput
-from truemem_workbench.testing import hiding
-from truemem_workbench.testing.environment import SLACK_MIB, Environment
 
 from benchmarks.accuracy import percentile
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE
 from benchmarks.publish import machine, markdown, shown
+from testing import workload
+from testing.environment import SLACK_MIB, Environment
 
 RESULTS = Path(__file__).with_name("results") / "hidden.md"
 
@@ -49,22 +49,26 @@ class Row:
     """Of intervals that have an upper bound."""
 
 
-def measure(mode: str, count: int, seed: int, sidecar: Path, progress: Progress) -> list[hiding.Verdict]:
+def measure(mode: str, count: int, seed: int, sidecar: Path, progress: Progress) -> list[workload.HiddenJudgement]:
     """`count` runs of each kind in one environment."""
-    plan = list(hiding.events(count, seed))
+    plan = list(workload.hidden_events(count, seed))
     variables = EXACT_MODE if mode == "exact" else {}
     with Environment(
-        hiding.FUNCTION, sidecar=sidecar, memory_mib=hiding.MEMORY_MIB, release="aws", environment=variables
+        workload.HIDING_FUNCTION,
+        sidecar=sidecar,
+        memory_mib=workload.HIDING_MEMORY_MIB,
+        release="aws",
+        environment=variables,
     ) as environment:
         answers = [environment.invoke(**event) for _, event in progress.track(plan, description=mode)]
         records = environment.records()
     pairs = zip(plan, records, answers, strict=True)
-    return [hiding.Verdict(kind, record, answer["truth"]) for (kind, _), record, answer in pairs]
+    return [workload.HiddenJudgement(kind, record, answer["truth"]) for (kind, _), record, answer in pairs]
 
 
-def rows(mode: str, verdicts: Sequence[hiding.Verdict]) -> list[Row]:
+def rows(mode: str, verdicts: Sequence[workload.HiddenJudgement]) -> list[Row]:
     made = []
-    for kind in hiding.KINDS:
+    for kind in workload.HIDDEN:
         of = [verdict for verdict in verdicts if verdict.kind == kind]
         bounded = [each.width for each in of if each.record.peakUpper is not None and not each.claims_exactness]
         made.append(

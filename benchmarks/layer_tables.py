@@ -46,6 +46,18 @@ def start_section(rows: Sequence[cold_start.Start]) -> Section:
     )
 
 
+def short_start(rows: Sequence[cold_start.Start]) -> Section:
+    """The columns of the cold start that a user asks for."""
+    title, headings, cells, _ = start_section(rows)
+    few = (0, 1, 2, headings.index("register, cold"), headings.index("PSS"))
+    return (
+        title,
+        [headings[column] for column in few],
+        [[row[column] for column in few] for row in cells],
+        f"Medians (minima) of {rows[0].rounds}, ms and MiB. Cold: the file is not in the page cache.",
+    )
+
+
 def answer_section(rows: Sequence[running.Answer]) -> Section:
     """An invocation."""
     cells = [
@@ -57,9 +69,8 @@ def answer_section(rows: Sequence[running.Answer]) -> Section:
         "An invocation, and how it grows with the function",
         headings,
         cells,
-        f"{rows[0].invocations} invocations each. From INVOKE sent to `next` received, all windows closed and opened "
-        "in between. CPU time is the sidecar's, telemetry and the line included, hardly sampling "
-        "(TRUEMEM_CPU_BUDGET=0.01).",
+        f"{rows[0].invocations} invocations each. CPU time is the sidecar's, telemetry and the line included, hardly "
+        "sampling (TRUEMEM_CPU_BUDGET=0.01).",
     )
 
 
@@ -143,10 +154,9 @@ def cost_section(costs: Sequence[Cost], line_bytes: float) -> Section:
         "What it costs",
         headings,
         cells,
-        "Per million invocations; cold starts per million of those. Memory: PSS after 1,000 invocations. At most: if "
-        "all of the sidecar's CPU time were taken from a function that computes all the time; where the size buys a "
-        f"whole vCPU there is another one for it. Lines of {line_bytes:.0f} bytes. A cold start is longer by exec to "
-        f"register. Besides: four metrics for each function, ${4 * METRIC_MONTH:.2f} a month.",
+        "Per million invocations; cold starts per million of those, each longer by exec to register. At most: if all "
+        f"of the sidecar's CPU time is taken from a function that computes all the time. Lines of {line_bytes:.0f} "
+        f"bytes. Besides: four metrics for each function, ${4 * METRIC_MONTH:.2f} a month.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Measures what it costs to send records elsewhere, beside the line alone in the same run. Writes docs/outputs.md.
+"""Measures what it costs to send records elsewhere, beside the line alone in the same run. Writes results/outputs.md.
 
 Exit codes: 0 measured, 1 not measured.
 """
@@ -12,19 +12,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import click
+from truemem import output_settings as settings
 from truemem.config import Config
-from truemem.lifecycle.otlp_output import OtlpOutput
-from truemem.platform import output_settings
+from truemem.outputs.collector import OtlpOutput
 from truemem.records.record import InvocationRecord
 from truemem.support.clock import Clock
 
 from benchmarks.contenders import EXECUTABLE, OURS, Contender
-from benchmarks.publish import ROOT, machine, markdown, replace
+from benchmarks.publish import ROOT, machine, markdown
 from benchmarks.running import HARDLY_SAMPLING, attached, invoke
 from faults.receivers import Agent, Collector
 
-PAGE = ROOT / "docs" / "outputs.md"
-BY = "python -m benchmarks.outputs"
+RESULT = ROOT / "benchmarks" / "results" / "outputs.md"
 BLOCK = 25
 """Invocations in a row; then it is the next one's turn."""
 HOUR_MS, SECOND_MS = "3600000", "1000"
@@ -107,7 +106,7 @@ def memory(side: Side, agent: Agent) -> None:
 
 def request_ms(collector: Collector, requests: int) -> float:
     """CPU time of a request from its making to its answer, at the median: of the source, in this process."""
-    found, _ = output_settings.otlp({name.encode(): value.encode() for name, value in collector.variables.items()})
+    found, _ = settings.otlp({name.encode(): value.encode() for name, value in collector.variables.items()})
     assert found is not None
     output = OtlpOutput(found, Config({}), "eu-central-1", Clock())
     now_ns, took = time.monotonic_ns(), []
@@ -174,7 +173,7 @@ def main(count: int, rounds: int, requests: int, write: bool) -> None:
         f"time (the source under python3). On {machine()}."
     )
     if write:
-        replace(PAGE, "outputs", text, by=BY)
+        RESULT.write_text(f"# What outputs cost\n\n{text}\n")
     click.echo(text)
 
 

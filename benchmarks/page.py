@@ -9,11 +9,10 @@ import tempfile
 from pathlib import Path
 
 from truemem_workbench import page
-from truemem_workbench.testing.browser import Browser
-from truemem_workbench.testing.chromium import chromium
-from truemem_workbench.testing.invented_lines import noisy, recorded
 
 from benchmarks.publish import ROOT
+from testing.browser import Browser, chromium
+from testing.invented_lines import noisy, recorded
 
 RESULT = ROOT / "benchmarks" / "results" / "page.md"
 SIZES = (1_000, 10_000, 100_000)

@@ -1,7 +1,7 @@
 """Measures `truemem report` on a fleet's lines: lines per second, and peak memory.
 
 `python -m benchmarks.report [--full]` writes a fleet's log files, runs the command on them, checks that it found the
-planted leaks, and puts the figures into benchmarks/results/report.md and docs/scale.md.
+planted leaks, and puts the figures into benchmarks/results/report.md.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 
 import click
 import psutil
-from truemem_workbench.support.plural import counted
+from truemem_workbench.support.terminal import counted
 
-from benchmarks.publish import ROOT, machine, markdown, replace
+from benchmarks.publish import ROOT, machine, markdown
 
 FILES = 16
 INVOCATIONS = 1000
@@ -110,8 +110,6 @@ def main(environments: int, full: bool, runs: int) -> None:
         " the file system's cache is warm."
     )
     RESULTS.write_text(f"# truemem report\n\n{machine()}\n\n{table}\n\n{note}\n\n{pictures}\n")
-    replace(ROOT / "docs" / "scale.md", "pictures", pictures, by="python -m benchmarks.report")
-    replace(ROOT / "docs" / "scale.md", "report", f"{table}\n\n{note}", by="python -m benchmarks.report")
     click.echo(f"{table}\n\n{pictures}")
     if rows[-1].lines_per_second < AIM_LINES_PER_SECOND:  # the largest: of a smaller one, the start is a larger share
         raise click.ClickException(f"fewer than {AIM_LINES_PER_SECOND:,} lines a second")

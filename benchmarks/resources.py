@@ -1,4 +1,4 @@
-"""Measures what it costs to look at /tmp, descriptors, threads and processes. Writes the tables of docs/resources.md.
+"""Measures what it costs to look at /tmp, descriptors, threads and processes. Writes results/resources.md.
 
 Exit codes: 0 measured, 1 not measured.
 """
@@ -19,19 +19,16 @@ from typing import Any
 
 import click
 from truemem.config import VCPU_MIB
-from truemem.linux.descriptors import Descriptors
-from truemem.linux.proc_text import Status
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import Procfs
-from truemem.measure.resources import Resources, TmpDisk, Usage
-from truemem.measure.sampling_schedule import Budget
-from truemem.records.resource_drift import ResourceDrift
+from truemem.linux.procfs import Procfs, Status
+from truemem.measure.sampling import Budget
+from truemem.resources import Descriptors, ResourceDrift, Resources, TmpDisk, Usage
 from truemem.support import minijson
 from truemem.support.clock import Clock
 
 from benchmarks.publish import ROOT, machine, markdown, replace
 
-PAGE = ROOT / "docs" / "resources.md"
+PAGE = ROOT / "benchmarks" / "results" / "resources.md"
 BY = "python -m benchmarks.resources"
 COUNTS = (10, 1_000, 10_000)
 MOST = 12_000

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.spark [--environments 10000]` writes a fleet's log files, lets each engine report them, fails
 unless all reports are the same document, and puts the figures, with what a terabyte costs, into
-benchmarks/results/spark.md and docs/spark.md. It needs `make pyspark`, and Java 17.
+benchmarks/results/spark.md. It needs `make pyspark`, and Java 17.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import click
 import psutil
 
 from benchmarks import report
-from benchmarks.publish import ROOT, machine, markdown, replace
+from benchmarks.publish import ROOT, machine, markdown
 
 RESULTS = ROOT / "benchmarks" / "results" / "spark.md"
 WORKERS = (1, 2)
@@ -92,7 +92,6 @@ def main(environments: int, vcpu_hour: float, gb_hour: float, busy: float) -> No
     )
     price = cost(rows[-1], vcpu_hour, gb_hour, busy)
     RESULTS.write_text(f"# truemem report on Spark\n\n{machine()}\n\n{table}\n\n{note}\n\n{price}\n")
-    replace(ROOT / "docs" / "spark.md", "spark", f"{table}\n\n{note}\n\n{price}", by="python -m benchmarks.spark")
     click.echo(f"{table}\n\n{price}")
 
 

@@ -1,7 +1,7 @@
 """Measures the cold start: the time from exec to the register request, and to the first `next`.
 
-With --profile it says where the time goes, with Linux's own profiler (perf, as root), and writes the table of
-docs/overhead.md. Without it nothing is written: `make bench` does that.
+With --profile it says where the time goes, with Linux's own profiler (perf, as root), and writes results/start.md.
+Without it nothing is written: `make bench` does that.
 
 Exit codes: 0 measured, 2 not measured.
 """
@@ -22,6 +22,8 @@ from benchmarks.contenders import GO, contenders
 from benchmarks.layer_tables import start_section
 from benchmarks.start_profile import profile_section
 
+RESULTS = Path(__file__).with_name("results") / "start.md"
+
 
 @click.command(help=__doc__)
 @click.option("--profile", is_flag=True, help="Say where the time goes.")
@@ -29,7 +31,7 @@ from benchmarks.start_profile import profile_section
 @click.option(
     "--go", type=click.Path(exists=True, path_type=Path), help=f"Compare with {GO}: a checkout, or its build."
 )
-@click.option("--write/--no-write", default=True, help="Write the profile into docs/overhead.md.")
+@click.option("--write/--no-write", default=True, help="Write results/start.md.")
 def main(profile: bool, rounds: int, go: Path | None, write: bool) -> None:
     """See the module."""
     namespace.enter()
@@ -45,8 +47,8 @@ def main(profile: bool, rounds: int, go: Path | None, write: bool) -> None:
         sys.exit(2)
     Console(width=160).print(publish.shown(title, headings, rows))
     if profile and write:
-        block = f"{publish.markdown(headings, rows)}\n\n{text}"
-        publish.replace(publish.ROOT / "docs" / "overhead.md", "profile", block)
+        made = f"`make bench`, on {publish.machine()}.\n\n{publish.markdown(headings, rows)}\n\n{text}"
+        RESULTS.write_text(f"# {title}\n\n{made}\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 The kernel's watermark can miss what threads touch while another one unmaps. So a record of a process with threads may
 be an interval. Real libraries and runtimes show how often it is, how wide, and how far the watermark was from the
 truth: the kernel's own trace of each change of RSS (kmem:rss_stat), as root. With --before, the same by an older
-sidecar. Writes results/threads.md and the table of docs/accuracy.md.
+sidecar. Writes results/threads.md and the table of docs/how-it-measures.md.
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
 """
@@ -27,13 +27,13 @@ import click
 from rich.console import Console
 from rich.progress import track
 from truemem_workbench.local import BadInput, Function
-from truemem_workbench.local.configuration.interpreter import with_project_python
+from truemem_workbench.local.configuration.function import with_project_python
 from truemem_workbench.local.configuration.node_function import from_node_handler
-from truemem_workbench.testing.environment import SLACK_MIB, Environment, Record
 
 from benchmarks.accuracy import percentile
 from benchmarks.contenders import EXECUTABLE
 from benchmarks.publish import ROOT, machine, markdown, replace, shown
+from testing.environment import SLACK_MIB, Environment, Record
 
 RESULTS = Path(__file__).with_name("results") / "threads.md"
 FUNCTIONS = Path(__file__).with_name("functions") / "threaded"
@@ -269,18 +269,16 @@ def publish(rows: Sequence[Row]) -> None:
         of = [each for each in rows if each.group == group]
         total = sum(each.invocations for each in of)
         widths = [each.width_p50 for each in of if each.width_p50 is not None]
-        before = None if any(each.exact_before is None for each in of) else sum(each.exact_before or 0 for each in of)
         short.append(
             [
                 f"{group}: {len(of)} functions",
-                "" if before is None else f"{100 * before / total:.0f} %",
                 f"{100 * sum(each.exact for each in of) / total:.0f} %",
                 f"{percentile(widths, 50):.1f}" if widths else "",
                 f"{max(each.error or 0 for each in of):.2f}",
             ]
         )
-    heads = ("", "figures, before", "figures", "width of the others, median", "figures: max error")
-    replace(ROOT / "docs" / "accuracy.md", "threads", markdown(heads, short))
+    heads = ("", "figures", "width of the others, median", "figures: max error")
+    replace(ROOT / "docs" / "how-it-measures.md", "threads", markdown(heads, short))
 
 
 @click.command(help=__doc__)

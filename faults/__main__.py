@@ -1,4 +1,4 @@
-"""`make faults`: breaks things, records what the function notices and what is lost, and writes docs/reliability.md.
+"""`make faults`: breaks things, records what the function notices and what is lost, and writes the results.
 
 Exit codes: 0 all is as promised, 1 something was lost without a report or did harm, 2 an experiment could not be run.
 """
@@ -15,9 +15,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import publish
 from faults.experiments import Experiment, experiments
-from faults.page import HEADINGS, PAGE, table, text
+from faults.page import HEADINGS, table, write
 from faults.result import NotHere, Row
 from faults.subject import chosen
 
@@ -28,8 +27,8 @@ NAMES = [experiment.name for experiment in experiments(chosen())]
 @click.option("--quick", is_flag=True, help="A few of each, in less than a minute: what the tests do.")
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="This experiment alone; can be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-@click.option("--write/--no-write", default=True, help="Write the tables of docs/reliability.md that were run in full.")
-def main(quick: bool, only: tuple[str, ...], as_json: bool, write: bool) -> None:
+@click.option("--write/--no-write", "keep", default=True, help="Write the tables that were run in full.")
+def main(quick: bool, only: tuple[str, ...], as_json: bool, keep: bool) -> None:
     """See the module."""
     subject = chosen()
     rows: dict[str, list[Row]] = {name: [] for name in HEADINGS}
@@ -66,9 +65,9 @@ def main(quick: bool, only: tuple[str, ...], as_json: bool, write: bool) -> None
         click.echo(f"could not run {each}", err=True)
     for each in broken:
         click.echo(f"not as promised: {each}", err=True)
-    if write and not skipped:
+    if keep and not skipped:
         for name in rows.keys() - unfinished:
-            publish.replace(PAGE, name, text(rows[name], subject, name), "make faults")
+            write(rows[name], subject, name)
     sys.exit(1 if broken else 2 if skipped else 0)
 
 

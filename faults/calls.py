@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.environment import Died, Environment, tally
+from faults.environment import Died, FaultEnvironment, tally
 from faults.result import Row, counted
 from faults.subject import Subject, faulty
 
@@ -92,14 +92,14 @@ GROUPS: dict[str, tuple[tuple[str, str, Sequence[str]], ...]] = {
     ),
     "the rest": (("urandom", "EIO EAGAIN", (FIRST,)),),
     EXACT_SILENT: (
-        ("door-socket", "EMFILE", ("1", "2")),
-        ("door-bind", "EADDRINUSE EMFILE", ("1", "2")),
-        ("door-listen", "EIO", (FIRST,)),
-        ("door-setblocking", "EIO", ("1", "2")),
-        ("door-getsockname", "ENOBUFS", (FIRST,)),
-        ("door-setsockopt", "EIO", (FIRST,)),
-        ("door-recv", "EIO EAGAIN", ("1", "1+")),
-        ("door-accept", "EMFILE ENFILE ECONNABORTED EAGAIN EIO", ("1", "1-3")),
+        ("proxy-socket", "EMFILE", ("1", "2")),
+        ("proxy-bind", "EADDRINUSE EMFILE", ("1", "2")),
+        ("proxy-listen", "EIO", (FIRST,)),
+        ("proxy-setblocking", "EIO", ("1", "2")),
+        ("proxy-getsockname", "ENOBUFS", (FIRST,)),
+        ("proxy-setsockopt", "EIO", (FIRST,)),
+        ("proxy-recv", "EIO EAGAIN", ("1", "1+")),
+        ("proxy-accept", "EMFILE ENFILE ECONNABORTED EAGAIN EIO", ("1", "1-3")),
         ("dup", "EMFILE", ("1", "1+")),
         ("upstream-socket", "EMFILE ENOMEM", (FIRST,)),
         ("upstream-connect", "ENOBUFS EADDRNOTAVAIL", (FIRST,)),
@@ -166,7 +166,7 @@ def faults(groups: Iterable[str] = GROUPS) -> list[tuple[str, str]]:
 def under(subject: Subject, fault: str, *, exact: bool = False, may_break: bool = False) -> Outcome:
     """Run one environment with a fault. `may_break`: the runtime's connections may break."""
     broken = ""
-    with Environment(subject, exact=exact) as environment:
+    with FaultEnvironment(subject, exact=exact) as environment:
         try:
             environment.begin()
             if fault.startswith(OF_A_JOURNAL_THAT_IS_THERE):
@@ -240,9 +240,9 @@ def row(name: str, outcomes: Sequence[Outcome]) -> Row:
     saw = f"{counted(cut_off, 'broken connection')}, then right answers" if cut_off else "nothing"
     lost = "nothing"
     if missing:
-        lost = f"{counted(missing, 'line')} of {served:,}, told by `dropped` or the log"
+        lost = f"{counted(missing, 'line')} of {served:,}, reported"
     if stopped:
-        lost += f"; in {counted(stopped, 'environment')} it stopped measuring, and said so"
+        lost += f"; in {counted(stopped, 'environment')} it stopped measuring, reported"
     return Row(
         name,
         f"{counted(len(made), 'fault')}, {counted(sum(outcome.failures for outcome in made), 'failed call')}, "

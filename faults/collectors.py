@@ -17,7 +17,7 @@ import psutil
 
 from benchmarks.accuracy import percentile
 from faults import receivers
-from faults.environment import Environment, tally
+from faults.environment import FaultEnvironment, tally
 from faults.receivers import Agent, Behaviour, Collector
 from faults.result import Row, counted
 from faults.subject import Subject
@@ -81,8 +81,8 @@ def sends(subject: Subject, fault: Fault, seconds: float, advance: Callable[[], 
         if fault.listens:
             collector.start()
         variables = {"TRUEMEM_OUTPUT": "emf,otlp", **collector.variables, "OTEL_EXPORTER_OTLP_TIMEOUT": "1000"}
-        sender = stack.enter_context(Environment(subject, variables))
-        other = stack.enter_context(Environment(subject))
+        sender = stack.enter_context(FaultEnvironment(subject, variables))
+        other = stack.enter_context(FaultEnvironment(subject))
         for environment in (sender, other):
             environment.begin()
         begun, is_late = time.monotonic(), fault.late
@@ -118,12 +118,11 @@ def sends(subject: Subject, fault: Fault, seconds: float, advance: Callable[[], 
     broken += [f"{title}: SHUTDOWN took {ended_s:.1f} s"] if ended_s > SHUTDOWN_S else []
     lost = f"no line; {_loss(told, taken)}"
     p99, p99_other = (percentile(took[which], 99) for which in (True, False))
-    beside = f"{p99_other:.1f} ms where nothing is sent; {busy:.1%} of a CPU more"
-    saw = f"{added:+.2f} ms at the median; p99 {p99:.1f} ms, {beside}"
+    saw = f"{added:+.2f} ms at the median, p99 {p99:.1f} ms ({p99_other:.1f} without); {busy:.1%} of a CPU"
     return Row(title, f"{counted(len(served), 'invocation')}", saw, lost, broken)
 
 
-def cpu_s(environment: Environment) -> float:
+def cpu_s(environment: FaultEnvironment) -> float:
     """CPU time that its sidecar has taken, in seconds."""
     assert environment.sidecar is not None
     times = psutil.Process(environment.sidecar.pid).cpu_times()
@@ -131,8 +130,7 @@ def cpu_s(environment: Environment) -> float:
 
 
 def _loss(told: int, taken: int) -> str:
-    sent = f"{taken:,} invocations taken"
-    return f"{sent}, {told:,} dropped, and the log says so" if told else f"{sent}, none dropped"
+    return f"{taken:,} taken, {told:,} dropped and reported" if told else f"{taken:,} taken, none dropped"
 
 
 AGENTS = {"an agent takes all": True, "nobody listens": False}
@@ -148,7 +146,7 @@ def datagrams(subject: Subject, title: str, count: int, advance: Callable[[], No
         agent = Agent()
         variables.update(agent.variables)
     received = 0
-    with Environment(subject, variables) as environment:
+    with FaultEnvironment(subject, variables) as environment:
         environment.begin()
         for _ in range(count):
             environment.invoke()

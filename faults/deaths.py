@@ -15,15 +15,15 @@ from typing import Any
 
 from truemem_workbench.local import Function
 from truemem_workbench.local.errors import Failure
-from truemem_workbench.local.state.invocation import Pending
-from truemem_workbench.local.telemetry import events
-from truemem_workbench.testing.environment import EXTENSIONS, Environment
+from truemem_workbench.local.lifecycle import events
+from truemem_workbench.local.lifecycle.invocation import Pending
 
 from faults.result import NotHere, Row, counted
 from faults.subject import Subject
+from testing.environment import EXTENSIONS, Environment
 
 FUNCTION = Path(__file__).parent / "functions" / "deaths.py"
-EATING = EXTENSIONS / "dying.py"
+VENDOR = EXTENSIONS / "vendor.py"
 SIZES = (128, 512, 1769)
 """MiB."""
 PATIENCE_S = 60
@@ -117,12 +117,12 @@ DEATHS = (
     Death("an exception", "raise ValueError('as asked')"),
     Death("timeout, idle at a quarter of the limit", "grow(LIMIT // 4); time.sleep(60)", timeout=True),
     Death("timeout while it computes", "while True: pass", timeout=True),
-    Death("an extension ends", "time.sleep(60)", extensions=(EATING,)),
+    Death("an extension ends", "time.sleep(60)", extensions=(VENDOR,), variables={"DIES": "1"}),
     Death(
         "an extension takes all memory",
         "time.sleep(60)",
         killed=EXTENSION_DIED,
-        extensions=(EATING,),
+        extensions=(VENDOR,),
         variables={"EATS": "1"},
     ),
 )

@@ -20,12 +20,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from truemem_workbench.local.configuration.sidecar import exact as wrapper
-from truemem_workbench.testing.environment import SOURCE
+from truemem_workbench.local.configuration.layer import exact_program as wrapper
 
 from benchmarks.bare import BareApi
 from benchmarks.running import telemetry
 from faults.subject import Subject
+from testing.environment import SOURCE
 
 WORKER = Path(__file__).parent / "functions" / "worker.py"
 WAIT_S = 20.0
@@ -69,7 +69,7 @@ class Function:
         return self._process.stdout.readline().decode().strip()
 
 
-class Environment:
+class FaultEnvironment:
     """One environment, over any number of resets. Leaving it kills all its processes."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Environment:
         self._hears = True
         """True if the sidecar takes telemetry."""
 
-    def __enter__(self) -> Environment:
+    def __enter__(self) -> FaultEnvironment:
         return self
 
     def __exit__(

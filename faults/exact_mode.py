@@ -16,25 +16,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from truemem_workbench.testing.proxy.running import ACCEPTED, NEXT, address_of, answer, event, listen
-from truemem_workbench.testing.proxy.scripts import (
-    Close,
-    Read,
-    ReadRest,
-    Reset,
-    Seen,
-    Send,
-    Step,
-    Wait,
-    directly,
-    play,
-)
-
 from benchmarks.running import confined
-from faults.environment import Died, Environment, tally
+from faults.environment import Died, FaultEnvironment, tally
 from faults.result import NotHere, Row, counted
 from faults.stalls import Stops
 from faults.subject import Subject, faulty
+from testing.proxy import (
+    ACCEPTED,
+    NEXT,
+    Close,
+    Read,
+    ReadRest,
+    Received,
+    Reset,
+    Send,
+    Step,
+    Wait,
+    address_of,
+    answer,
+    directly,
+    event,
+    listen,
+    play,
+)
 
 LARGE = bytes(range(256)) * 24_000
 """6 MB in which a lost byte is noticed."""
@@ -146,7 +150,7 @@ BUGS = ("cut:BUG:3+", "cut:EIO:2-9", "pread-proc:BUG:30-60", "write-clear_refs:B
 """Faults in which measuring raises an exception, as faulty.py spells them."""
 
 
-def same(direct: Seen, through: Seen) -> bool:
+def same(direct: Received, through: Received) -> bool:
     """Compare two sides. A reset connection may lose data on its way (tcp(7)), also without the sidecar."""
     if direct.ending != through.ending:
         return False
@@ -157,7 +161,7 @@ def same(direct: Seen, through: Seen) -> bool:
 
 
 def converse(
-    environment: Environment, api: socket.socket, port: int, conversations: Sequence[Callable[[str], Conversation]]
+    environment: FaultEnvironment, api: socket.socket, port: int, conversations: Sequence[Callable[[str], Conversation]]
 ) -> list[str]:
     """Hold each conversation. Returns what was seen differently. Raises Died, TimeoutError."""
     wrong = []
@@ -189,7 +193,7 @@ def held(
     conversations, under = CLIENTS.get(title, MIXED), CONDITIONS.get(title, _calm)
     title = f"exact mode: {title}"
     broken: list[str] = []
-    with listen() as api, Environment(subject, {"TRUEMEM_OOM_SCORE_ADJ": "0"}) as environment:
+    with listen() as api, FaultEnvironment(subject, {"TRUEMEM_OOM_SCORE_ADJ": "0"}) as environment:
         try:
             environment.start()
             environment.await_next()
@@ -215,7 +219,7 @@ def held(
         title,
         f"{counted(rounds * len(conversations), 'conversation')}, each as without the sidecar",
         "nothing" if not broken else "**see below**",
-        f"{counted(missing, 'line')} of {len(served)}, and it said so" if missing else "nothing",
+        f"{counted(missing, 'line')} of {len(served)}, reported" if missing else "nothing",
         [f"{title}: {each}" for each in broken],
     )
 

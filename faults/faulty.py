@@ -155,23 +155,31 @@ select.poll = Poll  # type: ignore[misc, assignment]
 
 WHOSE = {
     "extensions_api": "api",
-    "telemetry_server": "listener",
-    "proxy_sockets": "door",
-    "runtime_proxy": "upstream",
-    "collector_connection": "collector",
-    "agent_socket": "agent",
+    "telemetry": "listener",
+    "proxy": "upstream",
+    "collector": "collector",
+    "dogstatsd": "agent",
 }
 """What a socket is for, by the module that makes it,"""
-ACCEPTED = {"telemetry_server": "delivery", "proxy_sockets": "runtime"}
+ACCEPTED = {"telemetry": "delivery", "proxy": "runtime"}
 """or where it was accepted before. The runtime's connection has `upstream` as its other half."""
+
+
+def whose(accepted: bool) -> str:
+    """See WHOSE and ACCEPTED: the caller of what `tcp` does for all. What the proxy listens with is `proxy`."""
+    frame = sys._getframe(2)
+    while (module := frame.f_globals["__name__"].rpartition(".")[2]) == "tcp" and frame.f_back is not None:
+        frame = frame.f_back
+    if module == "proxy" and frame.f_code.co_qualname.startswith("ProxyListener."):
+        return "proxy"
+    return (ACCEPTED if accepted else WHOSE)[module]
 
 
 class Socket(_socket.socket):
     """See WHOSE and ACCEPTED."""
 
     def __init__(self, family: int = -1, kind: int = -1, protocol: int = -1, fileno: int | None = None) -> None:
-        module = sys._getframe(1).f_globals["__name__"].rpartition(".")[2]
-        self.whose = (WHOSE if fileno is None else ACCEPTED)[module]
+        self.whose = whose(accepted=fileno is not None)
         if fileno is None:
             perhaps(f"{self.whose}-socket")
         super().__init__(family, kind, protocol, fileno)

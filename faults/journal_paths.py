@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from truemem.support.private_file import path_in
+from truemem.support.files import path_in
 
-from faults.environment import Environment, tally
+from faults.environment import FaultEnvironment, tally
 from faults.result import NotHere, Row, counted
 from faults.subject import Subject
 
@@ -77,7 +77,7 @@ def garbage(path: Path) -> Iterator[None]:
 @contextmanager
 def garbage_of_its_size(path: Path) -> Iterator[None]:
     """A private file of the journal's size with garbage."""
-    from truemem.records.journal import SIZE
+    from truemem.journal import SIZE
 
     line = b'W[1,{"PeakRSS":1e999},{"requestId":[],"invocation":"x"}]\n'
     text = b'[null,{},-1]\n7 7 7 {"requestId":\n' + line * SIZE
@@ -121,7 +121,7 @@ PATHS = {
 
 def in_the_way(subject: Subject, title: str, advance: Callable[[], None]) -> Row:
     """One environment. Raises NotHere."""
-    with Environment(subject) as environment:
+    with FaultEnvironment(subject) as environment:
         variables = {key.encode(): value.encode() for key, value in environment.variables.items()}
         path = Path(path_in(variables, subject.name))
         broken = []

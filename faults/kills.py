@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from truemem_workbench.lines.batch_line import spread
-from truemem_workbench.testing.environment import Environment as Scenario
+from truemem_workbench.lines.record import spread
 
-from faults.environment import WAIT_S, Died, Environment, stands, unread
+from faults.environment import WAIT_S, Died, FaultEnvironment, stands, unread
 from faults.result import Row, counted
 from faults.subject import Subject
+from testing.environment import Environment as Scenario
 
 EARLY = 0.25
 """Share of the kills that come in the init phase, or soon after it."""
@@ -78,7 +78,7 @@ class Count:
 class Killer:
     """Kills the sidecar after a delay, in a thread of its own, without notice."""
 
-    def __init__(self, environment: Environment, after_s: float) -> None:
+    def __init__(self, environment: FaultEnvironment, after_s: float) -> None:
         assert environment.sidecar is not None
         self._environment = environment
         self._sidecar = environment.sidecar
@@ -120,7 +120,7 @@ def kills(
     chance = random.Random(seed)
     totals = Count()
     left: dict[str, str] = {}
-    with Environment(subject, variables) as environment:
+    with FaultEnvironment(subject, variables) as environment:
         for _ in range(count):
             _one_life(environment, chance, totals, left)
             environment.kill()
@@ -143,7 +143,7 @@ def kills(
     return row(name, totals)
 
 
-def _one_life(environment: Environment, chance: random.Random, totals: Count, left: dict[str, str]) -> None:
+def _one_life(environment: FaultEnvironment, chance: random.Random, totals: Count, left: dict[str, str]) -> None:
     """From a start to a kill."""
     where = "init"
     environment.start()

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from truemem_workbench.local import Function
-from truemem_workbench.testing.environment import Environment
 
 from faults.environment import tally
 from faults.result import Row, counted
 from faults.subject import Subject
+from testing.environment import Environment
 
 HERE = Path(__file__).parent
 MIB = 1 << 20

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from truemem_workbench.local import Function, Invocation
-from truemem_workbench.testing.environment import Environment
 
 from faults.result import NotHere, Row, counted
 from faults.subject import Subject
+from testing.environment import Environment
 
 HOG = Path(__file__).parent / "functions" / "hog.py"
 SHAPES = {

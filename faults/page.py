@@ -1,4 +1,4 @@
-"""Makes tables of the rows, for the terminal and for docs/reliability.md."""
+"""Tables of the rows for the terminal and benchmarks/results/faults.md, and their sums for docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from benchmarks import publish
-from faults.result import Row
+from faults.result import Row, counted
 from faults.subject import Subject
 
+BY = "make faults"
 PAGE = publish.ROOT / "docs" / "reliability.md"
+RESULTS = publish.ROOT / "benchmarks" / "results" / "faults.md"
 HEADINGS = {
     "faults": ("fault", "how often tried", "what the function saw", "what was lost"),
     "collectors": ("fault", "how often tried", "what the function saw", "what was lost"),
@@ -38,9 +40,20 @@ def table(rows: Sequence[Row], name: str = "faults") -> Table:
     return made
 
 
-def text(rows: Sequence[Row], subject: Subject, name: str = "faults") -> str:
-    """For the page."""
+def write(rows: Sequence[Row], subject: Subject, name: str) -> None:
+    """Put the table of that name into the results, and its sum into the page."""
+    date, inside = f"{datetime.now(UTC):%Y-%m-%d}", ""
+    if name == "faults":
+        inside = "; system calls that fail inside Python, against the source under python3"
     headings = HEADINGS[name]
     made = publish.markdown(headings, [cells(row) for row in rows], text_columns=len(headings))
-    inside = "; system calls that fail inside Python, against the source under python3" if name == "faults" else ""
-    return f"{made}\n\n{datetime.now(UTC):%Y-%m-%d}, against {subject}{inside}. On {publish.machine()}."
+    place = f"{date}, against {subject}{inside}. On {publish.machine()}."
+    publish.replace(RESULTS, name, f"{made}\n\n{place}", BY)
+    publish.replace(PAGE, name, summed(rows, f"{date}, against {subject}"), BY)
+
+
+def summed(rows: Sequence[Row], place: str) -> str:
+    """How many kinds were tried, and how many of them were not as promised."""
+    broken = sum(bool(row.broken) for row in rows)
+    kept = f"{broken} not as promised" if broken else "all as promised"
+    return f"{counted(len(rows), 'kind')} tried, {kept} ({place})."

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import running
-from faults.environment import Environment
+from faults.environment import FaultEnvironment
 from faults.result import Row, counted
 from faults.subject import Subject
 
@@ -45,7 +45,7 @@ def soak(subject: Subject, count: int, advance: Callable[[], None], warm: int = 
         printed[found[1] if found else line] += 1
         losses.update(LOSS.findall(line))
 
-    with Environment(subject, on_line=on_line) as environment:
+    with FaultEnvironment(subject, on_line=on_line) as environment:
         environment.begin()
         assert environment.sidecar is not None
         pid = environment.sidecar.pid

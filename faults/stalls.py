@@ -14,11 +14,10 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from truemem_workbench.testing.environment import Environment
-from truemem_workbench.testing.workload import Judgement, events
-
 from faults.result import Row, counted
 from faults.subject import Subject
+from testing.environment import Environment
+from testing.workload import Judgement, events
 
 LIMIT_MIB = 1769
 MODES = {

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from faults.environment import Environment, tally
+from faults.environment import FaultEnvironment, tally
 from faults.result import Row, counted
 from faults.subject import Subject
 
@@ -52,7 +52,10 @@ GONE = {
 def gone(subject: Subject, title: str, count: int, advance: Callable[[], None]) -> Row:
     """Run one environment whose lines cannot be printed. Nothing else may happen."""
     stream, launcher = GONE[title]
-    with stream() as descriptor, Environment(replace(subject, launcher=launcher), stdout=descriptor) as environment:
+    with (
+        stream() as descriptor,
+        FaultEnvironment(replace(subject, launcher=launcher), stdout=descriptor) as environment,
+    ):
         environment.begin()
         for _ in range(count):
             environment.invoke()
@@ -68,7 +71,7 @@ def blocked(subject: Subject, count: int, advance: Callable[[], None]) -> Row:
     title = f"standard output is not read for {count:,} invocations"
     reading, writing = os.pipe()
     taken: list[bytes] = []
-    with Environment(subject, stdout=writing) as environment, os.fdopen(reading, "rb") as pipe:
+    with FaultEnvironment(subject, stdout=writing) as environment, os.fdopen(reading, "rb") as pipe:
         environment.begin()
         os.close(writing)
         for _ in range(count):

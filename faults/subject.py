@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from truemem_workbench.testing.environment import EXTENSION, SOURCE
-
 from benchmarks.contenders import EXECUTABLE
+from testing.environment import EXTENSION, SOURCE
 
 FAULTY = Path(__file__).with_name("faulty.py")
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
 
 import click
 
-from . import archive, cpython, executable
+from . import archive, cpython, executable, wings
 from .emulator import emulator
 from .errors import BuildError
 from .pins import ARCHITECTURES
@@ -43,19 +45,24 @@ def notices(build: cpython.Build, toolchain: Toolchain) -> dict[str, str]:
 @click.option(
     "--source", type=click.Path(path_type=Path), help="CPython's release tarball, if it cannot be downloaded."
 )
-def main(output: Path, cache: Path, source: Path | None) -> None:
+@click.option("--without", "unwanted", default="", metavar="WING,...", help="Leave out: batch, heaps, journal, ...")
+def main(output: Path, cache: Path, source: Path | None, unwanted: str) -> None:
     """See the module."""
     began = time.monotonic()
 
     def say(what: str) -> None:
         click.echo(f"[{time.monotonic() - began:4.0f} s] {what}", err=True)
 
+    work = Path(tempfile.mkdtemp())
+    sidecar_source = executable.SIDECAR
     try:
         cache = cache.resolve()
         cache.mkdir(parents=True, exist_ok=True)
         toolchain = Toolchain(cache, say)
         build = cpython.build(cache, toolchain, say, source)
-        chosen = executable.modules(build)
+        if unwanted:
+            sidecar_source = wings.without(executable.SIDECAR, unwanted.split(","), work)
+        chosen = executable.modules(build, sidecar_source)
         say(f"making the image of {len(chosen)} modules for each architecture")
         sidecar, wrapper = (
             {machine: output / name / path for name, machine in ARCHITECTURES.items()} for path in EXECUTABLES
@@ -71,6 +78,8 @@ def main(output: Path, cache: Path, source: Path | None) -> None:
     except (BuildError, OSError) as error:
         click.echo(f"layer not built: {error}", err=True)
         sys.exit(1)
+    finally:
+        shutil.rmtree(work)
 
 
 if __name__ == "__main__":

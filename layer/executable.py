@@ -25,9 +25,9 @@ WRAPPER = HERE / "exact.c"
 SIDECAR = HERE.parent / "extension" / "truemem"
 
 
-def modules(build: Build) -> list[Module]:
-    """The modules of the executable. Raises BuildError."""
-    return closure(SIDECAR, build.library, built_in())
+def modules(build: Build, sidecar: Path = SIDECAR) -> list[Module]:
+    """The modules of the executable, with the source of the `sidecar`. Raises BuildError."""
+    return closure(sidecar, build.library, built_in())
 
 
 def built_in() -> list[str]:

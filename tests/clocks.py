@@ -5,8 +5,6 @@ others after it. In this process alone: `time.time`, `time_ns` and `datetime`; w
 monotonic clocks have the real time.
 """
 
-from __future__ import annotations
-
 import datetime as datetimes
 import os
 import sys

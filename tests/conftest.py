@@ -1,7 +1,5 @@
 """For all tests."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer

@@ -1,7 +1,5 @@
 """Captured trees (`proc_trees.txt`), unpacked into a folder for the readers to be rooted at; `exe`, `fd/N` as links."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ARCHIVE = Path(__file__).with_name("proc_trees.txt")

@@ -1,4 +1,4 @@
-"""The file to submit to Glue, EMR Serverless or any Spark: `truemem report` of files in S3 (docs/spark.md).
+"""The file to submit to Glue, EMR Serverless or any Spark: `truemem report` of files in S3 (README.md beside it).
 
     spark-submit --py-files truemem.zip truemem_report.py s3://BUCKET/PREFIX --output s3://BUCKET/report.json
 

@@ -11,12 +11,11 @@ import select
 import sys
 import time
 
-from .lifecycle.startup import start
-from .platform.exact_mode import ExactMode
+from .config import parse_switch
 from .platform.extensions_api import ApiError, ExtensionsApi
-from .platform.proxy_sockets import open_door
-from .platform.runtime_proxy import RuntimeProxy
-from .support import files, switch
+from .platform.proxy import ExactMode, RuntimeProxy, open_listener
+from .startup import start
+from .support import files
 from .support.log import last_word, reason
 
 PASSING_S = 0.01
@@ -46,14 +45,14 @@ def _serve(path: str) -> None:
     reserve = [bytes(size) for size in RESERVE]
     api = ExtensionsApi(address)
     measuring = _enabled()
-    door = open_door(address) if measuring else None  # the runtime may come as soon as we have registered
+    listener = open_listener(address) if measuring else None  # the runtime may come as soon as we have registered
     managed = posix.environ.get(b"AWS_LAMBDA_INITIALIZATION_TYPE") == b"lambda-managed-instances"
     loadavg = _loadavg()
     managed = _registered(api, name, measuring, managed)
     proxy = None
     if measuring:
         try:
-            proxy = RuntimeProxy(door, address, ExactMode()) if door is not None else None
+            proxy = RuntimeProxy(listener, address, ExactMode()) if listener is not None else None
             start(api, address, folder, name, managed, loadavg, proxy)
             return
         except Exception as error:  # a bug of ours must not become the function's
@@ -72,7 +71,7 @@ def _loadavg() -> bytes:
 
 def _enabled() -> bool:
     try:
-        return switch.parse(posix.environ.get(b"TRUEMEM_ENABLED", b"on").decode("latin-1"))
+        return parse_switch(posix.environ.get(b"TRUEMEM_ENABLED", b"on").decode("latin-1"))
     except ValueError:
         return True  # Config says so in the log
 
@@ -81,14 +80,14 @@ def _registered(api: ExtensionsApi, name: str, measuring: bool, managed: bool) -
     """Register, whatever it takes. Exits 1 if the platform refuses: its init waits for us, so that to stay would only
     make it fail late. No answer, or a fault of the platform's own, may pass: the limit for init is the only one."""
     pause = 0.0
-    told = ""
+    reported = ""
     while True:
         try:
             return _register(api, name, measuring, managed)
         except ApiError as error:
-            if told != reason(error):
-                told = reason(error)
-                last_word(told)
+            if reported != reason(error):
+                reported = reason(error)
+                last_word(reported)
             if 0 < error.status < 500:
                 sys.exit(1)
             time.sleep(pause)
@@ -116,11 +115,11 @@ def _sit_out(api: ExtensionsApi, proxy: RuntimeProxy | None) -> None:
                 api.send_next()
             wait_s = PASSING_S if api.overdue_at < FOREVER or not api.waiting else FOREVER
             if proxy is not None:
-                proxy.serve_until(api.fileno(), wait_s)
+                proxy.serve_until(api.descriptor, wait_s)
             else:
                 poll = select.poll()
                 if api.waiting:
-                    poll.register(api.fileno(), select.POLLIN)
+                    poll.register(api.descriptor, select.POLLIN)
                 poll.poll(wait_s * 1000 if wait_s < FOREVER else None)
             if api.waiting and b'"SHUTDOWN"' in api.receive_event():
                 return

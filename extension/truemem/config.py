@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .line_schema import MEMBERS
-from .support import switch
 from .support.log import LEVELS, OwnWords, reason
 
 TYPE_CHECKING = False
@@ -24,6 +23,8 @@ NAMES = (
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
 
+ON_WORDS = ("true", "1", "yes", "on")
+OFF_WORDS = ("false", "0", "no", "off")
 AUTO, ALWAYS, OFF = "auto", "always", "off"
 
 EMF, JSON, OTLP, DOGSTATSD = OUTPUTS = "emf", "json", "otlp", "dogstatsd"
@@ -65,9 +66,7 @@ class Config:
                 self.problems.append(f"TRUEMEM_{name} is not {expected}{why}; using the default")
                 return default
 
-        self.enabled: bool = setting("ENABLED", switch.parse, True, "true or false")
-        """Off: registered for SHUTDOWN only, so that it never takes part in an invocation; nothing is measured.
-        Acted on in `__main__`, before the rest of this is read."""
+        setting("ENABLED", parse_switch, True, "true or false")  # __main__ has acted on it, before this is read
         self.namespace: str = setting("NAMESPACE", _namespace, "truemem", "a CloudWatch namespace")
         self.dimensions: dict[str, str] = setting("DIMENSIONS", _dimensions, {}, "Name=value,Name=value")
         """EMF dimensions beside `FunctionName`, in a second set. Each distinct value makes metrics of its own."""
@@ -77,16 +76,18 @@ class Config:
         """Share of the CPU that the memory size buys which sampling may use: a fraction, 0.01 is 1 %."""
         self.oom_score_adj: int = setting("OOM_SCORE_ADJ", _score, 100, "a whole number from 0 to 1000")
         """What the function's processes get at least, so that they die before us if memory runs out; 0: as it is."""
-        self.resources: str = setting("RESOURCES", _resources, AUTO, "auto, always or off")
+        self.resources: str = setting("RESOURCES", _one_of(AUTO, ALWAYS, OFF), AUTO, "auto, always or off")
         """When lines tell of /tmp, descriptors, threads and processes: if they matter, always, or never (and they are
         not read)."""
-        self.journal: bool = setting("JOURNAL", switch.parse, True, "true or false")
+        self.journal: bool = setting("JOURNAL", parse_switch, True, "true or false")
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
         """For so long ordinary invocations wait for others, to share a line of up to 100; 0: each has its own."""
         self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), "emf, json, otlp, dogstatsd, or several")
         """Where records go: some of OUTPUTS."""
-        self.log_level: str = setting("LOG_LEVEL", _log_level, "info", "debug, info, warn, error or off")
+        self.prints = EMF in self.outputs or JSON in self.outputs
+        """Does a record have a line?"""
+        self.log_level: str = setting("LOG_LEVEL", _one_of(*LEVELS), "info", "info, warn, error or off")
         given = [name[len(PREFIX) :].decode("latin-1") for name in environ if name.startswith(PREFIX)]
         for name in given:
             if name not in (*NAMES, WRAPPER):
@@ -103,11 +104,6 @@ class Config:
         wanted = _text(environ, b"AWS_LAMBDA_LOG_LEVEL").upper()
         self.level: str = wanted if wanted in ("WARN", "ERROR", "FATAL") else "INFO"
         """`level` of our lines: under LogFormat JSON, Lambda drops lines below the function's log level."""
-
-    @property
-    def prints(self) -> bool:
-        """Does a record have a line?"""
-        return EMF in self.outputs or JSON in self.outputs
 
     @property
     def exports(self) -> bool:
@@ -129,10 +125,23 @@ def _is_name(text: str) -> bool:
     return text.isascii() and text.replace("_", "A").isalnum() and len(text) <= NAME_SHOWN
 
 
-def _log_level(text: str) -> str:
-    if text.lower() not in LEVELS:
+def parse_switch(text: str) -> bool:
+    """A word for on or off. Raises ValueError for anything else."""
+    word = text.strip().lower()
+    if word not in ON_WORDS + OFF_WORDS:
         raise ValueError
-    return text.lower()
+    return word in ON_WORDS
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    """Takes one of these words, in any case."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError
+        return text.lower()
+
+    return parse
 
 
 def _within(number: Number, lowest: float, highest: float) -> Number:
@@ -147,12 +156,6 @@ def _percent(text: str) -> float:
 
 def _score(text: str) -> int:
     return _within(int(text), 0, 1000)
-
-
-def _resources(text: str) -> str:
-    if text.lower() not in (AUTO, ALWAYS, OFF):
-        raise ValueError
-    return text.lower()
 
 
 def _outputs(text: str) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PAGE = 4096
 SLOT = 256
 """Bytes for each reading. Readings use the slots in turn, because truemem may look for one after later ones were
-written. docs/heap-page.md has the format of the page."""
+written. docs/heap.md has the format of the page."""
 
 FIELDS = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")
 """Fields of both structures, mallinfo(3)."""

@@ -1,7 +1,7 @@
 // Adds the heap of Node.js to truemem's line, without a change of code: NODE_OPTIONS="--require /opt/truemem/heap.cjs"
 //
 // When the runtime's client answers an invocation, it takes a reading and writes it into a page that truemem reads
-// (docs/heap-page.md). It does nothing outside Lambda, in a worker thread, and under a client that it does not know. It
+// (docs/heap.md). It does nothing outside Lambda, in a worker thread, and under a client that it does not know. It
 // has no timer and keeps no process alive. Its errors do not reach the function. For Node.js 18 or newer.
 "use strict";
 

@@ -1,7 +1,5 @@
 """`truemem attach` and its neighbours against moto's server, which gets the guards of Lambda that it lacks."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +10,6 @@ import pytest
 from moto.awslambda.exceptions import LambdaClientError, PreconditionFailedException
 from moto.awslambda.models import LambdaFunction
 from truemem_workbench.attach import records_file
-from truemem_workbench.aws import pace
 
 from tests.report.conftest import aws, aws_endpoint, truemem
 from tests.template.stack import EMPTY_ZIP
@@ -81,7 +78,6 @@ def denied(action: str) -> LambdaClientError:
 def account(aws: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Account]:
     """Empty. Its Lambda has revisions: an update that names another than the present one is refused."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(pace, "CALLS_PER_S", 10_000)
     monkeypatch.setattr("truemem_workbench.attach.lambda_calls.CALLS_PER_S", 10_000)
     made = Account(aws)
     answer, update = LambdaFunction.get_configuration, LambdaFunction.update_configuration

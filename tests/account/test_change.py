@@ -1,7 +1,5 @@
 """Records of changes: whatever truemem and others change in turn, detach restores what was there before truemem."""
 
-from __future__ import annotations
-
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from truemem_workbench.attach.change import (
@@ -9,12 +7,12 @@ from truemem_workbench.attach.change import (
     EXACT,
     WRAPPER,
     Change,
-    applied,
-    changed,
+    change_back,
+    change_to,
     from_document,
-    joined,
+    joined_record,
     taken_off,
-    undone,
+    variables_after,
 )
 from truemem_workbench.aws.layer_zips import is_ours
 
@@ -31,7 +29,7 @@ one_of_ours = layers.filter(lambda arns: sum(map(is_ours, arns)) <= 1)
 def attached(now: tuple[tuple[str, ...], dict[str, str]], version: str, values: dict[str, str]) -> Change:
     """The change that attaches this version with these variables."""
     after = tuple(version if is_ours(arn) else arn for arn in now[0])
-    return changed((now[0], after if version in after else (*now[0], version)), now[1], values)
+    return change_to((now[0], after if version in after else (*now[0], version)), now[1], values)
 
 
 def starts(held: tuple[str, ...], values: dict[str, str]) -> bool:
@@ -48,11 +46,11 @@ def test_any_number_of_attachments_is_undone_by_one_record(
     now, record = (held, values), None
     for version, asked in attachments:
         change = attached(now, version, asked)
-        record = joined(record, change) if record else change
-        now = (change.layers[1], applied(now[1], change))
+        record = joined_record(record, change) if record else change
+        now = (change.layers[1], variables_after(now[1], change))
     assert record is not None
-    back, left = undone(from_document(record.document()), *now)
-    assert (back.layers[1], applied(now[1], back)) == (held, values)
+    back, left = change_back(from_document(record.document()), *now)
+    assert (back.layers[1], variables_after(now[1], back)) == (held, values)
     assert not [note for note in left if "changed since" in note]
 
 
@@ -61,9 +59,9 @@ def test_what_others_have_changed_since_stays_and_is_named(
     held: tuple[str, ...], values: dict[str, str], asked: dict[str, str], later: tuple[str, ...], others: dict[str, str]
 ) -> None:
     record = attached((held, values), OURS[1], asked)
-    after = applied(values, record)
-    back, left = undone(record, later, others)
-    result = applied(others, back)
+    after = variables_after(values, record)
+    back, left = change_back(record, later, others)
+    result = variables_after(others, back)
     assert [arn for arn in back.layers[1] if not is_ours(arn)] == [
         arn for arn in (held if later == record.layers[1] else later) if not is_ours(arn)
     ]
@@ -78,11 +76,9 @@ def test_what_others_have_changed_since_stays_and_is_named(
 
 
 @given(layers, variables)
-def test_without_a_record_nothing_of_truemem_is_left_beside_the_layer_and_the_function_starts(
-    held: tuple[str, ...], values: dict[str, str]
-) -> None:
+def test_without_a_record_everything_goes_and_it_starts(held: tuple[str, ...], values: dict[str, str]) -> None:
     change = taken_off(held, values)
-    result = applied(values, change)
+    result = variables_after(values, change)
     assert change.layers[1] == tuple(arn for arn in held if not is_ours(arn))
     assert starts(change.layers[1], result) or values.get(CHAINED) == EXACT
     others = {name for name in values if name in "AB"}
@@ -99,20 +95,20 @@ def test_whatever_is_left_the_function_starts(
 ) -> None:
     assume(CHAINED not in others or others[CHAINED] != EXACT)
     record = attached((held, values), OURS[1], asked)
-    back, _ = undone(record, tuple(arn for arn in record.layers[1] if not is_ours(arn)), others)
-    assert starts(back.layers[1], applied(others, back)) or EXACT in (values.get(CHAINED), asked.get(CHAINED))
+    back, _ = change_back(record, tuple(arn for arn in record.layers[1] if not is_ours(arn)), others)
+    assert starts(back.layers[1], variables_after(others, back)) or EXACT in (values.get(CHAINED), asked.get(CHAINED))
 
 
-def test_an_upgrade_after_another_layer_was_added_goes_back_to_the_first_version() -> None:
+def test_upgrade_after_another_layer_goes_back_to_the_first() -> None:
     first = Change(((OURS[0],), (OURS[1],)), {})
     added = (OURS[1], OTHERS[0])
     newest = OURS[1].replace(":2", ":3")
     second = Change((added, (newest, OTHERS[0])), {})
-    assert joined(first, second).layers[0] == (OURS[0], OTHERS[0])
+    assert joined_record(first, second).layers[0] == (OURS[0], OTHERS[0])
 
 
 def test_a_function_that_was_made_anew_has_a_record_of_its_own() -> None:
     name = "TRUEMEM_AGGREGATE"
     old = Change(((), (OURS[0],)), {name: ("30", "60")})
     new = Change(((), (OURS[0],)), {WRAPPER: (None, EXACT)})
-    assert joined(old, new) == new
+    assert joined_record(old, new) == new

@@ -1,11 +1,9 @@
 """Requests to Lambda keep below the account's rate limit, whatever asks for them."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.attach.lambda_calls import LambdaCalls
-from truemem_workbench.aws.pace import CALLS_PER_S, Pace
+from truemem_workbench.aws.clients import CALLS_PER_S, Pace
 
 from tests.account.conftest import Account
 

@@ -3,8 +3,6 @@
 `python -m tests.attach.captured` makes the file anew: one block of lines for each of RUNS.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import requests
-from truemem_workbench.testing.environment import Environment
 
+from testing.environment import Environment
 from tests.attach.insights import LogEvent
 
 FILE = Path(__file__).with_name("captured.txt")

@@ -1,7 +1,5 @@
 """The fenced blocks of a page of docs/, and what can be said of a template."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

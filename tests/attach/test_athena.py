@@ -1,7 +1,5 @@
-"""Every statement of docs/athena.md: SQLGlot parses it as Athena's and translates it to DuckDB, and there its answer is
-that of Logs Insights (tests/attach/insights.py) on the same lines."""
-
-from __future__ import annotations
+"""Every statement of deploy/athena.sql: SQLGlot parses it as Athena's and translates it to DuckDB, and there its answer
+is that of Logs Insights (tests/attach/insights.py) on the same lines."""
 
 import json
 import math
@@ -18,12 +16,13 @@ from truemem.line_schema import MEMBERS
 
 from tests.attach.captured import stored
 from tests.attach.insights import LogEvent, run
-from tests.attach.pages import Block, block, blocks
+from tests.attach.pages import DOCS, block, blocks
 
-PAGE = "athena.md"
-STATEMENTS = [made for made in blocks(PAGE) if made.language == "sql"]
+NAMED = r"^-- name: ([\w-]+)\n((?:(?!-- name: ).+\n)+?.*);$"
+STATEMENTS = dict(re.findall(NAMED, (DOCS.parent / "deploy" / "athena.sql").read_text(), re.MULTILINE))
+"""By name."""
 TABLES = ("table", "batches", "json-table", "view", "json-view", "parquet")
-QUERIES = [made for made in STATEMENTS if made.name not in TABLES]
+QUERIES = [name for name in STATEMENTS if name not in TABLES]
 EVENTS = [event for log in stored().values() for event in log]
 OF_LOGS_INSIGHTS = [made.name for made in blocks("queries.md") if made.language == "cwli"]
 TIMES = ("@timestamp", "bin(5m)", "begun", "time", "day", "@logstream")
@@ -32,16 +31,16 @@ NAMES = {"@message": "text"}
 Row = dict[str, Any]
 
 
-@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
-def test_a_statement_is_athenas(statement: Block) -> None:
-    (parsed,) = sqlglot.parse(statement.text, dialect="athena", error_level=sqlglot.ErrorLevel.RAISE)
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_is_athenas(name: str) -> None:
+    (parsed,) = sqlglot.parse(STATEMENTS[name], dialect="athena", error_level=sqlglot.ErrorLevel.RAISE)
     assert parsed is not None
     assert not isinstance(parsed, exp.Command)  # what SQLGlot passes on without understanding it
 
 
 def test_each_query_of_logs_insights_has_one_for_athena() -> None:
-    assert [query.name for query in QUERIES] == OF_LOGS_INSIGHTS
-    assert len({statement.name for statement in STATEMENTS}) == len(STATEMENTS)
+    assert QUERIES == OF_LOGS_INSIGHTS
+    assert {*TABLES} < {*STATEMENTS}
 
 
 # --- the lines in S3, in DuckDB ---------------------------------------------------------------------------------------
@@ -76,7 +75,7 @@ def texts(table: str, lines: Sequence[str]) -> Callable[[duckdb.DuckDBPyConnecti
 def by_the_serde(db: duckdb.DuckDBPyConnection, events: Sequence[LogEvent] = EVENTS) -> None:
     """What Athena's JSON SerDe makes of the lines, after its documentation: names are mapped, what is no JSON is passed
     over, and a value of another type is NULL."""
-    created = sqlglot.parse_one(block(PAGE, "json-table"), dialect="athena")
+    created = sqlglot.parse_one(STATEMENTS["json-table"], dialect="athena")
     mapping = mapped(created)
     columns = {each.name: each.args["kind"] for each in created.this.expressions if each.args.get("kind") is not None}
     types = ", ".join(f'"{name}" {kind.sql(dialect="duckdb")}' for name, kind in columns.items())
@@ -166,7 +165,7 @@ def athena(request: pytest.FixtureRequest) -> Iterator[duckdb.DuckDBPyConnection
         db.execute("SET TimeZone = 'UTC'")
         make(db)
         for name in views:
-            db.execute(translated(block(PAGE, name)))
+            db.execute(translated(STATEMENTS[name]))
         yield db
 
 
@@ -176,7 +175,7 @@ def athena(request: pytest.FixtureRequest) -> Iterator[duckdb.DuckDBPyConnection
 def answer(db: duckdb.DuckDBPyConnection, name: str) -> list[Row]:
     # a time with a zone would need another package
     untimed = "SELECT COLUMNS(lambda name: name NOT IN ('begun', 'time'))"
-    result = db.execute(f"{untimed} FROM ({translated(block(PAGE, name))})")
+    result = db.execute(f"{untimed} FROM ({translated(STATEMENTS[name])})")
     names = [column[0] for column in result.description or ()]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
@@ -211,7 +210,7 @@ def without_bins(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("name", [query.name for query in QUERIES])
+@pytest.mark.parametrize("name", QUERIES)
 def test_the_answer_is_that_of_logs_insights(name: str, athena: duckdb.DuckDBPyConnection) -> None:
     if (
         name == "platform-out-of-memory"
@@ -248,11 +247,6 @@ def without_percentiles(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
     return [{name: value for name, value in row.items() if not re.fullmatch(r"p\d\d", name)} for row in rows]
 
 
-def test_a_day_is_a_condition_of_the_view(athena: duckdb.DuckDBPyConnection) -> None:
-    asked = "SELECT count(*) FROM truemem WHERE day BETWEEN '2026/11/20' AND '2026/11/21'"
-    assert athena.execute(translated(asked)).fetchone() == athena.execute("SELECT count(*) FROM truemem").fetchone()
-
-
 def without_metadata(event: LogEvent) -> LogEvent:
     """The event as TRUEMEM_OUTPUT=json has it."""
     try:
@@ -270,7 +264,7 @@ def test_a_plain_line_has_the_time_of_one_with_metadata(view: str) -> None:
             db.execute("SET TimeZone = 'UTC'")
             texts("truemem_log", [event.message for event in events])(db)
             by_the_serde(db, events)
-            db.execute(translated(block(PAGE, view)))
+            db.execute(translated(STATEMENTS[view]))
             return db.execute("SELECT request_id, epoch_ms(begun) FROM truemem WHERE begun IS NOT NULL").fetchall()
 
     plain = [without_metadata(event) for event in EVENTS]
@@ -279,17 +273,17 @@ def test_a_plain_line_has_the_time_of_one_with_metadata(view: str) -> None:
 
 
 @pytest.mark.parametrize("view", ["view", "json-view"])
-def test_the_time_has_no_zone_as_athena_keeps_none_in_tables_and_views(view: str) -> None:
+def test_times_have_no_zone_as_athena_keeps_none(view: str) -> None:
     with duckdb.connect() as db:
         texts("truemem_log", [event.message for event in EVENTS])(db)
         by_the_serde(db)
-        db.execute(translated(block(PAGE, view)))
+        db.execute(translated(STATEMENTS[view]))
         types = dict(db.execute("SELECT column_name, column_type FROM (DESCRIBE truemem)").fetchall())
     assert types["begun"] == "TIMESTAMP"
     assert not any("ZONE" in each for each in types.values())
 
 
-def test_a_line_of_somebody_else_does_not_end_a_query() -> None:
+def test_line_of_another_program_ends_no_query() -> None:
     others: Row = {
         "environmentId": "prod",
         "schema": "orders",
@@ -301,7 +295,7 @@ def test_a_line_of_somebody_else_does_not_end_a_query() -> None:
     lines = [json.dumps(others), *(event.message for event in EVENTS)]
     with duckdb.connect() as db:
         texts("truemem_log", lines)(db)
-        db.execute(translated(block(PAGE, "view")))
+        db.execute(translated(STATEMENTS["view"]))
         told = db.execute("SELECT * EXCLUDE (day) FROM truemem WHERE environment_id = 'prod'").fetchall()
     (row,) = told
     assert {value for value in row if value is not None} == {"prod"}
@@ -326,7 +320,7 @@ def members(kind: exp.Expr, schema: Any, mapping: Mapping[str, str]) -> Iterator
 
 
 def test_the_columns_are_members_of_the_line_with_their_types() -> None:
-    created = sqlglot.parse_one(block(PAGE, "json-table"), dialect="athena")
+    created = sqlglot.parse_one(STATEMENTS["json-table"], dialect="athena")
     found = list(members(created.this, MEMBERS, mapped(created)))
     assert len(found) > 35
     for name, type_, kind in found:
@@ -336,14 +330,6 @@ def test_the_columns_are_members_of_the_line_with_their_types() -> None:
 
 
 def test_both_views_have_the_same_columns() -> None:
-    views = [sqlglot.parse_one(block(PAGE, name), dialect="athena") for name in ("view", "json-view")]
+    views = [sqlglot.parse_one(STATEMENTS[name], dialect="athena") for name in ("view", "json-view")]
     first, second = ([column.alias_or_name for column in view.expression.selects] for view in views)
     assert first == second
-
-
-def test_a_name_in_other_letters_is_mapped() -> None:
-    """OutOfMemory and outOfMemory would be one column."""
-    created = sqlglot.parse_one(block(PAGE, "json-table"), dialect="athena")
-    mapping = mapped(created)
-    assert {"OutOfMemory", "outOfMemory"} <= {*mapping.values()}
-    assert all(name == name.lower() for name in mapping)

@@ -1,6 +1,4 @@
-"""The shell snippets of docs/attach.md and docs/index.md: run by bash with the real AWS CLI against moto's server."""
-
-from __future__ import annotations
+"""The shell snippets of docs/attach.md: run by bash with the real AWS CLI against moto's server."""
 
 import os
 import subprocess

@@ -1,10 +1,7 @@
 """The snippets of docs/attach.md: each as near to its own tool as this machine gets."""
 
-from __future__ import annotations
-
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -15,11 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
-from truemem_workbench.testing.installs import Missing
 
 from deploy.application import translated
 from layer.__main__ import main as layer_command
-from tests.attach.pages import DOCS, block, blocks, cfn_lint, instructions
+from testing.installs import Missing
+from tests.attach.pages import block, blocks, cfn_lint, instructions
 from tests.layer.built import script
 
 PAGE = "attach.md"
@@ -36,42 +33,40 @@ def or_skip(find: Callable[[], Path]) -> Path:
         pytest.skip(str(reason))
 
 
-def test_every_snippet_has_a_test_here_or_in_test_shell() -> None:
-    own = "".join(Path(__file__).with_name(name).read_text() for name in ("test_snippets.py", "test_shell.py"))
+def test_every_snippet_of_the_page_has_a_test() -> None:
+    modules = ("test_snippets.py", "test_shell.py", "../infrastructure/test_serverless.py")
+    own = "".join(Path(__file__).parent.joinpath(name).read_text() for name in modules)
     named = [made for made in blocks(PAGE) if made.language]
     assert all(f'"{made.name}"' in own for made in named)
     assert len(named) >= 11
 
 
 def test_all_of_them_attach_the_same_arn() -> None:
-    for name in ("cli", "sam", "exact-sam"):
+    for name in ("cli", "sam"):
         assert ARN in block(PAGE, name)
 
 
 # --- YAML -------------------------------------------------------------------------------------------------------------
 
 
-def sam(name: str = "sam") -> dict[str, Any]:
+def sam() -> dict[str, Any]:
     """The snippet in a template of its own; its code where `sam deploy` would have put it."""
-    template: dict[str, Any] = yaml.safe_load(block(PAGE, name))
+    template: dict[str, Any] = yaml.safe_load(block(PAGE, "sam"))
     template["Resources"]["MyFunction"]["Properties"]["CodeUri"] = "s3://bucket/key"
     return {"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Serverless-2016-10-31", **template}
 
 
-@pytest.mark.parametrize("name", ["sam", "exact-sam"])
-def test_sam_makes_a_function_with_the_layer(name: str) -> None:
-    function = translated(sam(name))["Resources"]["MyFunction"]
+def test_sam_makes_a_function_with_the_layer() -> None:
+    function = translated(sam())["Resources"]["MyFunction"]
     assert function["Type"] == "AWS::Lambda::Function"
     assert function["Properties"]["Layers"] == [ARN]
     assert function["Properties"]["Architectures"] == ["x86_64"]
-    environment = {"Variables": {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}} if name == "exact-sam" else None
-    assert function["Properties"].get("Environment") == environment
+    assert function["Properties"]["Environment"] == {"Variables": {"AWS_LAMBDA_EXEC_WRAPPER": WRAPPER}}
 
 
-@pytest.mark.parametrize("name", ["sam", "exact-sam"])
-def test_sam_passes_cfn_lint(name: str, tmp_path: Path) -> None:
+def test_sam_passes_cfn_lint(tmp_path: Path) -> None:
     template = tmp_path / "template.yaml"
-    template.write_text(yaml.safe_dump(sam(name), sort_keys=False))
+    template.write_text(yaml.safe_dump(sam(), sort_keys=False))
     assert cfn_lint(template, "--regions", "eu-west-1") == ""
 
 
@@ -112,7 +107,7 @@ def test_the_images_entry_point_starts_the_runtime() -> None:
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_the_bootstrap_starts_the_program_with_the_layer_and_without(attached: bool, tmp_path: Path) -> None:
+def test_bootstrap_starts_with_and_without_the_layer(attached: bool, tmp_path: Path) -> None:
     wrapper = tmp_path / "opt" / "exact"
     if attached:
         shutil.copytree(or_skip_layer() / "truemem", wrapper.parent)
@@ -123,12 +118,3 @@ def test_the_bootstrap_starts_the_program_with_the_layer_and_without(attached: b
     done = subprocess.run(["./bootstrap"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "started as ./my-program\n"
     assert ("exact mode is off" in done.stderr) == attached  # no sidecar here: it was started through the wrapper
-
-
-def test_the_reasons_are_those_that_the_wrapper_gives() -> None:
-    page = (DOCS / PAGE).read_text()
-    table = page[page.index("| reason | what to do |") :].partition("\n\n")[0]
-    listed = {reason for row in table.splitlines() for reason in re.findall(r"`([^`]+)`", row.split("|")[1])}
-    source = (Path(__file__).parents[2] / "extension" / "truemem" / "exact").read_text()
-    seek = source[source.index("def seek") : source.index("def become")]
-    assert listed == set(re.findall(r'"([^"\n]{20,})"', seek.replace('"""', "")))

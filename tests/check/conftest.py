@@ -1,7 +1,5 @@
 """Measurements of invented runs, written as the sidecar would print them; and the command itself."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -11,9 +9,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from truemem_workbench.check.measurement import Measurement, Seen
+from truemem_workbench.check.measurement import Measurement, Recorded
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import parse_event
+
+from tests.report.conftest import aws, aws_endpoint, truemem
+
+__all__ = ["aws", "aws_endpoint", "truemem"]  # fixtures for the tests of `truemem events`
 
 FUNCTIONS = Path(__file__).with_name("functions")
 LEAKY = f"{FUNCTIONS / 'leaky.py'}:handler"
@@ -41,19 +43,19 @@ def emf(number: int, current: float, peak: float, **members: Any) -> str:
     return json.dumps(document | members)
 
 
-def seen(number: int, current: float, peak: float, **members: Any) -> Seen:
+def recorded(number: int, current: float, peak: float, **members: Any) -> Recorded:
     (line,) = parse_event(emf(number, current, peak, **members))
-    return Seen(number, line)
+    return Recorded(number, line)
 
 
 def run_of(currents: Sequence[float], *, spike: float = 5, warm_up: int = 0, **members: Any) -> Measurement:
     """Invocations that left these levels behind, MiB, each with a peak `spike` above its own."""
-    made = [seen(number, current, current + spike) for number, current in enumerate(currents, 1)]
+    made = [recorded(number, current, current + spike) for number, current in enumerate(currents, 1)]
     settings: dict[str, Any] = {"spec": "app.py:handler", "memory_mib": 256, "seconds": 3.0} | members
     return Measurement(seen=made, invocations=len(made), warm_up=warm_up, **settings)
 
 
-def ending_with(last: Seen, run: Measurement) -> Measurement:
+def ending_with(last: Recorded, run: Measurement) -> Measurement:
     """The same run, but for its last invocation."""
     return replace(run, seen=[*run.seen[:-1], last])
 

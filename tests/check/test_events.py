@@ -1,12 +1,112 @@
-"""Events from a file."""
+"""Events from a file, and those that functions log, in the forms of their loggers (`truemem events`)."""
 
-from __future__ import annotations
-
+import json
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from truemem_workbench.check.events import read_events
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem_workbench.check.events import event_in, read_events, recorded_events
 from truemem_workbench.local import BadInput
+
+from tests.report.conftest import Command, put_events
+
+EVENT = {"order": 7, "items": ["a"]}
+JSON = json.dumps(EVENT)
+START = "START RequestId: 4f6c2c3e-0c4f-4c5b-8ee6-8b1f2f5a8d11 Version: $LATEST\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{JSON}\n",
+        f"RECEIVED {JSON}",
+        f"[INFO]\t2026-11-24T10:00:00.000Z\t4f6c2c3e\tevent: {JSON}",
+        f"2026-11-24T10:00:00.000Z\t4f6c2c3e\tINFO\t{JSON}",
+        json.dumps({"level": "INFO", "message": EVENT, "function_request_id": "4f6c2c3e", "cold_start": False}),
+        json.dumps({"timestamp": "2026-11-24T10:00:00Z", "level": "INFO", "message": JSON, "requestId": "4f6c2c3e"}),
+    ],
+    ids=["print", "with a word", "Python's logging", "console.log", "Powertools", "Lambda's JSON format"],
+)
+def test_an_event_is_found_in_what_a_logger_writes(line: str) -> None:
+    assert event_in(line) == EVENT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "done",
+        "{not json}",
+        json.dumps({"_aws": {}, "schema": 1}),
+        json.dumps(
+            {"FunctionName": "orders", "requestId": "4f6c2c3e", "environmentId": "e", "schema": 1, "timestamp": "t"}
+        ),
+        json.dumps({"type": "platform.report", "record": {}}),
+        json.dumps({"level": "INFO", "message": "done", "requestId": "4f6c2c3e"}),
+        json.dumps({"level": "INFO", "message": 7, "requestId": "4f6c2c3e"}),
+    ],
+)
+def test_other_lines_have_none(line: str) -> None:
+    assert event_in(line) is None
+
+
+@given(st.text())
+def test_any_line_can_be_read(line: str) -> None:
+    assert event_in(line) is None or isinstance(event_in(line), dict)
+
+
+def test_of_each_invocation_it_is_the_first_event() -> None:
+    lines = [
+        ("one", START),
+        ("two", START),
+        ("two", '{"n": 2}'),
+        ("one", '{"n": 1}'),
+        ("one", '{"answer": 1}'),
+        ("one", '{"time": "2026-11-24T10:00:00Z", "type": "platform.start", "record": {}}'),
+        ("one", '{"n": 3}'),
+    ]
+    assert [event["n"] for event in recorded_events(lines)] == [2, 1, 3]
+    assert list(recorded_events(lines, containing="answer")) == [{"answer": 1}]
+
+
+@pytest.fixture
+def logged(aws: Callable[[str], Any]) -> str:
+    now = int(time.time() * 1000)
+    lines = [START, f"RECEIVED {JSON}", "END RequestId: 4f6c2c3e", START, 'RECEIVED {"order": 8}']
+    group = "/aws/lambda/orders"
+    put_events(aws("logs"), group, "one", [(now - 1000 + number, line) for number, line in enumerate(lines)])
+    return group
+
+
+def test_the_command_writes_what_check_reads(truemem: Command, logged: str, tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    done = truemem("events", "orders", "--output", path)
+    assert (done.code, done.out) == (0, "")
+    assert f"2 events of {logged} in {path}" in done.err
+    assert read_events(path) == [EVENT, {"order": 8}]
+    assert path.stat().st_mode & 0o777 == 0o600  # events may have what only a few should read
+    printed = truemem("events", "orders", "--log-group", logged, "--most", "1")
+    assert json.loads(printed.out) == EVENT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["orders", "--containing", "nothing"], "no event in /aws/lambda/orders since then. Let the function log"),
+        (["other"], "there is no log group /aws/lambda/other"),
+        (["orders", "--since", "soon"], "--since soon is no time"),
+        (["orders", "--output", "/nowhere/events.jsonl"], "cannot write /nowhere/events.jsonl: No such file"),
+    ],
+)
+@pytest.mark.usefixtures("logged")
+def test_what_cannot_be_done_is_refused_in_one_line(truemem: Command, arguments: list[str], said: str) -> None:
+    assert said in truemem("events", *arguments).refusal
+
+
+# --- a file -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

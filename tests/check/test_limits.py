@@ -1,21 +1,231 @@
-"""What breaks a limit, and what does not."""
+"""What breaks a limit and what does not: nothing passes without a verdict, and nothing fails on a doubt."""
 
-from __future__ import annotations
-
+import json
+import random
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.check.baseline import Baseline, Growth
-from truemem_workbench.check.limits import LimitCheck, Limits, find, undecided
-from truemem_workbench.check.measurement import Failure, Measurement
-from truemem_workbench.check.result import Result
+from truemem_workbench.analysis.finding import Finding
+from truemem_workbench.check.baseline import AllowedGrowth, Baseline
+from truemem_workbench.check.invocations import Plan
+from truemem_workbench.check.limits import Decision, LimitCheck, Limits, find, undecided
+from truemem_workbench.check.measurement import FailedInvocation, Measurement
+from truemem_workbench.check.result import BROKEN, KEPT, Result, Tried
 
-from tests.check.conftest import LEAK, LEVEL, ending_with, run_of, seen
+from tests.check.conftest import FILLING, LEAK, LEVEL, NOISY, Check, ending_with, recorded, run_of
+
+FREE, LIMITED = Limits(), Limits(drift_kib=4)
 
 
 def outcomes(measurement: Measurement, baseline: Baseline | None = None, **limits: Any) -> dict[str, str]:
     return {each.name: each.outcome for each in find(measurement, Limits(**limits), baseline)}
+
+
+def only(measurement: Measurement, **limits: Any) -> tuple[str, str]:
+    """The outcome of the only limit, and why it is worth to go on."""
+    (check,) = find(measurement, Limits(**limits))
+    return check.outcome, undecided(measurement, Limits(**limits))
+
+
+def found(cause: Any, value: float = 0, low: float = 0, high: float = 0, **members: Any) -> Measurement:
+    """A run with this finding."""
+    measurement = run_of(LEVEL)
+    grows = cause in ("leak", "hoarding", "extension")
+    interval = {"per_invocation_kib": value, "low_kib": low, "high_kib": high} if grows else {}
+    vars(measurement)["finding"] = Finding(cause=cause, title="", grows=grows, **{**interval, **members})
+    vars(measurement)["verdict"] = replace(measurement.verdict, per_invocation_kib=value, low_kib=low, high_kib=high)
+    return measurement
+
+
+# --- growth -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("currents", "limits", "expected"),
+    [
+        (LEVEL[:127], {}, ("unknown", "too few to judge")),
+        (LEVEL[:128], {}, ("kept", "")),
+        (LEAK[:127], {}, ("unknown", "too few to judge")),
+        (LEAK[:128], {}, ("broken", "a leak, or a cache that fills")),
+        (FILLING[:200], {}, ("unknown", "undecided")),
+        (LEAK[:100], {"drift_kib": 4}, ("unknown", "too few to judge")),
+        (LEAK[:128], {"drift_kib": 4}, ("broken", "")),
+        (LEAK[:128], {"drift_per_minute_kib": 4}, ("broken", "")),
+    ],
+)
+def test_growth_needs_enough_invocations(currents: Sequence[float], limits: Any, expected: tuple[str, str]) -> None:
+    assert only(run_of(currents), **limits) == expected
+
+
+@pytest.mark.parametrize(
+    ("cause", "allowed", "outcome"),
+    [
+        ("leak", (), "broken"),
+        ("leak", ("leak",), "kept"),
+        ("hoarding", (), "broken"),
+        ("extension", ("leak",), "broken"),
+        ("none", (), "kept"),
+        ("collector", (), "kept"),
+        ("failing", (), "unknown"),
+    ],
+)
+def test_what_grows_breaks_the_gate_unless_allowed(cause: str, allowed: tuple[str, ...], outcome: str) -> None:
+    assert only(found(cause, 8, 7, 9), allowed=allowed)[0] == outcome
+
+
+@pytest.mark.parametrize(
+    ("cause", "interval", "expected"),
+    [
+        ("leak", (8, 4.1, 9), ("broken", "")),
+        ("undecided", (8, 4.1, 9), ("broken", "undecided")),  # where there are no more
+        ("leak", (3, 2, 4), ("kept", "")),
+        ("leak", (4.1, 3, 5), ("unknown", "near the limit")),
+        ("leak", (3.9, 3, 5), ("kept", "near the limit")),
+        ("none", (0.1, -3, 5), ("kept", "")),
+        ("none", (8, -1, 17), ("unknown", "near the limit")),
+    ],
+)
+def test_a_limit_is_held_against_the_interval(cause: str, interval: Any, expected: tuple[str, str]) -> None:
+    measurement = found(cause, *interval)
+    assert only(measurement, drift_kib=4) == expected
+    assert only(measurement, drift_per_minute_kib=4 * 600) == expected  # ten a second
+
+
+def test_a_run_goes_on_until_two_looks_agree() -> None:
+    assert only(found("none", settled=False)) == ("kept", "the interval is wide")
+    decision, once = Decision(Limits()), "looking once more"
+    leak, level = with_heap(RISING), run_of(LEVEL)
+    assert [decision.why(each) for each in (leak, level, leak, leak)] == [once, once, once, ""]
+
+
+def test_a_limit_within_the_interval_is_a_notice() -> None:
+    result = Result(noisy := run_of(NOISY), find(noisy, Limits(drift_kib=8.5)))
+    assert result.exit_code == 0
+    assert "max-drift: after 200 invocations the interval still has the limit in it" in result.notices()
+    (above,) = find(noisy, Limits(drift_kib=7.5))
+    assert above.outcome == "unknown"
+    assert above.sentence.endswith("Try more --invocations.")
+
+
+@pytest.mark.parametrize(
+    ("kib", "noise_kib", "limits", "within"),
+    [
+        (8, 0, FREE, 1040),
+        (1, 0, FREE, 1040),
+        (4, 500, FREE, 1040),
+        (4, 2048, FREE, 1040),
+        (8, 0, LIMITED, 200),
+        (8, 500, LIMITED, 320),
+        (8, 2048, LIMITED, 500),
+        (0, 0, FREE, 2000),
+        (0, 500, LIMITED, 2000),
+        (0, 2048, FREE, 2000),
+    ],
+)
+def test_a_leak_is_found_within_so_many(kib: float, noise_kib: int, limits: Limits, within: int) -> None:
+    """What docs/check.md says, on made curves: the gate's whole course, without a function."""
+    for seed in range(3 if noise_kib else 1):
+        plan, chance = Plan(), random.Random(seed)
+        levels = [50 + (kib * number + chance.uniform(0, noise_kib)) / 1024 for number in range(plan.bound)]
+        made = [recorded(number, level, level + 5) for number, level in enumerate(levels, 1)]
+        count = plan.invocations
+        while undecided(measured := Measurement("app.py:handler", made[:count], count, 0, 512, 1.0), limits):
+            if count == plan.bound:
+                break
+            count = min(count + plan.step, plan.bound)
+        assert Result(measured, find(measured, limits)).exit_code == (BROKEN if kib else KEPT)
+        assert count <= within
+
+
+def test_the_answer_is_one_paragraph_with_a_command() -> None:
+    for run in (LEAK, FILLING[:200], LEVEL):
+        result = Result(measured := run_of(run), find(measured, Limits()))
+        (paragraph,) = result.sentences()
+        assert paragraph == measured.finding.paragraph() == result.document()["finding"]["sentence"]  # type: ignore[index]
+        assert paragraph.endswith("Next: truemem check")
+
+
+FAILING = run_of(LEAK[:20], failures=[FailedInvocation(3, "KeyError")])
+
+
+@pytest.mark.parametrize(
+    ("measurement", "limits", "expected"),
+    [
+        (replace(run_of([]), invocations=10), {}, "no record yet"),
+        (replace(run_of([]), invocations=100), {}, ""),
+        (run_of([], failures=[FailedInvocation(5, "KeyError")]), {}, ""),
+        (FAILING, {}, ""),
+        (FAILING, {"errors": True}, "too few to judge"),  # allowed errors do not end it
+        (run_of(LEAK[:20]), {"peak_mib": 1}, ""),
+    ],
+    ids=["late records", "no records", "all fail", "failing", "failing as it may", "broken already"],
+)
+def test_no_more_invocations_where_they_would_not_help(measurement: Measurement, limits: Any, expected: str) -> None:
+    assert undecided(measurement, Limits(**limits)) == expected
+
+
+def test_invocations_count_within_a_life_and_if_certain() -> None:
+    lines = run_of(LEVEL).seen
+    again = replace(run_of(LEVEL), seen=[*lines[:100], recorded(101, 50, 55, coldStart=True), *lines[101:]])
+    assert again.in_a_row == 100
+    assert only(again) == ("unknown", "too few to judge")
+    raced = [recorded(number, 50, 55, raced=True) for number in range(1, 101)]
+    assert replace(run_of(LEVEL), seen=[*raced, *lines[100:]]).in_a_row == 100
+
+
+def test_more_than_were_asked_for_is_a_notice() -> None:
+    more = run_of(LEVEL, warm_up=40, asked=100)
+    assert "100 invocations did not decide it: 60 more were made" in Result(more, []).notices()
+    assert Result(run_of(LEVEL, warm_up=40, asked=160), []).notices() == []
+
+
+# --- garbage ----------------------------------------------------------------------------------------------------------
+
+
+def with_heap(in_use: Sequence[float], *, collected: int = 0) -> Measurement:
+    """Level RSS, and this in use, MiB. Garbage was collected after the invocation `collected`."""
+    made = [
+        recorded(number, 90, 95, heap={"inUse": used, "held": 60 - used, "mapped": 0.0, "blocks": int(used * 1e4)})
+        for number, used in enumerate(in_use, 1)
+    ]
+    return replace(run_of([90.0] * len(made)), seen=made, collected=collected)
+
+
+RISING = [10 + number / 40 for number in range(200)]
+"""25 KiB with each invocation."""
+
+
+def test_a_leak_in_use_fails_though_rss_is_level() -> None:
+    leak = with_heap(RISING)
+    assert (leak.finding.cause, leak.finding.hidden, leak.finding.holder) == ("leak", True, "Python objects")
+    assert only(leak) == ("broken", "")
+
+
+def test_what_a_collection_frees_is_no_leak_what_it_leaves_is() -> None:
+    freed = with_heap([*RISING, *[10.0] * 20], collected=200)
+    assert freed.freed == pytest.approx(1, abs=0.05)
+    assert not freed.is_confirmed
+    assert only(freed) == ("unknown", "undecided")
+    later = with_heap([*RISING, *[10.0] * 140], collected=200)
+    assert (later.finding.cause, only(later)) == ("collector", ("kept", ""))
+    kept = with_heap([*RISING, *[15 + number / 40 for number in range(20)]], collected=200)
+    assert kept.freed == pytest.approx(0, abs=0.05)
+    assert kept.is_confirmed
+    assert only(kept) == ("broken", "")
+
+
+@pytest.mark.parametrize(("after", "helps"), [(LEVEL, True), (LEAK, False)])
+def test_a_repair_helps_if_nothing_grows_with_it(after: Sequence[float], helps: bool) -> None:
+    tried = Tried(setting={"MALLOC_MMAP_THRESHOLD_": "32768"}, before=run_of(LEAK), after=run_of(after))
+    assert (tried.helps, tried.document()["helps"]) == (helps, helps)
+    said = "The repair helps: with MALLOC_MMAP_THRESHOLD_=32768 RSS grows by 0.0 KiB in each invocation, without it by"
+    assert tried.sentence().startswith(f"{said} 8.0") is helps
+
+
+# --- the other limits -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -34,69 +244,51 @@ def outcomes(measurement: Measurement, baseline: Baseline | None = None, **limit
         (LEVEL, {"current_mib": 50}, {"growth": "kept", "max-current": "kept"}),
     ],
 )
-def test_a_limit_is_broken_by_what_is_above_it(
-    currents: list[float], limits: dict[str, Any], expected: dict[str, str]
-) -> None:
+def test_a_limit_is_broken_by_what_is_above_it(currents: list[float], limits: Any, expected: dict[str, str]) -> None:
     assert outcomes(run_of(currents), **limits) == expected
 
 
 def test_the_warm_up_counts_for_peaks_and_not_for_levels() -> None:
     warming = run_of([70.0] * 20 + LEVEL, warm_up=20)
-    assert outcomes(warming, peak_mib=74, current_mib=51) == {
-        "growth": "kept",
-        "max-peak": "broken",
-        "max-current": "kept",
-    }
-
-
-def test_the_init_phase_has_a_peak_too() -> None:
-    run = run_of(LEVEL)
-    first = seen(1, 50, 55, initPeakRSS=120)
-    finding = find(replace(run, seen=[first, *run.seen[1:]]), Limits(peak_mib=100))[1]
+    expected = {"growth": "kept", "max-peak": "broken", "max-current": "kept"}
+    assert outcomes(warming, peak_mib=74, current_mib=51) == expected
+    first = recorded(1, 50, 55, initPeakRSS=120)
+    finding = find(replace(warming, seen=[first, *warming.seen[1:]]), Limits(peak_mib=100))[1]
     assert finding.outcome == "broken"
     assert finding.sentence == "The highest peak was 120.0 MiB, in the init phase, and 100 MiB are allowed."
 
 
 def test_out_of_memory_breaks_whatever_the_limits_are() -> None:
-    killed = seen(200, 50, 256, outOfMemory={"signals": ["kernel"]})
-    found = find(ending_with(killed, run_of(LEVEL)), Limits())[0]
-    assert (found.name, found.outcome) == ("out-of-memory", "broken")
-    assert found.sentence == "Out of memory in invocation 200: over its memory size of 256 MiB."
+    killed = recorded(200, 50, 256, outOfMemory={"signals": ["kernel"]})
+    first = find(ending_with(killed, run_of(LEVEL)), Limits())[0]
+    assert (first.name, first.outcome) == ("out-of-memory", "broken")
+    assert first.sentence == "Out of memory in invocation 200: over its memory size of 256 MiB."
 
 
-def test_a_failure_leaves_it_unmeasured_unless_errors_are_allowed() -> None:
-    failing = run_of(LEVEL, failures=[Failure(7, "KeyError: 'id'")])
+def test_a_failure_leaves_it_unmeasured_unless_allowed() -> None:
+    failing = run_of(LEVEL, failures=[FailedInvocation(7, "KeyError: 'id'")])
     (finding, _) = find(failing, Limits())
     assert finding.outcome == "unknown"
     assert finding.sentence.startswith("1 of 200 invocations failed, the last of them number 7: KeyError: 'id'.")
     assert "try --allow-errors" in finding.sentence
     assert outcomes(failing, errors=True) == {"growth": "kept"}
+    for levels in (LEVEL[:5], []):  # that there is too little to judge as well is no news
+        assert outcomes(run_of(levels, failures=[FailedInvocation(5, "KeyError")])) == {"errors": "unknown"}
 
 
 @pytest.mark.parametrize(
-    ("failures", "told"),
+    ("failures", "said"),
     [
         (
-            [Failure(1, "first"), Failure(5, "\x1b[2Jgone\n\ud800")],
+            [FailedInvocation(1, "first"), FailedInvocation(5, "\x1b[2Jgone\n\ud800")],
             "the first of them number 1, the last of them number 5: \\x1b[2Jgone \\ud800.",
         ),
-        ([Failure(5, "x" * 10**6)], f"number 5: {'x' * 500}...."),
+        ([FailedInvocation(5, "x" * 10**6)], f"number 5: {'x' * 500}...."),
     ],
     ids=["in characters that a terminal shows", "cut where it is long"],
 )
-def test_a_failure_is_told(failures: list[Failure], told: str) -> None:
-    assert told in find(run_of(LEVEL[:5], failures=failures), Limits())[0].sentence
-
-
-def test_where_it_failed_it_is_no_news_that_there_is_too_little_to_judge() -> None:
-    assert outcomes(run_of(LEVEL[:5], failures=[Failure(5, "KeyError")])) == {"errors": "unknown"}
-    assert outcomes(run_of([], failures=[Failure(5, "KeyError")])) == {"errors": "unknown"}
-
-
-def test_records_that_are_late_are_waited_for_but_not_for_ever() -> None:
-    assert undecided(replace(run_of([]), invocations=10), Limits()) == "no record yet"
-    assert undecided(replace(run_of([]), invocations=100), Limits()) == ""
-    assert undecided(run_of([], failures=[Failure(5, "KeyError")]), Limits()) == ""
+def test_an_error_is_shown_safely_and_shortened(failures: list[FailedInvocation], said: str) -> None:
+    assert said in find(run_of(LEVEL[:5], failures=failures), Limits())[0].sentence
 
 
 def test_without_a_record_nothing_is_known() -> None:
@@ -105,11 +297,10 @@ def test_without_a_record_nothing_is_known() -> None:
     assert finding.sentence.endswith("The sidecar's last line: truemem ERROR register refused")
 
 
-def test_only_the_environment_that_served_most_is_judged_for_drift() -> None:
-    other = [seen(number, 90, 95, environmentId="two") for number in range(201, 231)]
+def test_drift_is_that_of_the_environment_that_served_most() -> None:
+    other = [recorded(number, 90, 95, environmentId="two") for number in range(201, 231)]
     both = replace(run_of(LEVEL), seen=[*run_of(LEVEL).seen, *other])
-    assert both.finding.cause == "none"
-    assert both.highest_current == 50
+    assert (both.finding.cause, both.highest_current) == ("none", 50)
     assert outcomes(both, peak_mib=94)["max-peak"] == "broken"
     assert "2 environments served: drift is that of the one that served most" in Result(both, []).notices()
 
@@ -117,20 +308,19 @@ def test_only_the_environment_that_served_most_is_judged_for_drift() -> None:
 @pytest.mark.parametrize(
     ("grown", "allowed", "expected"),
     [
-        (1.0, Growth(), "kept"),
-        (1.09, Growth(), "kept"),
-        (1.11, Growth(), "broken"),
-        (1.11, Growth(12), "kept"),
-        (1.11, Growth(6.1, percent=False), "kept"),  # of 50 and 55 MiB
-        (1.11, Growth(5, percent=False), "broken"),
-        (0.5, Growth(0), "kept"),
+        (1.09, AllowedGrowth(), "kept"),
+        (1.11, AllowedGrowth(), "broken"),
+        (1.11, AllowedGrowth(12), "kept"),
+        (1.11, AllowedGrowth(6.1, percent=False), "kept"),  # of 50 and 55 MiB
+        (1.11, AllowedGrowth(5, percent=False), "broken"),
+        (0.5, AllowedGrowth(0), "kept"),
     ],
 )
-def test_growth_is_over_the_baseline(grown: float, allowed: Growth, expected: str) -> None:
+def test_growth_is_over_the_baseline(grown: float, allowed: AllowedGrowth, expected: str) -> None:
     was = Baseline.of(run_of(LEVEL))
     now = run_of([level * grown for level in LEVEL], spike=5 * grown)
-    found = outcomes(now, was, growth=allowed)
-    assert found == {"growth": "kept", "max-growth (peak)": expected, "max-growth (current)": expected}
+    expectation = {"growth": "kept", "max-growth (peak)": expected, "max-growth (current)": expected}
+    assert outcomes(now, was, growth=allowed) == expectation
 
 
 @pytest.mark.parametrize(
@@ -140,3 +330,90 @@ def test_growth_is_over_the_baseline(grown: float, allowed: Growth, expected: st
 def test_the_exit_code_is_that_of_the_worst(findings: list[Any], code: int) -> None:
     made = [LimitCheck("max-peak", "", "", outcome, "") for outcome in findings]
     assert Result(run_of(LEVEL), made).exit_code == code
+
+
+# --- /tmp and descriptors ---------------------------------------------------------------------------------------------
+
+USES = f"{Path(__file__).parents[1] / 'resources' / 'functions' / 'uses.py'}:handler"
+COUNT = 200
+
+
+def run_with(opened: Sequence[int] = (), used: Sequence[float] = (), count: int = COUNT) -> Measurement:
+    """A run whose lines have these figures."""
+    resources: list[dict[str, Any]] = [{} for _ in opened or used or range(count)]
+    for each, number in zip(resources, opened, strict=False):
+        each["descriptors"] = {"open": number, "limit": 1024}
+    for each, mib in zip(resources, used, strict=False):
+        each["tmp"] = {"used": mib, "size": 512}
+    lines = [
+        recorded(number, 50, 55, closedBy="next-request", resources=each or None)
+        for number, each in enumerate(resources, 1)
+    ]
+    return replace(run_of([50.0] * len(lines)), seen=lines)
+
+
+@pytest.mark.parametrize(
+    ("opened", "limit", "outcome", "why"),
+    [
+        ([10] * COUNT, 0, "kept", ""),
+        ([10 + number for number in range(COUNT)], 0, "broken", ""),
+        ([10 + number for number in range(COUNT)], 1.5, "kept", ""),
+        ([10 + number // 20 for number in range(400)], 0, "broken", "descriptors still warming"),
+        ([10 + number // 20 for number in range(400)], 0.1, "kept", ""),
+        ([10 + min(20, number) for number in range(COUNT)], 0, "kept", ""),
+        ([10 + number * 37 % 40 for number in range(COUNT)], 0.5, "kept", ""),
+        ([10] * 100, 0, "unknown", "too few to judge"),
+    ],
+)
+def test_descriptors_that_grow_beyond_the_limit_break_it(
+    opened: list[int], limit: float, outcome: str, why: str
+) -> None:
+    measurement, limits = run_with(opened), Limits(descriptors_drift=limit, drift_kib=1e6)
+    (finding,) = (each for each in find(measurement, limits) if each.name == "max-descriptors-drift")
+    assert (finding.outcome, finding.why or "") == (outcome, why)
+    assert undecided(measurement, limits) == why
+
+
+@pytest.mark.parametrize(("allowed", "code"), [((), 1), (("descriptors",), 0), (("tmp",), 1)])
+def test_descriptors_that_grow_break_the_gate(allowed: tuple[str, ...], code: int) -> None:
+    leaking = run_with([10 + number for number in range(COUNT)])
+    for limits in (Limits(allowed=allowed), Limits(allowed=allowed, drift_kib=4)):
+        assert Result(leaking, find(leaking, limits)).exit_code == code
+    finding = leaking.finding
+    assert (finding.cause, finding.holder, finding.invocations_left) == ("descriptors", "descriptors", 815)
+
+
+def test_what_is_left_in_tmp_breaks_its_limit() -> None:
+    for used, outcome in (([10.0] * 199 + [60.5], "broken"), ([10.0] * 199 + [60.0], "kept"), ([], "unknown")):
+        finding = find(run_with(used=used), Limits(tmp_mib=60))[-1]
+        assert (finding.name, finding.outcome) == ("max-tmp", outcome)
+    assert "truemem attach NAME --set resources=always" in finding.sentence
+
+
+def test_figures_in_some_lines_keep_no_limit() -> None:
+    """Of a deployed function without the setting: below a tenth they say nothing."""
+    made = run_with(used=[60.0] * 100)
+    mixed = replace(made, seen=[*made.seen, *(recorded(number, 50, 55) for number in range(101, 201))])
+    assert find(mixed, Limits(tmp_mib=100))[-1].outcome == "unknown"
+    assert find(mixed, Limits(tmp_mib=50))[-1].outcome == "broken"
+    assert find(run_with(), Limits(descriptors_drift=1))[-1].outcome == "unknown"
+    assert undecided(run_with(), Limits(descriptors_drift=1)) == ""  # more of the same would not tell either
+
+
+@pytest.mark.parametrize(
+    ("event", "option", "limit", "code"),
+    [
+        ({"do": "file"}, "--max-descriptors-drift", 0, 1),
+        ({"do": "burst", "every": 2}, "--max-descriptors-drift", 0.1, 0),
+        ({"do": "tmp", "kib": 256}, "--max-tmp", 30, 1),
+        ({"do": "burst of files"}, "--max-tmp", 0.5, 0),
+    ],
+)
+def test_the_command_checks_a_real_function(
+    invoke_check: Check, event: dict[str, Any], option: str, limit: float, code: int
+) -> None:
+    counts = ["--warm-up", 10, "--invocations", 140, "--most", 140, "--max-drift", 1000]
+    done = invoke_check(USES, "--event", json.dumps(event), *counts, option, limit, "--json")
+    assert done.exit_code == code, done.output
+    (finding,) = (each for each in json.loads(done.stdout)["limits"] if each["name"] == option[2:])
+    assert finding["outcome"] == ("broken" if code else "kept")

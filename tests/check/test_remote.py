@@ -13,7 +13,7 @@ from click.testing import Result
 from moto import mock_aws
 from truemem_workbench.check.remote_run import Remote, from_logs
 from truemem_workbench.local import Function, LocalLambda, Settings
-from truemem_workbench.local.configuration.sidecar import sidecar
+from truemem_workbench.local.configuration.layer import sidecar
 
 from tests.check.conftest import STEADY, Check, emf
 
@@ -46,7 +46,7 @@ def check_deployed(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> Chec
     return invoke
 
 
-def test_a_deployed_function_is_invoked_and_its_log_tails_are_read(check_deployed: Check) -> None:
+def test_the_log_tails_of_a_deployed_function_are_read(check_deployed: Check) -> None:
     limits = ["--warm-up", 10, "--invocations", 40, "--max-peak", 128]
     # an event longer than telemetry's buffering: each line is in the tail of the invocation after its own
     done = check_deployed(WITH_LAYER, "mine", "--event", '{"ms": 40}', *limits, "--json")
@@ -80,9 +80,7 @@ def test_one_that_fails_shows_the_end_of_its_log_tail(check_deployed: Check) -> 
     ],
     ids=["no such function", "no layer"],
 )
-def test_what_cannot_be_judged_is_told_with_a_way_out(
-    check_deployed: Check, name: str, failed: str, advice: str
-) -> None:
+def test_what_cannot_be_judged_has_a_way_out(check_deployed: Check, name: str, failed: str, advice: str) -> None:
     done = check_deployed(Settings(name="mine"), name, "--warm-up", 0, "--invocations", 3)
     assert done.exit_code == 2
     assert failed in done.output
@@ -115,10 +113,7 @@ def test_lines_that_come_late_are_waited_for(logs: CloudWatchLogsClient) -> None
     assert [each.number for each in run.seen()] == [1, 2, 3]
     assert len(waits) == 3  # two of them from_logs's own
 
-
-def test_lines_that_never_come_are_waited_for_20_s(logs: CloudWatchLogsClient) -> None:
-    waits: list[float] = []
-    run = Remote("mine", boto3.client("lambda"), requests=["request-1"])
-    from_logs(run, logs, GROUP, of=1, patience_s=20, sleep=waits.append)
-    assert sum(waits) == 20
-    assert run.seen() == []
+    waits.clear()
+    run = Remote("mine", boto3.client("lambda"), requests=["another"])
+    from_logs(run, logs, GROUP, of=1, patience_s=20, sleep=waits.append)  # its line never comes
+    assert (sum(waits), run.seen()) == (20, [])

@@ -1,7 +1,5 @@
 """The command against moto's server, with functions in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,16 +1,15 @@
 """An alarm on the metric MemoryGrowing, evaluated as CloudWatch does, on labelled curves of environments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
-from truemem.records.leak_verdict import GROWING
+from truemem.verdict import GROWING
 from truemem_workbench.analysis.drift import Point
-from truemem_workbench.testing.drift.compositions import MIB, Floats, noise
-from truemem_workbench.testing.drift.judged import drifts
+
+from testing.drift.compositions import MIB, Floats, noise
+from testing.drift.judged import drifts
 
 LIMIT_KIB = 512 * 1024
 """Memory size of the functions."""

@@ -1,12 +1,10 @@
 """Metrics by their identity in CloudWatch: namespace, name, and the whole set of dimensions with their values."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from truemem_workbench.testing.emf_check import valid_emf
+from testing.emf_check import valid_emf
 
 Metric = tuple[str, str, frozenset[tuple[str, str]]]
 

@@ -1,7 +1,5 @@
 """What CloudFormation refuses or fails at, which moto does not: answers as the service gives them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -9,8 +7,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from truemem_workbench.dashboard import deployment
-from truemem_workbench.dashboard.template import template
-from truemem_workbench.dashboard.watched import Watched
+from truemem_workbench.dashboard.template import Watched, template
 from truemem_workbench.support.bad_input import BadInput
 
 DOCUMENT = template([Watched("orders", 512, "/aws/lambda/orders")], "eu-west-1", {})

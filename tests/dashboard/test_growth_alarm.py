@@ -1,16 +1,12 @@
 """The growth alarm with its defaults, on made-up and on recorded curves: what sets it off, and what does not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
-from truemem_workbench.dashboard.alarms import alarms
-from truemem_workbench.dashboard.template import PARAMETERS
-from truemem_workbench.dashboard.watched import Watched
-from truemem_workbench.testing.drift import recorded
+from truemem_workbench.dashboard.template import PARAMETERS, Watched, alarms
 
-from tests.dashboard.growing import LEAKS, goes_off, replaced, told, told_of
+from testing.drift import recorded
+from tests.dashboard.growing import LEAKS, goes_off, replaced, told
 
 PROPERTIES = next(each["Properties"] for name, each in alarms(Watched("a", 512, "/a")).items() if "Growing" in name)
 ALARM = {**PROPERTIES, "DatapointsToAlarm": PARAMETERS[PROPERTIES["DatapointsToAlarm"]["Ref"]]["Default"]}
@@ -29,27 +25,16 @@ def fleets(kind: str, life: int) -> Iterator[list[list[int]]]:
 
 
 @pytest.mark.parametrize("kind", LEAKS)
-def test_a_leak_of_4_kib_or_more_sets_it_off_where_environments_stay(kind: str) -> None:
+def test_leak_of_4_kib_sets_it_off_where_environments_stay(kind: str) -> None:
     assert all(goes_off(ALARM, fleet, PER_MINUTE) for fleet in fleets(kind, COUNT))
 
 
-@pytest.mark.parametrize("kind", ["4 KiB", "8 KiB", "64 KiB"])
-def test_it_does_so_only_after_some_1024_invocations(kind: str) -> None:
-    for seed in THREE:
-        assert 900 <= told_of(kind, seed, COUNT)[0] <= 1024 + 100
-
-
-def test_a_leak_that_reaches_the_limit_soon_sets_it_off_where_they_are_replaced() -> None:
+def test_fast_leak_sets_it_off_where_they_are_replaced() -> None:
     assert all(goes_off(ALARM, fleet, PER_MINUTE) for fleet in fleets("1024 KiB", REPLACED))
 
 
-@pytest.mark.parametrize("kind", ["4 KiB", "8 KiB", "64 KiB"])
-def test_a_slower_leak_does_not_where_they_are_replaced(kind: str) -> None:
-    assert not any(goes_off(ALARM, fleet, PER_MINUTE) for fleet in fleets(kind, REPLACED))
-
-
 @pytest.mark.parametrize("per_minute", [0.5, PER_MINUTE, 30])
-def test_one_environment_that_leaks_is_enough_at_30_invocations_an_hour(per_minute: float) -> None:
+def test_one_leaking_environment_is_enough(per_minute: float) -> None:
     fleet = [replaced(kind, 0, COUNT, COUNT) for kind in ("steady", "4 KiB", "settling")]
     assert goes_off(ALARM, fleet, per_minute)
 
@@ -66,7 +51,7 @@ def test_memory_that_is_steady_or_has_settled_does_not(kind: str, life: int) -> 
 
 
 @pytest.mark.parametrize("name", recorded.LABELS)
-def test_on_recorded_functions_it_is_right_where_the_memory_is_nearly_full(name: str) -> None:
+def test_recorded_functions_near_the_limit_are_judged_right(name: str) -> None:
     curve = recorded.stored(name)
     highest = max(point.peak_kib or point.current_kib for point in curve)
     leaks = recorded.LABELS[name] == ("growing",)
@@ -74,5 +59,10 @@ def test_on_recorded_functions_it_is_right_where_the_memory_is_nearly_full(name:
     assert not goes_off(ALARM, [told(curve)], PER_MINUTE)  # of 512 MiB there is so much left that it can wait
 
 
-def test_a_cache_that_goes_on_filling_sets_it_off_as_the_page_says() -> None:
+@pytest.mark.parametrize("kind", ["4 KiB", "8 KiB", "64 KiB"])
+def test_a_slower_leak_does_not_where_they_are_replaced(kind: str) -> None:
+    assert not any(goes_off(ALARM, fleet, PER_MINUTE) for fleet in fleets(kind, REPLACED))
+
+
+def test_cache_that_keeps_filling_sets_it_off() -> None:
     assert goes_off(ALARM, [replaced("filling cache", number, COUNT, COUNT) for number in THREE], PER_MINUTE)

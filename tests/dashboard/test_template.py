@@ -1,7 +1,5 @@
 """The template: valid, within CloudFormation's limits, and about metrics and members that lines have."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -11,11 +9,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem_workbench.dashboard import template as made
-from truemem_workbench.dashboard import watched as looked_up
-from truemem_workbench.dashboard import widgets
-from truemem_workbench.dashboard.template import MOST, PARAMETERS, template
-from truemem_workbench.dashboard.watched import LOG_GROUP, NAME, Watched, watched
+from truemem_workbench.dashboard.template import (
+    DRAWN_BY_QUERY,
+    LOG_GROUP,
+    MOST,
+    NAME,
+    PARAMETERS,
+    Watched,
+    look_up,
+    template,
+    watched,
+)
 from truemem_workbench.support.bad_input import BadInput
 
 from deploy import application
@@ -23,7 +27,7 @@ from tests.attach.captured import stored
 from tests.attach.insights import run
 from tests.attach.pages import cfn_lint
 from tests.dashboard.metrics import made_by, of_alarms, of_dashboard
-from tests.printed import printed, record
+from tests.printed import OUT_OF_MEMORY, printed, record
 
 REGION = "eu-central-1"
 ORDERS = Watched("orders", 512, "/aws/lambda/orders")
@@ -79,24 +83,16 @@ def test_any_functions_make_a_template_within_the_limits(functions: list[Watched
     assert max(x for x, _ in squares) < 24
 
 
-@pytest.mark.parametrize("functions", [[ORDERS], TWO, names(20)], ids=["one", "two", "many"])
-@pytest.mark.parametrize("given", [{}, {"AlarmTopic": "arn:aws:sns:eu-central-1:1:alarms"}], ids=["", "topic"])
+@pytest.mark.parametrize(
+    ("functions", "given"),
+    [(TWO, {"AlarmTopic": "arn:aws:sns:eu-central-1:1:alarms"}), (names(20), {})],
+    ids=["two", "many"],
+)
 def test_cfn_lint_and_the_translator_take_it(functions: list[Watched], given: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "template.json"
     path.write_text(json.dumps(document(functions, **given)))
     assert cfn_lint(path, "--include-checks", "I") == ""
     assert application.translated(document(functions))["Resources"] == document(functions)["Resources"]
-
-
-def test_names_that_differ_in_a_hyphen_have_alarms_of_their_own() -> None:
-    alike = [Watched(name, 512, "/a") for name in ("ab", "a-b", "a_b", "-ab")]
-    assert len(document(alike)["Resources"]) == 1 + 3 * 4
-
-
-def test_more_functions_than_a_template_has_room_for_are_refused() -> None:
-    assert len(document(names(MOST))["Resources"]) <= 500
-    with pytest.raises(BadInput, match=f"^167 functions: one template has room for {MOST}. Try several runs, each"):
-        document(names(MOST + 1))
 
 
 @pytest.mark.parametrize("answer", [{"FunctionName": "a'b"}, {"MemorySize": "1"}, {"LoggingConfig": {"LogGroup": "'"}}])
@@ -105,7 +101,7 @@ def test_what_lambda_would_never_answer_gets_into_no_template(answer: dict[str, 
         watched({"FunctionName": "orders", "MemorySize": 512, **answer})
 
 
-def test_a_function_whose_variables_cannot_be_read_is_refused_because_its_namespace_is_not_known() -> None:
+def test_function_with_unreadable_variables_is_refused() -> None:
     with pytest.raises(BadInput, match="kms:Decrypt"):
         watched({"FunctionName": "orders", "MemorySize": 512, "Environment": {"Error": {"ErrorCode": "AccessDenied"}}})
 
@@ -116,10 +112,10 @@ def test_functions_of_two_regions_are_refused(monkeypatch: pytest.MonkeyPatch) -
     def configuration_of(arn: str, _: object) -> dict[str, Any]:
         return {"FunctionName": arn.rpartition(":")[2], "FunctionArn": arn, "MemorySize": 128}
 
-    monkeypatch.setattr(looked_up, "configuration_of", configuration_of)
+    monkeypatch.setattr("truemem_workbench.dashboard.template.configuration_of", configuration_of)
     arns = [f"arn:aws:lambda:{region}:123456789012:function:orders" for region in ("eu-west-1", "eu-central-1")]
     with pytest.raises(BadInput, match=r"^functions of 2 regions \(eu-central-1, eu-west-1\)\. Try one run for each"):
-        looked_up.look_up(arns, lambda _: None)
+        look_up(arns, lambda _: None)
 
 
 # --- metrics and queries ----------------------------------------------------------------------------------------------
@@ -129,7 +125,7 @@ def test_functions_of_two_regions_are_refused(monkeypatch: pytest.MonkeyPatch) -
 def lines(request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]) -> list[str]:
     """What the sidecar prints of an environment of `orders` that leaks, and then runs out of memory."""
     records = [record(number, 30 + number) for number in range(1, 131)]
-    records[-1].status, records[-1].error_type = "error", "Runtime.OutOfMemory"
+    records[-1].join(OUT_OF_MEMORY)
     return printed(capfd, records, request.param)
 
 
@@ -168,8 +164,8 @@ def test_each_query_has_an_answer_in_lines_of_real_runs(title: str) -> None:
     assert any(None not in row.values() for row in rows)  # no column that is always empty
 
 
-def test_each_function_of_a_few_has_a_graph_by_query_and_of_many_none_has() -> None:
-    few, many = names(widgets.DRAWN_BY_QUERY), names(widgets.DRAWN_BY_QUERY + 1)
+def test_only_few_functions_have_graphs_by_query() -> None:
+    few, many = names(DRAWN_BY_QUERY), names(DRAWN_BY_QUERY + 1)
     assert len(queries(few)) == 2 + len(few)
     assert len(queries(many)) == 2
 
@@ -193,12 +189,12 @@ def test_thresholds_are_parameters_and_each_one_is_used() -> None:
         ("GrowingPeriods", "9" * 5000, "1 to 4"),
     ],
 )
-def test_a_threshold_that_cloudwatch_would_refuse_is_refused_before(name: str, value: str, wanted: str) -> None:
+def test_threshold_that_cloudwatch_refuses_is_refused(name: str, value: str, wanted: str) -> None:
     with pytest.raises(BadInput, match=rf"has to be {wanted}\. Try --set {name}="):
         document([ORDERS], **{name: value})
 
 
-def test_a_template_knows_its_functions_and_another_has_none() -> None:
-    assert made.functions_of(document(TWO)) == ["orders", "payments-api"]
-    for other in ("text", {}, {"Metadata": None}, {"Metadata": {"truemem": {"functions": "orders"}}}):
-        assert made.functions_of(other) is None
+def test_more_functions_than_a_template_has_room_for_are_refused() -> None:
+    assert len(document(names(MOST))["Resources"]) <= 500
+    with pytest.raises(BadInput, match=f"^167 functions: one template has room for {MOST}. Try several runs, each"):
+        document(names(MOST + 1))

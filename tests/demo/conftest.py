@@ -1,7 +1,5 @@
 """Rows of an invented run, written as the sidecar would print them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

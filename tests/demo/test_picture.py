@@ -1,7 +1,5 @@
 """The picture is a PNG, has all its lines, and survives gaps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import matplotlib.image
@@ -10,13 +8,13 @@ import pytest
 from truemem_workbench.demo.picture import draw
 from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
-from truemem_workbench.support.colours import CURRENT, MARK, PEAK
+from truemem_workbench.support.terminal import CURRENT, MARK, PEAK
 
 from tests.demo.conftest import MakeRow
 from tests.page.pixels import pixels
 
 
-def test_the_picture_shows_a_flat_mark_over_a_peak_that_comes_down(spike_run: list[Row], tmp_path: Path) -> None:
+def test_the_picture_shows_a_flat_mark_over_a_falling_peak(spike_run: list[Row], tmp_path: Path) -> None:
     path = tmp_path / "memory.png"
     draw(spike_run, path, memory_mib=1024, subtitle="invented")
 

@@ -1,17 +1,15 @@
 """What each repair is worth, beside the run that it repairs."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from truemem_workbench.analysis.heap import Heap
-from truemem_workbench.demo.repairs import REPAIRS, Level, chosen, effects, largest, level
+from truemem_workbench.demo.replay import REPAIRS, Level, chosen, effects, largest, level
 
 from tests.demo.conftest import MakeRow
 
 INCIDENT = {"LOAD_FROM": "bytes", "CACHE_SIZE": "16", "POP_BEFORE_LOAD": "false"}
 
 
-def test_each_repair_changes_one_setting_and_the_last_run_makes_them_all() -> None:
+def test_each_repair_changes_one_setting_and_the_last_run_all() -> None:
     runs = chosen(INCIDENT)
     assert list(runs) == [*REPAIRS, "all of them"]
     for words in REPAIRS:

@@ -1,7 +1,5 @@
 """The demo's command, for real: local Lambda, real onnxruntime, real sidecar. Small."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -9,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.heap import readings
-from truemem_workbench.demo.run import join
+from truemem_workbench.analysis.heap import malloc_heaps
+from truemem_workbench.demo.replay import join, run
 from truemem_workbench.demo.workload import Call
 from truemem_workbench.lines.record import Record, parse_lines
 from truemem_workbench.local import Invocation
+
+from tests.sample.s3_server import make_bucket, s3_server
 
 
 def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -55,9 +55,10 @@ def test_picture_raw_lines_and_verdict_are_of_this_run(small_run: tuple[Path, di
     records = list(parse_lines(lines.read_text().splitlines()))
     assert [record.invocation for record in records] == list(range(1, 11))
     assert document["finding"]["cause"] == "undecided"  # of ten invocations
-    assert len(readings(records)) >= 10 - 1  # of the last one there is none: its process is gone with its page
+    assert len(malloc_heaps(records)) >= 10 - 1  # of the last one there is none: its process is gone with its page
 
 
+@pytest.mark.nightly
 def test_a_repair_is_run_with_the_same_calls(tmp_path: Path) -> None:
     repaired = ["--load-from", "path", "--cache-size", "8", "--pop-before-load"]
     done = demo("--invocations", "2", *repaired, "--repairs", "--json", "--output", tmp_path)
@@ -67,6 +68,7 @@ def test_a_repair_is_run_with_the_same_calls(tmp_path: Path) -> None:
     assert repairs["blocks from 32 KiB mapped"].keys() == {"currentRSS", "maxMemoryUsed", "inUse", "held"}
 
 
+@pytest.mark.nightly
 def test_the_table_and_the_verdict_are_printed_with_the_settings(tmp_path: Path) -> None:
     done = demo("--invocations", "2", "--load-from", "path", "--cache-size", "1", "--output", tmp_path)
 
@@ -87,7 +89,7 @@ def test_an_output_that_is_no_folder_is_one_clear_line(tmp_path: Path) -> None:
     assert done.stderr == f"truemem demo: cannot write to {file}: File exists. Try --output FOLDER\n"
 
 
-def test_records_are_joined_by_request_and_the_last_mark_comes_from_its_report() -> None:
+def test_records_are_joined_by_request() -> None:
     def invocation(request: str, error: str | None = None) -> Invocation:
         payload = {"errorType": error} if error else {}
         return Invocation(request, payload, b"", "Unhandled" if error else None, 200, "arn")
@@ -103,3 +105,15 @@ def test_records_are_joined_by_request_and_the_last_mark_comes_from_its_report()
         (None, 512, "Runtime.OutOfMemory"),
         (3, 512, None),
     ]
+
+
+@pytest.mark.nightly
+def test_the_demo_runs_on_a_bucket_and_leaves_its_models_there() -> None:
+    calls = [Call(3), Call(11), Call(3), Call(11)]
+    with s3_server() as endpoint:
+        s3 = make_bucket(endpoint, "demo")
+        variables = {**s3.variables, "LOAD_FROM": "path"}
+        outcome = run(calls, memory_mib=512, variables=variables, progress=lambda doing, done, of: None)
+        assert s3.keys() == [f"models/model-{model:02}-24x256.onnx" for model in (3, 11)]
+    assert [row.error for row in outcome.rows] == [None] * 4
+    assert all(row.peak is not None and row.peak > 50 for row in outcome.rows), outcome.last_words

@@ -1,15 +1,11 @@
 """The table: every invocation, doubt where there is doubt; and all that is printed is text."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 
 import pytest
 from rich.console import Console
-from truemem_workbench.demo.replay import _print
-from truemem_workbench.demo.run import Outcome
-from truemem_workbench.demo.table import bar, method, peak, table
+from truemem_workbench.demo.replay import Outcome, _print, bar, method, peak, table
 from truemem_workbench.demo.verdict import Row
 from truemem_workbench.demo.workload import Call
 

@@ -1,7 +1,5 @@
 """The sentences are true of the rows, whatever the rows are."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

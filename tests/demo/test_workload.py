@@ -1,7 +1,5 @@
 """The calls: the same every time, the spike early, said as they are."""
 
-from __future__ import annotations
-
 import pytest
 from truemem_workbench.demo.workload import BATCH_ROWS, SPIKE_ROWS, Call, describe, working_day
 

@@ -1,7 +1,5 @@
 """The benchmark of the verdict: published methods on curves that leave no doubt, and its promises."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -23,23 +21,6 @@ def test_a_steep_even_leak_is_told_by_every_method(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_noise_around_a_level_is_told_by_no_method(method: str) -> None:
     assert not judged(reduced(LEVEL_KIB + NOISE, LIMIT_KIB))[method]
-
-
-def test_a_level_without_any_noise_does_not_grow() -> None:
-    assert not any(judged(reduced(np.full(COUNT, 100.0), LIMIT_KIB)).values())
-
-
-def test_precog_alone_asks_for_the_limit() -> None:
-    levels = LEVEL_KIB + 2 * np.arange(COUNT, dtype=np.float64)
-    near, far = (judged(reduced(levels, limit)) for limit in (LEVEL_KIB + 2000, 100 * LEVEL_KIB))
-    assert {method for method in METHODS if near[method] != far[method]} == {"Precog"}
-
-
-def test_long_series_become_medians_of_equally_many_invocations() -> None:
-    sample = reduced(np.arange(2 * MOST + 2, dtype=float), LIMIT_KIB)
-    assert sample.each == 3
-    assert sample.levels[:2].tolist() == [2, 5]
-    assert len(sample.levels) <= MOST
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,14 @@
 """Which invocations the sidecar's verdict is made of, and which lines tell it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import pytest
-from truemem.config import Config
-from truemem.measure.race import Boundary
-from truemem.measure.window import peak
-from truemem.records.environment_state import EnvironmentState
-from truemem.records.journal import Journal
-from truemem.records.publisher import Publisher
+from truemem.measure.window import Boundary
 
-from tests.printed import record
+from tests.printed import publisher_of, record, window
 
-CONFIG = Config({b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"})
+SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}
 
 
 class Printed:
@@ -23,18 +16,16 @@ class Printed:
 
     def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
         self._capfd = capfd
-        self._publisher = Publisher(CONFIG, True, EnvironmentState(), Journal(""), lambda: 0)
+        self._publisher = publisher_of(SIZED)
         self._count = 0
 
     def line(self, held_mib: float, *, raced: bool = False, closed_by: str = "next-invoke") -> dict[str, Any]:
         """Of the next invocation, that leaves so much behind."""
         self._count += 1
-        made = record(self._count, held_mib)
+        made = record(self._count, held_mib, closed_by=closed_by)
         if raced:
-            assert made.window is not None
-            made.window.baseline, made.window.end = 10 * 1024, Boundary()
-            made.peak = peak(made.window)
-        made.closed_by = closed_by
+            closed = window((held_mib, held_mib), baseline=10, opening=Boundary(), end=Boundary())
+            made = record(self._count, held_mib, closed_by=closed_by, window=closed)
         self._publisher.print_one(made)
         self._publisher.flush(made.time_ms)
         line: dict[str, Any] = json.loads(self._capfd.readouterr().out)
@@ -53,9 +44,7 @@ def test_every_16th_line_tells_from_the_32nd(printed: Printed) -> None:
 
 
 @pytest.mark.parametrize(("leak_mib", "told"), [(0.15, [128, 144, 160]), (0.0, [])])
-def test_memory_growing_is_1_on_lines_with_that_verdict_and_nowhere_else(
-    leak_mib: float, told: list[int], printed: Printed
-) -> None:
+def test_memory_growing_is_1_only_on_lines_with_the_verdict(leak_mib: float, told: list[int], printed: Printed) -> None:
     lines = [printed.line(30 + leak_mib * number) for number in range(170)]
     assert [line["invocation"] for line in lines if line.get("drift", {}).get("verdict") == "growing"] == told
     assert [(line["invocation"], line["MemoryGrowing"]) for line in lines if "MemoryGrowing" in line] == [

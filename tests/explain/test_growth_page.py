@@ -1,7 +1,5 @@
 """The flame graph, in a real browser; and what its widths add up to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -10,10 +8,9 @@ from hypothesis import strategies as st
 from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import place
 from truemem_workbench.explain.growth_page import page, tree
-from truemem_workbench.testing.browser import Browser
 
-from tests.check.conftest import STEADY, Check, Refused
-from tests.explain.test_attribution import HERE, an_explanation
+from testing.browser import Browser
+from tests.explain.test_explanation import HERE, an_explanation
 
 FRAMES = st.tuples(st.sampled_from(["/task/app.py", "/task/store.py"]), st.integers(1, 3))
 HOLDERS = st.builds(
@@ -55,21 +52,3 @@ def test_the_browser_draws_it_and_asks_nowhere(started: Browser, tmp_path: Path)
     assert f"{Path(HERE).name}:19" in drawn
     assert "8.0 KiB per invocation" in drawn
     assert (started.complaints, started.requests) == ([], [])
-
-
-def test_the_command_writes_it(invoke_check: Check, tmp_path: Path) -> None:
-    leak = f"{Path(__file__).with_name('functions') / 'planted.py'}:module_list"
-    path = tmp_path / "growth.html"
-    done = invoke_check(leak, "--explain", "--invocations", 130, "--output", path)
-    assert done.exit_code == 1, done.output
-    assert "ORDERS.append(order)" in path.read_text()
-
-
-def test_nothing_grows_is_a_page_as_well(invoke_check: Check, tmp_path: Path) -> None:
-    path = tmp_path / "growth.html"
-    assert invoke_check(STEADY, "--explain", "--invocations", 130, "--output", path).exit_code == 0
-    assert "Nothing grew, so nothing was traced." in path.read_text()
-
-
-def test_without_explain_there_is_nothing_to_draw(refused: Refused, tmp_path: Path) -> None:
-    assert "Try --explain with it" in refused(STEADY, "--output", tmp_path / "growth.html")

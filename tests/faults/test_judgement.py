@@ -1,7 +1,5 @@
 """Would the experiments notice? What is not as promised is found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,20 +8,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.testing.environment import EXTENSION
-from truemem_workbench.testing.proxy.scripts import Seen
-from truemem_workbench.testing.workload import Judgement
 
 from faults import stalls
-from faults.calls import OF_A_JOURNAL_THAT_IS_THERE, under
+from faults.calls import under
 from faults.deaths import DEATHS, EXTENSION_DIED, NOT_KILLED, Death, Died, judge
-from faults.environment import Environment, tally
+from faults.environment import FaultEnvironment, tally
 from faults.exact_mode import held, same
 from faults.kills import UNNOTED, UNREAD, Count, kills
 from faults.lifecycle import row
 from faults.oom import incomplete
 from faults.subject import FAULTY, chosen, faulty, source
-from tests.layer.built import script
+from testing.environment import EXTENSION
+from testing.proxy import Received
+from testing.workload import Judgement
 
 COMPLETE = {
     "OutOfMemory": 1,
@@ -134,12 +131,6 @@ def test_the_right_record_is_right_and_its_contrary_is_not(death: Death, more: i
     assert judge(death, Died(wrong, [{}], kills, "")) != []
 
 
-def test_the_table_has_each_death_once() -> None:
-    assert len(BY_TITLE) == len(DEATHS) >= 30
-    for death in DEATHS:
-        compile(death.code, death.title, "exec")
-
-
 def test_without_its_journal_kills_are_not_survived() -> None:
     forgetful = replace(chosen(), variables={"TRUEMEM_JOURNAL": "false"})
     assert any("no line" in broken for broken in kills(forgetful, 8, lambda: None).broken)
@@ -147,7 +138,7 @@ def test_without_its_journal_kills_are_not_survived() -> None:
 
 @pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])
 def test_a_fault_that_does_not_come_is_none(exact: bool) -> None:
-    with Environment(source(), exact=exact) as environment:
+    with FaultEnvironment(source(), exact=exact) as environment:
         environment.begin()
         for _ in range(3):
             environment.invoke()
@@ -177,7 +168,7 @@ def test_a_connection_of_the_runtime_that_breaks_is_found(tmp_path: Path) -> Non
     ],
 )
 def test_what_was_seen_differently_is_found(direct: tuple[bytes, str], through: tuple[bytes, str], alike: bool) -> None:
-    first, second = (Seen(bytearray(data), ending) for data, ending in (direct, through))
+    first, second = (Received(bytearray(data), ending) for data, ending in (direct, through))
     assert same(first, second) is alike
 
 
@@ -189,20 +180,6 @@ def test_a_sidecar_that_changes_a_byte_is_found(tmp_path: Path) -> None:
     subject = replace(source(), path=changing, variables={"FAULTS": "none:EIO:1", "PYTHONPATH": str(EXTENSION)})
     row = held(subject, "a client that pipelines", 1, lambda: None)
     assert any("the function saw" in broken for broken in row.broken)
-
-
-def test_a_fault_that_can_never_come_is_found(tmp_path: Path) -> None:
-    assert under(faulty(tmp_path, "rename:EIO:1"), "rename:EIO:1").broken == "no such call is ever made"
-
-
-@pytest.mark.parametrize("call", OF_A_JOURNAL_THAT_IS_THERE)
-def test_what_needs_an_earlier_process_has_one(tmp_path: Path, call: str) -> None:
-    outcome = under(faulty(tmp_path, f"{call}:EIO:1"), f"{call}:EIO:1")
-    assert (outcome.failures, outcome.broken) == (1, "")
-
-
-def test_a_sidecar_that_ends_is_found(tmp_path: Path) -> None:
-    assert under(replace(source(), path=script(tmp_path, "exit 1")), "none").broken == "the sidecar has ended"
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,26 @@
 """`make faults`, a few of each: nothing harms the function, and nothing is lost in silence."""
 
-from __future__ import annotations
-
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from faults import page
 from faults.__main__ import NAMES, main
 from faults.experiments import experiments
-from faults.page import PAGE
-from faults.result import NotHere
+from faults.page import HEADINGS, PAGE, RESULTS
+from faults.result import NotHere, Row
 from faults.subject import chosen
 
+QUICK = ("calls", "exact-mode", "injected", "journal", "stdout")
+"""Each night all of them run, and in full."""
 
-@pytest.mark.parametrize("name", NAMES)
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.nightly) for name in NAMES]
+)
 def test_as_promised(name: str) -> None:
     (experiment,) = (made for made in experiments(chosen(), quick=True) if made.name == name)
     rows = []
@@ -29,15 +35,25 @@ def test_as_promised(name: str) -> None:
     assert [broken for row in rows for broken in row.broken] == []
 
 
-def test_the_command_tells_its_rows_and_leaves_the_page_alone() -> None:
-    before = PAGE.read_text()
+def test_a_quick_run_prints_its_rows_and_writes_nothing() -> None:
+    before = RESULTS.read_text(), PAGE.read_text()
     done = CliRunner().invoke(main, ["--quick", "--only", "stdout", "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["rows"][0]["fault"] == "standard output is hung up"
-    assert PAGE.read_text() == before
+    assert (RESULTS.read_text(), PAGE.read_text()) == before
 
 
-def test_the_page_has_a_row_for_each_experiment() -> None:
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")][2:]
-    assert len(rows) >= len(NAMES)
-    assert not [row for row in rows if "not as promised" in row]
+def test_no_published_fault_broke_a_promise() -> None:
+    assert "not as promised**" not in RESULTS.read_text()
+    assert PAGE.read_text().count("tried, all as promised") == len(HEADINGS)
+
+
+@pytest.mark.parametrize("name", HEADINGS)
+def test_a_broken_promise_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    files = [Path(shutil.copy(file, tmp_path)) for file in (page.RESULTS, page.PAGE)]
+    for attribute, file in zip(("RESULTS", "PAGE"), files, strict=True):
+        monkeypatch.setattr(page, attribute, file)
+    page.write([Row("it rains", "once", "nothing", "all", ["harm"]), Row("wind", "once", "", "")], chosen(), name)
+    results, summed = (file.read_text() for file in files)
+    assert "| it rains | once | nothing | all; **1 not as promised** |" in results
+    assert "2 kinds tried, 1 not as promised (" in summed

@@ -1,7 +1,5 @@
 """How long to look: `pytest tests/fuzz --hypothesis-profile=long --timeout=0` for hours, the default for every run."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(

@@ -6,8 +6,6 @@
 Every other argument is libFuzzer's own.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

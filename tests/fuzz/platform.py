@@ -1,7 +1,5 @@
 """A Lambda platform that keeps to nothing: it answers the real sidecar's requests with a script."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -18,7 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from truemem.linux.procfs import Procfs
-from truemem_workbench.testing.environment import SIDECAR
+
+from testing.environment import SIDECAR
 
 PATIENCE_S = 60
 """Longest wait for anything, on a machine that does other things as well."""
@@ -94,7 +93,7 @@ class Platform:
             b"AWS_LAMBDA_RUNTIME_API": self.address.encode(),
             b"AWS_LAMBDA_FUNCTION_NAME": b"fuzzed",
             b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512",
-            b"TRUEMEM_LOG_LEVEL": b"debug",
+            b"TRUEMEM_LOG_LEVEL": b"info",
             **(variables or {}),
         }
         self.sidecar = subprocess.Popen([sidecar], env=environment, stdout=subprocess.PIPE, stderr=stderr, text=True)

@@ -1,14 +1,12 @@
 """Where mutation begins: what each target is really given."""
 
-from __future__ import annotations
-
 import json
 
-from truemem.records.journal import CURVE
-from truemem.support.private_file import PAGE
+from truemem.journal import CURVE
+from truemem.support.files import PAGE
 
 from tests.golden import ARCHIVE
-from tests.heap.hsperf_golden import captured, encoded
+from tests.heaps.hsperf_golden import captured, encoded
 
 REPORT = {
     "time": "2026-01-01T00:00:00.000Z",

@@ -1,25 +1,24 @@
 """Whatever takes bytes from outside: each target takes any at all, and fails if something else than the domain's own
 error comes out. For hypothesis (test_parsers.py) and for libFuzzer (guided.py)."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from truemem.config import NAMES, Config
-from truemem.linux import cgroup, hsperf, hsperf_files, java_heap, oom_kills, proc_text
-from truemem.linux import heap_page as heap_pages
-from truemem.platform import http1, http_framing, telemetry_events
-from truemem.platform.exact_mode import PIPELINED, ExactMode, Talk
-from truemem.records import dogstatsd, emf, otlp, recovery
-from truemem.records.environment_state import EnvironmentState
-from truemem.records.journal import SIZE, Journal
-from truemem.records.pending_record import PendingRecord
-from truemem.records.pending_records import PendingRecords
-from truemem.support import minijson, switch
-from truemem.support.private_file import PAGE
+from truemem import resources
+from truemem.config import NAMES, Config, parse_switch
+from truemem.heaps import java
+from truemem.heaps import page as heap_pages
+from truemem.journal import SIZE, Journal, recovered
+from truemem.linux import cgroup, procfs
+from truemem.outputs import dogstatsd, otlp
+from truemem.platform import http1, telemetry
+from truemem.platform.proxy import PIPELINED, ExactMode, RuntimeConnection
+from truemem.records.pending_record import EnvironmentState, PendingRecord, PendingRecords
+from truemem.records.record import line
+from truemem.support import minijson
+from truemem.support.files import PAGE
 
 LIMIT = 5000
 SETTINGS = [f"TRUEMEM_{name}".encode() for name in NAMES]
@@ -43,7 +42,7 @@ def http(data: bytes) -> None:
 
 def telemetry_batch(data: bytes) -> None:
     with suppress(ValueError):
-        events, bad = telemetry_events.parse_batch(data)
+        events, bad = telemetry.parse_batch(data)
         assert bad >= 0
         ledger = PendingRecords()
         record = PendingRecord("one", 1, 0)
@@ -51,8 +50,8 @@ def telemetry_batch(data: bytes) -> None:
         for event in events:
             event.record["requestId"] = "one"
             ledger.join(event)
-            assert len(event.text("instanceId") or "") <= telemetry_events.TEXT_LIMIT
-        assert len(record.error_type or "") <= telemetry_events.TEXT_LIMIT
+            assert len(event.text("instanceId") or "") <= telemetry.TEXT_LIMIT
+        assert len(record.reported.error_type or "") <= telemetry.TEXT_LIMIT
 
 
 def json(data: bytes) -> None:
@@ -61,30 +60,30 @@ def json(data: bytes) -> None:
 
 
 def proc_files(data: bytes) -> None:
-    for parse in proc_text.parse_status, proc_text.parse_stat, proc_text.parse_statm, proc_text.parse_meminfo:
-        with suppress(proc_text.Gone):
+    for parse in procfs.parse_status, procfs.parse_stat, procfs.parse_statm, procfs.parse_meminfo:
+        with suppress(procfs.Gone):
             parse(data)
-    assert proc_text.parse_last_pid(data) >= -1
-    assert proc_text.parse_running(data) >= -1
-    with suppress(proc_text.Gone):
-        assert min(proc_text.parse_identity(data)) >= 0
-    assert proc_text.parse_slots(data) >= 0
-    assert all(limit is None or limit >= 0 for limit in proc_text.parse_limits(data))
-    for local, remote, inode in proc_text.parse_tcp(data):
+    assert procfs.parse_last_pid(data) >= -1
+    assert procfs.parse_running(data) >= -1
+    with suppress(procfs.Gone):
+        assert min(java.parse_identity(data)) >= 0
+    assert resources.parse_slots(data) >= 0
+    assert all(limit is None or limit >= 0 for limit in resources.parse_limits(data))
+    for local, remote, inode in procfs.parse_tcp(data):
         assert isinstance(local + remote + inode, int)
-    killed = oom_kills.parse(data)
+    killed = cgroup.parse_oom_kills(data)
     assert killed is None or killed == int(data.split(b"oom_kill ")[1].split(b"\n")[0])
 
 
 def hsperfdata(data: bytes) -> None:
     """A JVM's counters, which the function can write over; twice, for a file that changes between two readings."""
-    layout = hsperf.locate(data, java_heap.NUMBERS, java_heap.TEXTS)
+    layout = java.locate(data, java.NUMBERS, java.TEXTS)
     if layout is None:
         return
     assert 0 <= layout.start < layout.end <= len(data)
-    jvm = java_heap.JavaHeap(layout.texts.get(java_heap.POLICY, b""))
+    jvm = java.JavaHeap(layout.texts.get(java.POLICY, b""))
     for part in data[layout.start : layout.end], data[layout.start + 1 : layout.end + 1]:
-        counters = hsperf.values(layout, part)
+        counters = java.values(layout, part)
         heap = jvm.read(counters) if counters is not None else None
         if heap is not None:
             assert len(minijson.dumps(heap.document())) < 300
@@ -93,12 +92,12 @@ def hsperfdata(data: bytes) -> None:
 
 
 def passwd(data: bytes) -> None:
-    assert "/" not in hsperf_files.parse_user(data, 993)
+    assert "/" not in java.parse_user(data, 993)
 
 
 def cgroup_files(data: bytes) -> None:
     cgroup.parse_membership(data)
-    with suppress(proc_text.Gone):
+    with suppress(procfs.Gone):
         cgroup.parse_bytes(data)
 
 
@@ -113,27 +112,27 @@ def passing(data: bytes) -> None:
     """What passes between runtime and Runtime API, in pieces as the first byte says: the same is read as of the whole.
     Nothing is raised, and no more is kept than the beginning of a head."""
     for requests in True, False:
-        whole, cut = http_framing.Framing(requests), http_framing.Framing(requests)
+        whole, cut = http1.Framing(requests), http1.Framing(requests)
         heads = whole.feed(memoryview(data)[1:])
         assert _told(_feed(cut, data)) == _told(heads)
         assert (cut.lost, cut.beginning) == (whole.lost, whole.beginning)
-        assert len(cut._pending) <= http_framing.HEAD_LIMIT + 4
+        assert len(cut._pending) <= http1.HEAD_LIMIT + 4
 
 
-def _feed(into: http_framing.Framing, data: bytes) -> list[http_framing.Head]:
+def _feed(into: http1.Framing, data: bytes) -> list[http1.Head]:
     step = data[0] + 1 if data else 1
     return [head for start in range(1, len(data), step) for head in into.feed(memoryview(data)[start : start + step])]
 
 
-def _told(heads: list[http_framing.Head]) -> list[tuple[bytes, dict[bytes, bytes], int]]:
+def _told(heads: list[http1.Head]) -> list[tuple[bytes, dict[bytes, bytes], int]]:
     return [(head.start_line, head.headers, head.body_bytes) for head in heads]
 
 
 def talk(data: bytes) -> None:
     """Two connections through the sidecar, in turns as each piece's first byte says."""
     exact = ExactMode(lambda: None)
-    talks = [Talk(exact), Talk(exact)]
-    hung_up: list[Talk] = []  # the answer may still come on another connection
+    talks = [RuntimeConnection(exact), RuntimeConnection(exact)]
+    hung_up: list[RuntimeConnection] = []  # the answer may still come on another connection
     for piece in data.split(b"\0"):
         turn = piece[0] if piece else 0
         one = talks[turn & 1]
@@ -147,7 +146,7 @@ def talk(data: bytes) -> None:
     for each in talks:
         each.lose()
     assert (exact.asking, exact.failures) == (0, 0)
-    assert all(invocation.talk in hung_up for invocation in exact.running)
+    assert all(invocation.connection in hung_up for invocation in exact.running)
 
 
 def settings(data: bytes) -> None:
@@ -167,7 +166,7 @@ def settings(data: bytes) -> None:
 
 def on_off(data: bytes) -> None:
     with suppress(ValueError):
-        switch.parse(data.decode("latin-1"))
+        parse_switch(data.decode("latin-1"))
 
 
 def journal(data: bytes) -> None:
@@ -182,8 +181,8 @@ def journal(data: bytes) -> None:
         if read.history:
             history.resume_from(read.history)
         period = otlp.Period(0)
-        for record in recovery.records(read, history, Config({}), kills=1):
-            assert len(emf.line(record, Config({}))) < SIZE
+        for record in recovered(read, history, Config({}), kills=1):
+            assert len(line(record, Config({}))) < SIZE
             period.add(record, None)
             assert len(dogstatsd.datagram(record, {"functionname": "x"})) <= dogstatsd.LONGEST
         otlp.resource_metrics({}, "0", period.metrics(1, 0))

@@ -1,7 +1,5 @@
 """The real sidecar against an Extensions API that breaks every rule: it goes on asking, and never ends by itself."""
 
-from __future__ import annotations
-
 import os
 import time
 
@@ -96,7 +94,7 @@ def test_deadlines_that_cannot_be_change_nothing() -> None:
 
 @pytest.mark.parametrize("managed", [False, True])
 @pytest.mark.parametrize("deadline", [*NEVER, b""], ids=lambda deadline: deadline[:20].decode() or "none")
-def test_a_deadline_of_the_shutdown_that_cannot_be_changes_nothing(deadline: bytes, managed: bool) -> None:
+def test_an_impossible_shutdown_deadline_changes_nothing(deadline: bytes, managed: bool) -> None:
     """It is the last event: what is lost with it is lost for good."""
     member = b',"deadlineMs":%s' % deadline if deadline else b""
     ends = response(200, b'{"eventType":"SHUTDOWN","shutdownReason":"spindown"%s}' % member)
@@ -110,7 +108,7 @@ def test_a_deadline_of_the_shutdown_that_cannot_be_changes_nothing(deadline: byt
 COST = ["closed in the middle of a head", "403", "500", "empty", "another event", "not HTTP", "not JSON", "an array"]
 
 
-def test_each_answer_that_is_no_event_is_counted_and_costs_that_event_alone() -> None:
+def test_each_answer_that_is_no_event_costs_that_event_alone() -> None:
     events = [Answer(invoke("before"))]
     for name in COST:
         events += [FAULTS[name], Answer(invoke(name))]

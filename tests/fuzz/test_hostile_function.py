@@ -1,7 +1,5 @@
 """The real sidecar's listener, found by the function: nothing that it sends stops, fills or misleads the sidecar."""
 
-from __future__ import annotations
-
 import json
 import random
 import socket
@@ -17,8 +15,8 @@ import pytest
 import requests
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from truemem_workbench.testing.environment import SIDECAR
 
+from testing.environment import SIDECAR
 from tests.fuzz.platform import PATIENCE_S, Answer, Platform, invoke, response
 
 LARGEST_KIB = 64 * 1024

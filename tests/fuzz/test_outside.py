@@ -1,7 +1,5 @@
 """Text from outside at each edge: it is shown and not obeyed; and any bytes at everything that reads them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -21,17 +19,15 @@ from hypothesis import strategies as st
 from rich.table import Table
 from truemem_workbench import page
 from truemem_workbench.analysis.drift import points
-from truemem_workbench.analysis.log_diagnosis import of_log
-from truemem_workbench.analysis.log_diagnosis import read as symptoms_of
+from truemem_workbench.analysis.log_diagnosis import diagnose_log, read_log
 from truemem_workbench.check import baseline
 from truemem_workbench.check.events import read_event, read_events
-from truemem_workbench.check.template import MOST_TEXT, from_template
+from truemem_workbench.check.target import MOST_TEXT, from_template
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import Line, parse_event, read
 from truemem_workbench.lines.log_files import events, kind_of
 from truemem_workbench.lines.record import LARGEST, parse_line, parse_lines
-from truemem_workbench.lines.unread import Cut
-from truemem_workbench.lines.wrapped import inside
+from truemem_workbench.lines.wrapped import Cut, inside
 from truemem_workbench.local import BadInput
 from truemem_workbench.page.html import page as html_page
 from truemem_workbench.support.terminal import console
@@ -245,14 +241,14 @@ def test_curves_and_pages_are_made_of_any_lines(texts: list[str]) -> None:
     points(made)
     environments = page.gather(made)
     html_page(environments)
-    list(of_log(symptoms_of(texts), "docs"))
+    list(diagnose_log(read_log(texts), "docs"))
 
 
 @given(
     st.lists(TEXT | st.sampled_from(["truemem WARN ", "REPORT RequestId: ", "truemem INFO method="]) | hostile_lines())
 )
 def test_symptoms_of_any_log(texts: list[str]) -> None:
-    for finding in of_log(symptoms_of([*texts, "".join(texts)]), "docs"):
+    for finding in diagnose_log(read_log([*texts, "".join(texts)]), "docs"):
         assert finding.text
 
 
@@ -390,7 +386,7 @@ def test_any_file_of_events_or_baseline_is_one_or_bad_input(folder: Path, data: 
     with suppress(BadInput):
         json.dumps(read_event(f"@{path}"), allow_nan=False)
     with suppress(BadInput):
-        baseline.read(path, "f").differs({})
+        baseline.read_baseline(path, "f").differs({})
     with suppress(BadInput):
         baseline.check_place(path)
 
@@ -404,7 +400,7 @@ def test_json_of_any_bytes_is_a_value_or_a_value_error(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("brackets", [("[", "]"), ('{"a":', "}")])
-def test_json_is_read_to_a_depth_that_does_not_depend_on_the_caller(brackets: tuple[str, str]) -> None:
+def test_json_depth_does_not_depend_on_the_caller(brackets: tuple[str, str]) -> None:
     begin, end = brackets
     assert loads(begin * MOST_DEPTH + "1" + end * MOST_DEPTH)
     for depth in (MOST_DEPTH + 1, 900, 100_000):

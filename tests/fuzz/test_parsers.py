@@ -1,7 +1,5 @@
 """Any bytes at all, and what is really sent with something happened to it, at everything that takes bytes."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from contextlib import suppress
@@ -11,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.linux.cgroup import MemorySource
-from truemem.linux.oom_score import OomScore
-from truemem.linux.process_table import ProcessTable
+from truemem.linux.process_table import OomScore, ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EnvironmentMemory
 from truemem.measure.recorder import Recorder
@@ -71,7 +68,7 @@ def test_a_proc_that_says_anything_is_read_to_its_end(tree: str, data: st.DataOb
         table = ProcessTable(proc, "127.0.0.1:9001", oom_score=OomScore(proc, 100))
         recorder = Recorder(table, proc, 512 * 1024)
         table.scan()
-        recorder.adopt_new_processes(recorder.close(recorder.read_and_reset()))
+        recorder.close(recorder.read_and_reset())
         recorder.levels.sample(late=True)
         table.adopt_elsewhere()
         EnvironmentMemory(table, MemorySource(proc, str(root / "sys/fs/cgroup"))).read()

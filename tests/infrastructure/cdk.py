@@ -1,14 +1,11 @@
 """The CDK package, built as `make cdk` builds it, but outside the checkout, and once for each state of its sources."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from truemem_workbench.testing.installs import CACHE, begin, finish, node_packages, python_packages, ready, run
-
+from testing.installs import CACHE, begin, finish, node_packages, python_packages, ready, run
 from tests.attach.test_snippets import WRAPPER
 
 ROOT = Path(__file__).parents[2]

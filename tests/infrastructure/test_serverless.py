@@ -1,7 +1,5 @@
 """The page's snippet for the Serverless Framework: the keys, and what the framework packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -10,14 +8,14 @@ from typing import Any
 
 import pytest
 import yaml
-from truemem_workbench.testing.installs import CACHE, node_packages
 
+from testing.installs import CACHE, node_packages
 from tests.attach.pages import block
 from tests.attach.test_snippets import or_skip
 from tests.infrastructure.cdk import ARN, EXACT, HERE
 from tests.scenarios.clients.installed import node
 
-SNIPPET = block("infrastructure.md", "serverless")
+SNIPPET = block("attach.md", "serverless")
 
 
 def test_layer_and_wrapper_are_for_all_functions_of_the_service() -> None:

@@ -1,7 +1,5 @@
 """truemem as a user installs it: a wheel of this clone, in virtual environments of their own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

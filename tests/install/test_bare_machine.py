@@ -1,7 +1,5 @@
 """README's commands for an account, as they are typed: from a bare machine, by the wheel alone, in a terminal."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,17 +1,14 @@
 """Extras: what `pip install truemem` alone can do, and the line that says what else to install."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib
-from collections.abc import Callable
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from truemem_workbench.cli.__main__ import COMMANDS
-from truemem_workbench.support.extras import MODULES
+from truemem_workbench.support.bad_input import MODULES
 
 from tests.install.conftest import ROOT, Installed
 from tests.report.written import life, log
@@ -29,23 +26,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def local_only(install: Callable[..., Installed]) -> Installed:
-    """Without what only the extra `page` brings."""
-    return install(without=("matplotlib",))
-
-
 @pytest.mark.parametrize("arguments", [[], ["local"], ["local", "run"], *([name] for name in COMMANDS)])
 def test_help_needs_no_extra(bare: Installed, folder: Path, arguments: list[str]) -> None:
     done = bare("truemem", *arguments, "--help", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(" ".join(["Usage: truemem", *arguments]))
-
-
-def test_a_log_is_diagnosed_without_any_extra(bare: Installed, folder: Path) -> None:
-    done = bare("truemem", "doctor", "log.txt", cwd=folder)
-    assert done.stderr == ""
-    assert "200 lines of the sidecar" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -67,18 +52,11 @@ def test_a_command_names_the_extra_that_it_misses(
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_an_option_names_the_extra_that_it_misses(local_only: Installed, folder: Path) -> None:
-    done = local_only("truemem", "check", "app.py:handler", "--output", "curve.png", cwd=folder)
-    assert done.stderr == "truemem check: matplotlib is not installed. Try pip install 'truemem[page]'\n"
-    assert (done.returncode, done.stdout) == (2, "")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
         ["publish"],
         ["attach", "my-function"],
-        ["probe"],
         ["dashboard", "my-function"],
         ["metrics", "--function", "my-function"],
         ["doctor", "--function", "my-function"],

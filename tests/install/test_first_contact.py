@@ -3,13 +3,10 @@
 As root and as a user whose home cannot be written to; in narrow and wide terminals, and without one; without network.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import pty
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -27,7 +24,7 @@ PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 COMMAND = re.compile(r"^(?:\$ )?((?:(?:sam|aws) [^|\n]+ \| )?(?:\.venv/bin/)?truemem [a-z-].+?)(?: +#.*)?$")
 OUTPUT = re.compile(r"^truemem (INFO|WARN|ERROR|\S+:|\d)")
 """What truemem prints begins like a command."""
-ACCOUNT = ("publish", "attach", "detach", "dashboard", "probe", "events")
+ACCOUNT = ("publish", "attach", "detach", "dashboard", "events")
 NOT_HERE = (*map("truemem {}".format, ACCOUNT), "--function", "--follow", "--log-group", "--runtime", "./bootstrap")
 """What asks AWS or npm, or runs a file that is the reader's own: it is refused in one line that says what to try."""
 SERVES = ("--event", "--invocations", "--scenario", "--help", "--version")
@@ -161,8 +158,3 @@ def _prepare(machine: Path, here: Path, command: str, how: How) -> None:
     else:
         done = run(machine, here, "truemem check src/app.py:handler --write-baseline memory.json", how)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_pages_have_commands() -> None:
-    assert len(TYPED) > 25
-    assert shutil.which("unshare")

@@ -1,7 +1,5 @@
 """The wheel on bare machines: for each Python, by pip and by pipx, with the packages that these install."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

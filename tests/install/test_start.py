@@ -1,9 +1,6 @@
 """How the command starts: what it imports before it has something to say, its help and its completion."""
 
-from __future__ import annotations
-
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -11,7 +8,7 @@ import sys
 import click
 import pytest
 from truemem_workbench.cli.__main__ import COMMANDS, cli
-from truemem_workbench.support.extras import MODULES
+from truemem_workbench.support.bad_input import MODULES
 
 from tests.install.test_first_contact import TYPED
 
@@ -54,7 +51,7 @@ def test_bare_it_prints_its_help() -> None:
     assert run("local")[0] == run("local", "--help")[0]
 
 
-def test_the_shell_completes_commands_and_options_and_imports_nothing_slow() -> None:
+def test_completion_imports_nothing_slow() -> None:
     for typed, expected in [("truemem re", ["report"]), ("truemem report --fun", ["--function"])]:
         words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
         out, imported = run(_TRUEMEM_COMPLETE="bash_complete", **words)
@@ -71,17 +68,3 @@ def test_each_command_of_the_pages_has_options_that_there_are(typed: str) -> Non
     assert command is not None
     if words != ["--version"]:
         command.make_context(typed, words)
-
-
-@pytest.mark.parametrize("names", NAMES, ids=" ".join)
-def test_the_examples_in_a_commands_help_can_be_typed(names: list[str]) -> None:
-    command: click.Command = cli
-    for name in names:
-        assert isinstance(command, click.Group)
-        found = command.get_command(click.Context(command), name)
-        assert found is not None
-        command = found
-    examples = re.findall(rf"truemem {' '.join(names)}( .*)?$", command.epilog or "", re.MULTILINE)
-    assert len(examples) >= 2
-    for example in examples:
-        command.make_context(names[-1], shlex.split(example))

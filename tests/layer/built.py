@@ -1,12 +1,10 @@
 """Words for the layer's tests."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from truemem_workbench.testing.environment import Environment, Record
+from testing.environment import Environment, Record
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,7 +1,5 @@
 """The layer that `make layer` makes, as a user gets it: unzipped."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Run in a network namespace of its own: the sockets of the machine's other sidecars are not seen there.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

@@ -1,7 +1,5 @@
 """The wrapper that starts the runtime through the sidecar, compiled and as a script: real processes, real sockets."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -95,7 +93,7 @@ def in_own_network(
     return Outcome(received=received, **made)
 
 
-@pytest.fixture(params=["layer", "source"])
+@pytest.fixture(params=["layer", pytest.param("source", marks=pytest.mark.nightly)])
 def exact(request: pytest.FixtureRequest) -> Path:
     """The wrapper, compiled and as a script."""
     if request.param == "source":
@@ -151,7 +149,7 @@ HOSTILE = (
 FORGED = f"\0\n0: 2 0 0 2 1 7 @truemem/exact/{API}/666"
 """The kernel prints it as it is: a line without a listener behind it."""
 MANY = [f"\0{'n' * (number % 100)}{number}" for number in range(900)]
-NO_PORTS = ("", "0", "00", "65536", "99999", "080", "43211x", "4 3", "-1", "+1", " 43211", "432111", "43211/", "\xb2")
+NO_PORTS = ("", "0", "65536", "080", "43211x", "+1", "\xb2")
 ADDRESSES = ("localhost:3000", "127.0.0.1:900", "127.0.0.1:90011", "", "x" * 5000)
 
 
@@ -205,7 +203,7 @@ def test_started_twice_it_does_not_connect_the_sidecar_to_itself(exact: Path) ->
     assert outcome.told == [(OURS, API)]
 
 
-def test_without_an_address_there_is_nothing_to_stand_in_the_way_of(exact: Path) -> None:
+def test_without_an_address_the_runtime_starts_as_it_is(exact: Path) -> None:
     outcome = in_own_network([exact, *RUNTIME], {OURS: "datagram"}, PLAIN)
     assert outcome.stderr == OFF.format("AWS_LAMBDA_RUNTIME_API is not set")
     assert (outcome.variables, outcome.told) == (PLAIN, [])
@@ -252,7 +250,7 @@ def test_a_variable_that_is_there_twice_is_replaced_twice(native: Layer) -> None
     assert outcome.told == [(OURS, "a:1")]
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
 def test_standard_descriptors_stay_as_they_are(exact: Path, closed: str) -> None:
     line = shlex.join(map(str, RUNTIME))
     for names in ({OURS: "datagram"}, {OURS: "full"}, {}):
@@ -353,7 +351,7 @@ def test_a_vendors_wrapper_runs_first_and_ours_behind_it(start: Start, tmp_path:
 
 
 @pytest.mark.parametrize("options", ["-B", "-X importtime", "-X dev -W /bin/true"])
-def test_options_that_a_vendors_wrapper_inserts_go_to_the_runtime(start: Start, tmp_path: Path, options: str) -> None:
+def test_options_of_a_vendors_wrapper_go_to_the_runtime(start: Start, tmp_path: Path, options: str) -> None:
     """As in AWS's example: behind the first of its arguments, which is us. Nor is an option's own value the program."""
     wrapper = vendor(tmp_path, f'args=("$@")\nexec "${{args[0]}}" {options} "${{args[@]:1}}"')
     outcome = start(OURS, arguments=["bootstrap.py"], TRUEMEM_EXEC_WRAPPER=wrapper)

@@ -1,7 +1,5 @@
 """The gate against getting slower or larger, and the arithmetic of what it costs."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.cost import cost
@@ -18,7 +16,7 @@ def test_a_figure_that_is_not_measured_any_more_is_no_pass() -> None:
         compare({}, {"a": 2})
 
 
-def test_a_small_function_may_be_delayed_by_all_of_the_sidecars_cpu_time() -> None:
+def test_the_sidecars_cpu_time_may_delay_a_small_function() -> None:
     small, large = (cost(mib, line_bytes=1000, cpu_ms=0.5, register_ms=5, pss_mib=5) for mib in (128, 10_240))
     assert small.delay_at_most_ms == pytest.approx(0.5 * 1769 / 128)
     assert small.duration_at_most == pytest.approx(1e6 * 0.5e-3 * (1769 / 1024) * 0.0000166667)

@@ -1,7 +1,5 @@
 """The executable is an image of a process that has imported everything: what is taken over, and what must not be."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +39,7 @@ def data(program: bytes) -> bytes:
     return program[segment.offset :][:stored].ljust(segment.memory_size, b"\0")
 
 
-def test_a_program_starts_with_the_memory_that_it_is_given_and_with_what_follows_it(program: Path) -> None:
+def test_a_program_starts_with_the_memory_that_it_is_given(program: Path) -> None:
     linked = program.read_bytes()
     assert subprocess.check_output([program]) == b"as it was linked"
     memory = data(linked).replace(b"as it was linked", b"as it was saved\0").replace(b"?\0", b"!\0")
@@ -85,6 +83,7 @@ def test_an_emulator_that_cannot_be_had_is_one_clear_line(tmp_path: Path, monkey
         emulator("aarch64", tmp_path, print)
 
 
+@pytest.mark.nightly
 def test_the_image_is_the_same_whoever_makes_it(dist: Path, tmp_path: Path) -> None:
     """Another environment, folder and stack."""
     command = (

@@ -1,7 +1,5 @@
 """The list of frozen modules is what the source imports, and nothing is forgotten silently."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -57,7 +55,7 @@ PACKAGE = {"package/__init__.py": "", "package/part.py": ""}
         ("from __future__ import annotations\nfrom .b import x", {}, set()),
     ],
 )
-def test_all_of_ours_is_in_it_and_what_that_imports_from_the_library(
+def test_it_has_our_modules_and_what_they_import(
     tree: Path, own: str, library: dict[str, str], beside: set[str]
 ) -> None:
     write(tree, "own/a.py", own)

@@ -1,7 +1,5 @@
 """What is in the zips, and how they are made."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -131,6 +129,7 @@ def test_another_compiler_than_the_pinned_one_is_one_clear_line(tmp_path: Path) 
     assert "DO NOT MATCH THE HASHES" in said
 
 
+@pytest.mark.nightly
 def test_source_that_does_not_compile_is_one_clear_line(tmp_path: Path) -> None:
     """A compiler that fails, as a broken download of it would."""
     toolchain = Toolchain(default_cache(), print)
@@ -146,7 +145,7 @@ def test_source_that_does_not_compile_is_one_clear_line(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
-def test_a_second_build_from_nothing_in_another_place_gives_the_same_zips(dist: Path, tmp_path: Path) -> None:
+def test_a_second_build_from_nothing_gives_the_same_zips(dist: Path, tmp_path: Path) -> None:
     """From nothing but the download: compiler unpacked anew, its cache empty, CPython configured and compiled."""
     tarball = default_cache() / f"Python-{PYTHON}.tar.xz"
     command: list[str | Path] = [sys.executable, "-m", "layer", "--source", tarball]

@@ -2,8 +2,6 @@
 waits for it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -11,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from truemem_workbench.testing.environment import SOURCE
 
+from testing.environment import SOURCE
 from tests.fuzz.platform import PATIENCE_S, Answer, Platform, invoke
 from tests.fuzz.test_hostile_function import Attacked, post
 from tests.layer.built import Layer, script
@@ -86,7 +84,9 @@ def test_too_low_a_limit_of_memory_is_said_once(
 
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("kind", ["-v", "-d"])
-@pytest.mark.parametrize("mib", [2, 4, 5, 6, 7, 8, 9, 10, 12, 14])
+@pytest.mark.parametrize(
+    "mib", [2, 6, 10, 14, *(pytest.param(mib, marks=pytest.mark.nightly) for mib in (4, 5, 7, 8, 9, 12))]
+)
 def test_whatever_memory_it_may_have_no_init_waits_for_it(
     native: Layer, tmp_path: Path, name: str, kind: str, mib: int
 ) -> None:

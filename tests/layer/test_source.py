@@ -1,7 +1,5 @@
 """CPython's source is the pinned one or none."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import http.server
@@ -47,7 +45,7 @@ def apt(tmp_path: Path, mirror: str) -> None:
     (tmp_path / "apt" / "sources.list").write_text(f"deb {mirror} trixie main\n")
 
 
-def test_where_the_release_is_not_to_be_had_the_machines_own_mirror_has_it(tmp_path: Path, served: str) -> None:
+def test_without_the_release_the_machines_mirror_is_used(tmp_path: Path, served: str) -> None:
     apt(tmp_path, served)
     said: list[str] = []
     found = source.fetch(tmp_path, said.append)
@@ -72,7 +70,7 @@ def test_a_file_that_has_changed_in_the_cache_is_not_taken(tmp_path: Path, serve
         source.fetch(tmp_path, print)
 
 
-def test_where_it_is_nowhere_one_line_says_where_it_was_looked_for_and_what_to_do(tmp_path: Path) -> None:
+def test_a_source_that_is_nowhere_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"Python\.tar\.xz.*--source FILE") as raised:
         source.fetch(tmp_path, print)
     assert "\n" not in str(raised.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -18,7 +19,9 @@ from typing import Any, Literal, TypeVar, cast
 import psutil
 import pytest
 import requests
+from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.local import Function, Invocation, LocalLambda, LogLine, Settings
+from truemem_workbench.support import exit_codes
 
 HERE = Path(__file__).parent
 FUNCTIONS = HERE / "functions"
@@ -42,6 +45,24 @@ def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """`truemem local run ARGUMENTS`; `options` are those of subprocess.run."""
     captured = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.run([*RUN, *arguments], text=True, timeout=60, check=False, **captured | options)
+
+
+LocalRun = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def local_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> LocalRun:
+    """`truemem local run ARGUMENTS` in this process: a start of its own takes seconds."""
+
+    def run_here(*arguments: str, text: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        monkeypatch.delenv("COLUMNS", raising=False)
+        monkeypatch.setattr(sys, "argv", ["truemem", "local", "run", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        monkeypatch.chdir(cwd or Path.cwd())
+        code = exit_codes.ended(cli, "truemem")
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run_here
 
 
 def in_background(call: Callable[[], T]) -> Future[T]:

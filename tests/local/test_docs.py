@@ -1,6 +1,4 @@
-"""docs/local-lambda.md and docs/api.md: their options, their example, and every public name."""
-
-from __future__ import annotations
+"""docs/local-lambda.md and docs/layer.md: their options, their example, and every public name."""
 
 import re
 import shutil
@@ -14,29 +12,27 @@ import pytest
 from _pytest.fixtures import FixtureFunctionDefinition
 from truemem_workbench import local
 from truemem_workbench.cli import local_run
-from truemem_workbench.local.running.scenarios import SCENARIOS
+from truemem_workbench.local.scenarios import SCENARIOS
 
 from tests.attach.pages import DOCS, block
 
 from .conftest import APP
 
 PAGE = (DOCS / "local-lambda.md").read_text()
-API = (DOCS / "api.md").read_text()
-
-
-def test_every_scenario_is_in_the_table() -> None:
-    cells = re.findall(r"^\| (`.*?) \|", PAGE.partition("## Scenarios")[2].partition("\n## ")[0], re.MULTILINE)
-    assert [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)] == list(SCENARIOS)
+API = (DOCS / "layer.md").read_text().partition("\n## Python API\n")[2]
 
 
 def test_every_option_on_the_page_is_one() -> None:
     options = {option for each in local_run.run.params if isinstance(each, click.Option) for option in each.opts}
+    described = local_run.run.get_help(click.Context(local_run.run))
+    assert "Exit codes:" in described
+    assert all(f"{name} " in described for name in SCENARIOS)
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= {*options, "--help"}
 
 
 def test_the_example_of_the_api_runs_beside_an_app(tmp_path: Path) -> None:
     shutil.copy(APP, tmp_path)
-    command = [sys.executable, "-c", block("api.md", "api")]
+    command = [sys.executable, "-c", block("layer.md", "api")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"\{'event': \{'n': 1\}.*\} \d+\n", done.stdout)

@@ -1,14 +1,20 @@
-"""What a function is named by, and what is said when it cannot be found."""
+"""What a function is named by, what is said when it cannot be found, and the interpreter that runs it."""
 
-from __future__ import annotations
-
+import os
+import shutil
+import subprocess
+import sys
+import venv
 from pathlib import Path
 
 import pytest
 from truemem_workbench.local import BadInput, Function, Settings
-from truemem_workbench.local.configuration.variables import Place, extension_variables, function_variables
+from truemem_workbench.local.configuration.function import with_project_python
+from truemem_workbench.local.configuration.settings import Place, extension_variables, function_variables
+from truemem_workbench.local.processes.process import ordinary
+from truemem_workbench.support import runtime_client
 
-from tests.local.conftest import HANDLER, HERE, RECORDER
+from tests.local.conftest import APP, BOOTSTRAP, HANDLER, HERE, RECORDER, RUN, LocalRun, run
 
 SOURCE = """
 import os
@@ -31,35 +37,23 @@ class Handler:
 """
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "code.py"
-    path.write_text(SOURCE)
-    return path
-
-
-@pytest.mark.parametrize(
-    "name", ["main", "late", "made", "imported", "b", "c", "annotated", "conditional", "tried", "excepted", "Handler"]
+NAMES = ("main", "late", "made", "imported", "b", "c", "annotated", "conditional", "tried", "excepted", "Handler")
+UNKNOWN = (
+    "raise SystemExit\ndef handler(event, context): ...",
+    "from somewhere import *",
+    "globals()['handler'] = print",
 )
-def test_any_name_of_the_module_may_be_a_handler(source: Path, name: str) -> None:
-    function = Function.from_handler(f"{source}:{name}")
-    assert function.handler == f"code.{name}"
-    assert function.command[1:] == ("-m", "awslambdaric", f"code.{name}")
-    assert function.task_root == source.parent
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "raise SystemExit\ndef handler(event, context): ...\n",
-        "from somewhere import *",
-        "globals()['handler'] = print",
-    ],
-)
-def test_code_is_not_run_and_names_that_cannot_be_known_are_believed(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(("name", "text"), [(name, SOURCE) for name in NAMES] + [("handler", text) for text in UNKNOWN])
+def test_any_name_of_the_module_may_be_a_handler(tmp_path: Path, name: str, text: str) -> None:
+    """The code is not run. Where names cannot be known, all are believed."""
     path = tmp_path / "code.py"
     path.write_text(text)
-    assert Function.from_spec(f"{path}:handler").handler == "code.handler"
+    function = Function.from_spec(f"{path}:{name}")
+    assert function.handler == f"code.{name}"
+    assert function.command[1:] == ("-m", "awslambdaric", f"code.{name}")
+    assert function.task_root == tmp_path
 
 
 @pytest.mark.parametrize(
@@ -80,7 +74,7 @@ def test_code_is_not_run_and_names_that_cannot_be_known_are_believed(tmp_path: P
         ("code.sh", "#!/bin/sh", r"code\.sh is not executable\. Try chmod \+x .*code\.sh"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_one_line(tmp_path: Path, name: str, text: str, says: str) -> None:
+def test_an_unusable_spec_is_refused_in_one_line(tmp_path: Path, name: str, text: str, says: str) -> None:
     path = tmp_path / name.partition(":")[0]
     if not name.startswith("other"):
         path.write_text(text)
@@ -139,3 +133,148 @@ def test_what_extensions_do_not_get() -> None:
     assert {name: everything[name] for name in given} == given
     assert given["MINE"] == "yes"
     assert given["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "512"
+
+
+# --- the interpreter: the project's own, with AWS's runtime client from ours ---------------------------------------
+
+USES_DEPENDENCY = """
+import sys
+import dependency
+def handler(event, context):
+    if event.get("later"):
+        import absent.part
+    return [sys.executable, sys.path[0], dependency.NAME]
+"""
+STAND_IN = Path(runtime_client.__file__)
+
+
+def environment(folder: Path, **modules: str) -> Path:
+    """A virtual environment with these modules. Returns its interpreter."""
+    venv.create(folder, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    for name, text in modules.items():
+        (packages / f"{name}.py").write_text(text)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    folder = tmp_path / "project" / "src"
+    folder.mkdir(parents=True)
+    (folder / "app.py").write_text(USES_DEPENDENCY)
+    return folder / "app.py"
+
+
+def python_of(app: Path, asked: str | None = None) -> Path | None:
+    return with_project_python(Function.from_spec(f"{app}:handler"), asked)[0].python
+
+
+def test_a_handler_has_its_environments_dependencies(app: Path, local_run: LocalRun) -> None:
+    python = environment(app.parents[1] / ".venv", dependency="NAME = 'theirs'")
+    done = local_run("app.py:handler", "--event", "{}", cwd=app.parent)
+    assert done.returncode == 0, done.stderr
+    assert f'response | ["{python}", "{app.parent}", "theirs"]' in done.stdout
+    assert f"note: the handler runs with {python} (Python 3." in done.stderr
+
+
+def test_nearest_environment_then_active_one_then_ours(
+    app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert python_of(app) == Path(sys.executable)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "active"))
+    for folder in (tmp_path / "active", app.parents[1] / ".venv", app.parent / ".venv"):
+        python = environment(folder)
+        assert python_of(app) == python
+    assert python_of(app, str(tmp_path / "active")) == tmp_path / "active" / "bin" / "python"
+    assert python_of(app, sys.executable) == Path(sys.executable)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_an_environment_of_another_user_is_not_run(app: Path) -> None:
+    environment(app.parents[1] / ".venv")
+    os.chown(app.parents[1] / ".venv", 12345, 12345)
+    assert python_of(app) == Path(sys.executable)
+
+
+def test_the_client_works_without_its_c_part(app: Path, local_run: LocalRun) -> None:
+    """As with another minor version of Python, whose C part our environment does not have."""
+    environment(app.parent / ".venv", runtime_client=STAND_IN.read_text())
+    shutil.copy(APP, app)
+    for event, said in (
+        ('{"a": "ü"}', '{"event": {"a": "\\u00fc"}'),
+        ('{"raise": "boom"}', '{"errorMessage": "boom", "errorType": "ValueError"'),
+        ('{"environment": 1}', f'"PATH": "{app.parent}/.venv/bin:'),
+    ):
+        done = local_run(f"{app}:handler", "--event", event, "--invocations", "2")
+        assert done.stdout.count(said) == 2, done.stderr
+
+
+def other_python() -> str | None:
+    """An interpreter of another version, from pyenv or from the path."""
+    for name in [f"python3.{minor}" for minor in range(14, 9, -1) if minor != sys.version_info.minor]:
+        if found := [*map(str, Path.home().glob(f".pyenv/versions/*/bin/{name}")), shutil.which(name)][0]:
+            return found
+    return None
+
+
+@pytest.mark.skipif(other_python() is None, reason="no other version of Python from 3.10 on")
+def test_another_version_of_python_runs_the_handler(app: Path, local_run: LocalRun) -> None:
+    shutil.copy(APP, app)
+    done = local_run(f"{app}:handler", "--event", '{"a": 1}', "--invocations", "2", "--python", str(other_python()))
+    assert done.stdout.count('{"event": {"a": 1}') == 2, done.stderr
+    assert "a part of it is replaced" in done.stderr
+
+
+def test_a_missing_module_is_named_with_the_interpreter(app: Path, local_run: LocalRun) -> None:
+    python = environment(app.parent / ".venv", dependency="NAME = 'theirs'")
+    fix = f"{python} has no module 'absent'. Try {python} -m pip install absent"
+    done = local_run(f"{app}:handler", "--event", '{"later": 1}', "--invocations", "2")
+    checked = subprocess.run(
+        [*RUN[:-2], "check", f"{app}:handler", "--event", '{"later": 1}', "--invocations", "1", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.count(f"note: {fix}, or --python PATH") == 1
+    assert checked.stdout.count(fix) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("nowhere", "no interpreter nowhere. Try --python PATH/bin/python"),
+        ("/bin/ls", "/bin/ls cannot load AWS's runtime client"),
+        ("notes.txt", "no permission to run"),
+        ("broken", "cannot load AWS's runtime client (ImportError: no libc)"),
+    ],
+)
+def test_an_interpreter_that_cannot_be_used(app: Path, monkeypatch: pytest.MonkeyPatch, asked: str, says: str) -> None:
+    monkeypatch.chdir(app.parent)
+    Path("notes.txt").write_text("")
+    environment(Path("broken"), runtime_client="raise ImportError('no libc')")
+    with pytest.raises(BadInput) as error:
+        python_of(app, asked)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    with pytest.raises(BadInput, match=r"bootstrap is no Python handler\. Leave --python out"):
+        with_project_python(Function.from_spec(str(BOOTSTRAP)), asked)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
+def test_an_interpreter_without_permission_is_refused(app: Path, tmp_path: Path) -> None:
+    python = environment(tmp_path / "hidden", dependency="NAME = 1")
+    app.write_text("def handler(event, context): ...")
+    home = Path("/tmp") / f"truemem-app-{os.getpid()}"
+    shutil.copytree(app.parent, home)
+    python.parent.chmod(0o700)
+    try:
+        unprivileged = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": home}
+        refused = run("app.py:handler", "--event", "{}", "--python", str(python), **unprivileged)
+        as_root = run("app.py:handler", "--event", "{}", "--no-sidecar", "--python", str(python), cwd=home)
+    finally:
+        shutil.rmtree(home)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"truemem local run: no permission to run {python}. Try chmod o+rx")
+    assert as_root.returncode == 0
+    assert f"note: processes run as root: uid {ordinary().uid} cannot read {python}." in as_root.stderr

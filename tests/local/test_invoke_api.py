@@ -1,7 +1,5 @@
 """Lambda's Invoke API, called as customers call it."""
 
-from __future__ import annotations
-
 import base64
 import json
 
@@ -31,25 +29,15 @@ def client(local: Local) -> LambdaClient:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "mine",
-        "mine:$LATEST",
-        "123456789012:function:mine",
-        "arn:aws:lambda:eu-west-1:123456789012:function:mine",
-        "function",
-    ],
-)
-def test_boto3_invokes_the_function(client: LambdaClient, name: str) -> None:
-    answer = client.invoke(FunctionName=name, Payload=b'{"a": 1}')
-    assert answer["StatusCode"] == 200
-    assert answer["ExecutedVersion"] == "$LATEST"
-    assert "FunctionError" not in answer
-    assert json.loads(answer["Payload"].read())["event"] == {"a": 1}
+ACCOUNT = "123456789012:function:mine"
 
 
-def test_boto3_sees_a_function_error(client: LambdaClient) -> None:
+def test_boto3_invokes_the_function(client: LambdaClient) -> None:
+    for name in ("mine", "mine:$LATEST", ACCOUNT, f"arn:aws:lambda:eu-west-1:{ACCOUNT}", "function"):
+        answer = client.invoke(FunctionName=name, Payload=b'{"a": 1}')
+        assert (answer["StatusCode"], answer["ExecutedVersion"]) == (200, "$LATEST")
+        assert "FunctionError" not in answer
+        assert json.loads(answer["Payload"].read())["event"] == {"a": 1}
     answer = client.invoke(FunctionName="mine", Payload=b'{"raise": "boom"}')
     assert answer["FunctionError"] == "Unhandled"
     assert json.loads(answer["Payload"].read())["errorMessage"] == "boom"
@@ -63,39 +51,29 @@ def test_the_log_tail_ends_with_the_report(client: LambdaClient) -> None:
     assert lines[-1].startswith("REPORT RequestId: ")
 
 
-def test_the_client_context_reaches_the_handler_and_the_tenant_the_platform(client: LambdaClient, local: Local) -> None:
+def test_client_context_and_tenant_are_passed_on(client: LambdaClient, local: Local) -> None:
     context = base64.b64encode(b'{"custom": {"key": "value"}}').decode()
     answer = client.invoke(FunctionName="mine", Payload=b"{}", ClientContext=context, TenantId="green")
     assert json.loads(answer["Payload"].read())["client"] == {"key": "value"}
     assert local.of_type("start")[0]["tenantId"] == "green"
 
 
-def test_an_event_is_taken_and_handled_later(client: LambdaClient, local: Local) -> None:
+def test_an_event_is_handled_later_and_a_dry_run_never(client: LambdaClient, local: Local) -> None:
+    assert client.invoke(FunctionName="mine", InvocationType="DryRun")["StatusCode"] == 204
+    local.settle()
+    assert local.reports == []
     answer = client.invoke(FunctionName="mine", Payload=b'{"print": "later"}', InvocationType="Event")
     assert answer["StatusCode"] == 202
     local.wait_for_line(lambda line: line.source == "function" and line.text == "later")
 
 
-def test_a_dry_run_does_nothing(client: LambdaClient, local: Local) -> None:
-    assert client.invoke(FunctionName="mine", InvocationType="DryRun")["StatusCode"] == 204
-    local.settle()
-    assert local.reports == []
-
-
-@pytest.mark.parametrize("name", ["other", "mine:alias"])
-def test_another_function_is_not_found(client: LambdaClient, name: str) -> None:
-    with pytest.raises(
-        client.exceptions.ResourceNotFoundException, match=f"Function not found: .*:function:{name}.*FunctionName=mine"
-    ):
-        client.invoke(FunctionName=name)
-
-
-def test_a_payload_that_is_not_json(client: LambdaClient) -> None:
+def test_what_is_refused(client: LambdaClient, local: Local) -> None:
+    for name in ("other", "mine:alias"):
+        missing = f"Function not found: .*:function:{name}.*FunctionName=mine"
+        with pytest.raises(client.exceptions.ResourceNotFoundException, match=missing):
+            client.invoke(FunctionName=name)
     with pytest.raises(ClientError, match="Could not parse request body into json") as error:
         client.invoke(FunctionName="mine", Payload=b"{")
     assert error.value.response["Error"]["Code"] == "InvalidRequestContentException"
-
-
-def test_a_payload_that_is_too_large(local: Local) -> None:
     answer = local.post(name="mine", data=b'"' + b"x" * 6 * 1024 * 1024 + b'"')
     assert (answer.status_code, answer.headers["x-amzn-ErrorType"]) == (413, "RequestTooLargeException")

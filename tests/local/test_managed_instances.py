@@ -1,9 +1,7 @@
 """Managed Instances: many requests at once in one environment that never freezes and is never reset.
 
-The order of events and their members are in `conformance`; that nothing is frozen, in `test_freeze`.
+The order of events and their members are in `conformance`; that nothing is frozen, in `test_freezer`.
 """
-
-from __future__ import annotations
 
 import base64
 import json
@@ -15,9 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 import requests
-from truemem_workbench.local.apis.telemetry_api import MANAGED_SCHEMA, parse
 
-from tests.local.conformance.test_section_2_telemetry_api import PATH, subscription
+from tests.local.conformance.test_section_2_telemetry_api import subscribe
 from tests.local.conftest import (
     BOUND_S,
     FUNCTIONS,
@@ -25,14 +22,13 @@ from tests.local.conftest import (
     RECORDER,
     REQUEST_ID,
     TOGETHER,
-    Api,
     Local,
+    LocalRun,
     Start,
     error_of,
     has_ended,
     in_background,
     needs_cgroup_v1,
-    run,
     until,
 )
 
@@ -48,17 +44,9 @@ def inside(local: Local) -> int:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def test_requests_meet_inside_the_handler(start: Start) -> None:
-    local = start(TOGETHER, managed_instances=2)
-    answers = [local.invoke_in_background({"meet": 2}) for _ in range(2)]
-    pids = {answer.result().payload["pid"] for answer in answers}
-    assert len(pids) == 2  # a process each, forked by AWS's runtime client
-    assert local.processes()["runtime"] not in pids
-
-
-def test_the_command_invokes_at_once() -> None:
+def test_the_command_invokes_at_once(local_run: LocalRun) -> None:
     several = ["--managed-instances", "2", "--event", '{"meet": 2}', "--invocations", "2"]
-    ended = run(f"{TOGETHER}:handler", "--no-sidecar", *several)
+    ended = local_run(f"{TOGETHER}:handler", "--no-sidecar", *several)
     assert ended.returncode == 0, ended.stdout
     assert ended.stdout.count("response | ") == 2
 
@@ -76,8 +64,8 @@ def test_one_more_than_permitted_waits(start: Start) -> None:
     local.api.respond(second)
     local.api.respond(third)
     local.settle()
-    told = [kind for kind in local.kinds() if kind in ("start", "report")]
-    assert told == ["start", "start", "report", "start", "report", "report"]
+    order = [kind for kind in local.kinds() if kind in ("start", "report")]
+    assert order == ["start", "start", "report", "start", "report", "report"]
 
 
 def of_one(workers: list[Future[requests.Response]]) -> str:
@@ -110,6 +98,7 @@ def test_a_dead_worker_gets_no_request(start: Start) -> None:
     local = start(TOGETHER, managed_instances=2)
     answers = [local.invoke_in_background({"meet": 2}) for _ in range(2)]
     dead, alive = (answer.result().payload["pid"] for answer in answers)
+    assert len({dead, alive, local.processes()["runtime"]}) == 3  # each is forked by AWS's runtime client
     local.settle()
     process = psutil.Process(dead)
     process.kill()
@@ -118,17 +107,8 @@ def test_a_dead_worker_gets_no_request(start: Start) -> None:
     assert not any(event["status"] == "error" for event in local.of_type("report"))
 
 
-def test_a_late_response_is_told_so_once(start: Start) -> None:
-    local = start(IDLE_RUNTIME, managed_instances=1, timeout_s=0.1)
-    worker = local.api.next_invocation()
-    local.invoke({})
-    late = worker.result().headers[REQUEST_ID]
-    assert error_of(local.api.respond(late)) == (410, "InvokeTimeout", "Invoke timeout")
-    assert error_of(local.api.respond(late)) == (400, "InvalidRequestID", "Invalid request ID")
-
-
-def test_a_response_counts_once(start: Start) -> None:
-    local = start(IDLE_RUNTIME, managed_instances=1)
+def test_a_response_counts_once_and_in_time(start: Start) -> None:
+    local = start(IDLE_RUNTIME, managed_instances=1, timeout_s=1)
     worker = local.api.next_invocation()
     answer = local.invoke_in_background({})
     request_id = worker.result().headers[REQUEST_ID]
@@ -137,12 +117,11 @@ def test_a_response_counts_once(start: Start) -> None:
     assert local.api.respond(request_id, "2").status_code == 400
     assert answer.result().payload == 1
 
-
-def test_an_exception_in_the_handler_is_an_error_in_the_report(start: Start) -> None:
-    local = start(TOGETHER, managed_instances=1)
-    answer = local.invoke({"raise": "boom"})
-    assert (answer.function_error, answer.payload["errorMessage"]) == ("Unhandled", "boom")
-    assert local.report(answer.request_id).status == "error"
+    worker = local.api.next_invocation()
+    local.invoke({})  # it times out
+    late = worker.result().headers[REQUEST_ID]
+    assert error_of(local.api.respond(late)) == (410, "InvokeTimeout", "Invoke timeout")
+    assert error_of(local.api.respond(late)) == (400, "InvalidRequestID", "Invalid request ID")
 
 
 def test_the_log_tail_has_the_lines_of_its_own_request(start: Start) -> None:
@@ -155,21 +134,19 @@ def test_the_log_tail_has_the_lines_of_its_own_request(start: Start) -> None:
     assert other.result().request_id not in first + seen + last
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
-
-
-def test_a_report_has_a_duration_and_no_memory_and_comes_at_once(start: Start) -> None:
-    local = start(TOGETHER, managed_instances=1, behaviour=LISTENS)
-    report = local.report(local.invoke({}).request_id)
+def test_a_report_has_no_memory_and_comes_at_once(start: Start) -> None:
+    local = start(TOGETHER, managed_instances=3, memory_mib=32_768, behaviour=LISTENS)
+    answer = local.invoke({})
+    report = local.report(answer.request_id)
     assert local.of_type("report")[0]["metrics"] == {"durationMs": report.duration_ms}
     assert not any("Max Memory Used" in line.text or "maxMemoryUsedMB" in line.text for line in local.logs)
     assert report.max_memory_used_mib > 0  # this machine knows it all the same
     local.wait_for_telemetry("platform.report")
+    failed = local.invoke({"raise": "boom"})
+    assert (failed.function_error, failed.payload["errorMessage"]) == ("Unhandled", "boom")
+    assert local.report(failed.request_id).status == "error"
 
-
-def test_the_largest_environment_whose_extensions_are_not_told_the_concurrency(start: Start) -> None:
-    local = start(TOGETHER, managed_instances=3, memory_mib=32_768, behaviour=LISTENS)
-    environment = local.invoke({}).payload["environment"]
+    environment = answer.payload["environment"]
     assert environment["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "32768"
     assert environment["AWS_LAMBDA_MAX_CONCURRENCY"] == "3"
     theirs = Path(f"/proc/{local.processes()['extension:recorder']}/environ").read_bytes().split(b"\0")
@@ -180,33 +157,19 @@ def test_the_largest_environment_whose_extensions_are_not_told_the_concurrency(s
 # --- extensions -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def api(start_idle: Start) -> Api:
-    return start_idle(managed_instances=1).api
-
-
-def test_there_is_no_invoke_to_register_for(api: Api) -> None:
-    refusal = api.register(body='{"events": ["INVOKE", "SHUTDOWN"]}')
+def test_what_extensions_may_register_for(start_idle: Start) -> None:
+    local = start_idle(managed_instances=1)
+    refusal = local.api.register(body='{"events": ["INVOKE", "SHUTDOWN"]}')
     assert error_of(refusal) == (403, "Extension.InvalidEventType", "INVOKE: ErrorInvalidEventType")
-    refusal = api.register("internal", ONLY_SHUTDOWN)
+    refusal = local.api.register("internal", ONLY_SHUTDOWN)
     assert error_of(refusal) == (403, "Extension.InvalidEventType", "No events allowed for internal extensions")
-    assert api.register("internal", '{"events": []}').status_code == 200
-    assert api.register(body=ONLY_SHUTDOWN).status_code == 200
+    assert local.api.register("internal", '{"events": []}').status_code == 200
 
-
-def test_only_the_latest_schema_is_accepted(api: Api) -> None:
-    own = api.registered("SHUTDOWN")
+    own = local.api.registered("SHUTDOWN")
     for version in ("2022-07-01", "2022-12-13"):
-        status, kind, message = error_of(api.call("PUT", PATH, headers=own, json=subscription(schemaVersion=version)))
-        assert (status, kind) == (400, "ValidationError")
-        assert message.startswith("schemaVersion: ")
-    assert api.call("PUT", PATH, headers=own, json=subscription(schemaVersion="2025-01-29")).status_code == 200
-
-
-@pytest.mark.parametrize("timeout_ms", [25, 250, 30_000])
-def test_telemetry_is_buffered_for_as_long_as_aws_allows(timeout_ms: int) -> None:
-    wanted = subscription(schemaVersion="2025-01-29", buffering={"timeoutMs": timeout_ms})
-    assert parse(json.dumps(wanted).encode(), MANAGED_SCHEMA) == wanted
+        status, kind, message = error_of(subscribe(local, own, schemaVersion=version))
+        assert (status, kind, message[:15]) == (400, "ValidationError", "schemaVersion: ")
+    assert subscribe(local, own, schemaVersion="2025-01-29").status_code == 200
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
@@ -215,7 +178,7 @@ def test_telemetry_is_buffered_for_as_long_as_aws_allows(timeout_ms: int) -> Non
 @pytest.mark.parametrize(
     ("victim", "error_type"), [("runtime", "Runtime.ExitError"), ("extension:other", "Extension.Crash")]
 )
-def test_a_crash_ends_the_environment_and_another_takes_its_place(start: Start, victim: str, error_type: str) -> None:
+def test_a_crash_ends_the_environment_and_the_next_starts(start: Start, victim: str, error_type: str) -> None:
     both = {"recorder": RECORDER, "other": RECORDER}
     local = start(TOGETHER, managed_instances=2, extensions=both, behaviour=LISTENS)
     running = [local.invoke_in_background({"until": "the end"}) for _ in range(2)]
@@ -227,8 +190,8 @@ def test_a_crash_ends_the_environment_and_another_takes_its_place(start: Start, 
     assert local.shutdown_reasons() == ["failure"]
     entries = local.recorded()
     before_shutdown = entries[: next(at for at, entry in enumerate(entries) if "event" in entry)]
-    told = [event for entry in before_shutdown for event in entry.get("telemetry", ())]
-    reports = [event["record"] for event in told if event["type"] == "platform.report"]
+    sent = [event for entry in before_shutdown for event in entry.get("telemetry", ())]
+    reports = [event["record"] for event in sent if event["type"] == "platform.report"]
     assert [(report["status"], report["errorType"]) for report in reports] == [("error", error_type)] * 2
 
     assert inside(local) == 2
@@ -248,7 +211,7 @@ def test_the_next_environment_has_a_mark_of_its_own(start: Start) -> None:
     assert local.report(local.invoke({}).request_id).max_memory_used_mib < 200
 
 
-def test_an_init_that_fails_answers_every_request_that_waits(start: Start) -> None:
+def test_a_failed_init_answers_the_waiting_requests(start: Start) -> None:
     local = start(FUNCTIONS / "init_fails.py", managed_instances=2)
     answer = local.finish({})
     assert (answer.function_error, answer.payload["errorMessage"]) == ("Unhandled", "no luck at init")

@@ -3,55 +3,29 @@
 The order of a restore's events and their members are in `conformance`.
 """
 
-from __future__ import annotations
-
 import json
 import urllib.request
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 from truemem_workbench.local import BadInput, Settings
 
-from tests.local.conftest import BOOTSTRAP, BOUND_S, FUNCTIONS, Local, Start, kinds, needs_cgroup_v1
+from tests.local.conftest import BOOTSTRAP, BOUND_S, FUNCTIONS, Start, kinds, needs_cgroup_v1
 
 SNAP_START = FUNCTIONS / "snap_start.py"
-
-
-@pytest.fixture
-def publish(start: Start) -> Start:
-    """A snapshot that waits for its restore."""
-
-    def make(**settings: Any) -> Local:
-        local = start(SNAP_START, initialization="snap-start", **settings)
-        local.settle()
-        return local
-
-    return make
 
 
 # --- tenant isolation -------------------------------------------------------------------------------------------------
 
 
-def test_the_runtime_and_the_platforms_events_name_the_tenant(start: Start) -> None:
+def test_each_tenant_gets_an_environment_of_its_own(start: Start) -> None:
     local = start(behaviour={})
-    assert local.finish({"tenant": True}, tenant_id="blue").payload["tenant"] == "blue"
+    first = local.finish({"tenant": True}, tenant_id="blue")
+    assert first.payload["tenant"] == "blue"
     for kind in ("start", "runtimeDone", "report"):
         assert [record["tenantId"] for record in local.of_type(kind)] == ["blue"]
     (invoke,) = local.read_by_recorder("INVOKE")
     assert "blue" not in json.dumps(invoke["event"])
-
-
-def test_without_a_tenant_no_event_names_one(start: Start) -> None:
-    local = start()
-    local.finish({})
-    assert "tenantId" not in json.dumps(local.events)
-
-
-def test_another_tenant_gets_another_environment(start: Start) -> None:
-    local = start(behaviour={})
-    first = local.finish({}, tenant_id="blue")
     before = set(local.processes().values())
     local.invoke({}, tenant_id="blue")
     assert set(local.processes().values()) == before
@@ -64,16 +38,10 @@ def test_another_tenant_gets_another_environment(start: Start) -> None:
     assert local.report(first.request_id).init_duration_ms is not None
 
 
-def test_where_lambda_has_no_tenants(start: Start) -> None:
-    local = start(initialization="provisioned-concurrency")
-    with pytest.raises(BadInput, match="no tenant isolation with provisioned-concurrency"):
-        local.invoke({}, tenant_id="blue")
-
-
 # --- provisioned concurrency ------------------------------------------------------------------------------------------
 
 
-def test_provisioned_concurrency_has_its_init_ahead_of_traffic(start: Start) -> None:
+def test_provisioned_concurrency_has_its_init_ahead(start: Start) -> None:
     local = start(initialization="provisioned-concurrency", behaviour={})
     local.settle()
     answer = local.invoke({"environment": True})
@@ -87,6 +55,9 @@ def test_provisioned_concurrency_has_its_init_ahead_of_traffic(start: Start) -> 
     assert "Init Duration" not in report.line()
     assert report.billed_duration_ms < report.duration_ms + 1
     assert [line.text for line in local.logs if line.text.startswith("INIT_REPORT Init Duration: ")]
+    assert "tenantId" not in json.dumps(local.events)
+    with pytest.raises(BadInput, match="no tenant isolation with provisioned-concurrency"):
+        local.invoke({}, tenant_id="blue")
 
 
 @pytest.mark.parametrize(
@@ -107,37 +78,41 @@ def test_the_limit_of_init(settings: dict[str, Any], limit_s: float) -> None:
 # --- SnapStart --------------------------------------------------------------------------------------------------------
 
 
-def test_a_restore_keeps_the_processes_and_is_another_instance(publish: Start) -> None:
-    local = publish()
+def test_a_restore_keeps_the_processes_in_another_instance(start: Start) -> None:
+    local = start(SNAP_START, initialization="snap-start", behaviour={})
+    local.settle()
     published = local.processes()
-    report = local.report(local.invoke({}).request_id)
+    answer = local.invoke({"environment": True})
+    report = local.report(answer.request_id)
     assert local.processes() == published
     (init,), (restore,) = local.of_type("initStart"), local.of_type("restoreStart")
     assert init["initializationType"] == "snap-start"
     assert restore["instanceId"] != init["instanceId"]
     assert restore["instanceId"] == local.log_stream
     assert local.of_type("restoreRuntimeDone") == [{"status": "success"}]
-    (told,) = local.of_type("restoreReport")
-    assert local.of_type("report")[0]["metrics"]["restoreDurationMs"] == told["metrics"]["durationMs"]
+    (restored,) = local.of_type("restoreReport")
+    assert local.of_type("report")[0]["metrics"]["restoreDurationMs"] == restored["metrics"]["durationMs"]
     assert "\tInit Duration: " not in report.line()
-    assert local.report(local.invoke({}).request_id).restore_duration_ms is None
 
-
-def test_an_extension_registers_once_and_is_told_the_init_again_after_the_restore(publish: Start) -> None:
-    local = publish(behaviour={})
-    local.finish({})
+    environment = answer.payload["environment"]
+    assert answer.payload["hooks"] == ["before snapshot", "after restore"]
+    assert environment["AWS_LAMBDA_INITIALIZATION_TYPE"] == "snap-start"
+    assert environment.keys().isdisjoint(("AWS_LAMBDA_LOG_STREAM_NAME", "AWS_ACCESS_KEY_ID"))
+    asked = urllib.request.Request(
+        environment["AWS_CONTAINER_CREDENTIALS_FULL_URI"],
+        headers={"Authorization": environment["AWS_CONTAINER_AUTHORIZATION_TOKEN"]},
+    )
+    with urllib.request.urlopen(asked, timeout=BOUND_S) as response:
+        assert json.load(response)["AccessKeyId"] == "local"
     local.stop()
     entries = local.recorded()
     assert len([entry for entry in entries if "registered" in entry]) == 1
     assert [entry["event"]["eventType"] for entry in entries if "event" in entry] == ["INVOKE", "SHUTDOWN"]
-
-    heard = kinds(local.telemetry())
-    again = len(heard) - 1 - heard[::-1].index("initStart")
-    assert heard.index("initStart") == 0
-    assert again > 0
-    assert heard[again:][:4] == ["initStart", "initRuntimeDone", "initReport", "restoreStart"]
-    stamps = {event["time"] for event in local.telemetry() if event["type"] == "platform.initStart"}
-    assert len(stamps) == 1  # of the snapshot
+    received = kinds(local.telemetry())
+    again = len(received) - 1 - received[::-1].index("initStart")  # init's events are sent once more
+    assert again > received.index("initStart") == 0
+    assert received[again:][:4] == ["initStart", "initRuntimeDone", "initReport", "restoreStart"]
+    assert len({event["time"] for event in local.telemetry() if event["type"] == "platform.initStart"}) == 1
 
 
 @needs_cgroup_v1
@@ -146,21 +121,6 @@ def test_the_mark_begins_anew_with_a_restore(start: Start, mode: str, spike: boo
     local = start(FUNCTIONS / "init_spike.py", initialization=mode)
     mark = local.report(local.invoke({}).request_id).max_memory_used_mib
     assert (mark >= 200) == spike
-
-
-def test_the_runtimes_hooks_run_around_the_snapshot(publish: Start) -> None:
-    answer = publish().invoke({"environment": True}).payload
-    environment = answer["environment"]
-    assert answer["hooks"] == ["before snapshot", "after restore"]
-    assert environment["AWS_LAMBDA_INITIALIZATION_TYPE"] == "snap-start"
-    assert "AWS_LAMBDA_LOG_STREAM_NAME" not in environment
-    assert "AWS_ACCESS_KEY_ID" not in environment
-    asked = urllib.request.Request(
-        environment["AWS_CONTAINER_CREDENTIALS_FULL_URI"],
-        headers={"Authorization": environment["AWS_CONTAINER_AUTHORIZATION_TOKEN"]},
-    )
-    with urllib.request.urlopen(asked, timeout=BOUND_S) as response:
-        assert json.load(response)["AccessKeyId"] == "local"
 
 
 def test_a_runtime_that_knows_no_hooks_is_restored_too(start: Start) -> None:
@@ -178,8 +138,8 @@ def test_a_hook_that_fails_fails_the_invocation(start: Start) -> None:
     assert local.invoke({}).function_error == "Unhandled"  # init again, within the invocation, and its hook again
 
 
-@pytest.mark.parametrize("end", [Local.stop, partial(Local.stop, abort=True)], ids=["stopped", "aborted"])
-def test_a_snapshot_that_is_never_restored_leaves_nothing(publish: Start, end: Callable[[Local], None]) -> None:
-    local = publish()
-    end(local)
+def test_a_snapshot_that_is_never_restored_leaves_nothing(start: Start) -> None:
+    local = start(SNAP_START, initialization="snap-start")
+    local.settle()
+    local.stop()
     assert local.processes() == {}

@@ -1,7 +1,5 @@
 """A Node.js handler: AWS's own client from npm, and what is said where that cannot be."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +9,7 @@ from truemem_workbench.local import BadInput
 from truemem_workbench.local.configuration.node_function import BUILDING, RUNTIMES, from_node_handler, installed_client
 
 from tests.attach.pages import block
-from tests.local.conftest import executable, run
+from tests.local.conftest import LocalRun, executable, run
 
 HANDLER = """
 let calls = 0;
@@ -42,7 +40,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("index.mjs:handler", "no node is on the PATH. Install Node.js 20, or run it through a bootstrap"),
     ],
 )
-def test_what_cannot_be_run_is_told_in_one_line(
+def test_an_unusable_spec_is_refused_in_one_line(
     index: Path, monkeypatch: pytest.MonkeyPatch, spec: str, says: str
 ) -> None:
     monkeypatch.setenv("PATH", str(index.parent))
@@ -54,9 +52,7 @@ def test_what_cannot_be_run_is_told_in_one_line(
 
 @needs_node
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_another_version_of_node_or_a_missing_compiler_is_told(
-    index: Path, monkeypatch: pytest.MonkeyPatch, runtime: str
-) -> None:
+def test_another_node_or_no_compiler_is_refused(index: Path, monkeypatch: pytest.MonkeyPatch, runtime: str) -> None:
     (index.parent / "node").symlink_to(Path(str(NODE)).resolve())
     monkeypatch.setenv("PATH", str(index.parent))
     monkeypatch.setenv("TRUEMEM_CACHE", str(index.parent / "cache"))
@@ -67,24 +63,24 @@ def test_another_version_of_node_or_a_missing_compiler_is_told(
 
 
 @pytest.mark.skipif(any(shutil.which(tool) is None for tool in ("node", *BUILDING)), reason="no npm, or no compiler")
-def test_an_installation_that_fails_is_told_and_leaves_nothing(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_that_fails_leaves_nothing(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRUEMEM_CACHE", str(index.parent / "cache"))
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:1")
     monkeypatch.setenv("npm_config_fetch_retries", "0")
     monkeypatch.setenv("npm_config_cache", str(index.parent / "npm"))
-    told: list[str] = []
+    notified: list[str] = []
     with pytest.raises(BadInput, match=r"^npm ci failed: .*\. Fix that, or run it through a bootstrap") as error:
-        installed_client(Path(str(NODE)), told.append)
+        installed_client(Path(str(NODE)), notified.append)
     assert "\n" not in str(error.value)
-    assert told[0].startswith("installing AWS's runtime client for Node.js v")
+    assert notified[0].startswith("installing AWS's runtime client for Node.js v")
     assert not list((index.parent / "cache").iterdir())
 
 
 @needs_node
-def test_the_bootstrap_of_the_page_runs_a_handler(index: Path) -> None:
+def test_the_bootstrap_of_the_page_runs_a_handler(index: Path, local_run: LocalRun) -> None:
     executable(index.parent / "bootstrap", block("local-lambda.md", "bootstrap"))
-    done = run("./bootstrap", "--event", '{"n": 1}', "--invocations", "2", cwd=index.parent)
-    failed = run("./bootstrap", "--event", '{"raise": "boom"}', cwd=index.parent)
+    done = local_run("./bootstrap", "--event", '{"n": 1}', "--invocations", "2", cwd=index.parent)
+    failed = local_run("./bootstrap", "--event", '{"raise": "boom"}', cwd=index.parent)
     assert (done.returncode, failed.returncode) == (0, 1)
     assert '{"event":{"n":1},"calls":2,' in done.stdout
     assert '"errorType":"RangeError","errorMessage":"boom"' in failed.stdout

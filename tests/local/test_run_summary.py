@@ -1,20 +1,18 @@
 """The end of a finite `truemem local run`: what was printed before it, the table, the verdict, the files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from truemem_workbench.analysis.commands import Commands
+from truemem_workbench.analysis.finding import Commands
+from truemem_workbench.cli.local_console import is_ordinary
 from truemem_workbench.cli.local_summary import summarise
-from truemem_workbench.cli.ordinary_lines import is_ordinary
 from truemem_workbench.local import LogLine, Report
-from truemem_workbench.support.colours import CURRENT, MARK, PEAK
-from truemem_workbench.testing.invented_lines import curve, leak, line, request_id
+from truemem_workbench.support.terminal import CURRENT, MARK, PEAK
 
-from tests.local.conftest import HANDLER, run
+from testing.invented_lines import curve, leak, line, request_id
+from tests.local.conftest import HANDLER, LocalRun
 from tests.page.pixels import pixels
 
 
@@ -24,10 +22,10 @@ def reports(invocations: int, environment: str) -> list[Report]:
     ]
 
 
-def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path) -> None:
+def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path, local_run: LocalRun) -> None:
     files = [tmp_path / "memory.png", tmp_path / "memory.html"]
     outputs = [argument for file in files for argument in ("--output", str(file))]
-    done = run(HANDLER, "--event", '{"print": "hello"}', "--invocations", "12", *outputs)
+    done = local_run(HANDLER, "--event", '{"print": "hello"}', "--invocations", "12", *outputs)
     lines, _, table = done.stdout.partition("The last 10 of 12 invocations")
     numbers = [row.split()[0] for row in table.splitlines() if row.endswith(" success ")]
 
@@ -41,25 +39,26 @@ def test_a_run_ends_with_a_table_a_verdict_and_the_files(tmp_path: Path) -> None
     assert files[1].read_text().startswith("<!doctype html>")
 
 
-def test_a_file_that_cannot_be_drawn_does_not_hide_the_summary(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_drawn_does_not_hide_the_summary(tmp_path: Path, local_run: LocalRun) -> None:
     (tmp_path / "app.py").write_text("def handler(event, context): ...\nraise OSError('no init')")
-    done = run("app.py:handler", "--event", "{}", "--output", "memory.png", cwd=tmp_path)
+    done = local_run("app.py:handler", "--event", "{}", "--output", "memory.png", cwd=tmp_path)
     assert "Undecided: the sidecar printed no record. Try --raw" in done.stdout
     assert "memory.png was not written: the sidecar printed no record" in done.stderr
     assert (done.returncode, [path.name for path in tmp_path.glob("*.png")]) == (2, [])
 
 
-def test_raw_prints_all_lines_and_no_summary() -> None:
-    done = run(HANDLER, "--event", "{}", "--raw")
+def test_raw_prints_all_lines_and_no_summary(local_run: LocalRun) -> None:
+    done = local_run(HANDLER, "--event", "{}", "--raw")
     assert '"schema":1}\n' in done.stdout
     assert " platform | REPORT RequestId: " in done.stdout
     assert "Undecided" not in done.stdout
 
 
-def test_json_ends_with_the_summary_after_all_lines() -> None:
-    done = run(HANDLER, "--event", '{"raise": "boom"}', "--json")
+def test_json_ends_with_the_summary_after_all_lines(local_run: LocalRun) -> None:
+    done = local_run(HANDLER, "--event", '{"raise": "boom"}', "--json")
     *before, last = map(json.loads, done.stdout.splitlines())
     (row,) = last["summary"]["last"]
+    assert done.returncode == 1
     assert any('"schema":1' in each["log"]["text"] for each in before if "log" in each)
     assert (last["summary"]["invocations"], last["summary"]["failed"], row["status"]) == (1, 1, "error, ValueError")
     assert row["PeakRSS"] >= row["CurrentRSS"] > 0
@@ -74,8 +73,10 @@ def test_json_ends_with_the_summary_after_all_lines() -> None:
         (["--event", "{}", "--no-sidecar"], "Undecided: without the sidecar only the mark is known", "success"),
     ],
 )
-def test_errors_stay_visible_and_are_in_the_table(arguments: list[str], visible: str, status: str) -> None:
-    done = run(HANDLER, *arguments)
+def test_errors_stay_visible_and_are_in_the_table(
+    local_run: LocalRun, arguments: list[str], visible: str, status: str
+) -> None:
+    done = local_run(HANDLER, *arguments)
     assert visible in done.stdout
     assert any(row.rstrip().endswith(f" {status}") for row in done.stdout.splitlines())
 

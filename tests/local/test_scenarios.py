@@ -1,6 +1,4 @@
-"""Each scenario of `truemem local run --scenario`, played once: what the platform's events tell."""
-
-from __future__ import annotations
+"""Each scenario of `truemem local run --scenario`, played once: the platform's events."""
 
 import json
 from collections.abc import Callable
@@ -9,29 +7,29 @@ from typing import Any
 import pytest
 from truemem_workbench.local import Function, Settings
 from truemem_workbench.local.configuration.function import OOM_HANDLER
-from truemem_workbench.local.running.scenario_context import NotAsDescribed, ScenarioContext
-from truemem_workbench.local.running.scenarios import BYSTANDER, SCENARIOS
-from truemem_workbench.local.running.session import Invocation
+from truemem_workbench.local.scenario_context import NotAsDescribed, ScenarioContext
+from truemem_workbench.local.scenarios import BYSTANDER, SCENARIOS
+from truemem_workbench.local.session import Invocation
 
-from tests.local.conftest import BOOTSTRAP, HANDLER, RECORDER, RUN, Local, interrupted, kinds, needs_cgroups, run
+from tests.local.conftest import BOOTSTRAP, HANDLER, RECORDER, RUN, Local, LocalRun, interrupted, kinds, needs_cgroups
 
 INIT = ["initStart", "telemetrySubscription", "initRuntimeDone", "extension", "initReport"]
+TWO = ["initStart", "telemetrySubscription", "initRuntimeDone", "extension", "extension", "initReport"]
+"""An init with the bystander beside the recorder."""
 WARM = ["start", "runtimeDone", "report"]
 AGAIN = [*INIT, *WARM]
 """After a reset: init, by AWS's code before the start of the invocation that pays for it."""
-TWO = ["initStart", "telemetrySubscription", "initRuntimeDone", "extension", "extension", "initReport"]
-"""An init with the bystander beside the recorder."""
+RESTORE = ["restoreStart", "restoreRuntimeDone", "restoreReport"]
+EXITED = ("error", "Runtime.ExitError")
+OUT_OF_MEMORY = ("error", "Runtime.OutOfMemory")
+WELL = ("success", None)
+SHUTDOWN = "'eventType': 'SHUTDOWN'"
 
 
 class Silent:
     def step(self, text: str) -> None: ...
 
     def response(self, invocation: Invocation) -> None: ...
-
-
-def heard(played: Local) -> list[str]:
-    """Types of the platform's events that the recorder was sent, in order."""
-    return kinds(played.telemetry())
 
 
 def outcomes(played: Local, kind: str) -> list[tuple[str, str | None]]:
@@ -43,7 +41,9 @@ Play = Callable[..., Local]
 
 
 @pytest.fixture
-def play() -> Play:
+def play(monkeypatch: pytest.MonkeyPatch) -> Play:
+    monkeypatch.setattr("truemem_workbench.local.apis.telemetry_api.SLOW_MS", 600_000)
+
     def play(
         name: str,
         *,
@@ -69,105 +69,61 @@ def play() -> Play:
     return play
 
 
-OUT_OF_MEMORY = ("error", "Runtime.OutOfMemory")
+PLAYED: list[Any] = [
+    # name, settings, kinds of events, outcomes of the reports, reasons of SHUTDOWN; an init is within the 4 s
+    ("timeout", {"timeout_s": 4}, [*INIT, *WARM, *AGAIN], [("timeout", None), WELL], ["timeout", "spindown"]),
+    ("crash", {}, [*INIT, *WARM, *AGAIN], [EXITED, WELL], ["failure", "spindown"]),
+    ("exit", {}, [*INIT, *WARM, *AGAIN], [EXITED, WELL], ["failure", "spindown"]),
+    ("extension-crash", {}, [*TWO, *WARM] * 2, [("error", "Extension.Crash"), WELL], ["failure", "spindown"]),
+    ("init-failure", {}, [*INIT, *AGAIN, *AGAIN], [EXITED, WELL], ["failure", "failure", "spindown"]),
+    ("suppressed-init", {}, [*INIT, *AGAIN], [WELL], ["failure", "spindown"]),
+    ("long-freeze", {}, [*INIT, *WARM, *WARM], [WELL, WELL], ["spindown"]),
+    ("provisioned-gap", {}, [*INIT, *WARM, *WARM], [WELL, WELL], ["spindown"]),
+    ("snap-start", {}, [*INIT, *RESTORE, *WARM, *WARM], [WELL, WELL], ["spindown"]),
+    ("spindown", {}, [*INIT, *WARM], [WELL], ["spindown"]),
+    ("report-lost", {}, [*INIT, *WARM, *AGAIN], [EXITED, WELL], ["failure", "spindown"]),
+    ("telemetry-out-of-order", {}, [*INIT, *WARM * 3], [WELL] * 3, ["spindown"]),
+    ("slow-telemetry", {}, [*INIT, *WARM * 3], [WELL] * 3, ["spindown"]),
+]
+for spec in (HANDLER, str(BOOTSTRAP)):  # beside a bootstrap, another process takes the memory
+    row = {"memory_mib": 128, "spec": spec}, [*INIT, *WARM, *AGAIN], [OUT_OF_MEMORY, WELL], ["failure", "spindown"]
+    PLAYED.append(pytest.param("out-of-memory", *row, marks=needs_cgroups))
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "outcome"),
-    [
-        ("timeout", {"timeout_s": 4}, ("timeout", None)),  # the next invocation has an init within it
-        ("crash", {}, ("error", "Runtime.ExitError")),
-        ("exit", {}, ("error", "Runtime.ExitError")),
-        ("extension-crash", {}, ("error", "Extension.Crash")),
-        pytest.param("out-of-memory", {"memory_mib": 128}, OUT_OF_MEMORY, marks=needs_cgroups),
-        pytest.param(  # beside a bootstrap, another process takes the memory
-            "out-of-memory", {"memory_mib": 128, "spec": str(BOOTSTRAP)}, OUT_OF_MEMORY, marks=needs_cgroups
-        ),
-    ],
-    ids=["timeout", "crash", "exit", "extension-crash", "out-of-memory", "out-of-memory of a bootstrap"],
-)
-def test_a_death_is_reported_and_the_environment_reset(
-    play: Play, name: str, settings: dict[str, Any], outcome: tuple[str, str | None]
+@pytest.mark.parametrize(("name", "settings", "order", "reports", "reasons"), PLAYED)
+def test_a_scenario_goes_as_it_is_described(
+    play: Play, name: str, settings: dict[str, Any], order: list[str], reports: list[Any], reasons: list[str]
 ) -> None:
     played = play(name, **settings)
-    init = TWO if name == "extension-crash" else INIT
-    assert played.kinds() == [*init, *WARM, *init, *WARM]
-    assert outcomes(played, "runtimeDone") == [outcome, ("success", None)]
-    assert outcomes(played, "report") == [outcome, ("success", None)]
-    assert played.shutdown_reasons() == ["timeout" if name == "timeout" else "failure", "spindown"]
-
-
-def test_init_failure(play: Play) -> None:
-    played = play("init-failure")
-    assert played.kinds() == [*INIT, *AGAIN, *AGAIN]
-    assert [record["phase"] for record in played.of_type("initStart")] == ["init", "invoke", "invoke"]
-    assert [status for status, _ in outcomes(played, "initReport")] == ["error", "error", "success"]
-    assert played.shutdown_reasons() == ["failure", "failure", "spindown"]
-
-
-def test_suppressed_init(play: Play) -> None:
-    played = play("suppressed-init")
-    assert played.kinds() == [*INIT, *AGAIN]
-    assert [record["phase"] for record in played.of_type("initReport")] == ["init", "invoke"]
-    assert "initDurationMs" not in played.of_type("report")[0]["metrics"]
-    assert played.shutdown_reasons() == ["failure", "spindown"]
-
-
-def test_long_freeze(play: Play) -> None:
-    played = play("long-freeze")
-    assert played.kinds() == [*INIT, *WARM, *WARM]
-    stamps = [event["time"] for event in played.events if event["type"] in ("platform.report", "platform.start")]
+    assert played.kinds() == order
+    assert outcomes(played, "report") == outcomes(played, "runtimeDone") == reports
+    assert played.shutdown_reasons() == reasons
+    stamps = [event["time"] for event in played.events]
     assert stamps == sorted(stamps)
-    assert played.shutdown_reasons() == ["spindown"]
-
-
-def test_provisioned_gap(play: Play) -> None:
-    played = play("provisioned-gap")
-    assert played.kinds() == [*INIT, *WARM, *WARM]
-    (init,) = played.of_type("initReport")
-    assert init["initializationType"] == "provisioned-concurrency"
-
-
-def test_snap_start(play: Play) -> None:
-    played = play("snap-start")
-    assert played.kinds() == [*INIT, "restoreStart", "restoreRuntimeDone", "restoreReport", *WARM, *WARM]
-    assert heard(played).count("initStart") == 2  # at publish, and again after the restore
-
-
-def test_spindown(play: Play) -> None:
-    played = play("spindown")
-    assert played.shutdown_reasons() == ["spindown"]
-    assert heard(played)[-1] == "report"  # it comes with SHUTDOWN, not before
-
-
-def test_report_lost(play: Play) -> None:
-    played = play("report-lost")
-    assert played.kinds() == [*INIT, *WARM, *AGAIN]  # it was made
-    assert outcomes(played, "report") == [("error", "Runtime.ExitError"), ("success", None)]
-    (delivered,) = (event for event in played.telemetry() if event["type"] == "platform.report")
-    assert delivered["record"]["status"] == "success"
-
-
-def test_telemetry_out_of_order(play: Play) -> None:
-    played = play("telemetry-out-of-order")
-    assert played.kinds() == [*INIT, *WARM, *WARM, *WARM]
-    assert sorted(heard(played)) == sorted(played.kinds())
-    assert heard(played) != played.kinds()
-    batches = [entry["telemetry"] for entry in played.recorded() if "telemetry" in entry]
-    for batch in batches:
-        stamps = [event["time"] for event in batch]
-        assert stamps == sorted(stamps, reverse=True)
-
-
-def test_slow_telemetry(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truemem_workbench.local.apis.telemetry_api.SLOW_MS", 600_000)
-    played = play("slow-telemetry")
-    entries = played.recorded()
-    ended = next(n for n, entry in enumerate(entries) if entry.get("event", {}).get("eventType") == "SHUTDOWN")
-    told = [n for n, entry in enumerate(entries) if "telemetry" in entry]
-    assert told
-    assert min(told) > ended  # nothing came while it ran
-    assert heard(played) == played.kinds()
+    sent = kinds(played.telemetry())  # to the recorder
+    match name:
+        case "init-failure":
+            assert [record["phase"] for record in played.of_type("initStart")] == ["init", "invoke", "invoke"]
+            assert [status for status, _ in outcomes(played, "initReport")] == ["error", "error", "success"]
+        case "suppressed-init":
+            assert [record["phase"] for record in played.of_type("initReport")] == ["init", "invoke"]
+            assert "initDurationMs" not in played.of_type("report")[0]["metrics"]
+        case "snap-start":
+            assert sent.count("initStart") == 2  # at publish, and again after the restore
+        case "spindown":
+            assert sent[-1] == "report"  # it comes with SHUTDOWN, not before
+        case "report-lost":
+            (delivered,) = (event for event in played.telemetry() if event["type"] == "platform.report")
+            assert delivered["record"]["status"] == "success"
+        case "telemetry-out-of-order":
+            assert (sorted(sent), sent == order) == (sorted(order), False)
+            for batch in [entry["telemetry"] for entry in played.recorded() if "telemetry" in entry]:
+                times = [event["time"] for event in batch]
+                assert times == sorted(times, reverse=True)
+        case "slow-telemetry":  # nothing comes while it runs
+            first = next(entry for entry in played.recorded() if "telemetry" in entry or SHUTDOWN in str(entry))
+            assert SHUTDOWN in str(first)
+            assert sent == order
 
 
 @pytest.mark.parametrize(
@@ -184,13 +140,13 @@ def test_a_scenario_that_goes_otherwise_says_how(play: Play, name: str, settings
 
 
 @pytest.mark.parametrize(("event", "code"), [("{}", 0), ('{"exit": 3}', 1)])
-def test_the_command_plays_one_and_says_how_it_went(event: str, code: int) -> None:
-    done = run(HANDLER, "--no-sidecar", "--json", "--scenario", "crash", "--event", event)
+def test_the_command_plays_one_and_says_how_it_went(local_run: LocalRun, event: str, code: int) -> None:
+    done = local_run(HANDLER, "--no-sidecar", "--json", "--scenario", "crash", "--event", event)
     assert done.returncode == code, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])["scenario"]
     assert (last["name"], last["asDescribed"]) == ("crash", code == 0)
 
 
-def test_ctrl_c_in_the_midst_of_one() -> None:
+def test_ctrl_c_during_a_scenario() -> None:
     command = [*RUN, HANDLER, "--no-sidecar", "--json", "--timeout", "600", "--scenario", "timeout"]
     assert interrupted(command, "is the function's timeout") == 130

@@ -1,7 +1,5 @@
 """AWS_LAMBDA_EXEC_WRAPPER, as the bootstrap of managed runtimes honours it; and exact mode, which uses it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 from truemem_workbench.cli import local_run
 from truemem_workbench.local import Function, Settings
-from truemem_workbench.local.configuration import sidecar
+from truemem_workbench.local.configuration import layer
 from truemem_workbench.local.configuration.function import WRAPPER
 
 from tests.local.conftest import APP, BOOTSTRAP, HANDLER, HERE, TOGETHER, Start
@@ -18,21 +16,18 @@ AGAIN = HERE / "wrappers" / "again"
 REFUSES = HERE / "wrappers" / "refuses"
 
 
-# --- the variable -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "settings",
     [
         {},
         {"freeze": "signal", "memory_limit": "watch"},
         {"freeze": "off", "memory_limit": "off"},
-        {"initialization": "provisioned-concurrency"},
         {"initialization": "snap-start"},
     ],
     ids=lambda settings: "-".join(map(str, settings.values())) or "default",
 )
-def test_a_managed_runtime_starts_through_it_and_stays_the_same_process(start: Start, settings: dict[str, Any]) -> None:
+def test_a_managed_runtime_starts_through_the_wrapper(start: Start, settings: dict[str, Any]) -> None:
+    """And stays the same process, until a reset."""
     local = start(environment={WRAPPER: str(AGAIN)}, behaviour={}, **settings)
     local.settle()
     before = local.processes()
@@ -42,27 +37,24 @@ def test_a_managed_runtime_starts_through_it_and_stays_the_same_process(start: S
         assert local.report(answer.request_id).status == "success"
     assert local.invoke({"pid": True}).payload == before["runtime"]
     assert local.processes() == before
+    if not settings:
+        assert local.report(local.invoke({"exit": 3}).request_id).error_type == "Runtime.ExitError"
+        assert local.invoke({"environment": True}).payload["ROUNDS"] == "3"
 
 
-def test_managed_instances_start_through_it(start: Start) -> None:
+def test_managed_instances_start_through_the_wrapper(start: Start) -> None:
     local = start(TOGETHER, environment={WRAPPER: str(AGAIN)}, managed_instances=2)
     assert local.invoke({}).payload["environment"]["ROUNDS"] == "3"
 
 
-def test_after_a_reset_the_runtime_starts_through_it_again(start: Start) -> None:
-    local = start(environment={WRAPPER: str(AGAIN)})
-    assert local.report(local.invoke({"exit": 3}).request_id).error_type == "Runtime.ExitError"
-    assert local.invoke({"environment": True}).payload["ROUNDS"] == "3"
-
-
-def test_a_bootstrap_is_a_function_too_and_does_not_know_it(start: Start) -> None:
+def test_a_bootstrap_does_not_know_the_wrapper(start: Start) -> None:
     local = start(BOOTSTRAP, environment={WRAPPER: str(REFUSES)})
     assert local.invoke({"a": 1}).payload == {"echo": {"a": 1}}
     assert local.finish({"a": 2}).payload == {"echo": {"a": 2}}
     assert [line.text for line in local.logs if line.source == "function"] == ["handling bootstrap"] * 2
 
 
-def test_an_empty_one_is_none(start: Start) -> None:
+def test_an_empty_wrapper_is_none(start: Start) -> None:
     assert start(environment={WRAPPER: ""}).invoke({}).function_error is None
 
 
@@ -74,7 +66,7 @@ def test_an_empty_one_is_none(start: Start) -> None:
         (str(REFUSES), 9, None),
     ],
 )
-def test_one_that_does_not_start_the_runtime_fails_init(
+def test_a_wrapper_that_does_not_start_the_runtime_fails_init(
     start: Start, wrapper: str, code: int, said: str | None
 ) -> None:
     local = start(environment={WRAPPER: wrapper})
@@ -97,27 +89,26 @@ def made(path: Path, mode: int = 0o755) -> Path:
 
 
 @pytest.mark.parametrize("attached", ["layer/extensions/truemem", "site-packages/truemem/run"])
-def test_its_program_is_the_one_of_the_same_layer_or_package(tmp_path: Path, attached: str) -> None:
+def test_the_program_is_that_of_the_same_layer_or_package(tmp_path: Path, attached: str) -> None:
     path = made(tmp_path / attached)
-    assert sidecar.exact(path) is None
+    assert layer.exact_program(path) is None
     program = made(path.parents[1] / "truemem" / "exact")
-    assert sidecar.exact(path) == program
+    assert layer.exact_program(path) == program
     program.chmod(0o644)
-    assert sidecar.exact(path) is None
+    assert layer.exact_program(path) is None
 
 
-def test_a_handler_has_a_variable_and_a_bootstrap_is_started_through_it(tmp_path: Path) -> None:
+def test_a_handler_gets_a_variable_a_bootstrap_a_command(tmp_path: Path) -> None:
     attached = made(tmp_path / "truemem" / "run")
     handler, bootstrap = Function.from_spec(HANDLER), Function.from_spec(str(BOOTSTRAP))
-    assert sidecar.in_exact_mode(handler, {"A": "B"}, attached) is None
+    assert layer.in_exact_mode(handler, {"A": "B"}, attached) is None
     exact = made(tmp_path / "truemem" / "exact")
-    assert sidecar.in_exact_mode(handler, {"A": "B"}, attached) == (handler, {"A": "B", WRAPPER: str(exact)})
-    started = sidecar.in_exact_mode(bootstrap, {"A": "B"}, attached)
+    assert layer.in_exact_mode(handler, {"A": "B"}, attached) == (handler, {"A": "B", WRAPPER: str(exact)})
+    started = layer.in_exact_mode(bootstrap, {"A": "B"}, attached)
     assert started is not None
-    assert started[0].command == (str(exact), str(BOOTSTRAP))
-    assert started[1] == {"A": "B"}
+    assert (started[0].command, started[1]) == ((str(exact), str(BOOTSTRAP)), {"A": "B"})
     for chosen in ("/opt/other", ""):
-        assert sidecar.in_exact_mode(handler, {WRAPPER: chosen}, attached) is None
+        assert layer.in_exact_mode(handler, {WRAPPER: chosen}, attached) is None
 
 
 @pytest.fixture
@@ -137,30 +128,16 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
     return variables_of
 
 
-@pytest.mark.parametrize(
-    ("arguments", "program", "expected"),
-    [
-        ([HANDLER], AGAIN, {WRAPPER: str(AGAIN)}),
-        ([HANDLER], None, {}),
-        ([HANDLER, "--no-exact"], AGAIN, {}),
-        ([HANDLER, "--no-sidecar"], AGAIN, {}),
-        ([HANDLER, "--env", f"{WRAPPER}=/opt/other"], AGAIN, {WRAPPER: "/opt/other"}),
-        ([str(BOOTSTRAP)], AGAIN, {}),
-    ],
-    ids=["a handler", "no program", "switched off", "no sidecar", "another wrapper", "a bootstrap"],
-)
-def test_the_command_runs_handlers_in_exact_mode_where_its_program_is_there(
-    variables: Callable[..., dict[str, str]],
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    program: Path | None,
-    expected: dict[str, str],
+def test_the_command_runs_handlers_in_exact_mode(
+    variables: Callable[..., dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sidecar, "exact", lambda _: program)
-    assert variables(*arguments) == expected
-
-
-def test_a_layers_folder_has_its_own_program(variables: Callable[..., dict[str, str]], tmp_path: Path) -> None:
     made(tmp_path / "extensions" / "truemem")
-    exact = made(tmp_path / "truemem" / "exact")
+    exact = made(tmp_path / "truemem" / "exact")  # a layer's folder has its own
     assert variables(HANDLER, "--extensions", str(tmp_path / "extensions")) == {WRAPPER: str(exact)}
+    monkeypatch.setattr(layer, "exact_program", lambda _: AGAIN)
+    assert variables(HANDLER) == {WRAPPER: str(AGAIN)}
+    assert variables(HANDLER, "--env", f"{WRAPPER}=/opt/other") == {WRAPPER: "/opt/other"}
+    for arguments in ([HANDLER, "--no-exact"], [HANDLER, "--no-sidecar"], [str(BOOTSTRAP)]):
+        assert variables(*arguments) == {}
+    monkeypatch.setattr(layer, "exact_program", lambda _: None)
+    assert variables(HANDLER) == {}

@@ -1,15 +1,18 @@
 """Datagrams of DogStatsD: as Datadog's own client writes them, and by the documented grammar."""
 
-from __future__ import annotations
-
 import re
+from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from datadog.dogstatsd.base import DogStatsd
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.records.dogstatsd import LONGEST, datagram, tag
+from truemem.output_settings import DogStatsdSettings
+from truemem.outputs.dogstatsd import LONGEST, AgentSocket, datagram, tag
 from truemem.records.record import InvocationRecord
+
+from faults.receivers import Agent
 
 TAGS = {"functionname": "orders", "executedversion": "7", "memorysize": "512", "region": "eu-west-1"}
 GRAMMAR = re.compile(
@@ -37,7 +40,7 @@ class Wire:
     def close(self) -> None: ...
 
 
-def test_the_lines_are_those_that_datadogs_own_client_writes() -> None:
+def test_lines_are_those_of_datadogs_own_client() -> None:
     lines = datagram(made(PeakRSS=20.5, OutOfMemory=1, method="vmhwm"), TAGS).decode().splitlines()
     tags = [*(f"{name}:{value}" for name, value in TAGS.items()), "cold_start:false", "method:vmhwm"]
     client, wire = DogStatsd(disable_telemetry=True, disable_buffering=True, origin_detection_enabled=False), Wire()
@@ -56,7 +59,7 @@ def test_tags_are_as_datadog_keeps_them() -> None:
     assert tag("tenant", "a b|#c,d\ne:") == "tenant:a_b__c_d_e"
 
 
-def test_where_it_is_too_long_the_arn_goes_first_and_then_the_least_important_values() -> None:
+def test_what_is_too_long_loses_the_arn_and_then_values() -> None:
     members = {"PeakRSS": 1.0, "CurrentRSS": 1.0, "MaxMemoryUsed": 1.0, "MemoryDrift": 1.0, "baselineRSS": 1.0}
     arn = {"lambda_arn": "arn:aws:lambda:eu-west-1:123456789012:function:" + "x" * 64}
     full = datagram(made(**members), {**TAGS, **arn}).decode()
@@ -78,8 +81,57 @@ names = st.sampled_from(
 @given(
     st.dictionaries(names, values | st.dictionaries(st.sampled_from(["used", "held"]), values)), st.text(), st.text()
 )
-def test_whatever_a_record_holds_each_line_keeps_to_the_grammar(members: dict[str, Any], name: str, arn: str) -> None:
+def test_any_record_keeps_to_the_grammar(members: dict[str, Any], name: str, arn: str) -> None:
     made = datagram(InvocationRecord(1, {}, members), {"functionname": name, "lambda_arn": arn})
     assert len(made) <= LONGEST
     for line in made.decode("ascii").split("\n") if made else []:
         assert GRAMMAR.fullmatch(line), line
+
+
+# The socket
+
+
+def connected(agent: Agent) -> AgentSocket:
+    path = agent.url.removeprefix("unix://") if agent.url.startswith("unix://") else ""
+    port = 0 if path else int(agent.url.rpartition(":")[2])
+    return AgentSocket(DogStatsdSettings("" if path else "127.0.0.1", port, path))
+
+
+@pytest.fixture
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Short: the name of a Unix socket has 107 bytes."""
+    return tmp_path_factory.mktemp("a") / "s"
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_datagrams_arrive_and_an_agent_that_is_gone_is_counted(unix: bool, path: Path) -> None:
+    with Agent(str(path) if unix else "") as agent:
+        made = connected(agent)
+        made.send(b"one")
+        assert agent.received() == [b"one"]
+    for _ in range(5):
+        made.send(b"gone")
+    made.look()
+    assert made.lost == 5
+    assert "refused" in made.why or "listens" in made.why
+
+
+def test_an_agent_that_starts_anew_is_found_again(path: Path) -> None:
+    with Agent(str(path)) as agent:
+        made = connected(agent)
+        made.send(b"one")
+    path.unlink()
+    made.send(b"lost")
+    with Agent(str(path)) as agent:
+        made.send(b"two")
+        assert agent.received() == [b"two"]
+    assert made.lost == 1
+
+
+def test_a_full_agent_is_not_waited_for(path: Path) -> None:
+    with Agent(str(path)) as agent:
+        made = connected(agent)
+        for _ in range(5000):
+            made.send(b"x" * 1000)
+        assert made.lost > 0
+        assert len(agent.received()) == made.sent

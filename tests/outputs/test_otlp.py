@@ -1,7 +1,5 @@
 """What is sent to a collector, by the judgement of OpenTelemetry's own packages."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math
@@ -17,9 +15,41 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from opentelemetry.semconv._incubating.attributes import cloud_attributes, faas_attributes, service_attributes
 from opentelemetry.semconv._incubating.metrics import faas_metrics
 from opentelemetry.semconv.schemas import Schemas
-from truemem.records import otlp
+from truemem.outputs import otlp
+from truemem.outputs.otlp import Trace, parse_trace
 from truemem.records.record import InvocationRecord
-from truemem.records.trace_context import Trace
+
+ROOT = "Root=1-5759e988-bd862e3fe1be46a994272793"
+TRACE_ID, SPAN_ID = "5759e988bd862e3fe1be46a994272793", "53995c3f42cd8ad8"
+
+
+@pytest.mark.parametrize(
+    ("header", "trace"),
+    [
+        (f"{ROOT};Parent={SPAN_ID};Sampled=1", Trace(TRACE_ID, SPAN_ID)),
+        (f"{ROOT};Parent={SPAN_ID};Sampled=1;Lineage=2:a87bd80c:0", Trace(TRACE_ID, SPAN_ID)),
+        (f"sampled=1; parent={SPAN_ID.upper()} ;{ROOT.upper()}", Trace(TRACE_ID, SPAN_ID)),
+        (f"{ROOT};Sampled=1", Trace(TRACE_ID, "")),
+        (f"{ROOT};Parent=0000000000000000;Sampled=1", Trace(TRACE_ID, "")),
+        (f"{ROOT};Parent={SPAN_ID};Sampled=0", None),
+        (f"{ROOT};Parent={SPAN_ID}", None),
+        (f"{ROOT};Sampled=?", None),
+        ("Root=2-5759e988-bd862e3fe1be46a994272793;Sampled=1", None),
+        ("Root=1-5759e988bd862e3fe1be46a994272793;Sampled=1", None),
+        ("Root=1-00000000-000000000000000000000000;Sampled=1", None),
+        ("", None),
+    ],
+)
+def test_a_sampled_trace_has_opentelemetrys_ids(header: str, trace: Trace | None) -> None:
+    assert parse_trace({"type": "X-Amzn-Trace-Id", "value": header}) == trace
+
+
+@given(
+    st.none() | st.text() | st.dictionaries(st.sampled_from(["value", "type"]), st.none() | st.text() | st.integers())
+)
+def test_whatever_comes_instead_is_no_trace(tracing: object) -> None:
+    assert parse_trace(tracing) is None
+
 
 MIB = 1 << 20
 BEGUN_NS, NOW_NS = 1_700_000_000_000_000_000, 1_700_000_060_000_000_000
@@ -64,7 +94,7 @@ def metrics(request: bytes) -> dict[str, Metric]:
     return {metric.name: metric for metric in resource.scope_metrics[0].metrics}
 
 
-def test_peaks_are_a_delta_histogram_of_bytes_by_the_name_of_the_convention() -> None:
+def test_peaks_are_a_delta_histogram_of_bytes() -> None:
     found = metrics(body([(made(10.0), None), (made(20.0), TRACE), (made(20_000.0), None)]))
     metric = found[faas_metrics.FAAS_MEM_USAGE]
     assert metric.unit == "By"
@@ -75,7 +105,7 @@ def test_peaks_are_a_delta_histogram_of_bytes_by_the_name_of_the_convention() ->
     assert [at for at, count in enumerate(point.bucket_counts) if count] == [0, 1, len(otlp.BOUNDS_MIB)]
 
 
-def test_the_exemplar_is_the_highest_peaks_with_its_trace_and_request() -> None:
+def test_the_exemplar_is_the_highest_peaks() -> None:
     (point,) = metrics(body([(made(20.0, requestId="a"), TRACE), (made(5.0), None)]))[otlp.PEAK].histogram.data_points
     (exemplar,) = point.exemplars
     assert (exemplar.trace_id.hex(), exemplar.span_id.hex(), exemplar.as_double) == (*TRACE, 20.0 * MIB)
@@ -112,10 +142,6 @@ def test_a_heap_has_its_sizes_and_what_its_collector_has_done() -> None:
     assert (attribute.key, attribute.value.string_value) == ("truemem.heap.runtime", "python")
 
 
-def test_what_is_not_known_is_not_there() -> None:
-    assert metrics(body([(made(None), None)])).keys() == otlp.SUMS.keys()
-
-
 def test_names_are_those_of_the_published_conventions() -> None:
     assert otlp.PEAK == faas_metrics.FAAS_MEM_USAGE
     assert otlp.SCHEMA_URL in {schema.value for schema in Schemas}
@@ -131,6 +157,7 @@ def test_names_are_those_of_the_published_conventions() -> None:
 
 
 def test_several_periods_are_one_request() -> None:
+    assert metrics(body([(made(None), None)])).keys() == otlp.SUMS.keys()
     one = otlp.resource_metrics({"faas.max_memory": 512 * MIB, "faas.name": "a"}, "1", [])
     request = judged(otlp.request([one, one]))
     assert len(request.resource_metrics) == 2
@@ -154,7 +181,7 @@ hostile = st.dictionaries(
 
 
 @given(st.lists(hostile, max_size=5), st.dictionaries(st.text(), st.text() | st.integers(0, 1 << 40), max_size=3))
-def test_whatever_a_record_holds_the_request_is_one_that_opentelemetry_reads(
+def test_any_record_makes_a_request_that_can_be_read(
     records: list[dict[str, Any]], resource: dict[str, object]
 ) -> None:
     found = [(InvocationRecord(1, {}, members), TRACE) for members in records]
@@ -166,7 +193,7 @@ def test_whatever_a_record_holds_the_request_is_one_that_opentelemetry_reads(
 
 
 @pytest.mark.parametrize("time_ms", [10**15 - 1, -1])
-def test_a_time_that_a_function_may_have_put_into_the_journal_fits_into_a_request(time_ms: int) -> None:
+def test_any_time_in_the_journal_fits_into_a_request(time_ms: int) -> None:
     """One that does not fit would cost the whole request."""
     (point,) = metrics(body([(InvocationRecord(time_ms, {"PeakRSS": 5.0}, {}), None)]))[otlp.PEAK].histogram.data_points
     assert [exemplar.time_unix_nano for exemplar in point.exemplars] == [0]

@@ -1,7 +1,5 @@
 """A real collector (Rotel, whose package brings it for x86_64) takes what is sent, and hands on the same."""
 
-from __future__ import annotations
-
 import gzip
 import importlib.util
 import socket
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from truemem.records.trace_context import Trace
+from truemem.outputs.otlp import Trace
 
 from faults import receivers
 from faults.receivers import Collector
@@ -75,9 +73,7 @@ def exporter() -> Iterator[Collector]:
 
 
 @pytest.mark.parametrize("trace", [TRACE, TRACE._replace(span_id=""), None])
-def test_it_reads_every_kind_of_metric_as_opentelemetrys_own_types_do(
-    trace: Trace | None, exporter: Collector, tmp_path: Path
-) -> None:
+def test_it_reads_each_kind_of_metric(trace: Trace | None, exporter: Collector, tmp_path: Path) -> None:
     records = [(made(20.0, CurrentRSS=5.5, MaxMemoryUsed=90, MemoryDrift=-2.5, heap=heap), trace) for heap in HEAPS]
     request = body(records, {"faas.name": "orders", "faas.max_memory": 512 << 20})
     with real(exporter, tmp_path) as port, closing(socket.create_connection(("127.0.0.1", port), 5)) as connection:

@@ -1,7 +1,5 @@
 """No value is in the log: of a variable, a header, an address, an event or an answer. Each of them is a secret here."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -16,18 +14,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from truemem import config
 from truemem.config import OUTPUTS
-from truemem.lifecycle.outputs import Outputs
-from truemem.lifecycle.startup import configured
-from truemem.platform.proxy_sockets import open_door
-from truemem.records.journal import Journal
+from truemem.journal import Journal
+from truemem.outputs import Outputs
+from truemem.platform.proxy import open_listener
+from truemem.records.pending_record import PendingRecord
 from truemem.records.record import InvocationRecord
+from truemem.startup import configured
 from truemem.support.clock import Clock
+from truemem.support.files import path_in
 from truemem.support.log import log, reason
-from truemem.support.private_file import path_in
-from truemem_workbench.testing.environment import SIDECAR
 
 from faults import receivers
 from faults.receivers import Behaviour, Collector, Connection
+from testing.environment import SIDECAR
 from tests.fuzz.platform import Answer, Platform, invoke, response
 
 MARK = "zqxj"
@@ -106,15 +105,16 @@ def start(environ: Mapping[bytes, bytes]) -> None:
     made = configured(environ)
     made.outputs = OUTPUTS
     outputs = Outputs(made, environ, Clock())
-    log("info", outputs.told)
-    outputs.invoked({"invokedFunctionArn": SECRET, "tracing": {"value": SECRET}})
-    outputs.add(InvocationRecord(1, {"PeakRSS": 5.0}, {"environmentId": SECRET}))
+    log("info", outputs.where)
+    pending = PendingRecord(SECRET, 1, 1)
+    outputs.begun(pending, {"invokedFunctionArn": SECRET, "tracing": {"value": SECRET}})
+    outputs.finished(InvocationRecord(1, {"PeakRSS": 5.0}, {"environmentId": SECRET}), pending)
     outputs.hurry(2_000_000_000, last=True)
     log("info", Journal(path_in(environ, "truemem-secret") + "/none").problem)
-    door = open_door(environ.get(API.encode(), b"").decode("latin-1"))
-    if door is not None:
-        door.listening.close()
-        door.letters.close()
+    listener = open_listener(environ.get(API.encode(), b"").decode("latin-1"))
+    if listener is not None:
+        listener.socket.close()
+        listener.handshake.close()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

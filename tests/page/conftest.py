@@ -1,17 +1,15 @@
 """A browser for all tests of the page: it takes a second to start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from truemem_workbench import page
 from truemem_workbench.lines.line import Line
-from truemem_workbench.testing.browser import Browser
-from truemem_workbench.testing.chromium import chromium
-from truemem_workbench.testing.installs import Missing
-from truemem_workbench.testing.invented_lines import parsed
+
+from testing.browser import Browser, chromium
+from testing.installs import Missing
+from testing.invented_lines import parsed
 
 Show = Callable[[Iterable[str | Line]], Browser]
 

@@ -4,8 +4,6 @@
 given. A log that is there is drawn again.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import tempfile
@@ -16,10 +14,9 @@ from typing import Any
 from PIL import Image
 from truemem_workbench import page
 from truemem_workbench.lines.line import read
-from truemem_workbench.testing.browser import Browser
-from truemem_workbench.testing.chromium import chromium
-from truemem_workbench.testing.environment import SOURCE, Environment
 
+from testing.browser import Browser, chromium
+from testing.environment import SOURCE, Environment
 from tests.attach.captured import LATE
 
 PICTURE = Path(__file__).parents[2] / "docs" / "page.png"

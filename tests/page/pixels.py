@@ -1,7 +1,5 @@
 """Where a picture has a colour."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`truemem page`."""
 
-from __future__ import annotations
-
 import gzip
 from itertools import chain
 from pathlib import Path
@@ -9,7 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from truemem_workbench.cli.__main__ import cli
-from truemem_workbench.testing.invented_lines import curve, leak, noisy
+
+from testing.invented_lines import curve, leak, noisy
 
 
 @pytest.fixture

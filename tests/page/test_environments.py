@@ -1,14 +1,13 @@
 """What both pictures are drawn from says what the report says of the same lines."""
 
-from __future__ import annotations
-
 import math
 
 from truemem_workbench.analysis.causes import find
-from truemem_workbench.analysis.commands import of_deployed
 from truemem_workbench.analysis.curves import curves_of
+from truemem_workbench.analysis.finding import commands_deployed
 from truemem_workbench.page.environments import Flag, gather, most
-from truemem_workbench.testing.invented_lines import line, noisy, parsed, recorded, request_id
+
+from testing.invented_lines import line, noisy, parsed, recorded, request_id
 
 
 def test_after_a_reset_memory_begins_anew_and_is_no_fall() -> None:
@@ -17,7 +16,7 @@ def test_after_a_reset_memory_begins_anew_and_is_no_fall() -> None:
 
     texts = [line(row, CurrentRSS=held(row), PeakRSS=held(row) + 5, suppressedInit=row == 150) for row in range(300)]
     (environment,) = gather(parsed(texts))
-    assert environment.finding == find(curves_of(parsed(texts)), of_deployed("orders"))
+    assert environment.finding == find(curves_of(parsed(texts)), commands_deployed("orders"))
     assert environment.finding.cause == "leak"
 
 
@@ -25,26 +24,7 @@ def test_the_last_sample_of_an_environment_is_not_drawn() -> None:
     texts = [line(row, closedBy="shutdown" if row == 139 else "next-invoke") for row in range(140)]
     (environment,) = gather(parsed(texts))
     assert math.isnan(environment.columns["current"][-1])
-    assert environment.finding == find(curves_of(parsed(texts)), of_deployed("orders"))
-
-
-def test_the_allocator_has_the_last_word() -> None:
-    heap = {"inUse": 40.0, "held": 60.0, "mapped": 5.0}
-    hoards = [line(row, CurrentRSS=150.0, processes=1, heap=heap) for row in range(140)]
-    leaks = [line(row, CurrentRSS=50.0 + row, processes=1, heap=heap | {"inUse": 10.0 + row}) for row in range(200)]
-    (hoarding,), (leaking,) = gather(parsed(hoards)), gather(parsed(leaks))
-    assert (hoarding.finding.cause, hoarding.finding.holder) == ("hoarding", "malloc")
-    assert (leaking.finding.cause, leaking.finding.holder) == ("leak", "memory in use")
-
-
-def test_a_heap_that_was_not_collected_is_not_accused() -> None:
-    def heap(row: int) -> dict[str, object]:
-        used = 10.0 + row / 2
-        return {"runtime": "java", "used": used, "committed": 300.0, "limit": 435.0, "collections": 0, "gcMs": 0}
-
-    grows = [line(row, CurrentRSS=60.0 + row / 2, processes=1, heap=heap(row)) for row in range(300)]
-    (environment,) = gather(parsed(grows))
-    assert (environment.finding.cause, environment.finding.holder) == ("undecided", "heap")
+    assert environment.finding == find(curves_of(parsed(texts)), commands_deployed("orders"))
 
 
 def test_invocations_stand_in_their_order_whatever_the_log_s() -> None:

@@ -1,14 +1,12 @@
 """What a reader of the page sees, in a real browser."""
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any
 
 import pytest
-from truemem_workbench.testing.browser import Browser
-from truemem_workbench.testing.invented_lines import BEGUN_MS, curve, leak, line, noisy, recorded, request_id, spiked
 
+from testing.browser import Browser
+from testing.invented_lines import curve, leak, line, noisy, recorded, request_id, spiked
 from tests.page.conftest import Show
 
 STREAM = "2026/11/21/[$LATEST]"
@@ -58,7 +56,7 @@ def three() -> chain[str]:
     )
 
 
-def test_all_environments_come_first_the_one_that_grows_at_the_top(show: Show) -> None:
+def test_environment_that_grows_is_the_first_card(show: Show) -> None:
     browser = show(three())
     assert browser.text("#span").startswith("3 environments · 400 invocations · 2026-11-21")
     cards = browser.js("[...document.querySelectorAll('.card')].map(card => card.innerText)")
@@ -136,16 +134,6 @@ def test_drag_and_keys_zoom(show: Show) -> None:
     browser.key("End")
     assert "Invocation 400, " in str(browser.js("document.getElementById('readout').textContent"))
     assert request_id(399) in browser.text(".tip")
-
-
-def test_by_time_and_back(show: Show) -> None:
-    browser = show(line(row, _aws={"Timestamp": BEGUN_MS + row**2 * 1000}) for row in range(60))
-    assert "invocation 30" in hover(browser, 29, of=60)
-    browser.key("t")  # not where the focus is: nothing
-    browser.js("document.querySelector('.chart').focus()")
-    browser.key("t")
-    assert "invocation 30" not in hover(browser, 29, of=60)  # the first half of the time had more of them
-    assert "invocation 42" in browser.text(".tip")
 
 
 def test_a_request_id_is_found(show: Show) -> None:

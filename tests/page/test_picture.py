@@ -1,18 +1,15 @@
 """The PNG: panels for the most telling environments, and no spike lost."""
 
-from __future__ import annotations
-
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import matplotlib.image
 import numpy as np
 from truemem_workbench import page
 from truemem_workbench.page.picture import DEAD, thinned
-from truemem_workbench.support.colours import MARK, PEAK
-from truemem_workbench.testing.invented_lines import curve, leak, line, noisy, parsed, recorded, spiked
+from truemem_workbench.support.terminal import MARK, PEAK
 
+from testing.invented_lines import curve, leak, line, noisy, parsed, recorded, spiked
 from tests.page.pixels import pixels
 
 
@@ -52,13 +49,6 @@ def test_thinning_keeps_lowest_and_highest_and_gaps() -> None:
     assert [float(np.nanmax(thin_y)), float(np.nanmin(thin_y))] == [99, -99]
     assert np.isnan(thin_y).any()
     assert (np.diff(thin_x) > 0).all()
-
-
-def test_nothing_known_is_an_empty_panel(tmp_path: Path) -> None:
-    figures = ("PeakRSS", "CurrentRSS", "MaxMemoryUsed", "peakLower", "peakUpper", "memoryLimit")
-    missing: dict[str, Any] = dict.fromkeys(figures)
-    page.draw(page.gather(parsed([line(0, **missing)])), tmp_path / "memory.png")
-    assert pixels(tmp_path / "memory.png", PEAK)[0].size > 0  # the legend
 
 
 def test_names_are_text_and_no_mathematics(tmp_path: Path) -> None:

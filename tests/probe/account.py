@@ -1,7 +1,5 @@
 """A service before moto's: it passes requests on, but runs functions and refuses requests as a test wants it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,20 +1,32 @@
 """An account for the probe: moto's server, behind a service that can run functions and refuse requests."""
 
-from __future__ import annotations
-
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from truemem_workbench.aws import layer_zips
-from truemem_workbench.probe import deployment, questions, removal, run
+from truemem_workbench.support import exit_codes
 
+from research.probe import __main__ as command
+from research.probe import deployment, questions, run
 from tests.probe.account import Account, account_at
 from tests.report import conftest as report
 from tests.template.stack import EMPTY_ZIP
 
-aws, aws_endpoint, truemem = report.aws, report.aws_endpoint, report.truemem
+aws, aws_endpoint = report.aws, report.aws_endpoint
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> report.Command:
+    """`python -m research.probe` in this process."""
+
+    def run(*arguments: str) -> report.Ran:
+        monkeypatch.setattr(sys, "argv", [command.NAME, *arguments])
+        return report.Ran(exit_codes.run(command.probe, command.NAME), *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture
@@ -30,7 +42,7 @@ def account(
         (run, "SETTLE_S"),
         (run, "PAUSE_S"),
         (deployment, "PAUSE_S"),
-        (removal, "GIVEN_UP_S"),
+        (deployment, "GIVEN_UP_S"),
         (questions, "IDLE_S"),
     ]
     for module, name in pauses:

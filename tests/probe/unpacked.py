@@ -1,7 +1,5 @@
 """The probe's functions as Lambda has them: code and layers from the zips that are uploaded."""
 
-from __future__ import annotations
-
 import io
 import tempfile
 import zipfile
@@ -14,9 +12,10 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from truemem_workbench.local import Function, LocalLambda, LogLine, Settings
-from truemem_workbench.probe import functions
-from truemem_workbench.probe.functions import ProbeFunction
-from truemem_workbench.testing.environment import SIDECAR
+
+from research.probe import functions
+from research.probe.functions import ProbeFunction
+from testing.environment import SIDECAR
 
 
 def unzip(content: bytes, folder: Path) -> None:

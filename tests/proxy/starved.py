@@ -5,30 +5,27 @@ once a connection could not be accepted: as a part of the sidecar would that kno
 such a part takes every descriptor that is free after each turn.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import sys
 import threading
 import time
 
-from truemem.platform.exact_mode import ExactMode
-from truemem.platform.proxy_sockets import Door
-from truemem.platform.runtime_proxy import RuntimeProxy
-from truemem_workbench.testing.proxy.running import FOREVER_S, fill_descriptors
+from truemem.platform.proxy import ExactMode, ProxyListener, RuntimeProxy
+
+from testing.proxy import FOREVER_S, fill_descriptors
 
 LIMIT = 64
 
 
 def main(address: str, frees: bool, takes: bool) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
-    door = Door(address)
-    proxy = RuntimeProxy(door, address, ExactMode())
+    listener = ProxyListener(address)
+    proxy = RuntimeProxy(listener, address, ExactMode())
     taken = fill_descriptors()
     if frees:
         threading.Thread(target=free, args=(proxy, taken), daemon=True).start()
-    print(door.port, flush=True)
+    print(listener.port, flush=True)
     while True:
         proxy.serve_until(0, FOREVER_S)
         if takes:

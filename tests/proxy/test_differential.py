@@ -13,36 +13,35 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from truemem.platform.runtime_proxy import PIECE
-from truemem_workbench.testing.proxy.running import (
+from truemem.platform.proxy import PIECE
+
+from testing.proxy import (
     ACCEPTED,
     NEXT,
-    Proxy,
-    Turns,
-    accept,
-    address_of,
-    answer,
-    connect,
-    event,
-    listen,
-    reset,
-)
-from truemem_workbench.testing.proxy.scripts import (
     Close,
     Expect,
     HalfClose,
     Meet,
+    Proxy,
     Read,
     ReadRest,
+    Received,
     Reset,
-    Seen,
     Send,
     SendAndRead,
     Step,
+    Turns,
     Wait,
     Watch,
+    accept,
+    address_of,
+    answer,
+    connect,
     directly,
+    event,
+    listen,
     play,
+    reset,
 )
 
 MANY = settings(
@@ -58,7 +57,7 @@ class Between:
     api: socket.socket
     proxy: Proxy
 
-    def both_ways(self, one: list[Step], other: list[Step], first: str = "runtime") -> list[tuple[Seen, Seen]]:
+    def both_ways(self, one: list[Step], other: list[Step], first: str = "runtime") -> list[tuple[Received, Received]]:
         """What `first` and the other side have seen: directly, and through the proxy."""
         runtime, server = by_side(first, one, other)
         direct = directly(self.api, runtime, server)
@@ -283,7 +282,7 @@ def test_a_half_that_was_closed_stays_open_for_the_other_one(between: Between) -
 
 
 @pytest.mark.parametrize("first", ["runtime", "server"])
-def test_a_side_that_breaks_off_after_it_closed_its_half_is_not_waited_for(between: Between, first: str) -> None:
+def test_a_reset_after_a_closed_half_is_seen(between: Between, first: str) -> None:
     """The end that it sent comes first: the reset shows when the other side sends."""
     one: list[Step] = [HalfClose(), Meet(), Reset(), Meet()]
     other: list[Step] = [ReadRest(), Meet(), Meet(), *MORE * 20]

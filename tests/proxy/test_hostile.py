@@ -1,7 +1,5 @@
 """Whatever happens to the sidecar, the runtime's bytes pass."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os
@@ -16,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem.platform.exact_mode import ExactMode, Talk
-from truemem.platform.proxy_sockets import SPARE
-from truemem_workbench.testing.proxy.running import (
+from truemem.platform.proxy import SPARE, ExactMode, RuntimeConnection
+
+from testing.proxy import (
     ACCEPTED,
     NEXT,
     PATIENCE_S,
@@ -30,7 +28,7 @@ from truemem_workbench.testing.proxy.running import (
     connect,
     descriptors,
     event,
-    letter_to,
+    handshake_with,
     listen,
     port_of,
     read,
@@ -92,7 +90,7 @@ def test_a_measurement_that_raises_is_counted_and_the_bytes_pass(api: socket.soc
         assert proxy.exact.failures == 1 + 3 + 2  # the first request, each event, each further request
 
 
-def test_a_measurement_that_takes_its_time_holds_the_event_back_and_loses_nothing(api: socket.socket) -> None:
+def test_a_slow_measurement_delays_the_event_alone(api: socket.socket) -> None:
     measuring, measured = threading.Event(), threading.Event()
 
     def cut() -> None:
@@ -113,7 +111,7 @@ def test_a_measurement_that_takes_its_time_holds_the_event_back_and_loses_nothin
 @pytest.mark.parametrize(
     ("where", "method"),
     [
-        *((Talk, name) for name in ("sent", "received")),
+        *((RuntimeConnection, name) for name in ("sent", "received")),
         *((ExactMode, name) for name in ("asks", "begins", "answers", "left", "forget")),
     ],
 )
@@ -135,8 +133,8 @@ def test_a_bug_in_ending_a_connection_spoils_no_other_one(
     with Proxy(address_of(api), cut=lambda: None) as proxy:
         with connect(proxy.port) as kept, accept(api) as server:
             invoke(kept, server)
-            monkeypatch.setattr(Talk, "sent", raises)
-            monkeypatch.setattr(Talk, method, raises)
+            monkeypatch.setattr(RuntimeConnection, "sent", raises)
+            monkeypatch.setattr(RuntimeConnection, method, raises)
             with connect(proxy.port) as runtime:
                 runtime.sendall(NEXT)
                 with accept(api) as other:
@@ -148,7 +146,7 @@ def test_a_bug_in_ending_a_connection_spoils_no_other_one(
         wait_for(lambda: not proxy.pairs)
 
 
-def test_a_descriptor_that_is_not_ours_or_ready_no_more_does_no_harm(api: socket.socket) -> None:
+def test_a_foreign_or_stale_descriptor_does_no_harm(api: socket.socket) -> None:
     """Where the kernel cannot wait, all are tried."""
 
     def serve_all() -> None:
@@ -173,7 +171,7 @@ def test_a_kernel_that_cannot_wait_stops_no_byte(api: socket.socket, monkeypatch
         def poll(self, *_: float) -> list[tuple[int, int]]:
             raise OSError(12, "no memory")
 
-    monkeypatch.setattr("truemem.platform.runtime_proxy.select.poll", NoMemory)
+    monkeypatch.setattr("truemem.platform.proxy.select.poll", NoMemory)
     with Proxy(address_of(api)) as proxy:
         talk_over(proxy.port, api)
         proxy.wait_until_idle()
@@ -223,13 +221,13 @@ def back(address: str, port: int) -> Iterator[socket.socket]:
 
 
 @pytest.mark.parametrize("at_once", [1, SPARE // 2])
-def test_without_descriptors_the_runtime_is_served_from_the_spare_ones(api: socket.socket, at_once: int) -> None:
+def test_without_descriptors_the_spare_ones_serve(api: socket.socket, at_once: int) -> None:
     with starved(api) as port, connections(port, api, at_once) as opened:
         for runtime, server in opened * 20:
             invoke(runtime, server)
 
 
-def test_without_descriptors_a_connection_a_call_goes_on_for_ever(api: socket.socket) -> None:
+def test_without_descriptors_one_connection_a_call_goes_on(api: socket.socket) -> None:
     with starved(api) as port:
         for _ in range(200):
             talk_over(port, api, invocations=1)
@@ -248,7 +246,7 @@ def test_what_a_connection_frees_is_kept_for_the_next_one(api: socket.socket, br
                         assert server.recv(1) == b""
 
 
-def test_connections_that_the_api_refuses_use_up_no_spare_descriptor(api: socket.socket) -> None:
+def test_refused_connections_use_up_no_spare_descriptor(api: socket.socket) -> None:
     address, port_of_api = address_of(api), port_of(api)
     with starved(api, "takes") as port:
         api.close()
@@ -258,7 +256,7 @@ def test_connections_that_the_api_refuses_use_up_no_spare_descriptor(api: socket
             talk_over(port, again)
 
 
-def test_a_connection_beyond_the_spare_ones_is_served_when_another_one_ends(api: socket.socket) -> None:
+def test_a_connection_beyond_the_spares_is_served_later(api: socket.socket) -> None:
     """Both ends of one at a time are all that is left."""
     with starved(api) as port, connections(port, api, SPARE // 2) as opened, connect(port) as waiting:
         waiting.sendall(NEXT)
@@ -270,7 +268,7 @@ def test_a_connection_beyond_the_spare_ones_is_served_when_another_one_ends(api:
             assert read(late, len(NEXT)) == NEXT
 
 
-def test_a_connection_that_could_not_be_accepted_is_served_as_soon_as_it_can_be(api: socket.socket) -> None:
+def test_a_connection_that_was_not_accepted_is_served_later(api: socket.socket) -> None:
     """Though nothing else happens that would end the proxy's waiting."""
     with starved(api, "frees") as port, connections(port, api, SPARE // 2), connect(port) as waiting:
         waiting.sendall(NEXT)
@@ -278,18 +276,16 @@ def test_a_connection_that_could_not_be_accepted_is_served_as_soon_as_it_can_be(
             assert read(late, len(NEXT)) == NEXT
 
 
-def test_an_api_that_cannot_be_reached_uses_up_no_spare_descriptor_and_is_logged_once(
-    api: socket.socket, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreachable_api_is_logged_once(api: socket.socket, capfd: pytest.CaptureFixture[str]) -> None:
     """Not even one that the kernel refuses to connect to at once."""
     with Turns(address_of(api)) as turns:
-        with letter_to(address_of(api), turns.port) as letters:
-            letters.send(b"255.255.255.255:9")
+        with handshake_with(address_of(api), turns.port) as wrapper:
+            wrapper.send(b"255.255.255.255:9")
         turns.turn()
         for _ in range(3):
             with connect(turns.port) as runtime:
                 turns.turn_until(partial(ended, runtime))
-        assert len(turns.door._spare) == SPARE
+        assert len(turns.listener._spares) == SPARE
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("truemem WARN no connection to the Runtime API: ")
 
@@ -307,7 +303,7 @@ def ended(connection: socket.socket) -> bool:
 # An API that is not there
 
 
-def test_where_the_api_refuses_the_runtime_sees_an_error_until_it_comes_back(api: socket.socket) -> None:
+def test_a_refusing_api_is_an_error_of_the_runtimes(api: socket.socket) -> None:
     address, port = address_of(api), port_of(api)
     api.close()
     with Proxy(address) as proxy:
@@ -366,9 +362,9 @@ def test_a_letter_says_where_connections_go_from_then_on(api: socket.socket) -> 
 def test_the_first_letter_alone_counts(api: socket.socket) -> None:
     """It is sent before any code of the function runs."""
     with listen() as other, Turns(address_of(api)) as turns:
-        with letter_to(address_of(api), turns.port) as letters:
-            for letter in (b"nonsense", address_of(api).encode(), address_of(other).encode(), b"127.0.0.1:1"):
-                letters.send(letter)
+        with handshake_with(address_of(api), turns.port) as wrapper:
+            for handshake in (b"nonsense", address_of(api).encode(), address_of(other).encode(), b"127.0.0.1:1"):
+                wrapper.send(handshake)
         turns.turn_until(lambda: not turns.turn())
         with connect(turns.port) as runtime:
             turns.turn_until(lambda: turns.proxy._ends)
@@ -391,13 +387,13 @@ def test_an_address_of_the_other_kind(api: socket.socket) -> None:
         talk_over(proxy.port, other)
 
 
-def test_a_flood_of_letters_stops_no_byte(api: socket.socket) -> None:
-    with Proxy(address_of(api)) as proxy, letter_to(address_of(api), proxy.port) as letters:
+def test_a_flood_of_handshakes_stops_no_byte(api: socket.socket) -> None:
+    with Proxy(address_of(api)) as proxy, handshake_with(address_of(api), proxy.port) as wrapper:
         over = threading.Event()
 
         def flood() -> None:
             while not over.is_set():
-                letters.send(b"nonsense")
+                wrapper.send(b"nonsense")
 
         flooding = threading.Thread(target=flood)
         flooding.start()
@@ -410,10 +406,10 @@ def test_a_flood_of_letters_stops_no_byte(api: socket.socket) -> None:
 
 
 def test_a_letter_with_descriptors_in_it_leaves_none_behind(api: socket.socket) -> None:
-    with Turns(address_of(api)) as turns, letter_to(address_of(api), turns.port) as letters:
+    with Turns(address_of(api)) as turns, handshake_with(address_of(api), turns.port) as wrapper:
         before = descriptors()
         for _ in range(10):
-            socket.send_fds(letters, [b"nonsense"], [0, 0, 0])
+            socket.send_fds(wrapper, [b"nonsense"], [0, 0, 0])
             turns.turn_until(lambda: not turns.turn())
         assert descriptors() == before
 
@@ -477,7 +473,7 @@ def test_runtimes_that_come_and_go_in_several_threads(api: socket.socket) -> Non
 
 
 @pytest.mark.parametrize("said", [0, len(NEXT) - 1], ids=["nothing", "half a request"])
-def test_a_connection_that_does_not_go_on_is_kept_and_holds_up_nothing(api: socket.socket, said: int) -> None:
+def test_a_stalled_connection_holds_up_nothing(api: socket.socket, said: int) -> None:
     with Proxy(address_of(api)) as proxy:
         with connect(proxy.port) as slow, accept(api) as server:
             slow.sendall(NEXT[:said])

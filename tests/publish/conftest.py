@@ -1,7 +1,5 @@
 """An installation with small layers, and an account in moto's server behind a gate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,17 +1,15 @@
 """A server between the command and moto's: it passes requests on, and refuses those that a test wants refused."""
 
-from __future__ import annotations
-
 import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 import requests
+
+from tests.report.service import Reply, Request, serving
 
 REGIONS = """<DescribeRegionsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><regionInfo>{}</regionInfo>
 </DescribeRegionsResponse>"""
@@ -75,33 +73,12 @@ def gate_before(behind: str) -> Iterator[Gate]:
     """The server, until the end."""
     gate = Gate(behind)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def reply(request: Request) -> Reply:
+        scope = re.search(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/", request.headers["Authorization"])
+        assert scope is not None
+        headers = {name: value for name, value in request.headers.items() if name not in ("Host", "Content-Length")}
+        status, content, code = gate.ask(Call(scope[2], scope[1], request.method, request.path), headers, request.body)
+        return Reply(status, content, {"x-amzn-ErrorType": code} if code else {})
 
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            scope = re.search(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/", self.headers["Authorization"])
-            assert scope is not None
-            headers = {name: value for name, value in self.headers.items() if name not in ("Host", "Content-Length")}
-            status, content, code = gate.ask(Call(scope[2], scope[1], self.command, self.path), headers, body)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            if code:
-                self.send_header("x-amzn-ErrorType", code)
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_POST = do_GET
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    gate.address = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with serving(reply) as gate.address:
         yield gate
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -1,7 +1,5 @@
 """`truemem layer-files`: the layer in a folder, for a container image."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator
@@ -29,10 +27,10 @@ def modes(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): f"{path.stat().st_mode & 0o777:o}" for path in folder.rglob("*")}
 
 
-def test_everybody_may_read_the_files_and_start_the_two_programs(truemem: Command, context: Path) -> None:
+def test_all_users_may_read_the_files_and_start_programs(truemem: Command, context: Path) -> None:
     assert truemem("layer-files", "opt").code == 0
     found = modes(context / "opt")
-    readable = {name: mode for name, mode in found.items() if (context / "opt" / name).suffix in (".py", ".txt")}
+    readable = {name: mode for name, mode in found.items() if Path(name).suffix in (".py", ".cjs", ".txt")}
     assert len(readable) >= 2
     assert set(readable.values()) == {"644"}
     assert {mode for name, mode in found.items() if name not in readable} == {"755"}
@@ -61,10 +59,6 @@ def test_two_lines_for_the_dockerfile_are_printed(truemem: Command, context: Pat
         ("ENV", "AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact"),
     ]
     assert (context / copied / "truemem" / "exact").is_file()
-
-
-def test_a_folder_that_docker_cannot_copy_from_is_named(truemem: Command, tmp_path: Path) -> None:
-    assert "COPY reads nothing outside of the build context" in truemem("layer-files", tmp_path / "elsewhere").err
 
 
 def test_a_later_layer_takes_the_place_of_an_earlier_one(truemem: Command, build: Build, context: Path) -> None:

@@ -1,13 +1,11 @@
 """`truemem publish --organization` and `--public`: access is given after a question, and never taken or widened."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import boto3
 import pytest
-from truemem_workbench.publish.sharing import Share, covers
+from truemem_workbench.publish.rollout import Share, covers
 
 from tests.publish.conftest import Build
 from tests.publish.gate import Gate, refusal
@@ -50,19 +48,7 @@ def test_before_the_answer_nothing_is_changed(truemem: Command, gate: Gate, answ
     assert not gate.changes
 
 
-def test_yes_shows_the_statement_and_does_not_ask(truemem: Command, gate: Gate) -> None:
-    done = truemem("publish", "--public", "--yes")
-    assert done.code == 0
-    assert '"Principal": "*"' in done.err
-    assert "[y/N]" not in done.err
-
-
-def test_without_the_option_a_layer_is_the_accounts_own(truemem: Command, gate: Gate) -> None:
-    assert truemem("publish").code == 0
-    assert statements() == []
-
-
-def test_a_layer_that_is_there_already_gets_access_without_a_new_version(truemem: Command, gate: Gate) -> None:
+def test_present_layer_gets_access_without_a_new_version(truemem: Command, gate: Gate) -> None:
     truemem("publish")
     done = truemem("publish", "--organization", ORGANIZATION, "--yes", "--json")
     assert outcomes(done) == {"us-east-1": ["present", "present"]}
@@ -78,16 +64,14 @@ def test_access_that_is_there_already_is_not_asked_for_again(truemem: Command, g
     assert statements() == [EVERYONE.statement]
 
 
-def test_a_new_version_does_not_inherit_the_access_of_an_earlier_one(
-    truemem: Command, gate: Gate, build: Build
-) -> None:
+def test_new_version_does_not_inherit_access(truemem: Command, gate: Gate, build: Build) -> None:
     truemem("publish", "--public", "--yes")
     build("the second sidecar")
     truemem("publish")
     assert statements(version=2) == []
 
 
-def test_a_version_that_could_not_be_shared_is_named_with_its_arn(truemem: Command, gate: Gate) -> None:
+def test_version_that_was_not_shared_is_named(truemem: Command, gate: Gate) -> None:
     refuse(gate, "us-east-1", refusal("AccessDeniedException"), "/policy")
     done = truemem("publish", "--public", "--yes", "--json")
     assert done.code == 1
@@ -121,7 +105,5 @@ NARROWER = {"StringEquals": {"aws:PrincipalOrgID": ORGANIZATION, "aws:PrincipalT
         (json.dumps({"Statement": []}), False, False),
     ],
 )
-def test_access_counts_as_there_only_if_the_policy_gives_all_of_it(
-    there: str, for_mine: bool, for_everyone: bool
-) -> None:
+def test_access_counts_only_if_the_policy_gives_all_of_it(there: str, for_mine: bool, for_everyone: bool) -> None:
     assert (covers(there, MINE), covers(there, EVERYONE)) == (for_mine, for_everyone)

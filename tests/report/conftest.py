@@ -1,7 +1,5 @@
 """`truemem report` and its neighbours as a user runs them, in this process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress

@@ -1,7 +1,5 @@
 """The log files of a fleet with everything that a report tells apart: for engines that must say the same of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,14 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from truemem_workbench.analysis.drift import Point
-from truemem_workbench.testing import fleets
 
+from testing import fleets
 from tests.attach.captured import stored
 from tests.report.forms import FORMS
 from tests.report.written import life, line, request
 
 QUIET = ("cache", "one step", "exponential", "arenas", "model swap")
-"""Kinds of fleets without a leak (`truemem_workbench.testing.fleets`)."""
+"""Kinds of fleets without a leak (`testing.fleets`)."""
 
 
 def write(folder: Path) -> list[Path]:

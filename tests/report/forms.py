@@ -1,7 +1,5 @@
 """One log in every form that people have: three lines of the sidecar, with other lines between."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

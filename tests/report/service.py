@@ -1,14 +1,12 @@
 """A service on loopback that says what a test wants it to: AWS as it is when something is wrong."""
 
-from __future__ import annotations
-
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 Answer = Callable[[str, int], tuple[int, dict[str, Any]]]
 """From the operation and how often it was called to status and body."""
@@ -32,33 +30,51 @@ def answering(answer: Answer) -> Iterator[str]:
     """It speaks AWS's JSON protocol; its address."""
     calls: dict[str, int] = {}
 
-    def reply(headers: Message) -> tuple[int, bytes]:
-        if "X-Amz-Target" not in headers:
-            return 501, b""  # another protocol's
-        operation = headers["X-Amz-Target"].rpartition(".")[2]
+    def reply(request: Request) -> Reply:
+        if "X-Amz-Target" not in request.headers:
+            return Reply(501, b"")  # another protocol's
+        operation = request.headers["X-Amz-Target"].rpartition(".")[2]
         calls[operation] = calls.get(operation, 0) + 1
         status, body = answer(operation, calls[operation])
-        return status, json.dumps(body).encode()
+        return Reply(status, json.dumps(body).encode())
 
-    with _serving(reply) as address:
+    with serving(reply) as address:
         yield address
 
 
 @contextmanager
 def saying(status: int, content: bytes) -> Iterator[str]:
     """It has one answer; its address."""
-    with _serving(lambda _: (status, content)) as address:
+    with serving(lambda _: Reply(status, content)) as address:
         yield address
 
 
+class Request(NamedTuple):
+    method: str
+    path: str
+    headers: Message
+    body: bytes
+
+
+class Reply(NamedTuple):
+    status: int
+    content: bytes
+    headers: Mapping[str, str] = {}
+
+
 @contextmanager
-def _serving(reply: Callable[[Message], tuple[int, bytes]]) -> Iterator[str]:
+def serving(reply: Callable[[Request], Reply]) -> Iterator[str]:
+    """A server on loopback that answers so; its address."""
+
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            status, content = reply(self.headers)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, content, headers = reply(Request(self.command, self.path, self.headers, body))
             self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
+            for name, value in {"Content-Length": str(len(content)), **headers}.items():
+                self.send_header(name, value)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(content)
@@ -69,6 +85,7 @@ def _serving(reply: Callable[[Message], tuple[int, bytes]]) -> Iterator[str]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -1,7 +1,5 @@
 """Lines of many invocations: to a reader they are the lines that each would have had."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -10,7 +8,7 @@ from truemem_workbench.analysis.drift import points
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.record import parse_lines
 
-from tests.printed import printed, record
+from tests.printed import printed, record, succeeded
 from tests.report.conftest import Command
 from tests.report.written import log
 
@@ -26,9 +24,9 @@ def logs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> tuple[Path, Path]
     def made(environ: dict[bytes, bytes], name: str) -> Path:
         records = []
         for number in range(1, 251):
-            one = record(number, 90 + number / 2, 240 + number % 9 + 40 * (number == 77), raced=number % 50 == 3)
-            one.duration_ms = 10 + number / 8
-            records.append(one)
+            peak_mib = 240 + number % 9 + 40 * (number == 77)
+            report = succeeded(10 + number / 8)
+            records.append(record(number, 90 + number / 2, peak_mib, raced=number % 50 == 3, report=report))
         lines = printed(capfd, records, ENVIRON | environ)
         return log(tmp_path, (json.dumps(json.loads(each) | {"environmentId": STREAM}) for each in lines), name)
 
@@ -54,13 +52,6 @@ def test_a_report_says_the_same(more: tuple[str, ...], logs: tuple[Path, Path], 
         # what an invocation found is on no common line
         del part["added_p50"], part["left_mean"], part["left_sum"]
     assert alone == together
-
-
-@pytest.mark.parametrize("indent", [None, 2], ids=["raw", "sam logs"])
-def test_it_is_found_in_what_sam_logs_prints(indent: int | None, logs: tuple[Path, Path], tmp_path: Path) -> None:
-    texts = [json.dumps(json.loads(each), indent=indent) for each in logs[1].read_text().splitlines()]
-    path = log(tmp_path, (f"{STREAM} 2026-11-21T12:00:00.123000+00:00 {text}" for text in texts), "sam.log")
-    assert [*read([path])] == [*read([logs[1]])]
 
 
 def test_one_that_may_repeat_counts_once(logs: tuple[Path, Path], tmp_path: Path, truemem: Command) -> None:

@@ -1,21 +1,18 @@
 """The report in parts, as many machines make it, is that of one machine. Here one process does all the parts."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from truemem_workbench.report import collect, distributed
-from truemem_workbench.report.distributed import File, Job, Piece
+from truemem_workbench.report import collect, spark
+from truemem_workbench.report.spark import File, Job, Piece
 from truemem_workbench.report.store import Loaded, Store
 from truemem_workbench.report.summary import Report
 from truemem_workbench.support.bad_input import BadInput
 
 from tests.report.fleet_files import write
-from tests.report.forms import ENVIRONMENTS, FORMS
 from tests.report.written import life, line, log
 
 ROOT = Path(__file__).parents[2]
@@ -43,11 +40,11 @@ def shuffled(pieces: Iterable[Piece]) -> Iterator[Iterator[Piece]]:
 
 
 def in_parts(shares: Sequence[Sequence[File]], job: Job) -> tuple[Loaded, Report | None]:
-    pieces = [piece for share in shares for piece in distributed.read(share, job)]
+    pieces = [piece for share in shares for piece in spark.read_files(share, job)]
     if job.by is not None:
-        pieces = [piece for part in shuffled(pieces) for piece in distributed.match(part, job)]
-    pieces = [piece for part in shuffled(pieces) for piece in distributed.judge_part(part, job)]
-    return distributed.gather(pieces, job, PRICES)
+        pieces = [piece for part in shuffled(pieces) for piece in spark.match_requests(part, job)]
+    pieces = [piece for part in shuffled(pieces) for piece in spark.judge_part(part, job)]
+    return spark.gather_report(pieces, job, PRICES)
 
 
 def shares_of(files: Sequence[Path], size: int) -> list[list[File]]:
@@ -58,14 +55,11 @@ def shares_of(files: Sequence[Path], size: int) -> list[list[File]]:
 @pytest.mark.parametrize(
     ("parts", "size", "asked"),
     [
-        pytest.param(1, 100, {}, marks=pytest.mark.nightly),
         (7, 1, {}),
         pytest.param(40, 4, {}, marks=pytest.mark.nightly),
-        pytest.param(5, 2, {"by": "model_id"}, marks=pytest.mark.nightly),
-        (3, 3, {"by": "status"}),
+        pytest.param(5, 2, {"by": "status"}, marks=pytest.mark.nightly),
         (4, 2, {"function": "leaks-alone", "by": "model_id"}),
-        (4, 2, {"environment": "small-1"}),
-        (4, 2, {"since_ms": 1_795_288_667_424 + 150_000}),
+        (3, 3, {"environment": "small-1", "since_ms": 1_795_288_667_424 + 150_000}),
     ],
 )
 def test_the_report_in_parts_is_that_of_one_machine(
@@ -76,15 +70,6 @@ def test_the_report_in_parts_is_that_of_one_machine(
     assert report is not None
     assert report.functions
     assert report == here(fleet, job)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_a_log_is_read(form: str) -> None:
-    _, report = in_parts([[("log", [FORMS[form].encode()])]], Job(parts=3))
-    assert report is not None
-    found = sorted((each.environment_id, each.peaks.invocations) for each in report.environments)
-    assert found == ENVIRONMENTS
-    assert not any(report.unread.values())
 
 
 def test_an_environment_is_judged_whole_wherever_its_lines_stand() -> None:
@@ -116,7 +101,7 @@ def test_no_line_is_no_report() -> None:
         (["--JOB_NAME", "x", "--report", "'s3://b/a b' --by model"], ["s3://b/a b", "--by", "model"]),
     ],
 )
-def test_the_submitted_file_takes_the_arguments_of_spark_submit_and_of_glue(given: list[str], line: list[str]) -> None:
+def test_submitted_file_takes_arguments_of_glue_too(given: list[str], line: list[str]) -> None:
     script = runpy.run_path(str(ROOT / "deploy" / "spark" / "truemem_report.py"), run_name="script")
     assert script["arguments"](given) == ["report", "--engine", "spark", *line]
 

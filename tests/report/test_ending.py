@@ -1,7 +1,5 @@
 """How the command ends, as a process: the shell sees codes and one line."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select
@@ -98,7 +96,7 @@ def test_a_signal_ends_it_while_it_reads_standard_input(number: signal.Signals, 
 def test_a_signal_ends_it_in_the_midst_of_a_statement_of_duckdb(temporary: Path, tmp_path: Path) -> None:
     content = "".join(f"{each}\n" for each in life("a", 1000)).encode()
     with (tmp_path / "log").open("wb") as file:
-        for _ in range(400):  # 200 MB: several seconds
+        for _ in range(200):  # 100 MB: seconds
             file.write(content)
     process = started(tmp_path / "log", temporary)
     while not list(temporary.glob("*/0.log")):

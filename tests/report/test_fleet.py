@@ -1,126 +1,106 @@
-"""A fleet's report: what to act on comes first, fits a small terminal, and leaves nothing out."""
+"""Many environments together: a small leak is found, what fills or moves is not accused, and the report says so."""
 
-from __future__ import annotations
-
-from pathlib import Path
+import dataclasses
+from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from truemem_workbench.analysis.drift import Point
+from truemem_workbench.analysis.fleet import LEAST, RATE, Evidence, Together, accuse, evidence, pool
 
-from tests.report.conftest import Command
-from tests.report.written import life, line, log
-
-LONGEST = "x" * 64
-"""Lambda's longest name."""
-
-
-@pytest.fixture
-def fleet(tmp_path: Path) -> Path:
-    """Functions that need different things; the quiet ones come first by name."""
-    lines = []
-    for number in range(30):
-        lines += life(f"quiet{number}", 120, FunctionName=f"a-{number:02}", memoryLimit=128)
-    lines += life("big", 120, FunctionName="oversized")
-    lines += life("near", 120, FunctionName="near", memoryLimit=108)
-    lines += life("soon", 200, grows=1.0, FunctionName="grows-soon", memoryLimit=320)
-    lines += life("later", 200, grows=1.0, FunctionName=LONGEST)
-    lines += [*life("dead", 120, FunctionName="dead"), line("dead", 121, FunctionName="dead", OutOfMemory=1)]
-    return log(tmp_path, lines)
+from testing.fleets import QUIET, leaking, quiet
+from tests.report.conftest import Command, Report, Told
+from tests.report.written import line
 
 
-FIRST = [
-    ("dead", "out of memory: 1 of 121 invocations, 1,024 MB; try 2,048 MB"),
-    ("grows-soon", "growing: leak 1,024 KiB per invocation, 18 invocations left"),
-    (LONGEST, "growing: leak 1,024 KiB per invocation, 722 invocations left"),
-    ("near", "near the limit: 105.0 of 108 MB (97%); smallest safe size 128 MB"),
-    ("oversized", "oversized: needs 100.0 of 1,024 MB; 128 MB is safe (88% less)"),
-    ("a-00", "nothing to do: 128 MB fits"),
-]
+def evidences(fleet: Sequence[Sequence[Point]]) -> list[Evidence]:
+    return [evidence(environment) for environment in fleet]
 
 
-def test_what_to_act_on_is_the_first_screen_of_80_columns(
-    truemem: Command, fleet: Path, monkeypatch: pytest.MonkeyPatch
+def judged(fleet: Sequence[Sequence[Point]]) -> Together:
+    (found,) = accuse([pool(evidences(fleet))])
+    assert found is not None
+    return found
+
+
+LEAK = evidences(leaking(2, 1, environments=30))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_1_kib_is_found_in_100_environments_of_200_invocations(seed: int) -> None:
+    found = judged(leaking(1, seed))
+    assert found.grows
+    assert found.environments > 90
+    assert 0.8 < found.low_kib < found.per_invocation_kib < found.high_kib < 1.2
+
+
+@pytest.mark.parametrize("kind", QUIET)
+def test_a_fleet_without_a_leak_is_not_accused(kind: str) -> None:
+    for seed in range(3):
+        (found,) = accuse([pool(evidences(quiet(kind, seed)))])
+        assert found is None or not found.grows
+
+
+@settings(deadline=None)
+@given(st.permutations(LEAK))
+def test_the_order_of_environments_does_not_matter(shuffled: list[Evidence]) -> None:
+    one, other = pool(LEAK), pool(shuffled)
+    assert one is not None
+    assert other is not None
+    assert dataclasses.astuple(other) == pytest.approx(dataclasses.astuple(one))
+
+
+def test_too_few_environments_or_invocations_are_not_judged() -> None:
+    assert pool(LEAK[: LEAST - 1]) is None
+    assert pool(evidences(leaking(4, 1, count=120))) is None
+    assert pool([]) is None
+    assert evidence([]) == {}
+
+
+def test_leak_beside_a_few_collectors_is_left_open() -> None:
+    fleet = leaking(4, 1)
+    for environment in fleet[:10]:
+        environment[100:] = [point._replace(current_kib=point.current_kib - 2048) for point in environment[100:]]
+    assert pool(evidences(fleet)) is None
+
+
+def test_false_alarms_are_controlled_over_a_report() -> None:
+    some = pool(LEAK)
+    assert some is not None
+    alone = dataclasses.replace(some, p=RATE * 0.9)
+    others = [dataclasses.replace(some, p=0.5)] * 9
+    assert [each is not None and each.grows for each in accuse([alone])] == [True]
+    assert not any(each is not None and each.grows for each in accuse([alone, *others, None]))
+    assert all(each is not None and each.grows for each in accuse([alone] * 10))
+
+
+def lines(kib: float, environments: int = 100) -> list[str]:
+    """A fleet's lines."""
+    return [
+        line(f"e{number}", point.invocation, CurrentRSS=round(point.current_kib / 1024, 2), PeakRSS=400.0)
+        for number, environment in enumerate(leaking(kib, 3, environments))
+        for point in environment
+    ]
+
+
+def test_the_report_finds_a_leak_that_no_environment_shows_alone(truemem: Command, report: Report, told: Told) -> None:
+    (function,) = report(lines(1))["functions"]
+    assert "leak" not in function["causes"]
+    assert (function["finding"]["cause"], function["finding"]["holder"]) == ("leak", "function")
+    assert function["together"]["grows"]
+    assert function["together"]["per_invocation_kib"] == pytest.approx(1, abs=0.1)
+    assert function["sizing"]["suggested"] is None
+    text = told(lines(1))
+    assert text.count("that no environment shows alone") == 1
+    assert "at most 0.1% are expected to be false alarms" in text
+    assert "1 function, 20,000 invocations: 1 growing" in text
+
+
+def test_a_leak_together_fails_where_leaks_were_asked_for(
+    told: Told, truemem: Command, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    told = truemem("report", fleet).out.splitlines()
-    assert told[0] == ("35 functions, 4,361 invocations: 1 out of memory, 2 growing, 1 near the limit, 1 oversized")
-    assert [line.split()[1].rpartition(":")[0] for line in told[1:13:2]] == [name for name, _ in FIRST]
-    assert [line.strip() for line in told[2:14:2]] == [text for _, text in FIRST]
-    assert "25 more: --top N, --all" in told[21]
-    assert max(map(len, told[1:])) <= 80
-    assert any("near:$LATEST" in line for line in told[22:])  # its environment
-
-
-def test_nothing_is_lost_in_json(truemem: Command, fleet: Path) -> None:
-    document = truemem("report", fleet, "--json", "--top", 3).document
-    assert len(document["functions"]) == len(document["actions"]) == len(document["environments"]) == 35
-    assert [(each["function"], each["text"]) for each in document["actions"][:6]] == FIRST
-    assert document["summary"].startswith(
-        "35 functions, 4,361 invocations: 1 out of memory (dead), 2 growing (grows-soon, "
-    )
-
-
-def test_one_line_for_a_chat(truemem: Command, fleet: Path) -> None:
-    (told,) = truemem("report", fleet, "--format", "line").out.splitlines()
-    assert "1 near the limit (near), 1 oversized (oversized)" in told
-
-
-@pytest.mark.parametrize(
-    ("order", "first"), [("name", "a-00"), ("peak", "grows-soon"), ("growth", "grows-soon"), ("saving", "oversized")]
-)
-def test_the_list_has_other_orders(order: str, first: str, truemem: Command, fleet: Path) -> None:
-    assert truemem("report", fleet, "--sort", order).out.splitlines()[1].split() == ["1", f"{first}:$LATEST"]
-
-
-def test_all_is_all_in_full(truemem: Command, fleet: Path) -> None:
-    told = truemem("report", fleet, "--all").out
-    assert "a-29:$LATEST: Smallest safe memory size: 128 MB." in told
-    assert told.count("quiet29") == 1
-
-
-def test_one_function_of_many_is_told_in_full(truemem: Command, fleet: Path) -> None:
-    told = truemem("report", fleet, "--function", "near").out
-    assert told.startswith("1 function, 120 invocations: 1 near the limit (4,241 lines of another time, function or ")
-    assert "Smallest safe memory size: 128 MB." in told
-
-
-class TestSavedRun:
-    """Against a report that was saved: what rose is told, and fails where that was asked for."""
-
-    @pytest.fixture
-    def saved(self, truemem: Command, tmp_path: Path) -> Path:
-        before = log(tmp_path, [*life("a", 150), *life("g", 150, FunctionName="gone")], "before.log")
-        assert truemem("report", before, "--output", tmp_path / "saved.json").code == 0
-        return tmp_path / "saved.json"
-
-    @pytest.mark.parametrize(
-        ("members", "count", "fail_on", "code"),
-        [
-            ({}, 150, "peak", 0),
-            ({"PeakRSS": 150.0}, 150, "peak", 1),
-            ({"PeakRSS": 150.0}, 150, "duration", 0),
-            ({"PeakRSS": 150.0}, 99, "peak", 0),  # too few to say so
-            ({"PeakRSS": 105.0}, 150, "peak", 0),  # within 10 %
-            ({"durationMs": 150.0}, 150, "duration", 1),
-            ({"durationMs": 150.0}, 150, "peak", 0),
-        ],
-    )
-    def test_a_rise_fails(
-        self, members: dict[str, float], count: int, fail_on: str, code: int, truemem: Command, saved: Path
-    ) -> None:
-        now = log(saved.parent, life("b", count, **members), "now.log")
-        ran = truemem("report", now, "--baseline", saved, "--fail-on", fail_on)
-        assert ran.code == code
-
-    def test_both_are_shown_beside_each_other(self, truemem: Command, saved: Path) -> None:
-        lines = [*life("b", 150, PeakRSS=150.0, durationMs=50.0), *life("n", 20, FunctionName="new")]
-        now = log(saved.parent, lines, "now.log")
-        told = truemem("report", now, "--baseline", saved).out
-        assert "100.0 → 150.0" in told
-        assert "99.5 → 50.0" in told
-        assert "1 new; 1 gone" in told
-        (change,) = truemem("report", now, "--baseline", saved, "--json").document["changes"]["changes"]
-        assert (change["function"], change["peak_rose"], change["duration_rose"]) == ("orders", True, False)
-
-    def test_a_smaller_rise_can_be_asked_for(self, truemem: Command, saved: Path) -> None:
-        now = log(saved.parent, life("b", 150, PeakRSS=105.0), "now.log")
-        assert truemem("report", now, "--baseline", saved, "--fail-on", "peak", "--max-growth", 2).code == 1
+    for kib, code in ((2.0, 1), (0.0, 0)):
+        path = tmp_path_factory.mktemp("log") / "fleet.log"
+        path.write_text("\n".join(lines(kib, 40)))
+        assert truemem("report", path, "--fail-on", "leak").code == code

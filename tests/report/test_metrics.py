@@ -1,7 +1,5 @@
 """`truemem metrics` against moto's CloudWatch."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
@@ -12,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem_workbench.aws.metrics import Moment, bar, fetch, period_s
-from truemem_workbench.support.time_parsing import since_ms
+from truemem_workbench.aws.metrics import fetch, period_s
+from truemem_workbench.support.options import since_ms
 
 from tests.report.conftest import Command
 
@@ -59,12 +57,6 @@ def test_a_row_is_whole_in_a_terminal_and_in_a_pipe(
     assert max(map(len, out.splitlines())) <= int(columns or 140)
 
 
-def test_a_function_may_be_named_by_its_arn(truemem: Command, stored: None) -> None:
-    arn = "arn:aws:lambda:us-east-1:123456789012:function:spiky:live"
-
-    assert len(truemem("metrics", "--function", arn, "--json").out.splitlines()) == 2
-
-
 def test_a_function_without_metrics_is_sent_to_the_doctor(truemem: Command, stored: None) -> None:
     ran = truemem("metrics", "--function", "unknown")
 
@@ -82,12 +74,6 @@ def test_the_longer_the_time_the_longer_the_period(span_h: float, period: int) -
 @given(now_s=st.floats(1.7e9, 2.2e9))
 def test_hours_ago_are_whole_hours_at_any_moment(now_s: float) -> None:
     assert [period_s(since_ms(ago, now_s * 1000) / 1000, now_s) for ago in ("3h", "15h")] == [60, 300]
-
-
-def test_the_bar_shows_the_peak_and_the_mark() -> None:
-    moment = Moment("", 1, None, peak_max=50.0, current_max=None, mark_max=100.0, out_of_memory=None)
-
-    assert bar(moment, 100.0) == "██████████         │"
 
 
 def test_the_hour_in_which_summer_time_ends_has_each_minute_once(

@@ -1,11 +1,7 @@
 """What a function, its log or a caller wrote, through the commands: shown, and never obeyed."""
 
-from __future__ import annotations
-
 import json
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -78,20 +74,6 @@ def test_a_temporary_folder_that_duckdb_cannot_use_is_told(name: str, tmp_path: 
 
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert "Try TMPDIR=/tmp" in ran.stderr
-
-
-def test_several_pipes_are_read_to_their_end(tmp_path: Path) -> None:
-    one, two = (log(tmp_path, [line(name, n) for n in range(1, 2001)], name) for name in "ab")
-    shell = 'exec "$0" -m truemem_workbench.cli report --json <(cat "$1") <(cat "$2")'
-    command = ["bash", "-c", shell, sys.executable, str(one), str(two)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
-
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["lines"] == 4000
-
-
-def test_dev_stdin_is_read_as_well() -> None:
-    assert "1 line of the sidecar" in process("doctor", "/dev/stdin", input=line("a", 1)).stdout
 
 
 def test_a_pipe_with_a_name_is_waited_for(truemem: Command, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """What else runs out, in report, page and doctor: what the lines tell becomes a sentence, and what is over is none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.analysis.log_diagnosis import ran_out
-from truemem_workbench.analysis.resources import Told, resources
+from truemem_workbench.analysis.resources import ResourceHistory, resources
 from truemem_workbench.lines.line import read
 from truemem_workbench.page.environments import gather
 
@@ -49,11 +47,6 @@ def test_what_runs_out_is_the_finding(truemem: Command, tmp_path: Path) -> None:
     assert environment.finding.document() == found
 
 
-def test_growth_that_was_not_told_again_is_over(truemem: Command, tmp_path: Path) -> None:
-    lines = [*ending_with({"descriptors": {**LEAK, "open": 40}}), *(line("a", number) for number in range(161, 300))]
-    assert "running out" not in truemem("report", log(tmp_path, lines)).out
-
-
 def test_a_function_below_its_limits_is_not_accused(truemem: Command, tmp_path: Path) -> None:
     lines = ending_with({"tmp": {"used": 100, "size": 512}, "descriptors": {"open": 200, "limit": 1024}})
     assert "running out" not in truemem("report", log(tmp_path, lines)).out
@@ -70,13 +63,6 @@ def test_what_is_left_is_counted_from_what_is_in_use_now() -> None:
     assert disk.invocations_left == 407
 
 
-def test_zombies_are_evidence(truemem: Command, tmp_path: Path) -> None:
-    path = log(tmp_path, ending_with({"processes": {"count": 1000, "zombies": 990, "limit": 1024}}))
-    found = truemem("report", path, "--json").document["functions"][0]["finding"]
-    assert found["cause"] == "processes"
-    assert "990 of them have ended and were never waited for" in found["evidence"]
-
-
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.integers(),
@@ -91,7 +77,7 @@ def test_zombies_are_evidence(truemem: Command, tmp_path: Path) -> None:
     )
 )
 def test_whatever_a_line_has_there_breaks_nothing(members: Any) -> None:
-    told = Told()
+    told = ResourceHistory()
     told.add(1, members)
     told.add(2, {"descriptors": LEAK, "tmp": members})
     for each in told.found(2):
@@ -134,3 +120,8 @@ def test_doctor_says_what_ran_out_and_what_to_do(truemem: Command, tmp_path: Pat
     assert "The function ran out of descriptors: 2 lines say so.\n  [ERROR] OSError: [Errno 24] Too many" in ran.out
     assert "make clients once, outside the handler: docs/patterns.md#descriptors-that-leak" in ran.out
     assert "/tmp is full: 1 line says so." in ran.out
+
+
+def test_growth_that_was_not_told_again_is_over(truemem: Command, tmp_path: Path) -> None:
+    lines = [*ending_with({"descriptors": {**LEAK, "open": 40}}), *(line("a", number) for number in range(161, 300))]
+    assert "running out" not in truemem("report", log(tmp_path, lines)).out

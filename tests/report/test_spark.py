@@ -1,7 +1,5 @@
 """`truemem report --engine spark`: real Spark, in processes of its own, beside DuckDB on the same files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -16,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.aws.objects import uri
 
 from tests.report.conftest import Command
 from tests.report.fleet_files import write
@@ -52,10 +49,6 @@ class TestWithSpark:
         assert len(of_duckdb["functions"]) >= (1 if "--function" in options else 10)
         assert spark(fleet, "--json", *options) == of_duckdb
 
-    def test_several_processes_say_the_same(self, fleet: Path) -> None:
-        one = spark(fleet, "--json", "--master", "local-cluster[1,1,1024]")
-        assert spark(fleet, "--json", "--master", "local-cluster[2,1,1024]") == one
-
     def test_a_large_file_is_divided(self, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         from truemem_workbench.report import spark as engine
 
@@ -81,12 +74,6 @@ class TestWithSpark:
         assert truemem("report", "--engine", "spark", "*.log", "--json").document == of_duckdb
         one = truemem("report", files[2], "--json").document
         assert truemem("report", "--engine", "spark", f"file://{tmp_path}/x?1?/e.log", "--json").document == one
-
-    def test_a_local_file_is_read_where_files_are_elsewhere(self, tmp_path: Path, truemem: Command) -> None:
-        file = log(tmp_path, life("a", 20))
-        (tmp_path / "spark-defaults.conf").write_text("spark.hadoop.fs.defaultFS hdfs://127.0.0.1:1\n")
-        made = spark(file, "--json", SPARK_CONF_DIR=str(tmp_path))
-        assert made == truemem("report", file, "--json").document
 
     @pytest.mark.parametrize(
         "content",
@@ -191,12 +178,13 @@ def test_what_spark_does_not_do_is_told_before_it_starts(arguments: list[str], s
 def test_what_is_missing_is_named(
     missing: str, said: str, tmp_path: Path, truemem: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from truemem_workbench.report import spark_session
 
     if missing == "pyspark":
-        monkeypatch.setattr("truemem_workbench.support.extras.find_spec", lambda name: None if name == "pyspark" else 1)
+        monkeypatch.setattr(
+            "truemem_workbench.support.bad_input.find_spec", lambda name: None if name == "pyspark" else 1
+        )
     else:
-        monkeypatch.setattr(spark_session, "need", lambda _: None)
+        monkeypatch.setattr("truemem_workbench.report.spark.need", lambda _: None)
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
@@ -219,15 +207,9 @@ def test_the_report_can_be_an_object_in_s3(aws: Callable[[str], Any], tmp_path: 
     assert "s3://nowhere/report.json cannot be written: NoSuchBucket" in refused.err
 
 
-def test_a_uri_keeps_its_two_slashes() -> None:
-    assert uri(Path("s3://bucket/a/b.json")) == "s3://bucket/a/b.json"
-    assert uri(Path("/a/b:/c")) == "/a/b:/c"
-    assert uri(Path("a.log")) == "a.log"
-
-
 def test_a_part_is_a_batch_but_there_are_no_more_than_a_thousand() -> None:
-    from truemem_workbench.report.spark import _parts
+    from truemem_workbench.report.spark import _part_count
 
-    assert _parts(1, cores=2) == 2
-    assert _parts(9 * 10**9, cores=2) == 40
-    assert _parts(10**12, cores=100) == 1000
+    assert _part_count(1, cores=2) == 2
+    assert _part_count(9 * 10**9, cores=2) == 40
+    assert _part_count(10**12, cores=100) == 1000

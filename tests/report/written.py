@@ -1,7 +1,5 @@
 """The sidecar's lines as it would write them, for logs of our own making."""
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

@@ -1,7 +1,5 @@
 """The sample function's modules, its models, and a way to run it as Lambda would: in a process of its own."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """moto's S3 server on loopback: real HTTP, behind the real boto3."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager

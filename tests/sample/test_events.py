@@ -1,7 +1,5 @@
 """An event in, a request or one clear line out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -22,7 +20,7 @@ def test_rows_and_tenant_are_taken_as_they_are() -> None:
     assert read_event(event, SETTINGS) == Request(model=0, batch=2, rows=event["rows"], tenant="acme.eu:prod")  # type: ignore[arg-type]
 
 
-def test_what_a_schedule_or_another_service_adds_is_not_our_business() -> None:
+def test_what_another_service_adds_to_the_event_is_ignored() -> None:
     assert read_event({"model": 1, "source": "aws.events", "batch": 5}, SETTINGS).batch == 5
 
 
@@ -30,32 +28,17 @@ def test_what_a_schedule_or_another_service_adds_is_not_our_business() -> None:
     ("event", "words"),
     [
         (None, 'event None must be an object, as in {"model": 3}'),
-        ([{"model": 1}], "must be an object"),
         ({}, '"model" must be a whole number from 0 to 2'),
-        ({"model": 3}, '"model" must be a whole number from 0 to 2'),
-        ({"model": -1}, '"model" must be'),
-        ({"model": "1"}, '"model" must be'),
-        ({"model": 1.0}, '"model" must be'),
         ({"model": True}, '"model" must be'),
         ({"model": 1, "batch": 0}, '"batch" must be a whole number from 1 to 16384'),
-        ({"model": 1, "batch": 16385}, '"batch" must be'),
         ({"model": 1, "rows": []}, '"rows" is [], not a list of 1 to 256 rows'),
-        ({"model": 1, "rows": [ROW] * 257}, "not a list of 1 to 256 rows"),
-        ({"model": 1, "rows": {"0": ROW}}, "not a list of 1 to 256 rows"),
         ({"model": 1, "rows": [ROW, ROW[1:]]}, '"rows"[1] is 15 values, not a list of 16 numbers (MODEL_WIDTH)'),
-        ({"model": 1, "rows": ["0.5"]}, "\"rows\"[0] is '0.5', not a list of 16 numbers"),
         ({"model": 1, "rows": [[*ROW[:-1], "1"]]}, "\"rows\"[0][15] is '1', not a number from -1000000 to 1000000"),
-        ({"model": 1, "rows": [[*ROW[:-1], True]]}, '"rows"[0][15] is True'),
-        ({"model": 1, "rows": [[*ROW[:-1], None]]}, '"rows"[0][15] is None'),
         ({"model": 1, "rows": [[*ROW[:-1], float("nan")]]}, '"rows"[0][15] is nan'),
-        ({"model": 1, "rows": [[*ROW[:-1], -1000001]]}, '"rows"[0][15] is -1000001'),
         ({"model": 1, "rows": [[*ROW[:-1], 10**400]]}, '"rows"[0][15] is 1000'),
         ({"model": 1, "rows": [ROW], "batch": 2}, '"batch" is 2 and "rows" are 1: leave out "batch"'),
         ({"model": 1, "tenant": ""}, "\"tenant\" is '', not 1 to 128 letters, digits or any of _.:@/-"),
-        ({"model": 1, "tenant": "a b"}, "\"tenant\" is 'a b'"),
-        ({"model": 1, "tenant": "a\n"}, '"tenant" is'),
         ({"model": 1, "tenant": "a" * 129}, '"tenant" is'),
-        ({"model": 1, "tenant": 7}, '"tenant" is 7'),
     ],
 )
 def test_what_cannot_be_used_is_named_in_one_short_line(event: Any, words: str) -> None:

@@ -1,15 +1,11 @@
 """The models: the same bytes every time, those that the `onnx` package would have made, a layer at a time."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
 from hypothesis import example, given, settings
@@ -66,25 +62,6 @@ def test_a_model_is_what_onnx_itself_would_write(layers: int, width: int, model:
     assert len(content) == model_size(shape, model)
 
 
-def test_a_model_is_the_same_bytes_every_time_and_no_two_are_alike(model_dir: Path) -> None:
-    assert made(Shape(), 7) == (model_dir / model_name(Shape(), 7)).read_bytes()
-    assert made(Shape(), 7) != made(Shape(), 8)
-    assert len({model_name(shape, 7) for shape in (Shape(), Shape(layers=2), Shape(width=64))}) == 3
-
-
-def test_a_model_is_24_layers_and_about_6_mib() -> None:
-    content = made(Shape(), 0)
-    model = onnx.load_from_string(content)
-
-    onnx.checker.check_model(model, full_check=True)
-    assert Counter(node.op_type for node in model.graph.node) == {"MatMul": 24, "Add": 24, "Relu": 24}
-    assert 6.0 < len(content) / 2**20 < 6.1
-
-
-def test_no_more_than_one_layers_matrix_is_in_memory_at_a_time() -> None:
-    assert max(map(len, model_chunks(Shape(layers=6, width=128), 0))) == 128 * 128 * 4
-
-
 @pytest.mark.parametrize(("layers", "width"), [(24, 256), (3, 40), (1, 16)])
 def test_onnxruntime_computes_what_numpy_computes(layers: int, width: int) -> None:
     shape = Shape(layers, width)
@@ -114,40 +91,6 @@ def test_only_missing_models_are_made(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.splitlines() == [str(file) for file in files[3:]]
     assert sorted(tmp_path.iterdir()) == files
     assert files[0].stat().st_ino == kept
-
-
-def test_the_commands_defaults_are_the_functions_variables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in {"MODEL_COUNT": "2", "MODEL_LAYERS": "1", "MODEL_WIDTH": "32"}.items():
-        monkeypatch.setenv(name, value)
-    assert main(["make", str(tmp_path), "--width", "16"]) == 0
-    assert [Path(line).name for line in capsys.readouterr().out.splitlines()] == [
-        "model-00-1x16.onnx",
-        "model-01-1x16.onnx",
-    ]
-
-
-def test_models_can_be_read_by_the_user_the_function_runs_as(model_dir: Path) -> None:
-    assert (model_dir / model_name(Shape(), 0)).stat().st_mode & 0o777 == 0o644
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--count", "none"], "MODEL_COUNT='none' is not a number from 1 to 1000 (the variable, or its option)"),
-        (
-            ["--layers", "256", "--width", "4096"],
-            "MODEL_LAYERS=256 with MODEL_WIDTH=4096 is 16388 MiB a model, and 1024 is the most: lower one of them"
-            " (the variable, or its option)",
-        ),
-    ],
-)
-def test_an_option_that_cannot_be_used_is_one_line(
-    tmp_path: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["make", str(tmp_path), *arguments]) == 1
-    assert capsys.readouterr().err == f"models.py: {words}\n"
 
 
 def test_the_command_says_in_one_line_where_it_cannot_write(tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
 """Truth lies within every record's bounds, and what claims to be exact is exact, in any order of release."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
-from truemem_workbench.testing.environment import Environment
-from truemem_workbench.testing.workload import Judgement, events
+
+from testing.environment import Environment
+from testing.workload import Judgement, events
 
 LIMIT_MIB = 1024
 ORDERS = ("runtime:50", "runtime:100", "runtime:500", "together", "extension:300", "aws")

@@ -1,14 +1,12 @@
 """A hot function: invocations share lines, and none is lost, whatever ends the environment."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
-from truemem_workbench.lines.batch_line import spread
-from truemem_workbench.testing.environment import Environment, Record
+from truemem_workbench.lines.record import spread
 
-from tests.scenarios.test_killed_sidecar import kill
+from testing.environment import Environment, Record
+from tests.scenarios.killing import kill
 
 ON = {"TRUEMEM_AGGREGATE": "300"}
 
@@ -38,7 +36,7 @@ def test_invocations_share_lines_and_each_is_told_once() -> None:
     assert together[0].aggregate["peakMax"] > 40
 
 
-def test_what_has_waited_for_long_enough_is_told_while_a_long_invocation_runs() -> None:
+def test_what_has_waited_is_printed_during_a_long_invocation() -> None:
     with Environment(environment={"TRUEMEM_AGGREGATE": "1"}) as environment:
         for _ in range(4):
             environment.invoke()
@@ -50,7 +48,7 @@ def test_what_has_waited_for_long_enough_is_told_while_a_long_invocation_runs() 
     assert [record.aggregate is None for record in before] == [True, False]
 
 
-def test_an_invocation_that_crashes_has_its_own_line_and_the_order_stays() -> None:
+def test_an_invocation_that_crashes_has_its_own_line() -> None:
     with Environment(environment=ON) as environment:
         for number in range(9):
             environment.attempt("crash" if number == 4 else "hold", ms=20)  # time to see it begin

@@ -2,8 +2,6 @@
 without a sidecar, and each of its peaks is exact.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys
@@ -13,9 +11,9 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Function
-from truemem_workbench.testing.environment import FUNCTIONS, SLACK_MIB, Environment, Record
-from truemem_workbench.testing.installs import Missing
 
+from testing.environment import FUNCTIONS, SLACK_MIB, Environment, Record
+from testing.installs import Missing
 from tests.scenarios.clients import installed
 
 CLIENTS = Path(__file__).with_name("clients")
@@ -145,7 +143,7 @@ class Run:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in INSTALLED)) for name in (*CLIENT, *SHAPES)]
 )
-def test_whatever_the_client_its_answers_are_untouched_and_its_peaks_exact(name: str) -> None:
+def test_answers_are_untouched_and_peaks_exact(name: str) -> None:
     run = Run(name)
     assert run.errors == {"Unhandled" if name == "error" else None}
     for event, answer, size in zip(run.asked, run.answers, run.sizes, strict=True):

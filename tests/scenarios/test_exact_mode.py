@@ -1,7 +1,5 @@
 """Exact mode in the lives that an environment may have."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -11,9 +9,9 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Function
-from truemem_workbench.testing.environment import Environment
-from truemem_workbench.testing.workload import Judgement
 
+from testing.environment import Environment
+from testing.workload import Judgement
 from tests.local.conftest import executable
 
 HERE = Path(__file__).parent
@@ -32,7 +30,7 @@ def judged(environment: Environment, answers: list[dict[str, Any]]) -> list[Judg
     return [Judgement(record, answer, 512) for record, answer in zip(records, answers, strict=True)]
 
 
-def test_the_init_phase_ends_when_the_runtime_first_asks_for_an_event() -> None:
+def test_init_ends_when_the_runtime_first_asks_for_an_event() -> None:
     with Environment(HERE.parent / "local" / "functions" / "init_spike.py", exact=True) as environment:
         environment.attempt()
         (record,) = environment.records()
@@ -40,7 +38,7 @@ def test_the_init_phase_ends_when_the_runtime_first_asks_for_an_event() -> None:
     assert record.mode == "exact"
 
 
-def test_the_handlers_exception_and_the_sizes_of_event_and_response_are_on_the_line() -> None:
+def test_exception_and_sizes_of_event_and_response_are_told() -> None:
     with Environment(exact=True) as environment:
         environment.attempt("no such kind")
         invocation = environment.attempt(mib=1)
@@ -123,7 +121,7 @@ def test_wrong_answers_before_the_event_belong_to_no_invocation(client: str, spo
         assert each.exact if mode else each.honest, each
 
 
-def test_a_sidecar_that_stands_still_loses_nothing_and_changes_nothing() -> None:
+def test_a_sidecar_that_stands_still_loses_nothing() -> None:
     with Environment(exact=True, freeze="off") as environment:
         environment.invoke(mib=1)
         sidecar = environment.local.processes()[f"extension:{environment.name}"]

@@ -4,8 +4,6 @@ Nothing here can stop the kernel's clocks: the sidecar reads them through a shif
 frozen, and so does the platform.
 """
 
-from __future__ import annotations
-
 import mmap
 import struct
 import tempfile
@@ -16,7 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from truemem_workbench.testing.environment import EXTENSION, Environment
+
+from testing.environment import EXTENSION, Environment
 
 HOUR_NS = 3_600_000_000_000
 
@@ -69,7 +68,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clocks]:
     with tempfile.TemporaryDirectory(prefix="truemem-clocks-") as folder:
         made = Clocks(Path(folder))
         shifted = SimpleNamespace(time=made.time, perf_counter=time.perf_counter, monotonic=time.monotonic)
-        for module in ("journal", "environment", "shutdown"):
+        for module in ("journal", "environment", "launcher"):
             monkeypatch.setattr(f"truemem_workbench.local.lifecycle.{module}.time", shifted)
         yield made
 

@@ -1,29 +1,23 @@
 """The sidecar itself is killed: what it knew is printed by the next process of the environment, once."""
 
-from __future__ import annotations
-
 import json
 import os
-import signal
 from pathlib import Path
 
 import pytest
-from truemem.records.journal import CURVE
-from truemem.support.private_file import PAGE
-from truemem_workbench.testing.environment import Environment
+from truemem.journal import CURVE
+from truemem.support.files import PAGE
 
+from testing.environment import Environment
 from tests.local.conftest import in_background, until
-
-
-def kill(environment: Environment) -> None:
-    os.kill(environment.local.processes()[f"extension:{environment.name}"], signal.SIGKILL)
+from tests.scenarios.killing import kill
 
 
 def journals(environment: Environment) -> list[Path]:
     return list((environment.local.environment_dir / "tmp").glob(".truemem-*"))
 
 
-def test_what_ran_and_what_waited_for_its_report_are_told_by_the_next_process() -> None:
+def test_the_next_process_prints_what_ran_and_what_waited() -> None:
     with Environment(timeout_s=300) as environment:
         environment.invoke(mib=5)
         environment.invoke(mib=9)
@@ -55,7 +49,7 @@ def level_reached(environment: Environment, mib: int) -> bool:
     return any(curve.startswith(b"[") and json.loads(curve)[1] > mib * 1024 for curve in curves)
 
 
-def test_the_journal_is_private_and_gone_when_the_environment_ends() -> None:
+def test_the_journal_is_private_and_goes_at_the_end() -> None:
     with Environment() as environment:
         environment.invoke()
         (journal,) = journals(environment)
@@ -67,7 +61,7 @@ def test_the_journal_is_private_and_gone_when_the_environment_ends() -> None:
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "garbage"])
-def test_whatever_lies_in_its_place_is_not_touched_and_nothing_fails(kind: str, tmp_path: Path) -> None:
+def test_what_lies_in_its_place_is_not_touched(kind: str, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_bytes(b"precious")
     with Environment(freeze="off") as environment:

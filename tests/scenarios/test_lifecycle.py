@@ -1,17 +1,16 @@
 """Lives that are not init, invocations, spindown: what the records say of each, and that nothing is lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pytest
 from truemem_workbench.local import Function
-from truemem_workbench.testing.environment import EXTENSIONS, Environment, Record
+
+from testing.environment import EXTENSIONS, Environment, Record
 
 HERE = Path(__file__).parent
 LOCAL = HERE.parent / "local" / "functions"
-DYING = EXTENSIONS / "dying.py"
+VENDOR = EXTENSIONS / "vendor.py"
 
 
 def told(environment: Environment) -> list[Record]:
@@ -56,9 +55,7 @@ def test_an_environment_goes_on_after_a_reset(exact: bool, modes: list[str | Non
 
 
 @pytest.mark.parametrize(("function", "init_timeout_s"), [("init_fails.py", None), ("init_hangs.py", 0.5)])
-def test_an_init_that_fails_is_done_again_within_the_first_invocation(
-    function: str, init_timeout_s: float | None
-) -> None:
+def test_an_init_that_fails_is_repeated_in_the_first_invocation(function: str, init_timeout_s: float | None) -> None:
     with Environment(LOCAL / function, init_timeout_s=init_timeout_s) as environment:
         answer = environment.attempt()
         environment.attempt()
@@ -69,8 +66,8 @@ def test_an_init_that_fails_is_done_again_within_the_first_invocation(
     assert members(records, "invocation", "coldStart", "suppressedInit") == [(1, True, True), (2, None, None)]
 
 
-def test_another_extension_that_dies_takes_the_invocation_with_it() -> None:
-    with Environment(extensions=[DYING]) as environment:
+def test_an_extension_that_dies_ends_the_invocation() -> None:
+    with Environment(extensions=[VENDOR], environment={"DIES": "1"}) as environment:
         environment.invoke(mib=5)
         environment.attempt(mib=30, ms=10_000)
         environment.invoke(mib=5)
@@ -81,7 +78,7 @@ def test_another_extension_that_dies_takes_the_invocation_with_it() -> None:
     assert (records[2].invocation, records[2].suppressedInit) == (3, True)
 
 
-def test_provisioned_concurrency_waits_between_its_init_and_its_first_use() -> None:
+def test_provisioned_concurrency_waits_after_its_init() -> None:
     with Environment(initialization="provisioned-concurrency") as environment:
         environment.local.settle()
         environment.invoke(mib=5)

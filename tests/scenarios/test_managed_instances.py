@@ -1,7 +1,5 @@
 """On Managed Instances requests overlap, and whose memory is whose cannot be known: what each record may still say."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,8 +9,8 @@ from typing import Any
 
 import pytest
 from truemem_workbench.local import Invocation
-from truemem_workbench.testing.environment import FUNCTIONS, SIDECAR, SLACK_MIB, Environment, Record
 
+from testing.environment import FUNCTIONS, SIDECAR, SLACK_MIB, Environment, Record
 from tests.local.conftest import executable, until
 
 WORKERS = 3
@@ -70,7 +68,7 @@ def records_by_id(environment: Environment) -> dict[str, Record]:
 
 
 @pytest.mark.smoke
-def test_requests_that_ran_at_once_have_the_peak_of_all_and_the_next_one_has_its_own(meeting: str) -> None:
+def test_requests_at_once_have_the_peak_of_all(meeting: str) -> None:
     together = [{"mib": mib, "ms": HELD_MS, "meet": meeting, "of": WORKERS} for mib in (20, 50, 80)]
     with managed() as environment:
         answers = invoke_all(environment, together)
@@ -168,7 +166,7 @@ def test_a_runtime_that_is_killed_leaves_the_end_of_its_curve(meeting: str) -> N
         assert record.peakUpper is None or record.peakUpper >= 30
 
 
-def test_a_crash_of_workers_that_share_a_model_is_no_want_of_memory(meeting: str) -> None:
+def test_a_crash_of_workers_with_a_shared_model_is_no_oom(meeting: str) -> None:
     """Each of them has it in its RSS, and the environment once."""
     model = Path(meeting) / "model"
     with model.open("wb") as file:
@@ -179,7 +177,7 @@ def test_a_crash_of_workers_that_share_a_model_is_no_want_of_memory(meeting: str
         assert (record.status, record.OutOfMemory, record.outOfMemory) == ("error", None, None)
 
 
-def test_registered_for_shutdown_only_and_told_so_by_the_platform_if_need_be(tmp_path: Path) -> None:
+def test_on_managed_instances_it_registers_for_shutdown_only(tmp_path: Path) -> None:
     """An environment that does not say what it is refuses INVOKE all the same."""
     text = f"#!/bin/sh\nunset AWS_LAMBDA_INITIALIZATION_TYPE\nexec {SIDECAR}\n"
     unaware = executable(tmp_path / SIDECAR.name, text)

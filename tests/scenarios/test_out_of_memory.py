@@ -1,22 +1,21 @@
 """Out of memory, with real kills by the kernel: what the record of that hour says, and who it blames."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import psutil
 import pytest
-from truemem_workbench.testing.environment import EXTENSIONS, FUNCTIONS, SIDECAR, Environment, Record
+from truemem_workbench.local import Function
 
 from faults.deaths import DEATHS, die, judge
 from faults.subject import Subject
+from testing.environment import EXTENSIONS, SIDECAR, Environment, Record
 from tests.local.conftest import needs_cgroups
 
 pytestmark = needs_cgroups
 
-EATING = EXTENSIONS / "dying.py"
-HOARDING = EXTENSIONS / "hoarding.py"
+VENDOR = EXTENSIONS / "vendor.py"
+KILLED = Path(__file__).with_name("killed.py")
 
 
 def killed(environment: Environment, do: str = "hold", **event: float) -> Record:
@@ -43,7 +42,7 @@ def scores(environment: Environment) -> dict[str, int]:
 
 
 @pytest.mark.smoke
-def test_the_invocation_that_was_killed_tells_the_end_of_its_curve() -> None:
+def test_a_killed_invocation_tells_the_end_of_its_curve() -> None:
     with Environment(memory_mib=128) as environment:
         record = killed(environment, mib=400)
     assert record.OutOfMemory == 1
@@ -71,7 +70,7 @@ def test_a_child_that_was_killed_while_its_function_lives() -> None:
     assert second.OutOfMemory is None
 
 
-def test_a_timeout_at_the_limit_is_memorys_doing_and_a_timeout_below_it_is_not() -> None:
+def test_a_timeout_at_the_limit_alone_is_memorys_doing() -> None:
     with Environment(memory_mib=128, timeout_s=8, memory_limit="watch") as environment:  # time to touch it all
         fill(environment)
         environment.attempt(mib=20, ms=60_000)
@@ -94,9 +93,10 @@ def test_a_timeout_that_only_shutdown_tells_of() -> None:
 
 
 @pytest.mark.nightly
-def test_what_processes_share_does_not_make_a_timeout_memorys_doing() -> None:
+def test_shared_memory_does_not_make_a_timeout_memorys_doing() -> None:
     often = {"TRUEMEM_CPU_BUDGET": "20"}  # what 128 MiB buy is a look each second
-    with Environment(FUNCTIONS / "family.py", memory_mib=128, timeout_s=6, environment=often) as environment:
+    family = Function.from_handler(f"{KILLED}:family")
+    with Environment(family, memory_mib=128, timeout_s=6, environment=often) as environment:
         for event in ({}, {"mib": 30, "children": 5}, {"mib": 5, "children": 5, "until": 125.5}):
             environment.attempt(**event)
         _, shared, full = environment.records()
@@ -108,9 +108,9 @@ def test_what_processes_share_does_not_make_a_timeout_memorys_doing() -> None:
     assert full.ending["level"] >= 0.97 * 128
 
 
-def test_an_init_phase_that_runs_out_of_memory_is_told_in_the_log() -> None:
+def test_an_init_that_runs_out_of_memory_is_in_the_log() -> None:
     """It has no invocation, and no extension hears of the one that pays for it."""
-    with Environment(FUNCTIONS / "greedy_init.py", memory_mib=128) as environment:
+    with Environment(KILLED, memory_mib=128, environment={"GREEDY": "1"}) as environment:
         assert environment.attempt().function_error == "Unhandled"
         assert environment.records() == []
         told = [line for line in environment.log().splitlines() if "before its first invocation" in line]
@@ -122,15 +122,15 @@ def test_an_init_phase_that_runs_out_of_memory_is_told_in_the_log() -> None:
     assert len(ending["lastSamples"]) > 2
 
 
-def test_an_extension_that_ate_the_memory_is_named_and_the_function_is_not_blamed() -> None:
-    with Environment(extensions=[EATING], memory_mib=128, environment={"EATS": "1"}) as environment:
+def test_an_extension_that_ate_the_memory_is_named() -> None:
+    with Environment(extensions=[VENDOR], memory_mib=128, environment={"EATS": "1"}) as environment:
         environment.invoke(mib=3)
         environment.attempt(mib=3, ms=60_000)
         environment.invoke(mib=3)
         before, died, after = environment.records()
     assert [record.OutOfMemory for record in (before, died, after)] == [None, None, None]
     assert (died.errorType, died.environmentKills) == ("Extension.Crash", 1)
-    assert died.ending["holder"]["extension"] == EATING.name
+    assert died.ending["holder"]["extension"] == VENDOR.name
     assert died.ending["holder"]["rss"] > died.CurrentRSS
 
 
@@ -138,7 +138,7 @@ def check_hoarding(kib: int, invocations: int, *, exact: bool) -> None:
     """An extension keeps so much of each invocation, and they follow each other without a pause, until the kernel kills
     it, once. The right line says so, and no line blames the function."""
     kept = {"KEEPS_KIB": str(kib)}
-    with Environment(extensions=[HOARDING], memory_mib=192, exact=exact, environment=kept) as environment:
+    with Environment(extensions=[VENDOR], memory_mib=192, exact=exact, environment=kept) as environment:
         for _ in range(invocations):
             environment.attempt(mib=3)
         records = environment.told()
@@ -148,7 +148,7 @@ def check_hoarding(kib: int, invocations: int, *, exact: bool) -> None:
     died = [record for record in records if record.environmentKills or record.errorType or record.ending]
     assert [record.requestId for record in died] == [report.request_id]
     assert (died[0].environmentKills, died[0].status, died[0].errorType) == (1, "error", "Extension.Crash")
-    assert died[0].ending["holder"]["extension"] == HOARDING.name
+    assert died[0].ending["holder"]["extension"] == VENDOR.name
     assert died[0].ending["holder"]["rss"] > 140
     assert not any(record.OutOfMemory for record in records)
 
@@ -165,7 +165,7 @@ def test_an_extension_that_keeps_500_kib_ends_an_environment(exact: bool) -> Non
 
 
 @pytest.mark.parametrize("do", ["crash", "leave"])
-def test_a_crash_is_not_even_where_the_mark_is_at_the_size_already(do: str) -> None:
+def test_a_crash_with_the_mark_at_the_size_is_not_memorys_doing(do: str) -> None:
     with Environment(memory_mib=128) as environment:
         environment.attempt(mib=400)
         environment.attempt(do, mib=20, ms=1000)
@@ -203,9 +203,9 @@ def test_the_record_of_a_death_says_what_is_so(title: str) -> None:
     assert judge(death, die(Subject(SIDECAR), death, 128)) == []
 
 
-def test_a_daemon_that_the_kernel_kills_is_not_told_later_on_an_innocent() -> None:
+def test_a_killed_daemon_is_not_blamed_on_a_later_invocation() -> None:
     """The sidecar may not know it: it has no variables, and its parent has ended. The last one ends a process."""
-    with Environment(FUNCTIONS / "daemon.py", memory_mib=128) as environment:
+    with Environment(Function.from_handler(f"{KILLED}:daemon"), memory_mib=128) as environment:
         for do in ("start", "idle", "grow", "idle", "run"):
             environment.invoke(do)
         assert environment.local.environment.memory.kills() == 1

@@ -1,7 +1,5 @@
 """The sidecar reads the environments of processes, to know whose they are: nothing of them leaves it."""
 
-from __future__ import annotations
-
 import secrets
 import tempfile
 from pathlib import Path
@@ -9,7 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 from truemem.config import NAMES
-from truemem_workbench.testing.environment import Environment
+
+from testing.environment import Environment
 
 
 def test_what_is_in_environments_goes_nowhere() -> None:

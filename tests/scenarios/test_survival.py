@@ -1,15 +1,13 @@
 """Whatever goes wrong around the sidecar, the function's answers are untouched and the record does not pretend."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.testing.environment import EXTENSION, SIDECAR, SLACK_MIB, SOURCE, Environment, Record
 
+from testing.environment import EXTENSION, SIDECAR, SLACK_MIB, SOURCE, Environment, Record
 from tests.local.conftest import in_background, until
 
 INVOCATIONS = 12

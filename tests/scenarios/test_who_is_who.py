@@ -1,14 +1,12 @@
 """Who is who, whatever the variables say: with real extensions and a real runtime."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
 import pytest
 from truemem_workbench.local import Function
-from truemem_workbench.testing.environment import Environment
 
+from testing.environment import Environment
 from tests.local.conftest import executable
 from tests.scenarios.test_out_of_memory import scores
 
@@ -25,7 +23,7 @@ EVERYWHERE = {
 """Base images, and who builds one, set variables for every process."""
 
 
-def test_an_extension_that_has_become_a_program_elsewhere_is_not_the_function() -> None:
+def test_an_extension_that_becomes_a_program_is_not_the_function() -> None:
     with Environment(extensions=[EXTENSIONS / "elsewhere"], memory_mib=512, environment=EVERYWHERE) as environment:
         for _ in range(2):
             environment.invoke(mib=5)

@@ -1,7 +1,5 @@
 """CloudFormation's intrinsic functions, those that template.yaml uses: what a property is worth, given parameters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,13 +1,10 @@
 """AWS's SAM CLI in a virtual environment of its own, below ours: installed once, by hash."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
 
-from truemem_workbench.testing.installs import python_packages
-
+from testing.installs import python_packages
 from tests.scenarios.clients import installed
 
 ROOT = Path(__file__).parents[2]

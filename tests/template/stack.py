@@ -1,7 +1,5 @@
 """The application in an account: a stack, created through CloudFormation's API."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

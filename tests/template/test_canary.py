@@ -1,18 +1,16 @@
 """deploy/canary: its alarms look at the new version alone."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.testing.environment import Environment
 
 from deploy import application
+from testing.environment import Environment
 from tests.dashboard.growing import goes_off, told_of
 from tests.dashboard.metrics import made_by, of_alarms
-from tests.printed import printed, record
+from tests.printed import OUT_OF_MEMORY, printed, record
 from tests.template.resolve import Resolver
 from tests.template.sam import ROOT
 
@@ -44,13 +42,13 @@ def test_another_release_is_another_version_with_the_same_code() -> None:
     assert versions == [["FunctionVersion3f2a91c"], ["FunctionVersionb8e07d4"]]
 
 
-def test_the_alarms_that_roll_back_look_at_metrics_that_a_line_of_the_release_makes(
+def test_the_rollback_alarms_look_at_metrics_of_the_release(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     (function,) = deployed("3f2a91c", "AWS::Lambda::Function").values()
     dimensions = function["Environment"]["Variables"]["TRUEMEM_DIMENSIONS"]
     records = [record(number, 30 + number) for number in range(1, 131)]
-    records[-1].status, records[-1].error_type = "error", "Runtime.OutOfMemory"
+    records[-1].join(OUT_OF_MEMORY)
     lines = printed(capfd, records, {b"TRUEMEM_DIMENSIONS": dimensions.encode()})
 
     looked_at = of_alarms(alarms("3f2a91c"))
@@ -88,21 +86,9 @@ def test_a_release_that_only_warms_up_stays(kind: str, per_minute: int) -> None:
     assert not any(goes_back(kind, per_minute))
 
 
-def test_a_release_with_a_cache_that_is_soon_full_stays() -> None:
-    assert not any(goes_back("full cache", 10))
-
-
-@pytest.mark.parametrize("kind", ["4 KiB", "8 KiB", "64 KiB"])
-def test_a_leak_that_can_wait_does_not_go_back_with_little_traffic(kind: str) -> None:
-    assert not any(goes_back(kind, 20))
-
-
-def test_with_less_traffic_it_stays_quiet_whatever_leaks() -> None:
-    assert not any(goes_back("1024 KiB", 5))
-
-
+@pytest.mark.nightly
 @pytest.mark.parametrize(("leak_kib", "leaks"), [("0", False), ("1024", True)])
-def test_under_the_local_lambda_it_reports_growth_only_with_a_leak(leak_kib: str, leaks: bool) -> None:
+def test_under_the_local_lambda_only_a_leak_is_growth(leak_kib: str, leaks: bool) -> None:
     function = application.load(TEMPLATE)["Resources"]["Function"]["Properties"]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # the local Lambda's processes are another user's

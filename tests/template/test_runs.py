@@ -1,16 +1,14 @@
 """The built artifacts themselves, under the local Lambda: what is tested is what is deployed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
 import pytest
 from truemem_workbench.local import Function
-from truemem_workbench.testing.environment import Environment
-from truemem_workbench.testing.installs import Missing
 
 from deploy import application
+from testing.environment import Environment
+from testing.installs import Missing
 from tests.scenarios.clients import installed
 from tests.template import sam
 from tests.template.resolve import Resolver

@@ -3,8 +3,6 @@
 Its own program, not a module of the tests: it is executed again and again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc
@@ -20,7 +18,7 @@ import time
 
 MIB = 1 << 20
 ROOT = __file__.rpartition("/tests/")[0]
-HIDING = f"{ROOT}/workbench/truemem_workbench/testing/functions/hiding.py"
+HIDING = f"{ROOT}/testing/functions/hiding.py"
 SYS_EXIT = 93 if platform.machine() == "aarch64" else 60
 
 

@@ -121,7 +121,6 @@ class Function:
         for member in [member for member in self.members if waits and member.ended and member.parent in self.living()]:
             self.wait_for(member)
         window = self.recorder.close(readings, 1 << 62)
-        self.recorder.adopt_new_processes(window)
         truth, self.truth = self.truth, 0
         self._ending = {pid: kib for pid, kib in ending.items() if not _has_ended(pid)}
         self.perhaps = sum(ending.values())

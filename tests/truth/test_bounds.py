@@ -4,8 +4,6 @@ Real processes fork, allocate, exec, lose their main thread, become daemons, end
 what they held is known for certain; the sidecar's looks come between the steps, or do not.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
-from truemem.linux.kernel import watermark_slack_kib
+from truemem.linux.procfs import watermark_slack_kib
 from truemem.measure.window import VMHWM
 
 from tests.truth.function import Function, Member

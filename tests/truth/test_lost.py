@@ -1,7 +1,5 @@
 """Watermarks that are lost, and processes that hide: what an adversary has found, one by one. Real processes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,7 +58,7 @@ def test_an_invocation_of_one_process_is_exact(function: Function, script: str) 
 
 @pytest.mark.parametrize("loses", ["exec", "reset"])
 @pytest.mark.parametrize("late", [False, True])
-def test_a_sample_above_the_final_watermark_shows_that_it_was_lost(function: Function, loses: str, late: bool) -> None:
+def test_a_sample_above_the_final_watermark_shows_the_loss(function: Function, loses: str, late: bool) -> None:
     plays(function, "0 alloc 100")
     function.recorder.levels.sample(late, reset=False)
     plays(function, f"0 free, 0 {loses}")
@@ -81,28 +79,26 @@ def test_where_a_watermark_was_lost_there_is_no_upper_bound(function: Function, 
     assert (found.method, found.upper) == (SAMPLED, 0)
 
 
-def test_a_child_whose_main_thread_has_ended_is_read_through_another(function: Function) -> None:
+def test_a_child_without_its_main_thread_is_read(function: Function) -> None:
     plays(function, "0 fork, 1 leave_main, find, 1 alloc 100")
     _, found, truth = closed(function)
     assert min(truth, found.lower) > 100 * MIB
     assert found.upper > truth - MIB
 
 
-def test_what_a_child_held_between_fork_and_exec_lies_within_the_bounds(function: Function) -> None:
+def test_what_a_child_held_before_exec_is_within_the_bounds(function: Function) -> None:
     plays(function, "0 fork, 1 alloc 80, 1 exec")
     _, found, truth = closed(function)
     assert truth > 80 * MIB
     assert not found.upper or found.upper > truth - MIB
 
 
-def test_processes_that_no_look_had_time_for_leave_no_upper_bound(function: Function) -> None:
+def test_processes_that_no_look_had_time_for_leave_no_bound(function: Function) -> None:
     plays(function, "0 fork, 0 fork, 0 fork, find, close, 3 alloc 30")
     cut = function.recorder.read_and_reset(most=1)
     assert len(cut.readings) == 1
     assert len(cut.left) == 3
-    window = function.recorder.close(cut, 1 << 62)
-    function.recorder.adopt_new_processes(window)
-    assert window.lost
+    assert function.recorder.close(cut, 1 << 62).lost
     cut = function.recorder.read_and_reset(most=1)
     function.recorder.read_rest(cut, 1 << 62)
     assert cut.left == []
@@ -116,7 +112,7 @@ KNOWN_CHILD = "0 fork, 1 alloc 60, find, close"
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_known_child_that_ends_before_it_is_read_counts_with_what_it_held(function: Function, waits: bool) -> None:
+def test_a_known_child_that_ends_unread_counts_what_it_held(function: Function, waits: bool) -> None:
     plays(function, f"{KNOWN_CHILD}, 0 alloc 60, 1 end")
     if waits:
         function.wait_for(function.members[1])
@@ -126,7 +122,7 @@ def test_a_known_child_that_ends_before_it_is_read_counts_with_what_it_held(func
     assert not found.upper or found.upper > truth - MIB
 
 
-def test_a_zombie_is_counted_once_however_often_all_processes_are_looked_for(function: Function) -> None:
+def test_a_zombie_is_counted_once_however_often_it_is_seen(function: Function) -> None:
     plays(function, f"{KNOWN_CHILD}, 1 end, close")
     for _ in range(3):
         function.table.scan()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from truemem.linux.proc_text import Gone
 from truemem.linux.process_table import FUNCTION, Process
-from truemem.linux.procfs import Procfs
-from truemem.measure.level_sampler import TICK_NS
+from truemem.linux.procfs import Gone, Procfs
+from truemem.measure.open_window import TICK_NS
 from truemem.measure.recorder import Recorder
 from truemem.measure.window import SAMPLED, peak
 
@@ -71,7 +70,7 @@ COUNTS = pytest.mark.parametrize("count", [1, 8, 64, 200, 1000, 2000])
 
 @COUNTS
 @pytest.mark.parametrize("at_rest", [False, True])
-def test_the_answer_waits_for_few_processes_and_the_rest_is_read_after_it(count: int, at_rest: bool) -> None:
+def test_the_answer_waits_for_few_processes(count: int, at_rest: bool) -> None:
     scene = Scene(count)
     began = scene.now_ns
     cut = scene.recorder.read_and_reset(at_rest)
@@ -82,7 +81,7 @@ def test_the_answer_waits_for_few_processes_and_the_rest_is_read_after_it(count:
 
 
 @COUNTS
-def test_one_tick_holds_the_runtimes_bytes_up_for_no_longer_than_it_may(count: int) -> None:
+def test_one_tick_delays_the_runtimes_bytes_only_so_long(count: int) -> None:
     scene = Scene(count)
     for _ in range(3):
         began = scene.now_ns
@@ -102,7 +101,7 @@ def test_many_that_have_just_ended_hold_it_up_no_longer() -> None:
     assert cut.left
 
 
-def test_a_process_that_ends_while_others_are_read_has_no_second_level() -> None:
+def test_a_process_that_ends_during_reading_has_no_second_level() -> None:
     scene = Scene(2)
     scene.processes[1] = scene.processes[1]._replace(files=Ending(scene, 2))
     assert [reading.again for reading in scene.recorder.read_and_reset().readings] == [1024, 0]
@@ -115,7 +114,7 @@ def test_ticks_take_turns_so_that_every_process_is_looked_at() -> None:
     assert set(scene.read) == set(range(1, 201))
 
 
-def test_processes_that_the_cpu_budget_does_not_allow_leave_no_upper_bound() -> None:
+def test_processes_beyond_the_cpu_budget_leave_no_upper_bound() -> None:
     scene = Scene(1000)
     scene.recorder.close(scene.recorder.read_and_reset(most=1000), NEVER)
     cut = scene.recorder.read_and_reset()
@@ -128,7 +127,7 @@ def test_processes_that_the_cpu_budget_does_not_allow_leave_no_upper_bound() -> 
     assert found.lower <= 1000 * 2048
 
 
-def test_where_two_windows_end_before_there_is_time_the_others_are_read_once_for_both() -> None:
+def test_two_windows_at_once_read_the_others_once() -> None:
     scene = Scene(64)
     scene.recorder.close(scene.recorder.read_and_reset(most=64), NEVER)
     closing, opening = scene.recorder.read_and_reset(at_rest=True), scene.recorder.read_and_reset(at_rest=True)
@@ -144,7 +143,7 @@ def test_where_two_windows_end_before_there_is_time_the_others_are_read_once_for
         assert found.lower <= 64 * 2048 <= found.upper
 
 
-def test_a_process_that_has_ended_when_it_was_to_be_read_later_has_ended_for_both() -> None:
+def test_a_process_ended_before_its_late_reading_ends_in_both() -> None:
     scene = Scene(20)
     closing, opening = scene.recorder.read_and_reset(), scene.recorder.read_and_reset()
     scene.ended = {20}

@@ -1,25 +1,23 @@
 """What each of faults/deaths.py looks like to the sidecar, as recorded in deaths.txt: `python -m tests.unit.deaths`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from truemem.measure.window import Window
-from truemem.records.out_of_memory import EXTENSION_CRASH, DeathReport
-from truemem.records.pending_record import PendingRecord
+from truemem.platform.telemetry import REPORT, RUNTIME_DONE
+from truemem.records.pending_record import EXTENSION_CRASH, DeathReport, Measured, PendingRecord
 
 from faults.deaths import DEATHS, Died, die
 from faults.subject import source
+from tests.printed import curve, event, window
 
 FILE = Path(__file__).with_name("deaths.txt")
 LIMIT = 512
 """MiB."""
-LAST_NS = 1_000_000_000
+LAST_MS = 1000
 
 
-class Seen(NamedTuple):
+class Death(NamedTuple):
     """One death. None: not known, or it did not end its processes."""
 
     title: str
@@ -36,26 +34,28 @@ class Seen(NamedTuple):
     extension: bool
     """One held more than any process of the function."""
 
-    def record(self) -> PendingRecord:
+    def record(self, telemetry: bool = True) -> PendingRecord:
         """As it is when the verdict is due."""
         record = PendingRecord("r", 2, 0)
         of_extension = self.kernel_kills if self.error_type == EXTENSION_CRASH else 0
-        record.kernel_kills, record.environment_kills = self.kernel_kills - of_extension, of_extension
-        record.status, record.error_type, record.max_memory_used_mib = self.status, self.error_type, self.mark_mib
+        record.killed(self.kernel_kills - of_extension)
+        record.others_killed(of_extension)
+        seen = self.unseen_ms is not None
+        record.close(Measured(window(curve=curve((LAST_MS, 1)) if seen else curve())))
+        if telemetry:
+            done_ms = LAST_MS + self.unseen_ms if self.unseen_ms is not None else None
+            record.join(event(RUNTIME_DONE, time_ms=done_ms))
+            record.join(event(REPORT, mark_mib=self.mark_mib, status=self.status, errorType=self.error_type))
         if self.reason is not None:
             level_kib = None if self.level_mib is None else round(self.level_mib * 1024)
             growth = None if self.mib_per_s is None else self.mib_per_s * 1024
-            record.death = DeathReport(self.reason, level_kib, growth, {"extension": "agent"} if self.extension else {})
-        record.window = Window(0, 0, True)
-        if self.unseen_ms is not None:
-            record.window.curve.see(LAST_NS, 1)
-            record.done_ns = LAST_NS + round(self.unseen_ms * 1e6)
+            record.died(DeathReport(self.reason, level_kib, growth, {"extension": "agent"} if self.extension else {}))
         return record
 
 
-def seen() -> list[Seen]:
+def seen() -> list[Death]:
     """All that are in the file."""
-    return [Seen(*json.loads(line)) for line in FILE.read_text().splitlines()]
+    return [Death(*json.loads(line)) for line in FILE.read_text().splitlines()]
 
 
 def main() -> None:
@@ -68,11 +68,11 @@ def main() -> None:
     FILE.write_text("".join(f"{json.dumps(each)}\n" for each in made))
 
 
-def _seen(title: str, exact: bool, died: Died) -> Seen:
+def _seen(title: str, exact: bool, died: Died) -> Death:
     record = died.record
     known: dict[str, Any] = record.get("ending", {})
     ended = record.get("closedBy") == "shutdown"
-    return Seen(
+    return Death(
         title,
         exact,
         died.kernel_kills,

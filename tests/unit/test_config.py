@@ -1,9 +1,9 @@
 """Settings: valid ones count, invalid ones are one line and the default."""
 
-from __future__ import annotations
+from contextlib import nullcontext
 
 import pytest
-from truemem.config import Config
+from truemem.config import Config, parse_switch
 
 SETTINGS = [name for name in vars(Config({})) if name != "problems"]
 
@@ -11,7 +11,7 @@ SETTINGS = [name for name in vars(Config({})) if name != "problems"]
 def test_defaults() -> None:
     config = Config({})
     assert config.problems == []
-    assert (config.enabled, config.namespace, config.cpu_budget) == (True, "truemem", 0.01)
+    assert (config.namespace, config.cpu_budget) == ("truemem", 0.01)
     assert (config.dimensions, config.properties, config.log_level, config.level) == ({}, {}, "info", "INFO")
     assert (config.memory_mib, config.cpu_share) == (0, 1.0)
 
@@ -20,13 +20,17 @@ def test_everything_set() -> None:
     environ = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"1769", b"AWS_LAMBDA_LOG_LEVEL": b"warn"}
     environ |= {b"TRUEMEM_ENABLED": b"off", b"TRUEMEM_NAMESPACE": b"My/Memory", b"TRUEMEM_CPU_BUDGET": b"0.5%"}
     environ |= {b"TRUEMEM_DIMENSIONS": b"Stage=prod, Team=ml", b"TRUEMEM_PROPERTIES": b"modelVersion=2026-11"}
-    environ |= {b"TRUEMEM_LOG_LEVEL": b"debug", b"TRUEMEM_EXEC_WRAPPER": b"/opt/vendor/wrapper"}  # the wrapper's own
+    environ |= {
+        b"TRUEMEM_LOG_LEVEL": b"Warn",
+        b"TRUEMEM_RESOURCES": b"OFF",
+        b"TRUEMEM_EXEC_WRAPPER": b"/opt/vendor/wrapper",
+    }  # the wrapper's own
     config = Config(environ)
     assert config.problems == []
-    assert (config.enabled, config.namespace, config.cpu_budget) == (False, "My/Memory", 0.005)
+    assert (config.namespace, config.cpu_budget) == ("My/Memory", 0.005)
     assert config.dimensions == {"Stage": "prod", "Team": "ml"}
     assert config.properties == {"modelVersion": "2026-11"}
-    assert (config.cpu_share, config.level, config.log_level) == (1.0, "WARN", "debug")
+    assert (config.cpu_share, config.level, config.log_level, config.resources) == (1.0, "WARN", "warn", "off")
 
 
 INVALID = {
@@ -38,9 +42,11 @@ INVALID = {
     ],
     "PROPERTIES": ["peakLower=3", "_aws=3", "=3"],
     "CPU_BUDGET": ["0", "nan", "lots", "51%", "-1", "inf"],
-    "LOG_LEVEL": ["loud"],
+    "LOG_LEVEL": ["loud", "debug"],
     "OOM_SCORE_ADJ": ["-1", "1001", "9" * 5000],
     "JOURNAL": ["maybe"],
+    "RESOURCES": ["yes"],
+    "OUTPUT": ["emf;otlp"],
     "AGGREGATE": ["301", "-1"],
 }
 
@@ -50,7 +56,7 @@ def is_default(config: Config) -> bool:
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name in INVALID for value in INVALID[name]])
-def test_an_invalid_value_is_one_line_that_names_it_and_the_default(name: str, value: str) -> None:
+def test_an_invalid_value_is_one_line_and_the_default(name: str, value: str) -> None:
     config = Config({f"TRUEMEM_{name}".encode(): value.encode()})
     (problem,) = config.problems
     assert problem.startswith(f"TRUEMEM_{name} is not ")
@@ -82,3 +88,21 @@ def test_what_is_no_name_of_a_setting_is_not_shown(name: bytes) -> None:
 def test_an_invalid_value_is_told_by_its_place(name: str, value: str, why: str) -> None:
     (problem,) = Config({f"TRUEMEM_{name}".encode(): value.encode()}).problems
     assert problem.endswith(f" ({why}); using the default")
+
+
+@pytest.mark.parametrize(
+    ("word", "on"),
+    [
+        ("true", True),
+        (" On ", True),
+        ("1", True),
+        ("YES", True),
+        ("OFF", False),
+        ("0", False),
+        ("maybe", None),
+        ("", None),
+    ],
+)
+def test_a_word_for_on_or_off(word: str, on: bool | None) -> None:
+    with nullcontext() if on is not None else pytest.raises(ValueError):
+        assert parse_switch(word) is on

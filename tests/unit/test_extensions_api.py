@@ -1,7 +1,5 @@
 """The Extensions API's client against a server that plays a script: one answer for each request."""
 
-from __future__ import annotations
-
 import _socket
 import errno
 import json
@@ -101,7 +99,7 @@ def registered(script: Script, rest_s: float = REST_S) -> ExtensionsApi:
 
 def wait_for(api: ExtensionsApi, until: float) -> None:
     poll = select.poll()
-    poll.register(api.fileno(), select.POLLIN)
+    poll.register(api.descriptor, select.POLLIN)
     poll.poll(max(0, min(until, api.overdue_at) - time.monotonic()) * 1000)
 
 
@@ -121,7 +119,7 @@ def next_event(api: ExtensionsApi) -> bytes:
     return received(api)
 
 
-def test_it_registers_under_the_name_it_was_given_and_then_shows_its_identifier() -> None:
+def test_it_registers_and_then_shows_its_identifier() -> None:
     with server(REGISTERED, INVOKE) as script:
         api = registered(script)
         api.send_next()
@@ -146,13 +144,13 @@ IN_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close
     ],
     ids=["in chunks", "to the end of the connection", "byte by byte, in time", "an interim answer before it"],
 )
-def test_an_event_is_received_in_any_shape_and_so_is_the_next_one(answer: bytes) -> None:
+def test_events_are_received_in_any_shape(answer: bytes) -> None:
     with server(REGISTERED, answer, INVOKE) as script:
         api = registered(script)
         for kept in (answer.endswith(INVOKE), True):
             assert next_event(api) == EVENT
             assert api.overdue_at == NEVER
-            assert (api.fileno() != -1) is kept
+            assert (api.descriptor != -1) is kept
 
 
 NO_REGISTRATION = {
@@ -173,7 +171,7 @@ def test_what_is_no_registration_is_an_error(answer: bytes | None) -> None:
         assert "timed out" not in str(refused.value)  # it is told from what has come
 
 
-def test_a_subscription_asks_for_buffering_and_an_error_has_status_and_body() -> None:
+def test_a_subscription_asks_for_buffering() -> None:
     with server(REGISTERED, refusal(202, "Telemetry.NotSupported"), SUBSCRIBED) as script:
         api = registered(script)
         with pytest.raises(ApiError, match="status 202") as error:
@@ -200,13 +198,13 @@ def test_a_subscription_asks_for_buffering_and_an_error_has_status_and_body() ->
     ],
     ids=["a head", "not all of the body", "byte by byte", "a lost connection", "another document"],
 )
-def test_what_is_no_whole_event_is_given_up_and_the_next_one_asked_for_anew(answer: bytes | None, said: str) -> None:
+def test_what_is_no_whole_event_is_given_up(answer: bytes | None, said: str) -> None:
     """The function would have to wait with us."""
     with server(REGISTERED, answer, INVOKE) as script:
         api = registered(script, rest_s=0.05)
         with pytest.raises(ApiError, match=said):
             next_event(api)
-        assert (api.waiting, api.fileno()) == (False, -1)
+        assert (api.waiting, api.descriptor) == (False, -1)
         assert api.overdue_at == NEVER  # else the loop would come again, and again be told so
         assert next_event(api) == EVENT
 
@@ -224,12 +222,12 @@ def test_while_nothing_has_come_it_is_not_waited_for() -> None:
         assert received(api) == EVENT
 
 
-def test_who_notes_an_event_does_so_once_and_before_it_is_taken_out_of_the_socket() -> None:
+def test_an_event_is_noted_before_it_leaves_the_socket() -> None:
     noted: list[bytes] = []
 
     def note(body: bytes) -> None:
         noted.append(body)
-        with socket.socket(fileno=os.dup(api.fileno())) as same:
+        with socket.socket(fileno=os.dup(api.descriptor)) as same:
             noted.append(same.recv(1000, socket.MSG_PEEK))
 
     with server(REGISTERED, INVOKE) as script:
@@ -261,7 +259,7 @@ def test_who_invokes_the_function_does_not_end_the_environment() -> None:
     assert json.loads(body)["requestId"] == "one"
 
 
-def test_an_answer_without_a_request_is_not_taken_for_the_next_one() -> None:
+def test_an_unasked_answer_is_not_the_next_one() -> None:
     stale = INVOKE.replace(b"INVOKE", b"DECOY!")
     with server(REGISTERED, INVOKE + stale, None, INVOKE) as script:
         api = registered(script)
@@ -306,7 +304,7 @@ def test_a_next_that_cannot_be_sent_is_tried_ever_more_slowly(monkeypatch: pytes
     assert (pauses[0], pauses[-1]) == (0, LONGEST_PAUSE)
 
 
-def test_a_refused_connection_is_an_error_and_an_ipv6_address_is_connected_to() -> None:
+def test_a_refused_connection_is_an_error_and_ipv6_works() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(ApiError, match="refused"):

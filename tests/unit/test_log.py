@@ -1,7 +1,5 @@
 """The sidecar's own log: whole lines, few, and never waited for."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,10 +1,11 @@
 """The loop and its machine in a simulated environment: time, sockets and platform are ours, and anything may fail."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import json
+import os
+import select
+import socket
 from collections import deque
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -14,11 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.lifecycle import machine as m
-from truemem.lifecycle.loop import Event, Loop
+from truemem.lifecycle.loop import BUSY_MS, FAILURES, Event, Loop, Parts, Poller, RunningClock
 from truemem.lifecycle.machine import CALM_NS, PASSING_NS, Pending
-from truemem.lifecycle.parts import Parts
 from truemem.platform.extensions_api import ApiError
+from truemem.support.clock import Clock
 from truemem.support.log import set_level
+from truemem.wings import Wings
+
+from testing.proxy import reset
 
 MS = 1_000_000
 
@@ -149,8 +153,7 @@ class World:
 
     # The Extensions API
 
-    def fileno(self) -> int:
-        return API
+    descriptor = API
 
     def send_next(self) -> None:
         self.must_ask = False
@@ -334,13 +337,13 @@ def models(
 
 
 @given(models())
-def test_each_invocation_is_opened_and_closed_once_and_in_its_order(model: Model) -> None:
+def test_each_invocation_opens_and_closes_once_in_order(model: Model) -> None:
     assert model.begun == model.closed == [str(number + 1) for number in range(model.world.invoked)]
 
 
 @pytest.mark.parametrize("role", m.TABLE)
 @given(data=st.data())
-def test_a_failing_action_is_counted_and_the_loop_ends_with_all_printed(role: str, data: st.DataObject) -> None:
+def test_a_failing_action_is_counted_and_all_is_printed(role: str, data: st.DataObject) -> None:
     model = data.draw(models(role))
     assert model.lost == model.failed + model.world.broken + model.world.asked_in_vain // 2
     assert model.loop.machine.state == m.OVER
@@ -352,7 +355,7 @@ def test_a_failing_action_is_counted_and_the_loop_ends_with_all_printed(role: st
 
 
 @given(models(come=arrivals | storms, exact=True))
-def test_while_the_runtimes_bytes_pass_other_work_is_done_no_more_often_than_every_5_ms(model: Model) -> None:
+def test_while_bytes_pass_other_work_waits_5_ms(model: Model) -> None:
     busy_ns = model.world.passed_ns[:1]
     for turn in model.turns.values():
         is_event = m.READ_AND_RESET in turn.actions or turn.state in (m.SHUTTING_DOWN, m.OVER)
@@ -362,7 +365,7 @@ def test_while_the_runtimes_bytes_pass_other_work_is_done_no_more_often_than_eve
 
 
 @given(models(come=arrivals | storms))
-def test_between_two_looks_at_the_runtimes_bytes_one_thing_is_done(model: Model) -> None:
+def test_between_two_looks_at_bytes_one_thing_is_done(model: Model) -> None:
     rows = {key: [name for name in row if name in model.actions] for key, (row, _) in m.TABLE[m.ON_DEMAND].items()}
     alone = list(rows.values())
     events = [rows[key] for key in rows if key[1] == m.EVENT_READY]
@@ -380,30 +383,29 @@ def test_where_the_kernel_cannot_wait_the_caller_is_told() -> None:
 
 
 @pytest.mark.parametrize("role", m.TABLE)
-def test_where_it_cannot_wait_for_the_last_report_all_is_printed_without_it(role: str) -> None:
+def test_without_waiting_all_is_printed_without_a_report(role: str) -> None:
     model = Model(World([], [], []), role)
     model.world.is_deaf_when_down = True
     model.loop.run()
     assert [name for turn in model.turns.values() for name in turn.actions].count(m.FLUSH_ALL) == 1
 
 
-def test_what_is_due_by_its_time_is_done_in_the_turn_after_the_wait_for_it() -> None:
+def test_what_is_due_is_done_in_the_turn_after_its_wait() -> None:
     """Real time goes on within a turn. What was overdue seemed due a moment later, in each turn: the loop took
     all the CPU, and never gave the request up."""
     done: list[int] = []
     ticks = itertools.count(0, 1000)
     due_after_ns = 5_000
-    outputs: Any = SimpleNamespace(
-        interests=dict,
-        due_ns=lambda now_ns: max(now_ns, due_after_ns),
-        step=lambda: done.append(1),
-        running_clock=None,
+    wings = Wings()
+    sender: Any = SimpleNamespace(
+        interests=dict, due_ns=lambda now_ns: max(now_ns, due_after_ns), step=lambda: done.append(1)
     )
-    api: Any = SimpleNamespace(waiting=True, fileno=lambda: API, overdue_at=float("inf"))
+    wings.sender = sender
+    api: Any = SimpleNamespace(waiting=True, descriptor=API, overdue_at=float("inf"))
     clock: Any = SimpleNamespace(monotonic_ns=lambda: next(ticks), epoch_ns=lambda: EPOCH_NS, cpu_ns=lambda: 0)
     poll: Any = SimpleNamespace(register=lambda *_: None, unregister=lambda *_: None, poll=lambda _: [])
     about: Any = {"config": None, "table": None, "recorder": None, "environment_memory": None, "kills": None}
-    parts = Parts(api, None, "", **about, proxy=None, clock=clock, poll=poll, outputs=outputs)
+    parts = Parts(api, None, "", **about, proxy=None, clock=clock, poll=poll, wings=wings)
 
     def look(pending: Pending) -> None:
         pending.tick_at_ns = 1 << 60
@@ -413,3 +415,121 @@ def test_what_is_due_by_its_time_is_done_in_the_turn_after_the_wait_for_it() -> 
     for _ in range(5):
         loop.turn()
     assert done
+
+
+# The poll
+
+
+class Poll:
+    """The kernel's. It fails so many times in a row."""
+
+    def __init__(self, times: int = 0, number: int = 0) -> None:
+        self.left, self.number = times, number
+        self.asked: list[float] = []
+        """Timeouts."""
+
+    def register(self, *_: int) -> None: ...
+
+    def poll(self, timeout_ms: float) -> list[tuple[int, int]]:
+        self.asked.append(timeout_ms)
+        if self.left:
+            self.left -= 1
+            raise OSError(self.number, os.strerror(self.number))
+        return []
+
+
+def poller(wanted: dict[int, int] | None = None, poll: Poll | None = None, api: Any = None) -> Poller:
+    """`wanted`: those of the runtime's connections that the proxy wants to be waited for, now."""
+    proxy = SimpleNamespace(patience_s=float("inf"), interests=lambda: dict(wanted or {}))
+    api = api or SimpleNamespace(waiting=False, descriptor=-1)
+    parts: Any = api, None, RunningClock(Clock()), proxy, poll
+    return Poller(*parts)
+
+
+@pytest.mark.parametrize("number", [errno.EINTR, errno.ENOMEM, errno.EIO])
+def test_a_failed_wait_is_one_in_which_nothing_came(number: int) -> None:
+    unwilling = Poll(FAILURES - 1, number)
+    wait = poller(poll=unwilling)
+    for _ in range(2):
+        assert [wait.wait(MS // 2) for _ in range(FAILURES)] == [[]] * FAILURES
+        unwilling.left = FAILURES - 1  # one that succeeds ends the row
+
+
+def test_a_wait_that_goes_on_failing_raises() -> None:
+    wait = poller(poll=Poll(FAILURES, errno.EIO))
+    for _ in range(FAILURES - 1):
+        assert wait.wait(MS // 2) == []
+    with pytest.raises(OSError, match="Input/output"):
+        wait.wait(MS // 2)
+
+
+def test_connections_are_polled_as_the_proxy_wants_now() -> None:
+    wanted: dict[int, int] = {}
+    wait = poller(wanted)
+    ours, theirs = socket.socketpair()
+    number = ours.fileno()
+    with ours, theirs:
+        assert wait.wait(0) == []
+        wanted[number] = select.POLLIN
+        assert wait.wait(0) == []
+        theirs.send(b"x")
+        assert wait.wait(0) == [number]
+        ours.recv(1)
+        assert wait.wait(0) == []
+        wanted[number] = select.POLLIN | select.POLLOUT
+        assert wait.wait(0) == [number]
+        wanted[number] = select.POLLIN
+        assert wait.wait(0) == []
+        theirs.send(b"x")
+        wanted.clear()  # what the other side does not take is left where it is
+        assert wait.wait(0) == []
+
+
+def test_poll_without_events_tells_of_a_reset_alone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as ours:
+        theirs, _ = listening.accept()
+        wait = poller({ours.fileno(): 0})
+        theirs.send(b"x")
+        theirs.shutdown(socket.SHUT_WR)
+        assert wait.wait(20 * MS) == []
+        reset(theirs)
+        assert wait.wait(10_000 * MS) == [ours.fileno()]
+
+
+def test_the_next_event_is_polled_while_it_is_asked_for() -> None:
+    (ours, theirs), (event, platform) = socket.socketpair(), socket.socketpair()
+    with ours, theirs, event, platform:
+        api = SimpleNamespace(waiting=True, descriptor=event.fileno())
+        wait = poller({ours.fileno(): select.POLLIN}, api=api)
+        platform.send(b"x")
+        theirs.send(b"x")
+        assert sorted(wait.wait(0)) == sorted([ours.fileno(), event.fileno()])
+        api.waiting = False
+        assert wait.wait(0) == [ours.fileno()]
+
+
+@pytest.mark.parametrize("timeout_ns", [-(10**30), -1, 10**30])
+def test_an_impossible_timeout_is_no_error(timeout_ns: int) -> None:
+    poll = Poll()
+    assert poller(poll=poll).wait(timeout_ns) == []
+    assert 0 <= poll.asked[0] < 1 << 31  # what poll(2) takes
+
+
+# Time without freezes
+
+
+@pytest.mark.parametrize("frozen", ["at work", "waiting"])
+@pytest.mark.parametrize("jump_ms", [0, 3_600_000, -3_600_000], ids=["no freeze", "an hour", "back by an hour"])
+def test_a_freeze_is_left_out_wherever_it_falls(jump_ms: int, frozen: str) -> None:
+    now = [5_000_000_000_000]
+    simulated: Any = SimpleNamespace(monotonic_ns=lambda: now[0])
+    clock = RunningClock(simulated)
+    seen = [clock.running_ms]
+    for _ in range(3):
+        now[0] += (2 + jump_ms * (frozen == "at work")) * 1_000_000
+        clock.before_wait(10)
+        now[0] += (10 + jump_ms * (frozen == "waiting")) * 1_000_000
+        clock.after_wait()
+        seen.append(clock.running_ms)
+    assert seen == sorted(seen)
+    assert 6 <= seen[-1] <= 3 * (BUSY_MS + 10 + 1)

@@ -1,7 +1,5 @@
 """The lifecycle's machine, by tables: what happens next, how long to wait, and which actions follow."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -199,7 +197,7 @@ def test_whatever_happens_in_any_state_the_table_has_it(role: str) -> None:
 
 
 @pytest.mark.parametrize("role", m.TABLE)
-def test_next_is_asked_for_first_and_reading_comes_before_receiving(role: str) -> None:
+def test_next_comes_first_and_reading_before_receiving(role: str) -> None:
     for (_, happening), (actions, _) in m.TABLE[role].items():
         if happening in (m.INVOKE, m.INVOKE_LATER, m.NEXT_DUE):
             assert actions[0] == m.ASK_NEXT

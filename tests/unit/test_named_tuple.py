@@ -1,7 +1,5 @@
 """NamedTuple is what `typing.NamedTuple` is, as far as the sidecar uses it."""
 
-from __future__ import annotations
-
 import typing
 
 import pytest

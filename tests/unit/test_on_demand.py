@@ -1,34 +1,26 @@
 """Invocations one after the other, with everything but the platform, the kernel and time: real lines come out."""
 
-from __future__ import annotations
-
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.config import Config
 from truemem.lifecycle import machine as m
-from truemem.lifecycle.on_demand import OnDemand
-from truemem.lifecycle.parts import Parts
+from truemem.lifecycle.loop import Parts
+from truemem.lifecycle.on_demand import OnDemand, SamplerLoop
 from truemem.measure.environment_memory import HeldMemory
-from truemem.measure.readings import Readings
+from truemem.measure.process_reader import Readings
 from truemem.measure.recorder import Recorder
-from truemem.records.environment_state import EnvironmentState
-from truemem.records.journal import Journal
+from truemem.records.pending_record import EnvironmentState
 
-from tests.unit.test_closing import PROC, SIZED, Family, Kills, Output, Quiet, Surroundings
-from tests.unit.test_loop import Arrival, World, failures, gaps, quiet
+from tests.unit.stand_ins import PROC, Kills, OneProcess, Output, Surroundings
+from tests.unit.test_loop import MS, Arrival, World, failures, gaps, quiet
 
 __all__ = ["quiet"]
 
-
-class Table(Family):
-    """The function's only process is known from the start."""
-
-    api_address = "127.0.0.1:9001"
-
-    def runtime_address(self) -> str:
-        return self.api_address
+SIZED = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"128"}
 
 
 class UnsteadyRecorder(Recorder):
@@ -45,8 +37,6 @@ class UnsteadyRecorder(Recorder):
 class UnsteadyMemory(Surroundings):
     """What the environment holds cannot always be read."""
 
-    source = "meminfo"
-
     def __init__(self, failing: list[bool]) -> None:
         super().__init__()
         self.failing = failing
@@ -57,19 +47,19 @@ class UnsteadyMemory(Surroundings):
         return super().read()
 
 
-class Environment:
+class OnDemandScene:
     """One execution environment and its lines."""
 
     def __init__(self, world: World, failing: list[bool], telemetry: bool) -> None:
         platform: Any = world
-        table: Any = Table(Quiet())
+        table = OneProcess().table()
         recorder = UnsteadyRecorder(table, PROC, clock=world.epoch_ns)
         recorder.failing = failing
         memory: Any = UnsteadyMemory(failing)
         kills: Any = Kills()
         about = Config(SIZED), table, recorder, memory, kills
         parts = Parts(platform, platform if telemetry else None, "", *about, None, platform, platform)
-        self.lifecycle = OnDemand(parts, EnvironmentState(), Journal(""))
+        self.lifecycle = OnDemand(parts, EnvironmentState())
         output: Any = Output()
         self.lifecycle._publisher._output = output
         self.lines: list[dict[str, Any]] = output.lines
@@ -86,7 +76,7 @@ def test_each_invocation_has_one_line_whatever_fails(
 ) -> None:
     world = World([each for each in come if telemetry or each.what != "delivery"], asking, [])
     fails = any(reading)
-    environment = Environment(world, reading, telemetry)
+    environment = OnDemandScene(world, reading, telemetry)
     environment.lifecycle.run()
     invoked = [str(number + 1) for number in range(world.invoked)]
     assert [line["requestId"] for line in environment.lines] == invoked
@@ -100,4 +90,20 @@ def test_it_can_do_all_that_the_machine_says() -> None:
     world = World([], [], [])
     own = {m.ASK_NEXT, m.RECEIVE, m.TAKE_DELIVERIES, m.SEND_RECORDS}
     says = {name for actions, _ in m.TABLE[m.ON_DEMAND].values() for name in actions}
-    assert set(Environment(world, [], False).lifecycle.actions) == says - own
+    assert set(OnDemandScene(world, [], False).lifecycle.actions) == says - own
+
+
+def test_a_look_that_fails_is_not_tried_again_at_once() -> None:
+    """It would keep the loop from waiting, at the function's expense."""
+
+    def sample(late: bool, reset: bool) -> int:
+        raise ValueError
+
+    recorder = SimpleNamespace(levels=SimpleNamespace(sample=sample))
+    clock = SimpleNamespace(monotonic_ns=lambda: 0)
+    parts: Any = SimpleNamespace(config=Config({}), recorder=recorder, environment_memory=None, clock=clock)
+    publisher: Any = None
+    ticks = SamplerLoop(parts, publisher)
+    with pytest.raises(ValueError):
+        ticks.look(5 * MS, exact=False)
+    assert ticks.next_ns > 100 * MS

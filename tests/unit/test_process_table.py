@@ -18,9 +18,7 @@ from typing import Any
 
 import pytest
 from truemem.linux.cgroup import MemorySource
-from truemem.linux.oom_score import OomScore
-from truemem.linux.process_evidence import NAME_MAX
-from truemem.linux.process_table import ProcessTable
+from truemem.linux.process_table import NAME_MAX, OomScore, ProcessTable
 from truemem.linux.procfs import Procfs
 from truemem.measure.environment_memory import EXTENSIONS, EnvironmentMemory
 
@@ -57,13 +55,13 @@ def owners(processes: ProcessTable) -> dict[int, str]:
     return {each.pid: each.owner for each in [*processes.function(), *processes.others()] if each.owner != "truemem"}
 
 
-def test_runtime_and_descendants_are_the_function_and_extensions_are_known_by_their_folder(tmp_path: Path) -> None:
+def test_the_functions_tree_and_extensions_by_their_folder(tmp_path: Path) -> None:
     processes = table("lambda", tmp_path)
     assert owners(processes) == {12: "function", 31: "function", 8: "extension:agent", 9: "extension:shipper"}
     assert processes.function()[0].start_time == 50  # identity is pid and start time
 
 
-def test_who_pretends_to_be_a_hundred_extensions_does_not_fill_the_line(tmp_path: Path) -> None:
+def test_a_hundred_pretended_extensions_do_not_fill_the_line(tmp_path: Path) -> None:
     unpack("lambda", tmp_path)
     for pid in range(100, 200):
         folder = tmp_path / f"{pid}"
@@ -89,7 +87,7 @@ def test_only_our_own_environment_on_a_shared_machine(tmp_path: Path) -> None:
     assert not processes.adopt_elsewhere()
 
 
-def test_a_variable_that_an_image_sets_for_all_makes_a_guess_and_no_more(tmp_path: Path) -> None:
+def test_a_variable_set_for_all_makes_only_a_guess(tmp_path: Path) -> None:
     proc = Procfs(str(unpack("lambda", tmp_path)))
     late = tmp_path / "15"  # an extension that was started after us, and has become a program elsewhere
     late.mkdir()
@@ -111,7 +109,7 @@ def test_a_variable_that_an_image_sets_for_all_makes_a_guess_and_no_more(tmp_pat
     assert [score.read_text().strip() for score in scores] == ["100", "0"]
 
 
-def test_a_pid_that_has_been_another_processs_before_is_looked_at_anew(tmp_path: Path) -> None:
+def test_a_reused_pid_is_looked_at_anew(tmp_path: Path) -> None:
     processes = table("shared-machine", tmp_path)  # 70 is unrelated
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 69\n")
     processes.scan()
@@ -122,9 +120,7 @@ def test_a_pid_that_has_been_another_processs_before_is_looked_at_anew(tmp_path:
     assert function(processes) == [50, 70]
 
 
-def test_what_was_there_when_proc_could_not_be_listed_is_found_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_unlisted_proc_has_hidden_is_found_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     proc = Procfs(str(unpack("lambda", tmp_path)))
     processes = ProcessTable(proc, ADDRESS)
     (tmp_path / "loadavg").write_text("0.04 0.01 0.00 1/78 31\n")
@@ -140,7 +136,7 @@ def test_what_was_there_when_proc_could_not_be_listed_is_found_later(
 @pytest.mark.parametrize(
     "groups", [(), ("ours", "theirs")], ids=["adopted", "another environment's, of another cgroup"]
 )
-def test_a_runtime_behind_a_proxy_is_adopted_when_there_is_no_other(tmp_path: Path, groups: tuple[str, ...]) -> None:
+def test_a_runtime_behind_a_proxy_is_adopted_as_the_last_one(tmp_path: Path, groups: tuple[str, ...]) -> None:
     processes = table("proxy", tmp_path)
     assert processes.function() == []
     for pid, group in zip((os.getpid(), 12), groups, strict=False):
@@ -163,7 +159,7 @@ def test_a_runtimes_address_stands_anywhere_in_its_variables(tmp_path: Path, var
     assert function(scanned(tmp_path)) == found
 
 
-def test_the_half_dead_do_not_stop_a_scan_and_a_new_process_is_noticed(tmp_path: Path) -> None:
+def test_the_half_dead_do_not_stop_a_scan(tmp_path: Path) -> None:
     processes = table("half-dead", tmp_path)
     assert (processes.function(), processes.errors) == ([], 0)
     processes = table("lambda", tmp_path)
@@ -221,10 +217,7 @@ def started_by_an_extension(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", [lambda tree: None, of_runtimes, started_by_an_extension])
-def test_extensions_and_runtime_where_every_process_has_the_task_root(
-    tmp_path: Path, changed: Callable[[Path], None]
-) -> None:
-    """No variable makes an extension the function."""
+def test_no_variable_makes_an_extension_the_function(tmp_path: Path, changed: Callable[[Path], None]) -> None:
     changed(unpack("emulator", tmp_path))
     processes = scanned(tmp_path, last_pid=24, own_pid=20)
     assert owners(processes) == EMULATED
@@ -232,7 +225,7 @@ def test_extensions_and_runtime_where_every_process_has_the_task_root(
     assert owners(processes) == EMULATED
 
 
-def test_the_platforms_processes_are_never_adopted_nor_touched(tmp_path: Path) -> None:
+def test_the_platforms_processes_are_never_touched(tmp_path: Path) -> None:
     """Not the emulator, which is no pid 1 here, not even where there is no function at all, and where it is named."""
     unpack("emulator", tmp_path)
     for pid in 30, 31:
@@ -283,7 +276,7 @@ def test_a_guess_is_settled_when_an_event_has_come(tmp_path: Path) -> None:
     assert not processes.adopt_elsewhere()
 
 
-def test_the_client_of_a_proxy_is_the_runtime_but_for_an_extension(tmp_path: Path) -> None:
+def test_a_proxys_client_is_the_runtime_unless_an_extension(tmp_path: Path) -> None:
     """Behind an extension's, and behind ours; not behind another environment's API."""
     processes = emulator(tmp_path / "theirs", last_pid=21, tree="extension-proxy")
     assert processes.adopt_elsewhere()
@@ -374,7 +367,7 @@ def children(pid: int, count: int = 0) -> list[int]:
 TASK_ROOT = {"LAMBDA_TASK_ROOT": "/var/task"}
 
 
-def test_real_extensions_and_a_runtime_of_which_no_variable_tells(world: World) -> None:
+def test_real_extensions_and_a_runtime_without_variables(world: World) -> None:
     script = world.extension("script", "#!/bin/sh\nsleep 600 & exec sleep 599\n", **TASK_ROOT)
     program = world.extension("program", "#!/bin/sh\nwhile :; do sleep 600; done\n", **TASK_ROOT)
     running(script, "599")
@@ -392,7 +385,7 @@ def test_real_extensions_and_a_runtime_of_which_no_variable_tells(world: World) 
     assert os.getppid() not in found
 
 
-def test_a_real_runtime_without_any_variable_that_is_connected(world: World) -> None:
+def test_a_real_connected_runtime_without_variables(world: World) -> None:
     processes = world.table()
     host, port = world.address.split(":")
     program = f"import os, socket; s = socket.create_connection(({host!r}, {port})); os.write(1, b'x'); s.recv(1)"
@@ -416,7 +409,7 @@ def test_forked_workers_are_the_functions_with_their_parent(world: World) -> Non
     assert {*workers, runtime} <= set(function(processes))
 
 
-def test_another_environment_that_the_same_process_has_started_is_not_ours(world: World) -> None:
+def test_another_environment_of_the_same_emulator_is_not_ours(world: World) -> None:
     processes = world.table()
     with socket.create_server(("127.0.0.1", 0)) as other:
         theirs = f"127.0.0.1:{other.getsockname()[1]}"
@@ -436,7 +429,7 @@ def test_more_processes_than_lambda_allows_are_not_looked_at(world: World) -> No
     assert processes.unfinished
 
 
-def test_when_the_runtime_has_ended_no_other_process_takes_its_place(world: World) -> None:
+def test_no_other_process_takes_an_ended_runtimes_place(world: World) -> None:
     """An extension that began late, in an image that sets variables for all, still lives at SHUTDOWN."""
     processes = world.table()
     late = world.start("sleep", "600", AWS_EXECUTION_ENV="AWS_Lambda_python3.13")
@@ -449,3 +442,42 @@ def test_when_the_runtime_has_ended_no_other_process_takes_its_place(world: Worl
     assert not processes.adopt_elsewhere()
     processes.scan()
     assert late not in function(processes)
+
+
+# The adjustment
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as made:
+        yield made
+        made.kill()
+
+
+def adjustment(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+def test_a_process_gets_at_least_the_adjustment(process: subprocess.Popen[bytes]) -> None:
+    before = adjustment(process.pid)
+    for asked, has in [(0, before), (700, 700), (100, 700)]:  # its own, or inherited
+        OomScore(Procfs(), asked).raise_for(process.pid)
+        assert adjustment(process.pid) == has
+
+
+def test_a_refused_adjustment_is_not_tried_again(process: subprocess.Popen[bytes]) -> None:
+    asked = []
+
+    class Noting(Procfs):
+        def text(self, name: str, size: int = 4096) -> bytes:
+            asked.append(name)
+            return super().text(name, size)
+
+    score = OomScore(Noting(), 2000)  # above what the kernel takes
+    for _ in range(2):
+        score.raise_for(process.pid)
+    assert (score.refused, asked) == ("oom_score_adj: Invalid argument", [f"{process.pid}/oom_score_adj"])
+    process.communicate()
+    score = OomScore(Procfs(), 700)
+    score.raise_for(process.pid)
+    assert score.refused == ""  # it has ended

@@ -1,7 +1,5 @@
 """The readers of /proc, on captured trees, on this machine's own, and on anything at all."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import signal
@@ -9,28 +7,32 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from truemem.linux.cgroup import MemorySource
-from truemem.linux.oom_kills import OomKills
-from truemem.linux.oom_score import OomScore
-from truemem.linux.proc_text import (
+from truemem.linux.procfs import (
+    FAULT_KIB,
+    HUGE_FAULT_KIB,
+    PAGE_KIB,
+    UNREADABLE,
+    FaultSizes,
     Gone,
+    Procfs,
+    fault_sizes,
     is_dying,
     parse_huge_pages,
     parse_last_pid,
     parse_meminfo,
     parse_running,
     parse_stat,
+    reset_problem,
 )
-from truemem.linux.procfs import UNREADABLE, Procfs
 
 from tests.golden import unpack
+from tests.unit.stand_ins import files_text
 
 
 def test_the_files_of_a_runtime(tmp_path: Path) -> None:
@@ -42,6 +44,7 @@ def test_the_files_of_a_runtime(tmp_path: Path) -> None:
     assert (stat.state, stat.parent, stat.start_time) == (b"S", 1, 50)
     assert (stat.faults, stat.child_faults, stat.rss) == (78734, 204, 20043 * 4)
     assert proc.process(12, keep=False).status().rss == status.rss
+    assert proc.process(12).others_ns() is None  # a captured /proc has no clocks
     assert parse_meminfo(proc.text("meminfo")) == (512000, 400000)
 
 
@@ -73,7 +76,7 @@ def test_last_pid_moves_when_a_process_is_made() -> None:
     assert proc.last_pid() != before
 
 
-def test_our_own_figures_agree_with_psutil_and_faults_count_what_is_touched() -> None:
+def test_our_figures_agree_with_psutil() -> None:
     process, reference = Procfs().process(os.getpid()), psutil.Process()
     assert process.status().rss == pytest.approx(reference.memory_info().rss / 1024, abs=1024)
     assert process.rss() == pytest.approx(reference.memory_info().rss / 1024, abs=1024)
@@ -117,7 +120,7 @@ def test_connections_have_both_ports_and_an_inode(tmp_path: Path) -> None:
     assert Procfs(str(tmp_path / "nothing")).connections() == []
 
 
-def test_every_connection_of_this_machine_is_seen_however_many_pages_they_take() -> None:
+def test_all_connections_are_seen_over_many_pages() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
         port = server.getsockname()[1]
         clients = [socket.create_connection(server.getsockname()) for _ in range(100)]
@@ -161,7 +164,8 @@ def test_the_time_of_other_threads_shows_that_they_ran() -> None:
             child.stdin.write(f"{word}\n")
             child.stdout.readline()
             until = time.monotonic() + 60
-            while files.stat().state != b"S" or (said := files.others_ns()) is None:
+            tasks = Path(f"/proc/{child.pid}/task")  # a thread that was joined may still use time while it ends
+            while len([*tasks.iterdir()]) > 1 or files.stat().state != b"S" or (said := files.others_ns()) is None:
                 assert time.monotonic() < until
             return said
 
@@ -172,10 +176,6 @@ def test_the_time_of_other_threads_shows_that_they_ran() -> None:
         assert after("alone") == with_thread
         child.stdin.close()
     assert files.others_ns() is None
-
-
-def test_of_a_captured_proc_no_time_is_known(tmp_path: Path) -> None:
-    assert Procfs(str(unpack("lambda", tmp_path))).process(12).others_ns() is None
 
 
 @pytest.mark.parametrize(
@@ -245,89 +245,27 @@ def test_huge_pages_are_made_at_faults_and_out_of_small_ones() -> None:
         parse_huge_pages(b"nr_free 5\n")
 
 
-# OOM kills
-
-
-V1 = "oom_kill_disable 0\nunder_oom 0\noom_kill {}\n"
-V2 = "low 0\nhigh 0\nmax 31\noom 2\noom_kill {}\noom_group_kill 0\n"
-VMSTAT = "nr_free_pages 5\n" * 600 + "oom_kill {}\nnuma_hit 9\n"
-
-
-def level(folder: Path, source: str) -> MemorySource:
-    made = MemorySource(Procfs("/nowhere"))
-    made.source, made.folder = source, str(folder)
-    return made
-
-
-@pytest.mark.parametrize("piece", [1, 7, 4096])
 @pytest.mark.parametrize(
-    ("source", "name", "text"),
-    [("cgroup1", "memory.oom_control", V1), ("cgroup2", "memory.events", V2), ("meminfo", "vmstat", VMSTAT)],
+    ("enabled", "sizes"),
+    [
+        ("[always] madvise never", FaultSizes(HUGE_FAULT_KIB, HUGE_FAULT_KIB, asked=False)),
+        ("always [madvise] never", FaultSizes(PAGE_KIB, FAULT_KIB, asked=True)),
+        ("always madvise [never]", FaultSizes(PAGE_KIB, FAULT_KIB, asked=False)),
+        (None, FaultSizes(PAGE_KIB, FAULT_KIB, asked=False)),  # a kernel without huge pages
+    ],
 )
-def test_kills_are_counted_from_where_it_was_made(
-    tmp_path: Path, source: str, name: str, text: str, piece: int
-) -> None:
-    """Read in pieces of any size."""
-    file = tmp_path / name
-    file.write_text(text.format(123))
-    kills = OomKills(level(tmp_path, source), vmstat=str(tmp_path / "vmstat"), piece=piece)
-    assert (kills.seen, kills.more()) == (123, 0)
-    file.write_text(text.format(125))
-    assert (kills.more(), kills.more(), kills.seen) == (2, 0, 125)
-    assert (kills.since(124), kills.since(None)) == (1, 0)
+def test_what_a_fault_can_bring_depends_on_huge_pages(tmp_path: Path, enabled: str | None, sizes: FaultSizes) -> None:
+    if enabled is not None:
+        (tmp_path / "transparent_hugepage").mkdir()
+        (tmp_path / "transparent_hugepage" / "enabled").write_text(enabled + "\n")
+    assert fault_sizes(str(tmp_path)) == sizes
 
 
-def test_kills_during_a_failed_read_are_counted_by_the_next(tmp_path: Path) -> None:
-    (tmp_path / "memory.events").write_text(V2.format(3))
-    kills = OomKills(level(tmp_path, "cgroup2"))
-    (tmp_path / "memory.events").write_text(V2.format(4))
-    folder, kept = os.open(tmp_path, os.O_RDONLY), os.dup(kills._file.descriptor)
-    os.dup2(folder, kills._file.descriptor)  # a folder cannot be read (EISDIR)
-    assert (kills.more(), kills.seen) == (None, 3)
-    os.dup2(kept, kills._file.descriptor)
-    assert (kills.more(), kills.seen) == (1, 4)
-    os.close(folder)
-    os.close(kept)
-
-
-def test_a_kernel_that_does_not_count_has_no_kills(tmp_path: Path) -> None:
-    (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\n")  # before Linux 4.13
-    kills = OomKills(level(tmp_path, "cgroup1"))
-    assert (kills.seen, kills.more(), kills.since(0)) == (None, None, 0)
-
-
-@pytest.fixture
-def process() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as made:
-        yield made
-        made.kill()
-
-
-def adjustment(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
-
-
-def test_a_process_gets_at_least_the_adjustment(process: subprocess.Popen[bytes]) -> None:
-    before = adjustment(process.pid)
-    for asked, has in [(0, before), (700, 700), (100, 700)]:  # its own, or inherited
-        OomScore(Procfs(), asked).raise_for(process.pid)
-        assert adjustment(process.pid) == has
-
-
-def test_a_refusal_is_kept_and_not_tried_again_and_a_process_that_has_ended_is_none(
-    process: subprocess.Popen[bytes], tmp_path: Path
-) -> None:
-    asked = []
-
-    class Noting(Procfs):
-        def text(self, name: str, size: int = 4096) -> bytes:
-            asked.append(name)
-            return super().text(name, size)
-
-    score = OomScore(Noting(), 2000)  # above what the kernel takes
-    for _ in range(2):
-        score.raise_for(process.pid)
-    assert (score.refused, asked) == ("oom_score_adj: Invalid argument", [f"{process.pid}/oom_score_adj"])
-    score = OomScore(Procfs(str(tmp_path)), 100)
-    score.raise_for(8)
-    assert score.refused == ""
+def test_the_reset_works_here_or_says_what_is_missing(tmp_path: Path) -> None:
+    assert reset_problem(Procfs()) == ""
+    folder = tmp_path / "self"
+    folder.mkdir()
+    assert reset_problem(Procfs(str(tmp_path))) == "clear_refs: No such file or directory"
+    (folder / "clear_refs").write_text("")
+    (folder / "status").write_bytes(files_text("status", rss=100, hwm=9000))
+    assert reset_problem(Procfs(str(tmp_path))) == "clear_refs: accepted, but VmHWM stays"

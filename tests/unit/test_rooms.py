@@ -1,7 +1,5 @@
 """The contracts of pyproject.toml: a module imports from below, in no circle, and only tests from tests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLACES = {"truemem": ROOT / "extension", "truemem_workbench": ROOT / "workbench"}
+PLACES = {"truemem": ROOT / "extension", "truemem_workbench": ROOT / "workbench", "testing": ROOT}
 
 
 def contracts(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -29,13 +27,15 @@ def contracts(folder: Path) -> subprocess.CompletedProcess[str]:
         ("truemem.linux.procfs", "from ..measure import window"),
         ("truemem.linux.procfs", "from ..platform import http1"),
         ("truemem.measure.window", "from ..records import record"),
-        ("truemem.records.emf", "from ..lifecycle import startup"),
-        ("truemem_workbench.support.plural", "from truemem_workbench.lines import record"),
+        ("truemem.records.record", "from .. import startup"),
+        ("truemem.lifecycle.publisher", "from .. import journal"),
+        ("truemem_workbench.support.terminal", "from truemem_workbench.lines import record"),
         ("truemem_workbench.analysis.drift", "def late() -> None:\n    from truemem_workbench.report import summary"),
-        ("truemem_workbench.local.state.registry", "from truemem_workbench.local.apis import http"),
+        ("truemem_workbench.local.lifecycle.generation", "from truemem_workbench.local.apis import http"),
         ("truemem_workbench.local.processes.memory", "from truemem_workbench.local import LocalLambda"),
-        ("truemem_workbench.check.target", "def late() -> None:\n    from .template import from_template"),
-        ("truemem_workbench.testing.workload", "from tests import golden"),
+        ("truemem_workbench.check.template_yaml", "def late() -> None:\n    from .target import from_template"),
+        ("truemem_workbench.local.processes.memory", "from testing import environment"),
+        ("testing.workload", "from tests import golden"),
     ],
 )
 def test_a_wrong_import_breaks_a_contract(tmp_path: Path, module: str, statement: str) -> None:

@@ -1,38 +1,43 @@
-"""The arithmetic of one window: the truth lies between the bounds, whatever was lost."""
+"""One window: the truth lies between the bounds, whatever was lost, and by any lead of the runtime over the sidecar.
 
-from __future__ import annotations
+For the race with the runtime a process is simulated as the kernel keeps it (RSS, watermark, page faults), and the
+function's actions fall between any two system calls of the recorder. The runtime gets its event before the sidecar or
+after it, by any time, with any looks in between. What must hold: the truth lies within the bounds, and what is not
+called raced is exact.
+"""
 
+import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from truemem.linux.proc_text import Status
-from truemem.measure.race import KERNEL_SLACK_KIB, Boundary, Sample
-from truemem.measure.window import Peak, Window, current, peak
+from truemem.linux.procfs import FALLEN_KIB, FAULT_KIB
+from truemem.measure.recorder import Recorder
+from truemem.measure.window import (
+    KEPT,
+    KERNEL_SLACK_KIB,
+    LAST,
+    NEVER,
+    RATE_NS,
+    SAMPLES_KEPT,
+    SHOWN,
+    VMHWM,
+    Boundary,
+    MemoryCurve,
+    Peak,
+    Sample,
+    Window,
+    current,
+    keep,
+    peak,
+)
 
-MiB = 1024
+from tests.printed import MIB, MS, around, curve, window
+from tests.unit.stand_ins import PROC, START_KIB, OneProcess
 
 Levels = list[tuple[int, int]]
 """Watermark and RSS of each process, MiB."""
-
-
-def status(hwm: int, rss: int) -> Status:
-    return Status(hwm * MiB, rss * MiB, rss * MiB, 0, 0, 1)
-
-
-def window(closing: list[Status], baseline: int = 50, before: int = 50, resets: bool = True) -> Window:
-    made = Window(baseline * MiB, before * MiB, resets)
-    made.closing = closing
-    made.multi_process = len(closing) > 1
-    return made
-
-
-def around(hwm: int, kib: int = 0) -> Boundary:
-    """An event whose time is not known, with one look that may lie after it: `hwm` in MiB, or `kib`."""
-    made = Boundary()
-    made.samples = [[Sample(1, hwm * MiB + kib, hwm * MiB + kib, 0, 0)]]
-    return made
 
 
 def known(made: Window) -> Peak:
@@ -44,67 +49,63 @@ def known(made: Window) -> Peak:
 def mib(made: Window) -> tuple[int, int, int]:
     """Lower bound, estimate, upper bound."""
     result = known(made)
-    return result.lower // MiB, result.estimate // MiB, result.upper // MiB
+    return result.lower // MIB, result.estimate // MIB, result.upper // MIB
 
 
-@pytest.mark.parametrize(
-    ("closing", "settings", "sampled", "expected"),
-    [
-        ([(250, 60)], {}, 0, (250, 250, 250, "vmhwm")),
-        ([(100, 60), (80, 20)], {}, 150, (150, 180, 180, "vmhwm-sum")),
-        ([(400, 60)], {"before": 400, "resets": False}, 120, (120, 120, 400, "sampled")),
-        ([(450, 60)], {"before": 400, "resets": False}, 120, (450, 450, 450, "sampled")),
-        ([], {}, 120, (120, 120, 0, "sampled")),
-    ],
-    ids=["one process", "several processes", "no resets", "no resets, and a risen watermark", "the function is gone"],
-)
-def test_bounds_and_method(closing: Levels, settings: Any, sampled: int, expected: tuple[int, int, int, str]) -> None:
-    made = window([status(*levels) for levels in closing], **settings)
-    made.sampled = sampled * MiB
+def end(proven: int, *levels: tuple[int, int]) -> Boundary:
+    """An event that did not come before `proven`, and the levels (ns, KiB) that were reached before it."""
+    made = Boundary()
+    made.levels = list(levels)
+    made.prove(proven)
+    return made
+
+
+KEPT_MARK: dict[str, Any] = {"before": 400 * MIB, "resets": False}
+BOUNDS = {
+    "one process": ([(250, 60)], {}, 0, (250, 250, 250, "vmhwm")),
+    "several processes": ([(100, 60), (80, 20)], {}, 150, (150, 180, 180, "vmhwm-sum")),
+    "no resets": ([(400, 60)], KEPT_MARK, 120, (120, 120, 400, "sampled")),
+    "no resets, and a risen watermark": ([(450, 60)], KEPT_MARK, 120, (450, 450, 450, "sampled")),
+    "the function is gone": ([], {}, 120, (120, 120, 0, "sampled")),
+}
+
+
+@pytest.mark.parametrize(("closing", "more", "sampled", "expected"), BOUNDS.values(), ids=BOUNDS)
+def test_bounds_and_method(closing: Levels, more: Any, sampled: int, expected: tuple[int, int, int, str]) -> None:
+    made = window(*closing, baseline=50, sampled=sampled * MIB, **more)
     assert mib(made) == expected[:3]
     assert (known(made).method, known(made).raced) == (expected[3], False)
 
 
 @pytest.mark.parametrize(("hwm", "seen_mib", "upper", "raced"), [(60, 300, 300, True), (90, 90, 90, False)])
-def test_what_ran_before_the_reset_is_below_the_watermark_that_closed_the_window_before(
+def test_what_ran_before_the_reset_is_bounded_by_the_mark_before(
     hwm: int, seen_mib: int, upper: int, raced: bool
 ) -> None:
-    """Where that makes no difference it is not raced."""
-    made = window([status(hwm, 55)])
-    made.opening = around(hwm=seen_mib)
+    """That of the reading that closed the window before. Where it makes no difference it is not raced."""
+    made = window((hwm, 55), baseline=50, opening=around(seen_mib))
     assert (mib(made)[0], mib(made)[2], known(made).raced) == (hwm, upper, raced)
 
 
-def test_at_an_unproven_end_the_lower_bound_is_what_proven_looks_saw() -> None:
+def test_at_an_unproven_end_the_lower_bound_is_what_was_proven() -> None:
     """Or the level at the opening; where that makes no difference it is not raced."""
-    for levels, lower in [([(5, 90 * MiB), (8, 250 * MiB)], 90), ([], 50)]:
-        made = window([status(300, 280)])
-        made.end = Boundary()
-        made.end.levels = levels
-        made.end.prove(7)
+    for levels, lower in [([(5, 90 * MIB), (8, 250 * MIB)], 90), ([], 50)]:
+        made = window((300, 280), baseline=50, end=end(7, *levels))
         assert (mib(made)[0], mib(made)[2], known(made).raced) == (lower, 300, True)
-    made = window([status(90, 60)])
-    made.end = Boundary()
-    made.end.levels = [(5, 90 * MiB - KERNEL_SLACK_KIB)]
-    made.end.prove(7)
-    assert not known(made).raced
+    assert not known(window((90, 60), baseline=50, end=end(7, (5, 90 * MIB - KERNEL_SLACK_KIB)))).raced
 
 
 def test_children_that_ended_widen_the_upper_bound_only() -> None:
-    made = window([status(60, 55)])
-    made.multi_process, made.ended, made.unseen = True, 40 * MiB, 5 * MiB
+    made = window((60, 55), baseline=50, multi_process=True, ended=40 * MIB, unseen=5 * MIB)
     assert mib(made) == (60, 100, 105)
 
 
 def test_a_function_never_seen_has_no_peak() -> None:
-    assert peak(Window(0, 0, resets=True)) is None
+    assert peak(Window()) is None
 
 
 @pytest.mark.parametrize(("closing", "held"), [([(90, 60), (20, 5)], 65), ([], 40)], ids=["read", "gone: last seen"])
 def test_what_was_left_behind_is_read_at_the_close(closing: Levels, held: int) -> None:
-    made = window([status(*levels) for levels in closing])
-    made.last = 40 * MiB
-    assert current(made) == held * MiB
+    assert current(window(*closing, last=40 * MIB)) == held * MIB
 
 
 levels = st.integers(0, 10_000)
@@ -114,22 +115,221 @@ levels = st.integers(0, 10_000)
 def test_estimates_lie_within_the_bounds(
     closing: Levels, baseline: int, sampled: int, ended: int, exact: bool, resets: bool
 ) -> None:
-    made = window([status(hwm + rss, rss) for hwm, rss in closing], baseline, baseline, resets)
-    made.sampled, made.ended = sampled * MiB, ended * MiB
-    if not exact:
-        made.opening, made.end = around(hwm=sampled), Boundary()
-    result = peak(made)
+    seen = {"before": baseline * MIB, "resets": resets, "sampled": sampled * MIB, "ended": ended * MIB}
+    ends = {} if exact else {"opening": around(sampled), "end": Boundary()}
+    result = peak(window(*((hwm + rss, rss) for hwm, rss in closing), baseline=baseline, **seen, **ends))
     if result is not None:
         assert result.lower <= result.estimate
         assert result.estimate <= result.upper or result.upper == 0
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=20), st.integers(0, 20))
-def test_the_truth_of_one_process_is_never_outside(curve: list[int], hidden: int) -> None:
-    """A process follows `curve`; its first points lie before the reset."""
-    hidden = min(hidden, len(curve))
-    seen = curve[hidden:] or curve[-1:]
-    made = Window(seen[0], 0, True, around(hwm=0, kib=max(curve[:hidden], default=0)))
-    made.closing = [Status(max(seen), seen[-1], seen[-1], 0, 0, 1)]
-    result = known(made)
-    assert result.lower <= max(curve) <= result.upper
+def test_the_truth_of_one_process_is_never_outside(truth: list[int], hidden: int) -> None:
+    """A process follows `truth`; its first points lie before the reset."""
+    hidden = min(hidden, len(truth))
+    seen = truth[hidden:] or truth[-1:]
+    opening = around(max(truth[:hidden], default=0))
+    result = known(window((max(seen), seen[-1]), baseline=seen[0], opening=opening))
+    assert result.lower <= max(truth) * MIB <= result.upper
+
+
+def test_a_closed_window_cannot_be_written_to() -> None:
+    with pytest.raises(AttributeError):
+        window().sampled = 1  # type: ignore[misc]
+
+
+# The race with the runtime
+
+
+def recorder_of(process: OneProcess) -> Recorder:
+    recorder = Recorder(process.table(), PROC, clock=lambda: process.now_ns)
+    recorder.close(recorder.read_and_reset(), NEVER)
+    return recorder
+
+
+def check(made: Window, truth: int, level_before: int) -> None:
+    """The promises."""
+    found = known(made)
+    assert found.lower - FALLEN_KIB <= truth <= found.upper + FALLEN_KIB, (found.lower, truth, found.upper)
+    assert found.lower <= found.estimate <= found.upper
+    assert found.method == VMHWM
+    if not found.raced:
+        assert abs(found.estimate - truth) <= KERNEL_SLACK_KIB
+    if made.opening.settled():
+        assert abs(made.baseline - level_before) <= KERNEL_SLACK_KIB
+
+
+changes = st.lists(st.sampled_from([30_000, 5_000, 700, 64, -64, -700, -5_000, -30_000]), max_size=6)
+Plan = list[int]
+REPORTED = ["nothing", "done", "started", "both"]
+"""What the platform says of the time between the two invocations."""
+
+
+@settings(max_examples=10 * settings().max_examples)
+@given(st.data(), changes, changes, st.sampled_from(REPORTED), st.booleans())
+def test_in_any_order_and_by_any_lead_the_bounds_hold(
+    data: st.DataObject, first: Plan, second: Plan, reported: str, sidecar_first: bool
+) -> None:
+    process = OneProcess(data.draw)
+    recorder = recorder_of(process)
+
+    def looks() -> None:
+        for _ in range(data.draw(st.integers(0, 3))):
+            recorder.levels.sample(late=data.draw(st.booleans()))
+
+    process.begin(first)
+    looks()
+    first_truth = process.finish()
+    done_ns, between = process.now_ns, process.rss
+    looks()
+    if not sidecar_first:
+        started_ns = process.now_ns
+        process.begin(second)
+        looks()
+    closed = recorder.close(recorder.read_and_reset())
+    if sidecar_first:
+        looks()
+        started_ns = process.now_ns
+        process.begin(second)
+    # Telemetry tells times in whole ms, cut off.
+    if reported in ("done", "both"):
+        closed.end.prove(done_ns // MS * MS)
+    if reported in ("started", "both"):
+        closed.end.prove(started_ns // MS * MS)
+    check(closed, first_truth, START_KIB)
+
+    looks()
+    second_truth = process.finish()
+    check(recorder.close(recorder.read_and_reset(), NEVER), second_truth, between)
+
+
+@settings(max_examples=2 * settings().max_examples)
+@given(st.data(), changes, changes)
+def test_measured_while_the_runtime_waits_all_is_exact(data: st.DataObject, first: Plan, second: Plan) -> None:
+    """In exact mode: nothing runs between a request for the next event and that event."""
+    process = OneProcess(data.draw)
+    recorder = recorder_of(process)
+    for plan in first, second:
+        before = process.rss
+        process.begin(plan)
+        for _ in range(data.draw(st.integers(0, 3))):
+            recorder.levels.sample(late=data.draw(st.booleans()), reset=False)
+        truth = process.finish()
+        closed = recorder.close(recorder.read_and_reset(), NEVER)
+        found = known(closed)
+        assert not found.raced
+        assert max(abs(found.estimate - truth), abs(closed.baseline - before)) <= FALLEN_KIB
+        recorder.close(recorder.read_and_reset(), NEVER)  # the next event passes
+
+
+def look(end_ms: int, hwm: int, faults: int = 0, rss: int = START_KIB) -> Sample:
+    return Sample(end_ms * MS, hwm, hwm, faults, rss)
+
+
+def boundary(*looks: Sample) -> Boundary:
+    made = Boundary()
+    made.samples, made.fault_kib = [list(looks)], FAULT_KIB
+    return made
+
+
+def test_a_look_that_may_follow_the_event_counts_for_the_next() -> None:
+    """What is proven is never taken back."""
+    made = boundary(look(5, 70_000), look(8, 90_000), look(9, 50_000))
+    for proven_ms, not_before_ms, hidden in [(7, 7, 90_000), (3, 7, 90_000), (None, 7, 90_000), (8, 8, 50_000)]:
+        made.prove(None if proven_ms is None else proven_ms * MS)
+        assert (made.not_before_ns, made.hidden()) == (not_before_ms * MS, hidden)
+
+
+@pytest.mark.parametrize(
+    ("faults", "hwm", "proven_ms", "settled"),
+    [(10, START_KIB, 6, True), (15, START_KIB, 6, False), (10, 70_000, 6, False), (10, START_KIB, None, False)],
+    ids=["quiet", "busy", "fallen", "no look is proven"],
+)
+def test_the_level_is_settled_if_no_page_was_touched_since(
+    faults: int, hwm: int, proven_ms: int | None, settled: bool
+) -> None:
+    """Since a look that is proven to be from before the event."""
+    made = boundary(look(5, 70_000, faults=10), look(9, hwm, faults=faults))
+    made.prove(None if proven_ms is None else proven_ms * MS)
+    assert made.settled() is settled
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=200))
+def test_of_many_looks_the_older_are_merged_and_none_is_lost(looks: list[int]) -> None:
+    history: list[Sample] = []
+    for number, level in enumerate(looks):
+        keep(history, look(number, level), Sample.merged)
+    assert len(history) <= KEPT
+    assert max(each.hwm for each in history) == max(looks)
+    assert [each.end_ns for each in history] == sorted(each.end_ns for each in history)
+    assert history[-1].end_ns == (len(looks) - 1) * MS
+
+
+# The curve: bounded, and the last moments in full
+
+TAILS = {
+    "counted back from the end": ([(10, 40), (20, 50), (30, 60)], 0, 32, [[22.0, 40.0], [12.0, 50.0], [2.0, 60.0]]),
+    "nothing from before the invocation": ([(10, 40), (20, 50)], 15, 20, [[0.0, 50.0]]),
+    "no look yet: the level at its beginning": ([(10, 40), (20, 50)], 21, 24, [[4.0, 50.0]]),
+    "no sample at all": ([], 21, 24, []),
+    "not read": ([(10, 0)], 0, 20, []),
+    "the last one not read": ([(10, 40), (20, 0)], 0, 20, [[10.0, 40.0]]),
+}
+
+
+@pytest.mark.parametrize(("samples", "begin_ms", "end_ms", "tail"), TAILS.values(), ids=TAILS)
+def test_a_tail(samples: list[tuple[float, float]], begin_ms: int, end_ms: int, tail: list[list[float]]) -> None:
+    assert curve(*samples).tail(begin_ms * MS, end_ms * MS) == tail
+
+
+def test_growth_is_that_of_a_burst_or_of_steps() -> None:
+    """Of the last 100 ms or of the last second: two looks between two steps must not read as no growth."""
+    assert curve((0, 10)).growth_kib_per_s() is None
+    assert curve((0, 10), (1000, 20)).growth_kib_per_s() == pytest.approx(10 * 1024)
+    burst = curve((0, 10), (1000, 100), (1050, 150), (1100, 200))
+    assert burst.growth_kib_per_s() == pytest.approx(1000 * 1024)
+    stairs = curve(*((300 * step + ms, 10 * step) for step in range(10) for ms in (0, 150, 250)))
+    assert stairs.growth_kib_per_s() == pytest.approx(30 * 1024, rel=0.2)
+    longest = RATE_NS[-1] / MS
+    assert curve((0, 0), (longest, 100), (2 * longest, 100)).growth_kib_per_s() == 0
+
+
+@given(st.lists(st.tuples(st.integers(1, 400 * MS), st.integers(1, 10 << 20)), max_size=600), st.integers(0, 60_000))
+def test_any_tail_is_short_ordered_and_ends_with_the_last(steps: list[tuple[int, int]], after_ms: int) -> None:
+    made = MemoryCurve()
+    now = 0
+    for step, level in steps:
+        now += step
+        made.see(now, level)
+        assert len(made.samples) <= 2 * SAMPLES_KEPT
+    tail = made.tail(0, now + after_ms * MS)
+    assert len(tail) == min(len(tail), SHOWN)
+    assert len(json.dumps(tail)) < 1200
+    agos = [ago for ago, _ in tail]
+    assert agos == sorted(agos, reverse=True)
+    if steps:
+        assert tail[-1] == [float(after_ms), round(steps[-1][1] / 1024, 2)]
+    if len(steps) >= 2:
+        assert tail[-2][1] == round(steps[-2][1] / 1024, 2)
+
+
+@pytest.mark.parametrize("count", [LAST, SHOWN, SHOWN + 1, 2 * SAMPLES_KEPT])
+def test_the_whole_climb_is_shown_even_if_the_end_came_later(count: int) -> None:
+    """What comes between the last look and the end makes it no shorter."""
+    tail = curve(*((ms * 3, ms + 1) for ms in range(count))).tail(0, (count * 3 + 900) * MS)
+    assert tail[-LAST:] == [[(count - ms) * 3 + 900.0, float(ms + 1)] for ms in range(count - LAST, count)]
+    assert tail[0][1] <= count / 8 + 1
+    assert len(tail) > min(count, SHOWN) / 2
+
+
+def test_a_long_invocation_is_shown_from_far_back_to_the_end() -> None:
+    tail = curve(*((second * 250, second / 1024) for second in range(900 * 4))).tail(0, 900 * 1000 * MS)
+    assert tail[-1][0] == 250.0
+    assert tail[0][0] > 5_000
+
+
+def test_how_long_until_a_level_by_the_last_two_samples() -> None:
+    assert curve((0, 10), (10, 20)).ns_until(120 * 1024) == 100 * MS
+    assert curve((0, 10), (10, 20)).ns_until(15 * 1024) == 0
+    assert curve((0, 10), (10, 10)).ns_until(120 * 1024) is None
+    assert curve((0, 10)).ns_until(120 * 1024) is None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ..platform import telemetry_events
+import select
+
+from ..platform import telemetry
 from ..platform.extensions_api import ApiError
-from ..platform.poller import Poller
-from ..platform.telemetry_inbox import TelemetryInbox
-from ..support.clock import RunningClock
+from ..platform.proxy import ExactMode
+from ..platform.telemetry import TelemetryInbox
 from ..support.log import log, reason
+from ..support.named_tuple import NamedTuple
+from ..wings import Wings
 from .machine import (
     ASK_NEXT,
     INVOKE,
@@ -29,8 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
+    from ..config import Config
+    from ..linux.cgroup import OomKills
+    from ..linux.process_table import ProcessTable
+    from ..measure.environment_memory import EnvironmentMemory
+    from ..measure.recorder import Recorder
+    from ..platform.extensions_api import ExtensionsApi
+    from ..platform.proxy import RuntimeProxy
+    from ..platform.telemetry import TelemetryServer
     from ..support.clock import Clock
-    from .parts import Parts
 
     class Performer(Protocol):
         """Does what the machine says."""
@@ -49,10 +59,155 @@ if TYPE_CHECKING:
             """The event that was received; False if the window that it ends was not read at its arrival."""
 
 
+class Parts(NamedTuple):
+    """The sidecar's own parts, by name. Both lifecycles work with them."""
+
+    api: ExtensionsApi
+    telemetry_server: TelemetryServer | None
+    """None where telemetry is not subscribed to,"""
+    unsubscribed: str
+    """and why."""
+    config: Config
+    table: ProcessTable
+    recorder: Recorder
+    environment_memory: EnvironmentMemory
+    kills: OomKills
+    proxy: RuntimeProxy | None
+    """Serves the runtime in exact mode; None where it cannot."""
+    clock: Clock
+    poll: select.poll | None = None
+    """What waits for sockets: None for the system's."""
+    wings: Wings = Wings()
+
+    @property
+    def exact(self) -> ExactMode:
+        """What passes between the runtime and its API: never anything without a proxy."""
+        return self.proxy.exact if self.proxy is not None else ExactMode()
+
+    def lost(self) -> int:
+        """What could not be read, by any of them."""
+        refused = self.telemetry_server.refused if self.telemetry_server is not None else 0
+        return self.exact.failures + refused + self.table.errors + self.recorder.reader.lost + self.wings.lost
+
+    def hurry(self, limit_ns: float, last: bool = False) -> None:
+        """The environment ends: send what is to be sent, for so long at most."""
+        if self.wings.sender is not None:
+            self.wings.sender.hurry(limit_ns, last)
+
+    def know_runtime(self) -> None:
+        """Only at the first events: which process is the runtime?"""
+        if self.table.is_settled():
+            return
+        self.table.scan()
+        if self.proxy is None or not self.proxy.show_runtime(self.table):
+            self.table.adopt_elsewhere()
+
+
 MS = 1_000_000
 
 PAUSE_NS = 10 * MS
 """Asking for the next event has failed by a fault of our own: it may fail again at once."""
+
+LONGEST_MS = 1 << 30
+"""What poll(2) takes, in whole numbers: a clock may have jumped."""
+
+FAILURES = 10
+"""A wait may fail once because the kernel has no memory (poll(2): ENOMEM)."""
+
+
+BUSY_MS = 50.0
+"""Longest time between two waits. What is done there takes some ms; a freeze that falls into it may last hours."""
+
+
+class RunningClock:
+    """Time that the environment has run, without its freezes. A wait that takes longer than its timeout shows one, and
+    so does work that takes longer than BUSY_MS."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._now_ns = clock.monotonic_ns
+        self.running_ms = 0.0
+        """Time that has passed for us."""
+        self._timeout_ms = 0
+        self._asked = self._woke = self._now_ns()
+
+    def before_wait(self, timeout_ms: int) -> None:
+        """Call just before waiting for at most `timeout_ms`."""
+        self._timeout_ms = timeout_ms
+        self._asked = self._now_ns()
+
+    def after_wait(self) -> None:
+        """Call just after waiting."""
+        busy_ms = (self._asked - self._woke) / 1e6
+        self._woke = self._now_ns()
+        waited_ms = min((self._woke - self._asked) / 1e6, self._timeout_ms + 1)
+        # After a restore from a snapshot, even this clock may have gone back (clock_gettime(2) does not know of those).
+        self.running_ms += max(0.0, min(busy_ms, BUSY_MS)) + max(0.0, waited_ms)
+
+
+class Poller:
+    """Keeps the poll's descriptors in step with the connections."""
+
+    def __init__(
+        self,
+        api: ExtensionsApi,
+        listener: TelemetryServer | None,
+        clock: RunningClock,
+        proxy: RuntimeProxy | None = None,
+        poll: select.poll | None = None,
+        outputs: Callable[[], dict[int, int]] | None = None,
+    ) -> None:
+        """`poll` is what waits; None for the system's. `outputs`: more descriptors, and the events of each."""
+        self._outputs = outputs
+        self._api = api
+        self._listener = listener
+        self._clock = clock
+        self._proxy = proxy
+        self._poll = poll or select.poll()
+        self._polled: dict[int, int] = {}
+        """Events by descriptor, as the poll knows them."""
+        self._failures = 0
+        """In a row."""
+
+    def wait(self, timeout_ns: int) -> list[int]:
+        """The descriptors that are ready, none after `timeout_ns`. Raises OSError if that fails FAILURES times in a
+        row."""
+        self._refresh()
+        if self._proxy is not None:
+            timeout_ns = round(min(timeout_ns, self._proxy.patience_s * 1e9))
+        timeout_ms = min(max(0, -(-timeout_ns // MS)), LONGEST_MS)
+        self._clock.before_wait(timeout_ms)
+        try:
+            ready = [descriptor for descriptor, _ in self._poll.poll(timeout_ms)]
+            self._failures = 0
+            return ready
+        except OSError:
+            self._failures += 1
+            if self._failures >= FAILURES:
+                raise
+            return []
+        finally:
+            self._clock.after_wait()
+
+    def _refresh(self) -> None:
+        wanted = self._proxy.interests() if self._proxy is not None else {}
+        if self._api.waiting:
+            wanted[self._api.descriptor] = select.POLLIN
+        if self._listener is not None:
+            for descriptor in self._listener.descriptors():
+                wanted[descriptor] = select.POLLIN
+        if self._outputs is not None:
+            wanted.update(self._outputs())
+        if wanted == self._polled:
+            return
+        for descriptor in self._polled.keys() - wanted.keys():
+            try:
+                self._poll.unregister(descriptor)
+            except KeyError:
+                pass
+        for descriptor, events in wanted.items():
+            if self._polled.get(descriptor) != events:
+                self._poll.register(descriptor, events)
+        self._polled = wanted
 
 
 class Event:
@@ -79,11 +234,11 @@ class Loop:
         self._proxy = parts.proxy
         self.inbox = TelemetryInbox(parts.telemetry_server, lose)
         self.running_clock = RunningClock(parts.clock)
-        self._outputs = outputs = parts.outputs
+        self._sender = sender = parts.wings.sender
         about = parts.api, parts.telemetry_server, self.running_clock, parts.proxy, parts.poll
-        self._poller = Poller(*about, outputs.interests if outputs is not None else None)
-        if outputs is not None:
-            outputs.running_clock = self.running_clock
+        self._poller = Poller(*about, sender.interests if sender is not None else None)
+        if sender is not None:
+            sender.running_ms = lambda: self.running_clock.running_ms
         self.now_ns = parts.clock.monotonic_ns()
         """When the last wait ended."""
         self.machine = Machine(role, self.now_ns)
@@ -122,18 +277,17 @@ class Loop:
         passed = self._hand_on()
         self.now_ns = now_ns = clock.monotonic_ns()
         self._look()
-        pending.event_ready = pending.asked and (self._api.fileno() in self._ready or now_ns >= pending.overdue_at_ns)
-        machine.woke(now_ns, passed, pending.asking)
-        self._perform(machine.step(machine.next(now_ns, pending)))
+        pending.event_ready = pending.asked and (self._api.descriptor in self._ready or now_ns >= pending.overdue_at_ns)
+        self._perform(machine.react(now_ns, passed, pending))
 
     def _look(self) -> None:
         pending = self.pending
         pending.asked = self._api.waiting
         pending.overdue_at_ns = self._api.overdue_at * 1e9
-        pending.deliveries = bool(self.inbox)
-        if self._outputs is not None:
-            pending.output_at_ns = self._outputs.due_ns(self.now_ns)  # the time that `next` decides by
-            pending.output_ready = any(descriptor in self._ready for descriptor in self._outputs.interests())
+        pending.deliveries = bool(self.inbox.bodies)
+        if self._sender is not None:
+            pending.output_at_ns = self._sender.due_ns(self.now_ns)  # the time that `next` decides by
+            pending.output_ready = any(descriptor in self._ready for descriptor in self._sender.interests())
         self._performer.look(pending)
 
     def _hand_on(self) -> bool:
@@ -161,7 +315,7 @@ class Loop:
 
     def members(self, event: Event) -> dict[str, Any]:
         """Of an event's JSON object: none, which is counted, where it is not understood. It has come all the same."""
-        members = telemetry_events.members(event.body)
+        members = telemetry.members(event.body)
         if members is None:
             self._lose()
         return members or {}
@@ -169,7 +323,7 @@ class Loop:
     def shutdown(self, event: Event) -> tuple[str, float]:
         """The reason of a SHUTDOWN, and half the time that is left until its deadline, in ns."""
         members = self.members(event)
-        remaining_ms = telemetry_events.remaining_ms(members, self._clock.epoch_ns() // MS)
+        remaining_ms = telemetry.remaining_ms(members, self._clock.epoch_ns() // MS)
         return str(members.get("shutdownReason", "")).lower(), max(0.0, remaining_ms) / 2 * MS
 
     def _ask_next(self) -> None:
@@ -204,8 +358,8 @@ class Loop:
         return INVOKE if measured else INVOKE_LATER
 
     def _send_records(self) -> None:
-        if self._outputs is not None:
-            self._outputs.step()
+        if self._sender is not None:
+            self._sender.step()
 
     def _take_deliveries(self) -> None:
         self.inbox.take(self._ready)

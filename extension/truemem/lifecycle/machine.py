@@ -295,6 +295,11 @@ class Machine:
             return LINE
         return OUTPUT if pending.output_ready or now_ns >= pending.output_at_ns else IDLE
 
+    def react(self, now_ns: int, bytes_passed: bool, pending: Pending) -> tuple[str, ...]:
+        """The wait is over: `woke`, `next` and `step` in one."""
+        self.woke(now_ns, bytes_passed, pending.asking)
+        return self.step(self.next(now_ns, pending))
+
     def step(self, happening: str) -> tuple[str, ...]:
         """The actions for it, in their order. The machine is in the next state then."""
         actions, self.state = self._table[self.state, happening]

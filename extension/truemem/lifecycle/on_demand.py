@@ -2,26 +2,223 @@
 
 from __future__ import annotations
 
-from ..measure.race import NEVER
-from ..platform import telemetry_events
-from ..records.pending_record import PendingRecord
-from ..records.publisher import Publisher
+from ..measure import sampling
+from ..measure.window import NEVER, Boundary
+from ..platform import telemetry
+from ..records.pending_record import NEXT_REQUEST, PendingRecord
 from . import machine
-from .capability_notice import notice
-from .exact_windows import ExactWindows
 from .loop import Loop
-from .sampler_loop import SamplerLoop
-from .window_closer import WindowCloser
+from .publisher import Publisher
+from .window_closer import WindowCloser, notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..measure.readings import Readings
+    from collections.abc import Callable
+
+    from ..measure.process_reader import Readings
+    from ..measure.recorder import Recorder
     from ..measure.window import Window
-    from ..records.environment_state import EnvironmentState
-    from ..records.journal import Journal
-    from .loop import Event
+    from ..platform.proxy import ExactMode, Invocation, Moment
+    from ..records.pending_record import EnvironmentState
+    from .loop import Event, Parts
     from .machine import Pending
-    from .parts import Parts
+
+AHEAD = 2
+"""One event is on its way at a time: another moment after its first bytes says that it was cut off."""
+UNKNOWN = 16
+"""Invocations that may have ended before the sidecar was told of them."""
+
+
+class ExactWindows:
+    """The windows of one environment that are measured while the runtime's bytes pass."""
+
+    def __init__(
+        self,
+        exact: ExactMode,
+        recorder: Recorder,
+        publisher: Publisher,
+        closer: WindowCloser,
+        drain: Callable[[Readings], None],
+    ) -> None:
+        """`drain` reads the processes that readings have left out."""
+        self._exact = exact
+        self._recorder = recorder
+        self._publisher = publisher
+        self._closer = closer
+        self._drain = drain
+        self._began = False
+        """An INVOKE has come."""
+        self._init: Window | None = None
+        """The window of the init phase, once it is closed and until the first record has it."""
+        self._finished: dict[str, tuple[Window, Invocation]] = {}
+        """Invocations whose end has passed here before their INVOKE, by request id."""
+
+    @property
+    def measured_next(self) -> bool:
+        """Has the next invocation begun, perhaps? What is read now may be of its window."""
+        return bool(self._exact.moments)
+
+    @property
+    def covers_event(self) -> bool:
+        """Has the window of the last invocation been closed where its bytes pass, and will the next one be?"""
+        if not self._exact.engaged:
+            return False
+        record = self._publisher.current()
+        ended = [invocation.request_id for moment in self._exact.moments for invocation in moment.ended]
+        return record is None or record.request_id in ended
+
+    def close(self) -> bool:
+        """Close the windows that are due; True if a record was closed with one."""
+        moments: list[Moment] = []
+        while (moment := self._exact.take(AHEAD)) is not None:
+            moments.append(moment)
+        if not moments:
+            return False
+        # Processes that no answer has waited for are read once, now: for all readings that left them out.
+        if not self.measured_next:  # else they may have been read for the next one, and reset
+            self._drain(moments[-1].measured)
+        for before, after in zip(moments[-2::-1], moments[:0:-1], strict=True):
+            before.measured.read_later(after.measured)
+        closed = False
+        for moment in moments:
+            closed |= self._close_one(moment)
+        return closed
+
+    def _close_one(self, moment: Moment) -> bool:
+        if moment.is_sample:
+            self._recorder.add_readings(moment.measured)
+            return False
+        window = self._recorder.close(moment.measured, NEVER)
+        if self._init is None and not self._began:
+            self._init = window
+        closed = False
+        for invocation in moment.ended:
+            closed |= self._end(window, invocation)
+        record = self._publisher.current()
+        if moment.begun is not None and record is not None and record.request_id != moment.begun.request_id:
+            self._closer.close(record, window, "next-invoke")  # its end was not seen
+        return closed
+
+    def begin(self, request_id: str) -> None:
+        """Its INVOKE has come, and its record is open. It may have ended here already."""
+        self._began = True
+        if request_id in self._finished:
+            self._end(*self._finished.pop(request_id))
+
+    def take_init(self) -> Window | None:
+        """The window of the init phase, if it was closed here: once."""
+        init, self._init = self._init, None
+        return init
+
+    def _end(self, window: Window, invocation: Invocation) -> bool:
+        """The window of an invocation is closed; False if its INVOKE has not come yet."""
+        record = self._publisher.current()
+        if record is None or record.request_id != invocation.request_id:
+            self._finished[invocation.request_id] = window, invocation
+            if len(self._finished) > UNKNOWN:
+                del self._finished[next(iter(self._finished))]
+            return False
+        record.answered(invocation)
+        if invocation.unsure:
+            window = window._replace(opening=Boundary(), end=Boundary())
+        self._closer.close(record, window, NEXT_REQUEST)
+        return True
+
+
+LATE_NS = 5 * sampling.MS
+"""A tick this much behind its time means that the environment was frozen, or starved."""
+
+
+class SamplerLoop:
+    """The sampler of one environment. Times are monotonic ns."""
+
+    def __init__(self, parts: Parts, publisher: Publisher) -> None:
+        config, self._clock = parts.config, parts.clock
+        self._recorder = parts.recorder
+        self._environment_memory = parts.environment_memory
+        self._publisher = publisher
+        self._limit_kib = config.memory_mib * 1024
+        now_ns = self._clock.monotonic_ns()
+        self.budget = sampling.Budget(config.cpu_budget, config.cpu_share, now_ns)
+        """CPU time, also for what else is read when a window closes."""
+        self._began = now_ns
+        self._moved_kib = 0
+        self._urgent = False
+        """The invocation may be about to die."""
+        self._sample_ns = now_ns
+        """When all is to be looked at next, not children alone."""
+        self._watched = False
+        self._child_in_ns: int | None = None
+        self.next_ns = now_ns
+        """When the next tick is due."""
+
+    def begin(self, now_ns: int, exact: bool) -> None:
+        """An invocation begins."""
+        self._began = now_ns
+        self.next_ns = self._sample_ns = now_ns + (sampling.EXACT_NS if exact else sampling.DENSE_NS)
+
+    def drain(self, readings: Readings) -> None:
+        """Read the processes that the answer did not wait for, as far as the CPU budget goes."""
+        if not readings.left:
+            return
+        now_ns, cpu_ns = self._clock.monotonic_ns(), self._clock.cpu_ns()
+        self._recorder.read_rest(readings, self.budget.rest_ns(now_ns))
+        self.budget.spend(self._clock.cpu_ns() - cpu_ns, now_ns, saved=True)
+
+    def look(self, now_ns: int, exact: bool) -> None:
+        """One tick."""
+        recorder = self._recorder
+        self._watched = now_ns < self._sample_ns
+        if self._watched:
+            self.next_ns = self._sample_ns  # should this one fail
+            self._child_in_ns = recorder.levels.watch(self.budget.sparing(now_ns))
+            return
+        late = now_ns - self.next_ns > LATE_NS
+        self.next_ns = now_ns + sampling.SPARSE_NS  # should this one fail: not at once again
+        self._moved_kib = recorder.levels.sample(late, reset=not exact)
+        if now_ns - self._began >= sampling.DENSE_AGE_NS:  # a short invocation's end will say it
+            self._environment_memory.look()
+        if recorder.levels.is_whole and recorder.window.multi_process:
+            pid = recorder.levels.largest_process[1] if recorder.levels.largest_process is not None else 0
+            recorder.window.see_together(
+                self._environment_memory.together_kib(pid, recorder.levels.last_sample, self._limit_kib)
+            )
+        self._publisher.checkpoint(recorder, self._environment_memory, self._urgent, now_ns)
+
+    def plan(self, done_ns: int, cost_ns: int, exact: bool) -> None:
+        """The tick is done, and has used `cost_ns` of CPU time."""
+        self.budget.spend(cost_ns, done_ns, saved=self._watched)
+        if not self._watched:
+            self._sample_ns = done_ns + self._interval_ns(done_ns, exact)
+        self.next_ns = self._sample_ns
+        sparing = self.budget.sparing(done_ns)
+        if sparing:
+            watch_ns = sparing * sampling.WATCH_NS
+            if self._child_in_ns is not None:
+                watch_ns = min(watch_ns, self._child_in_ns)
+            self.next_ns = min(self.next_ns, done_ns + watch_ns)
+
+    def _interval_ns(self, done_ns: int, exact: bool) -> int:
+        age_ns = done_ns - self._began
+        interval_ns = sampling.interval_ns(age_ns, self._moved_kib, self.budget.wait_ns(done_ns), exact)
+        urgent_ns = sampling.urgent_ns(self._limit_in_ns(), interval_ns)
+        self._urgent = urgent_ns is not None
+        if urgent_ns is not None:
+            interval_ns = min(interval_ns, max(urgent_ns, self.budget.wait_ns(done_ns, sampling.OVERDRAFT_NS)))
+        return interval_ns
+
+    def _limit_in_ns(self) -> float | None:
+        """When everybody together would be at the limit, if the function grows on as it does."""
+        if not self._limit_kib:
+            return None
+        return self._recorder.window.curve.ns_until(self._limit_kib - self._environment_memory.held_kib)
+
+    def plan_init(self, done_ns: int, found: bool) -> None:
+        """The same in the init phase; `found`: is there a runtime yet?"""
+        interval_ns = sampling.init_interval_ns(done_ns - self._began, found)
+        urgent_ns = sampling.urgent_ns(self._limit_in_ns(), interval_ns)
+        self.next_ns = self._sample_ns = done_ns + (interval_ns if urgent_ns is None else min(interval_ns, urgent_ns))
+
 
 MS = 1_000_000
 
@@ -35,20 +232,19 @@ LAST_REPORT_MS = 250
 class OnDemand:
     """One execution environment, from the first `next` to SHUTDOWN."""
 
-    def __init__(self, parts: Parts, environment_state: EnvironmentState, journal: Journal) -> None:
+    def __init__(self, parts: Parts, environment_state: EnvironmentState) -> None:
         self._parts = parts
         self._config = parts.config
         self._table = parts.table
         self._recorder = parts.recorder
         self._clock = parts.clock
         self._environment_state = environment_state
-        self._journal = journal
+        self._wings = parts.wings
+        self._keeper = parts.wings.keeper
         self._exact = parts.exact
         self._exact.measure = self._read_as_runtime_waits
         reports = parts.telemetry_server is not None
-        self._outputs = outputs = parts.outputs
-        about_lines = parts.config, reports, environment_state, journal, parts.lost
-        self._publisher = Publisher(*about_lines, outputs.add if outputs is not None else None)
+        self._publisher = Publisher(parts.config, reports, environment_state, parts.wings, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
         self._sampler = SamplerLoop(parts, self._publisher)
         about = parts, self._publisher, self._loop.running_clock, environment_state
@@ -97,9 +293,10 @@ class OnDemand:
 
     def look(self, pending: Pending) -> None:
         """Say what could be done now."""
-        pending.moments = self._windows.due
-        pending.bytes_first = not self._exact.answered
-        pending.asking = self._exact.asking > 0
+        exact = self._exact
+        pending.moments = bool(exact.moments) and exact.due(AHEAD)
+        pending.bytes_first = not (exact.running and exact.answered)
+        pending.asking = exact.asking > 0
         pending.tick_at_ns = self._sampler.next_ns
         pending.printable = self._maybe_printable
         if self._last_report_until_ns is not None:
@@ -140,16 +337,14 @@ class OnDemand:
         self._sampler.drain(readings)
         # No event of the runtime's comes with SHUTDOWN.
         not_before_ns, arrived_ns = (0, event.arrived_ns) if event.invoke else (NEVER, None)
-        closed = self._recorder.close(readings, not_before_ns, arrived_ns)
-        self._recorder.adopt_new_processes(closed)
-        self._closed = closed
+        self._closed = self._recorder.close(readings, not_before_ns, arrived_ns)
 
     # Events
 
     def journal_invoke(self, body: bytes) -> None:
         """First of all: what is in the journal outlives this process."""
         if b'"INVOKE"' in body:
-            self._journal.begin(self._environment_state.invocations + 1, self._clock.epoch_ns() // MS, body)
+            self._keeper.begin(self._environment_state.invocations + 1, self._clock.epoch_ns() // MS, body)
 
     def take(self, event: Event) -> bool:
         """The event that was received; False if it can wait: exact mode has measured, or the reading failed."""
@@ -187,8 +382,8 @@ class OnDemand:
             state.begin(self._config.initialization_type)
         state.invocations += 1
         record = PendingRecord(request_id, state.invocations, event.time_ms, self._recorder.window.opening)
-        if self._outputs is not None:
-            record.traced(self._outputs.invoked(members))
+        for begun in self._wings.begun:
+            begun(record, members)
         init = None
         if self._invocations == 1:
             self._first(record)
@@ -202,13 +397,7 @@ class OnDemand:
         """The cold start, or the first after a reset: one line of what this environment allows."""
         state, kind = self._environment_state, self._config.initialization_type
         record.follows_init(state.invocations == 1, state.resumed, "" if kind == "on-demand" else kind)
-        exact = self._exact.engaged
-        about = self._config, self._table, self._recorder, self._parts.environment_memory
-        telemetry = self._parts.unsubscribed or "on"
-        problems = self._journal.problem
-        notice(
-            *about, method="vmhwm", exact=exact, telemetry=telemetry, problems=problems, outputs=self._parts.sends_to
-        )
+        notice(self._parts, "vmhwm", self._exact.engaged)
 
     def _read_reason(self) -> None:
         assert self._event is not None
@@ -236,16 +425,16 @@ class OnDemand:
 
     def _leave_journal(self) -> None:
         if self._reason in ENDINGS:
-            self._journal.remove()
+            self._keeper.remove()
         else:
-            self._journal.remember(self._environment_state.text())
+            self._keeper.remember(self._environment_state.text())
 
     # Telemetry, ticks and lines
 
     def _join_telemetry(self) -> None:
         record = self._publisher.current() if not self._exact.engaged else None
         for event in self._loop.inbox.read():
-            is_done = event.kind == telemetry_events.RUNTIME_DONE
+            is_done = event.kind == telemetry.RUNTIME_DONE
             if is_done and record is not None and event.request_id == record.request_id:
                 # Another extension keeps the environment running: this sample may prove to be from before the event.
                 self._recorder.levels.sample(late=True)

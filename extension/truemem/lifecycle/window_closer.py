@@ -2,23 +2,83 @@
 
 from __future__ import annotations
 
-from ..linux.heap_page import Heap
-from ..measure.race import KERNEL_SLACK_KIB
-from ..measure.window import peak
-from ..records.out_of_memory import death_report
-from ..records.pending_record import PendingRecord
-from .heap_limit import HeapLimitNotice
-from .kill_placement import KillPlacement, may_be_of_function
+from ..measure.window import DYING_NS, peak
+from ..records.pending_record import Measured, PendingRecord, death_report
+from ..support.log import log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..measure.sampling_schedule import Budget
+    from ..linux.cgroup import OomKills
+    from ..measure.sampling import Budget
     from ..measure.window import Peak, Window
-    from ..records.environment_state import EnvironmentState
-    from ..records.out_of_memory import DeathReport
-    from ..records.publisher import Publisher
-    from ..support.clock import RunningClock
-    from .parts import Parts
+    from ..records.pending_record import DeathReport, EnvironmentState
+    from .loop import Parts, RunningClock
+    from .publisher import Publisher
+
+
+def may_be_of_function(window: Window) -> bool:
+    """Has one of the function's processes ended in this window, or one come and gone unseen?"""
+    return window.process_exited or window.births != 0
+
+
+class KillPlacement:
+    """OOM kills of one environment, until it is known whose processes they were."""
+
+    def __init__(self, kills: OomKills) -> None:
+        self._kills = kills
+        self._open = 0
+        """Counted, and put back."""
+        self._counted_ns = 0
+        """When the last of them was counted, as `take` was told."""
+
+    @property
+    def seen(self) -> int | None:
+        """The kernel's count as last read; None where nothing counts."""
+        return self._kills.seen
+
+    def take(self, now_ns: int = 0) -> int | None:
+        """OOM kills since the last time, and those that were put back; None where nothing counts now."""
+        killed = self._kills.more()
+        if killed is None:
+            return None
+        if killed:
+            self._counted_ns = now_ns
+        killed, self._open = killed + self._open, 0
+        return killed
+
+    def settled(self, window: Window, now_ns: int, is_last: bool) -> tuple[int, bool]:
+        """At the end of a segment on Managed Instances: kills, and whether they may be of the function. A process is
+        killed at once, and may be seen to have ended a segment later: until then there are none. `is_last`: no segment
+        follows."""
+        killed, of_function = self.take(now_ns) or 0, may_be_of_function(window)
+        if killed and not (of_function or is_last or now_ns - self._counted_ns > DYING_NS):
+            self.put_back(killed)
+            killed = 0
+        return killed, of_function
+
+    def put_back(self, killed: int) -> None:
+        """It is not known yet whose they were: the next `take` has them again."""
+        self._open += killed
+
+
+def notice(parts: Parts, method: str, exact: bool = False) -> None:
+    """Log what this environment allows. `method` is the one there is if watermarks can be reset."""
+    config, table, recorder, wings = parts.config, parts.table, parts.recorder, parts.wings
+    if recorder.reader.refused:
+        method = f"sampled ({recorder.reader.refused})"
+    log(
+        "info",
+        f"method={method} function processes={len(table.function())} environment={parts.environment_memory.source} "
+        f"telemetry={parts.unsubscribed or 'on'} mode={'exact' if exact else 'default'} "
+        f"limit={config.memory_mib or 'unknown'} MiB"
+        + (f" aggregate={config.aggregate_s} s" if config.aggregate_s else "")
+        + (f" line={'yes' if config.prints else 'no'} sends to {wings.where}" if wings.where else ""),
+    )
+    if not table.function():
+        log("warn", f"no process of the function is found, nothing is measured: {table.looked_for()}")
+    for problem in wings.keeper.problem, table.oom_score_refused():
+        if problem:
+            log("info", problem)
 
 
 class WindowCloser:
@@ -33,7 +93,7 @@ class WindowCloser:
         budget: Budget,
     ) -> None:
         """`budget`: CPU time for what costs more than some µs."""
-        self._resources = parts.resources
+        self._wings = parts.wings
         self._budget = budget
         self._recorder = parts.recorder
         self._environment_memory = parts.environment_memory
@@ -41,7 +101,6 @@ class WindowCloser:
         self._publisher = publisher
         self._clock = clock
         self._environment_state = environment_state
-        self._heap_limit = HeapLimitNotice(parts.config.memory_mib)
         self._of_extensions = 0
         """Of the kills that were put back: so many were extensions'."""
         self._began = False
@@ -73,7 +132,7 @@ class WindowCloser:
 
     def close_unmeasured(self, record: PendingRecord) -> None:
         """Reading the function failed: its line has what the platform says."""
-        record.not_measured(self._clock.running_ms)
+        record.close(Measured(at_ms=self._clock.running_ms))
         self._blame_others(record, self._killed() or 0, lived=False)
         self._publisher.keep(record)
 
@@ -84,35 +143,19 @@ class WindowCloser:
         self._publisher.log_init_death(init)
 
     def _measure(self, record: PendingRecord, window: Window, closed_by: str, died: str) -> None:
-        record.measured(window, closed_by, self._clock.running_ms)
+        record.close(Measured(window, closed_by, self._clock.running_ms))
         self._mark(record.peak)
         record.mark_reached(self._environment_state.high_water_mark)
         killed = self._killed()
         dying = self._environment_memory.dying_extensions() if killed and not died else 0
         if died:
             record.died(self._death_report(window, died))
-        noted = self._environment_memory.noted_by_probe(record.request_id, record.time_ms)
-        record.environment_held(self._environment_memory.read(), noted, self._recorder.runtime_heap(window))
-        self._heap_limit.look(record.heap)
-        self._hear_of_children(window, noted.children_kib if isinstance(noted, Heap) else None)
+        record.holds(self._environment_memory.read())
+        for window_closed in self._wings.window_closed:
+            window_closed((record,), window, self._budget, closed_by == "shutdown")
         record.update_peak()
         self._place_kills(record, window, killed, dying)
         record.blame_extension()
-        if self._resources is not None and closed_by != "shutdown":  # what a dying function has tells nothing
-            record.used(self._resources.read(window.closing, self._budget))
-
-    def _hear_of_children(self, window: Window, most: int | None) -> None:
-        """The probe says how large the largest child was that the function has ever waited for. Where that has risen
-        above what the function's own processes held, a child of this invocation was as large (what a child had before
-        exec() was its parent's memory)."""
-        before = self._environment_state.children_kib
-        if most is None:
-            return
-        self._environment_state.children_kib = most
-        window.child_most = most
-        held = max((status.hwm for status in window.closing), default=most)
-        if before is not None and most > max(before, held + KERNEL_SLACK_KIB):
-            window.child_peak = most
 
     def _death_report(self, window: Window, died: str) -> DeathReport:
         self._environment_memory.look()

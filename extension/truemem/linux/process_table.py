@@ -19,14 +19,11 @@ import posix
 import time
 
 from ..support.named_tuple import NamedTuple
-from .new_pids import NO_LIMIT_NS, NewPids
-from .proc_text import ZOMBIE, Gone, Stat
-from .process_evidence import ProcessEvidence, port_of
-from .procfs import ProcessFiles, Procfs
+from .procfs import ZOMBIE, Gone, ProcessFiles, Procfs, Stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .oom_score import OomScore
+    from collections.abc import Callable, Collection, Iterator
 
 FUNCTION = "function"
 SIDECAR = "truemem"
@@ -37,13 +34,24 @@ OTHER_API = "function, of another API address"
 
 KEPT_PROCESSES = 64
 """Processes whose descriptors stay open: 4 each, of the 1,024 that an environment has."""
-
 MOST = 1024
 """What Lambda allows in one environment (developer guide, "Lambda quotas"): more are not looked at."""
-
 YOUNG_SECONDS = 2
 """A process may exec: one that is unrelated is looked at again while it is younger than this."""
+AGAIN_SECONDS = 0.01
+"""Young processes are not looked at again more often than this. (The function's own children are known by descent, at
+once.)"""
+NO_LIMIT_NS = 1 << 62
+FEW = 64
+"""So many new pids are looked at one by one, without listing /proc: a function starts a process, a machine is busy."""
 
+HANDLER = b"\0_HANDLER="
+"""Variable of the runtime that Lambda gives to no extension (developer guide, "Extensions API")."""
+RUNTIME = b"\0AWS_EXECUTION_ENV="
+"""And another one, which images may set for every process: it makes a guess, no more."""
+NAME_MAX = 255
+"""Of a file (limits.h): what is longer is none."""
+_ADDRESS = b"\0AWS_LAMBDA_RUNTIME_API="
 _CLOCK_BOOTTIME = 7
 _TICKS = posix.sysconf("SC_CLK_TCK")
 
@@ -327,3 +335,208 @@ class ProcessTable:
         self._new.forget(pid)
         self._other_api.pop(pid, None)
         return process
+
+
+class NewPids:
+    """Which pids are to be looked at: all of /proc at first, then those given out since, and young ones again."""
+
+    def __init__(self, proc: Procfs, is_full: Callable[[], bool]) -> None:
+        """`is_full`: are so many processes known that no more are looked at?"""
+        self._proc = proc
+        self._is_full = is_full
+        self.unrelated: set[int] = set()
+        """A developer's other programs."""
+        self.zombies: set[int] = set()
+        """Processes of the function that had ended when they were last seen, and were not waited for."""
+        self.young: set[int] = set()
+        """Unrelated as of now, but young enough to exec into one of ours."""
+        self.waiting: set[int] = set()
+        """New processes that there was no time to look at."""
+        self.last = -2
+        """The pid given out last, as of the last time; below 0 where that is not known."""
+        self._found_at = 0.0
+
+    def restart(self) -> None:
+        """Look at everything once more."""
+        self.unrelated.clear()
+        self.last = -2
+
+    def forget(self, pid: int) -> None:
+        """It is known now."""
+        self.unrelated.discard(pid)
+        self.young.discard(pid)
+
+    def changed(self) -> bool:
+        """Is there anything new? One read of /proc/loadavg."""
+        last = self._proc.last_pid()
+        if last < 0 or last != self.last or (self.waiting and not self._is_full()):
+            return True
+        return bool(self.young) and time.monotonic() - self._found_at > AGAIN_SECONDS
+
+    def find(self) -> tuple[set[int], bool]:
+        """Pids that may be new, and whether these are all there are. Raises OSError if /proc cannot be listed."""
+        before, last = self.last, self._proc.last_pid()
+        self._found_at = time.monotonic()
+        if before > 0 and 0 < last - before <= FEW:
+            # Pids are given out in order: these are all that can be new, and threads.
+            self.last = last
+            made = range(before + 1, last + 1)
+            self.unrelated.difference_update(made)  # each has been another process's pid before
+            self.zombies.difference_update(made)
+            return {pid for pid in made if self._proc.leads(pid)} | self.waiting, False
+        self.last = -2  # if /proc cannot be listed, what was there before stays unseen: the next time lists it as well
+        present = set(self._proc.pids())
+        self.last = last
+        # A pid that is gone from one scan to the next may come back as another process's.
+        self.unrelated &= present
+        self.zombies &= present
+        return present, True
+
+    def unknown(self, found: set[int], known: Collection[int], most_ns: int) -> Iterator[int]:
+        """Those to be looked at now, new ones first: for so much CPU time at most, and one more. The others wait."""
+        until_ns = time.process_time_ns() + most_ns
+        young = self.young
+        self.waiting = found.difference(young, self.unrelated, known)
+        self.young = young.difference(self.unrelated, known)
+        for pid in [*sorted(self.waiting), *sorted(self.young)]:
+            if self._is_full():
+                self.young.clear()
+                return
+            self.waiting.discard(pid)
+            self.young.discard(pid)
+            yield pid
+            if time.process_time_ns() > until_ns:
+                return
+
+
+class RuntimeVariables:
+    """The environment variables by which a runtime is known."""
+
+    def __init__(self, text: bytes) -> None:
+        """`text` is /proc/PID/environ (proc_pid_environ(5))."""
+        text = b"\0" + text
+        self.address = text.partition(_ADDRESS)[2].partition(b"\0")[0].decode("latin-1")
+        """Of its Runtime API; "" without one."""
+        self.has_handler = HANDLER in text
+        self.is_hinted = self.has_handler or RUNTIME in text
+        """It may be a runtime."""
+
+
+class ProcessEvidence:
+    """What a process shows of itself, read anew each time: its program, variables and connections, what is above it."""
+
+    def __init__(self, proc: Procfs, extensions_folder: str) -> None:
+        self._proc = proc
+        self._extensions = extensions_folder.rstrip("/")
+
+    def stat(self, pid: int) -> Stat:
+        """Raises Gone."""
+        return self._proc.process(pid, keep=False).stat()
+
+    def variables(self, pid: int) -> RuntimeVariables:
+        """Raises Gone."""
+        return RuntimeVariables(self._proc.text(f"{pid}/environ"))
+
+    def extension(self, pid: int) -> str:
+        """Base name of the extension that the process runs: as its program, or as the script of one."""
+        try:
+            words = self._proc.text(f"{pid}/cmdline", 4096).split(b"\0")[:3]
+        except Gone:
+            words = []
+        for path in (self._proc.executable(pid), *(word.decode("utf-8", "surrogateescape") for word in words)):
+            folder, _, name = path.rpartition("/")
+            if 0 < len(name) <= NAME_MAX and folder == self._extensions:
+                return name
+        return ""
+
+    def is_connected(self, pid: int, address: str) -> bool:
+        """Does it talk to the Runtime API at `address`? For one whose variables do not say."""
+        try:
+            own = self._proc.sockets(pid)
+        except Gone:
+            return False
+        port = port_of(address)
+        return bool(own) and any(remote == port and inode in own for _, remote, inode in self._proc.connections())
+
+    def holder_of(self, local_port: int, remote_port: int, first: Collection[int]) -> int:
+        """The process that has this end of a connection open, or listens there (`remote_port` 0); those of `first`
+        (pids) are asked first. 0 if none can be seen that has. Milliseconds."""
+        wanted = (local_port, remote_port)
+        inodes = {inode for local, remote, inode in self._proc.connections() if (local, remote) == wanted}
+        try:
+            pids = sorted(self._proc.pids(), key=lambda pid: pid not in first) if inodes else []
+        except OSError:
+            return 0
+        for pid in pids:
+            try:
+                if inodes & self._proc.sockets(pid):
+                    return pid
+            except Gone:
+                continue
+        return 0
+
+    def cgroups(self, pid: int) -> bytes:
+        """The process's cgroups (cgroups(7)); nothing where they are not known."""
+        try:
+            return self._proc.text(f"{pid}/cgroup", 4096)
+        except Gone:
+            return b""
+
+    def above(self, pid: int) -> tuple[int, set[int]]:
+        """What has started us and the runtime (pid 1, or an emulator; 0: not known), and all of the platform's own
+        processes: pid 1, and every process above us. A script that is an extension and starts us is none."""
+        pid = self._parent(pid)
+        while pid > 1 and self.extension(pid):
+            pid = self._parent(pid)
+        starter, platform = pid, {1}
+        while pid > 1 and pid not in platform:
+            platform.add(pid)
+            pid = self._parent(pid)
+        return starter, platform
+
+    def _parent(self, pid: int) -> int:
+        """0 if it is not known."""
+        try:
+            return self.stat(pid).parent
+        except Gone:
+            return 0
+
+
+class OomScore:
+    """Makes the kernel kill the function rather than an extension, by the function's `oom_score_adj`
+    (proc_pid_oom_score_adj(5)).
+
+    The kernel kills the process that holds most, plus its adjustment in thousandths of the limit. Raising it needs no
+    privilege, and children inherit it. Where each process of the function holds little (many small ones, files in
+    /tmp), the kernel would kill an extension, and lose what it knows. One that really holds most is still killed."""
+
+    def __init__(self, proc: Procfs, adjustment: int) -> None:
+        """`adjustment`: what each process gets at least, 0 to 1000; 0 leaves all as they are."""
+        self._proc = proc
+        self._adjustment = adjustment
+        self.refused = ""
+        """Why it cannot be raised here, or ""."""
+
+    def raise_for(self, pid: int) -> None:
+        """Raise the adjustment of one process. Raises no exception."""
+        if not self._adjustment or self.refused:
+            return
+        name = f"{pid}/oom_score_adj"
+        try:
+            if int(self._proc.text(name, 16)) >= self._adjustment:
+                return  # inherited, or its own
+            descriptor = posix.open(f"{self._proc.root}/{name}", posix.O_WRONLY | posix.O_CLOEXEC)
+            try:
+                posix.write(descriptor, b"%d" % self._adjustment)
+            finally:
+                posix.close(descriptor)
+        except (Gone, ValueError, FileNotFoundError, ProcessLookupError):
+            return  # it has ended
+        except OSError as error:
+            self.refused = f"oom_score_adj: {error.strerror}"
+
+
+def port_of(address: str) -> int:
+    """The port of `host:port`; -1 without one."""
+    port = address.rpartition(":")[2]
+    return int(port) if port.isdecimal() and len(port) <= 5 else -1

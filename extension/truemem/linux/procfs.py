@@ -1,38 +1,217 @@
-"""Reads /proc, real or captured, and keeps the descriptors of a process's files (proc_text parses them)."""
+"""/proc, real or captured: a parser for each file that we use (bytes in, a value out), and the files, kept open.
+
+Fields as in proc_pid_status(5), proc_pid_stat(5), proc_pid_statm(5), proc_loadavg(5) and proc_meminfo(5).
+"""
 
 from __future__ import annotations
 
 import posix
 import time
 
-from ..support.files import FLAGS, KeptFile, read
-from .proc_text import (
-    ZOMBIE,
-    Gone,
-    Stat,
-    Status,
-    is_dying,
-    parse_huge_pages,
-    parse_last_pid,
-    parse_running,
-    parse_stat,
-    parse_statm,
-    parse_status,
-    parse_tcp,
-)
+from ..support.files import FLAGS, read
+from ..support.named_tuple import NamedTuple
+from ..support.numbers import whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import NoReturn
 
+PAGE_KIB = posix.sysconf("SC_PAGE_SIZE") // 1024
+FALLEN_KIB = 64
+"""A smaller difference of level and watermark is the kernel's own bookkeeping."""
+DIGITS = 20
+"""Of the largest number that the kernel prints."""
+MM_LENGTH = 15
+"""What is no longer has no three addresses."""
+ZOMBIE = b"Z"
+"""State of a process that has ended, or whose main thread has: then it has more than one."""
+SIGKILL_BIT = 1 << 8
+"""Of a mask of signals: bit n - 1 is signal n (proc_pid_status(5))."""
 ESRCH = 3
+_ENOENT = 2
 UNREADABLE = -1
 TRIES = 4
-"""What is read of a process that runs may change between two readings: then it is read once more."""
+"""Of readings that must agree, or of a thread that must live while it is read."""
 OF_MEMORY = ("status", "statm", "clear_refs")
-"""Files that are about a process's memory, of those that we use and every thread has as well."""
-_ENOENT = 2
+"""Files about a process's memory, of those that we use and every thread has as well."""
+
+FAULT_KIB = 64
+"""What one page fault can make resident: 16 pages of a file around it (fault_around_bytes)."""
+HUGE_FAULT_KIB = 2048
+"""The same where transparent huge pages are on for everything."""
+COUNTED_PAGES = 32
+"""Pages that each CPU may have counted for itself, and not yet reported (percpu_counter_batch, percpu_counter.c)."""
+
+
+class Gone(Exception):
+    """The process has ended (`errno` 0), or its files cannot be read (what the kernel answered): forget it."""
+
+    def __init__(self, message: str, errno: int = 0) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class Status(NamedTuple):
+    """Memory of one process, from /proc/PID/status. Sizes in KiB, as the kernel prints them."""
+
+    hwm: int
+    """VmHWM: peak resident set since exec, or since the last watermark reset."""
+    rss: int
+    """VmRSS. With VmHWM, up to 63 pages per thread behind the truth before Linux 6.2; since then up to
+    a per-CPU batch of some dozen pages."""
+    anon: int
+    """RssAnon: heap, stacks, private writable memory."""
+    file: int
+    """RssFile: code and mapped files."""
+    shmem: int
+    """RssShmem: shared memory and tmpfs."""
+    threads: int
+
+
+class Stat(NamedTuple):
+    """What /proc/PID/stat says beside memory."""
+
+    state: bytes
+    """One letter: R, S, D, Z (zombie), X (dead), T ..."""
+    parent: int
+    faults: int
+    """Page faults of the process, minor and major. Resident memory does not grow without one."""
+    child_faults: int
+    """Page faults of its children that have ended and been waited for."""
+    threads: int
+    start_time: int
+    """Clock ticks after boot. With the pid, the identity of a process."""
+    rss: int
+    """Resident set, KiB."""
+    name: str = ""
+    """Of the program, up to 15 characters: a process may give itself another."""
+    has_memory: bool = True
+    """Has it an address space? Not once it ends, also before it is a zombie. (`rss` may be 0 just after exec().)"""
+    mm: bytes = b""
+    """Where program and stack begin: another value is another address space, after exec(). Empty where the kernel
+    does not say (no permission, or no memory any more). A child of fork() has its parent's."""
+
+
+def field(text: bytes, label: bytes) -> int:
+    """The number after `label` in a file of `Label:  number [kB]` lines. Raises Gone if it is not there."""
+    start = text.find(label)
+    if start < 0:
+        raise Gone(f"no {label.strip().decode()}")
+    start += len(label)
+    end = text.find(b"\n", start)
+    words = text[start : end if end >= 0 else len(text)].split(None, 1)
+    if end < 0 or not words or not words[0].isdigit() or len(words[0]) > DIGITS:
+        raise Gone(f"{label.strip().decode()} is cut off")
+    return int(words[0])
+
+
+def parse_status(text: bytes) -> Status:
+    """Parse the fields we use. Raises Gone if the process has no memory any more (a zombie prints no Vm lines)."""
+    labels = b"\nVmHWM:", b"\nVmRSS:", b"\nRssAnon:", b"\nRssFile:", b"\nRssShmem:", b"\nThreads:"
+    return Status(*[field(text, label) for label in labels])
+
+
+def is_dying(text: bytes) -> bool:
+    """Of a `status`: is a SIGKILL on its way to the process, or has it no memory any more?"""
+    pending = 0
+    for label in (b"\nSigPnd:", b"\nShdPnd:"):
+        words = text.partition(label)[2].partition(b"\n")[0].split()
+        if words and len(words[0]) <= DIGITS:
+            try:
+                pending |= int(words[0], 16)
+            except ValueError:
+                continue
+    return bool(pending & SIGKILL_BIT) or b"\nVmRSS:" not in text
+
+
+def has_fallen(text: bytes) -> bool:
+    """Is the level of a `status` below its watermark? Else the watermark is as a reset would leave it. Raises Gone."""
+    return field(text, b"\nVmHWM:") - field(text, b"\nVmRSS:") > FALLEN_KIB
+
+
+def parse_stat(text: bytes) -> Stat:
+    """Parse /proc/PID/stat. The name may hold spaces and parentheses: fields begin after the last `)`. Raises Gone if
+    the text is cut off."""
+    fields = text[text.rfind(b")") + 1 :].split()
+    mm = b" ".join(fields[23:26])  # startcode, endcode, startstack: small numbers where they are hidden
+    try:
+        return Stat(
+            state=fields[0],
+            parent=int(fields[1]),
+            faults=int(fields[7]) + int(fields[9]),
+            child_faults=int(fields[8]) + int(fields[10]),
+            threads=int(fields[17]),
+            start_time=int(fields[19]),
+            rss=int(fields[21]) * PAGE_KIB,
+            has_memory=fields[20] != b"0",
+            mm=mm if len(mm) > MM_LENGTH else b"",
+            name=text[text.find(b"(") + 1 : text.rfind(b")")].decode("utf-8", "replace"),
+        )
+    except (IndexError, ValueError):
+        raise Gone("stat is cut off") from None
+
+
+def parse_statm(text: bytes) -> tuple[int, int]:
+    """Resident set, and the part of it that is of files and shared memory, KiB, from /proc/PID/statm. Raises Gone if
+    the text is cut off."""
+    fields = text.split(None, 3)
+    rss, shared = (whole(fields[1], DIGITS), whole(fields[2], DIGITS)) if len(fields) > 2 else (None, None)
+    if rss is None or shared is None:
+        raise Gone("statm is cut off")
+    return rss * PAGE_KIB, shared * PAGE_KIB
+
+
+def parse_last_pid(text: bytes) -> int:
+    """The pid given out last, from /proc/loadavg: it moves when a process or a thread is made. -1 if unknown."""
+    last = text.rsplit(None, 1)[-1:]
+    return int(last[0]) if last and last[0].isdigit() and len(last[0]) <= DIGITS else -1
+
+
+def parse_running(text: bytes) -> int:
+    """Threads of all processes that run or wait for a CPU just now, from /proc/loadavg; -1 if unknown."""
+    running = text.rpartition(b"/")[0].rsplit(None, 1)[-1:]
+    return int(running[0]) if running and running[0].isdigit() and len(running[0]) <= DIGITS else -1
+
+
+def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
+    """(local port, remote port, inode) of each socket in /proc/net/tcp or tcp6; the remote port is 0 where it listens.
+    Lines that are cut off are left out."""
+    rows = []
+    for line in text.split(b"\n")[1:]:
+        fields = line.split(None, 10)
+        try:
+            local, remote = (int(field[field.rindex(b":") + 1 :], 16) for field in fields[1:3])
+            rows.append((local, remote, int(fields[9])))
+        except (ValueError, IndexError):
+            continue
+    return rows
+
+
+def parse_huge_pages(text: bytes) -> tuple[int, int]:
+    """Huge pages that the kernel has made resident since it started, from /proc/vmstat: at a page fault, and out of
+    small ones, with what was missing between these (admin-guide/mm/transhuge.rst). Raises Gone if they are missing."""
+    return field(text, b"\nthp_fault_alloc "), field(text, b"\nthp_collapse_alloc ")
+
+
+def parse_meminfo(text: bytes) -> tuple[int, int]:
+    """(MemTotal, MemAvailable) in KiB. Raises Gone if either is missing."""
+    text = b"\n" + text
+    return field(text, b"\nMemTotal:"), field(text, b"\nMemAvailable:")
+
+
+class KeptFile:
+    """A file that is read again and again, on a descriptor that stays open."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.descriptor = -1
+
+    def read(self, limit: int, offset: int = 0) -> bytes:
+        """Up to `limit` bytes from `offset`. Raises OSError."""
+        if self.descriptor < 0:
+            self.descriptor = posix.open(self._path, FLAGS)
+        return posix.pread(self.descriptor, limit, offset)
 
 
 class ProcessFiles:
@@ -142,7 +321,7 @@ class ProcessFiles:
 
     def others_ns(self) -> int | None:
         """CPU time (ns) of all its threads but the first, those that have ended included. The same twice: in between
-        no other thread than the first has run. None where that cannot be told. 2 µs."""
+        no other thread than the first has run. None where that is not known. 2 µs."""
         if not self._cpu_clock:
             return None
         try:
@@ -223,10 +402,6 @@ class Procfs:
         """The files of one process; nothing is opened yet."""
         return ProcessFiles(f"{self.root}/{pid}/", keep, _cpu_clock(pid) if self.root == "/proc" else 0)
 
-    def process_self(self) -> ProcessFiles:
-        """Our own files."""
-        return ProcessFiles(f"{self.root}/self/")
-
     def text(self, name: str, limit: int = 65536) -> bytes:
         """A file below the root, up to `limit` bytes: files of /proc have no size. Raises Gone."""
         try:
@@ -259,7 +434,7 @@ class Procfs:
             return None
 
     def executable(self, pid: int) -> str:
-        """Path of the program that the process runs, or "" when it cannot be told."""
+        """Path of the program that the process runs, or "" when it is not known."""
         try:
             return posix.readlink(f"{self.root}/{pid}/exe")
         except OSError:
@@ -282,7 +457,7 @@ class Procfs:
         return found
 
     def thread(self, pid: int) -> int:
-        """The last thread of the process; the process itself where that cannot be told."""
+        """The last thread of the process; the process itself where that is not known."""
         try:
             return max(int(name) for name in posix.listdir(f"{self.root}/{pid}/task"))
         except (OSError, ValueError):
@@ -300,7 +475,7 @@ class Procfs:
             return False
 
     def load(self) -> tuple[int, int]:
-        """See parse_last_pid and parse_running: both, of one moment."""
+        """See parse_last_pid and parse_running: both at once."""
         try:
             text = self._loadavg.read(128)
         except OSError:
@@ -313,3 +488,48 @@ class Procfs:
             return parse_last_pid(self._loadavg.read(128))
         except OSError:
             return -1
+
+
+def watermark_slack_kib() -> int:
+    """By so much a level that was read may be above the watermark that is read later, although nothing has reset that:
+    the kernel keeps both from counters of each CPU (332 KiB were measured with two)."""
+    return max(256, 2 * COUNTED_PAGES * PAGE_KIB * (posix.cpu_count() or 1))
+
+
+def reset_problem(proc: Procfs) -> str:
+    """Does resetting the watermark work on this kernel? "" if so, else the reason. Tried on ourselves."""
+    files = ProcessFiles(f"{proc.root}/self/")
+    try:
+        bulk = b"x" * (1 << 20)
+        del bulk  # a mapping of its own, given back at once: VmHWM is now 1 MiB above VmRSS
+        files.reset_watermark()
+        after = files.status()
+    except OSError as error:
+        return f"clear_refs: {error.strerror}"
+    except Gone as gone:
+        return f"status: {gone}"
+    finally:
+        files.close()
+    return "" if after.hwm - after.rss < 512 else "clear_refs: accepted, but VmHWM stays"
+
+
+class FaultSizes(NamedTuple):
+    """What one page fault can make resident here, KiB (transhuge: admin-guide/mm/transhuge.rst)."""
+
+    own: int
+    """Of memory that is no file's: a page."""
+    most: int
+    """Of a file: the pages around it as well."""
+    asked: bool
+    """More for who asks for huge pages (madvise(2), MADV_HUGEPAGE): those are counted (Procfs.huge_pages)."""
+
+
+def fault_sizes(root: str = "/sys/kernel/mm") -> FaultSizes:
+    """By what this kernel is set to."""
+    try:
+        text = Procfs(root).text("transparent_hugepage/enabled", 128)
+    except Gone:
+        text = b"[never]"
+    if b"[always]" in text:
+        return FaultSizes(HUGE_FAULT_KIB, HUGE_FAULT_KIB, asked=False)
+    return FaultSizes(PAGE_KIB, FAULT_KIB, asked=b"[never]" not in text)

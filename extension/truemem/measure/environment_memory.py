@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import posix
-
 from ..linux.cgroup import MemorySource
-from ..linux.heap_page import HeapPages
-from ..linux.proc_text import Gone
-from ..linux.process_table import KEPT_PROCESSES, SIDECAR, ProcessTable
+from ..linux.process_table import SIDECAR, ProcessTable
+from ..linux.procfs import Gone
 from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..linux.cgroup import MemoryUsage
-    from ..linux.heap_page import Heap
-    from ..linux.runtime_heap import RuntimeHeap
 
 AT_LIMIT = 0.97
 """Share of the limit from which on a level is at it: functions that thrash were seen at 127 of 128 and 192 of 192."""
@@ -38,12 +31,9 @@ class HeldMemory(NamedTuple):
 class EnvironmentMemory:
     """Reads what sidecar, extensions and the whole environment hold."""
 
-    def __init__(
-        self, table: ProcessTable, level: MemorySource, environ: Mapping[bytes, bytes] = posix.environ
-    ) -> None:
+    def __init__(self, table: ProcessTable, level: MemorySource) -> None:
         self._table = table
         self._level = level
-        self._heap_pages = HeapPages(environ)
         self.source = level.source
         """Where the environment's own level comes from: `cgroup2`, `cgroup1` or `meminfo`."""
         self.held_kib = 0
@@ -117,8 +107,3 @@ class EnvironmentMemory:
                 except Gone:
                     return 0
         return level.used + mapped
-
-    def noted_by_probe(self, request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
-        """What the function itself says of this request, begun at `since_ms` (epoch ms), where it has a probe."""
-        pids = [process.pid for process in self._table.function()[:KEPT_PROCESSES]]
-        return self._heap_pages.find(pids, request_id, since_ms)

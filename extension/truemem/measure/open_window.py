@@ -1,32 +1,297 @@
-"""The window that is open: what is known of each process in it so far, and of those that have ended."""
+"""The window that is open: what is known of each process in it so far, and of those that have ended. Sizes in KiB.
+
+The kernel raises the watermark when an unmap begins and when it is read, not at each page fault
+(update_hiwater_rss, mm/mmap.c). So while one thread gives memory back, what others touch meanwhile may never be in it.
+Where one thread alone has run nothing is missed. Else two things bound it: not more can be hidden than is given back,
+and memory does not become resident without a page fault.
+
+What was not read (before exec(), after the last reading, or all of a short life) page faults bound too: the kernel adds
+a process's faults to those of the process that has waited for it (cmin_flt and cmaj_flt, proc_pid_stat(5)).
+"""
 
 from __future__ import annotations
 
 import time
 
-from ..linux.kernel import fault_sizes, watermark_slack_kib
-from ..linux.proc_text import Stat, Status, has_fallen, parse_status
-from ..linux.procfs import UNREADABLE
-from .memory_curve import WholePicture
-from .process_family import ProcessFamily
-from .process_track import Level, ProcessTrack
-from .race import NEVER, Boundary, Sample, keep
-from .window import Window
+from ..linux.procfs import (
+    FAULT_KIB,
+    HUGE_FAULT_KIB,
+    PAGE_KIB,
+    UNREADABLE,
+    Gone,
+    Stat,
+    Status,
+    fault_sizes,
+    has_fallen,
+    parse_status,
+    watermark_slack_kib,
+)
+from ..support.named_tuple import NamedTuple
+from .sampling import child_interval_ns
+from .window import KERNEL_SLACK_KIB, NEVER, Boundary, MemoryCurve, Sample, WholePicture, Window, keep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import Procfs
     from .process_reader import ProcessReader
 
+UNKNOWN = 1 << 40
+"""More KiB than any environment has, and more processes."""
+
+
+class Unread(NamedTuple):
+    """What processes may have held in a window that was not read, KiB."""
+
+    most: int
+    """Of those that have ended,"""
+    estimate: int
+    """and most likely."""
+    late: int
+    """More, at most, of those that were read before exec() alone."""
+    orphans: bool
+    """See Window,"""
+    lost: bool
+    """and the same."""
+
+
+class ProcessFamily:
+    """The function's processes that were born or have ended in one window."""
+
+    def __init__(self) -> None:
+        self.found = 0
+        """Processes that were found, of those that were born."""
+        self.threads = 0
+        """Threads that were begun, and run."""
+        self.before_exec: list[tuple[int, int]] = []
+        """Of each that may have called exec() before it was read: page faults until then, KiB that were read."""
+        self.reaped = 0
+        """Faults of children that the function's living processes have waited for."""
+        self.credited = 0
+        """The part of those that was read while they lived."""
+        self.growth = 0
+        """Faults, since they were read last, of processes that have ended and were not waited for yet."""
+        self.orphaned = False
+        """A process has ended whose parent is not the function's: another one has waited for it."""
+        self.largest = 0
+        """KiB: the most that one of those that have ended can have held when it was read."""
+        self.deaths = 0
+        self.gone: list[tuple[int, int]] = []
+        """Of each that is gone: its parent, and its faults as last read."""
+
+    def ended(self, faults: int, final: int | None, parent: int, highest: int = 0) -> None:
+        """A process has ended, as last read after so many `faults`; `final` are all it had, if nothing has waited
+        for it yet. A `parent` (pid) that is the function's will wait for it, or has. `highest`: what it can have
+        held when it was read, KiB."""
+        self.deaths += 1
+        self.largest = max(self.largest, highest)
+        if final is not None:
+            self.growth += max(0, final - faults)
+        else:
+            self.gone.append((parent, faults))
+
+    def credit(self, parents: Collection[int]) -> None:
+        """The window is closed. Only a parent that lives has waited for its child for certain."""
+        for parent, faults in self.gone:
+            if parent in parents:
+                self.credited += faults
+            else:
+                self.orphaned = True
+        self.gone.clear()
+
+    def unseen(self, born: int) -> int:
+        """Processes, at most, of those `born` in the window (-1: not known) that were never seen."""
+        return max(0, (born if born >= 0 else UNKNOWN) - self.found - self.threads)
+
+    def bound(
+        self,
+        watermarks: Sequence[int],
+        exited: bool,
+        born: int,
+        adopted: int | None,
+        fault_kib: int,
+        limit_kib: int,
+    ) -> Unread:
+        """What was not read of the window that is closed. `watermarks` are those of its processes, `exited`: one has
+        ended in it.
+
+        `adopted` are the faults of orphans that processes above the function have waited for, None where that cannot be
+        read. No process holds more than `limit_kib`; 0 if unknown.
+        """
+        faults = max(0, self.reaped - self.credited) + self.growth
+        unseen = self.unseen(born)
+        lost = orphans = False
+        # Where children have ended, any other one that was not seen may have been a daemon.
+        if self.orphaned or (exited and unseen):
+            lost, orphans = adopted is None, bool(adopted)
+            faults += adopted or 0
+        grown = faults + sum(faults for faults, _ in self.before_exec)
+        # What fork() hands on is anonymous: a page a fault, without huge pages. What it maps of files it does not.
+        handed_on = grown * (fault_kib if fault_kib > FAULT_KIB else PAGE_KIB)
+        most_kib = limit_kib or UNKNOWN
+        each = min(most_kib, max([*watermarks, self.largest]) + handed_on)
+        late = sum(max(0, min(most_kib, each + own * fault_kib) - seen) for own, seen in self.before_exec)
+        if not faults:
+            return Unread(0, 0, late, orphans, lost)
+        most = most_kib * max(1, self.deaths + unseen)  # memory that they share counts in each
+        bound = min(faults * fault_kib, most) + unseen * each
+        return Unread(bound, min(faults * PAGE_KIB, most_kib), late, orphans, lost or born < 0)
+
+
+class Level(NamedTuple):
+    """What a process holds, KiB."""
+
+    own: int
+    """Of no file (RssAnon),"""
+    shared: int
+    """and of files and shared memory."""
+    faults: int
+    """Page faults so far,"""
+    huge: tuple[int, int]
+    """and huge pages of all processes (Procfs.huge_pages), then or earlier."""
+
+
+class ProcessTrack:
+    """One process in the open window."""
+
+    __slots__ = (
+        "child_faults",
+        "due_ns",
+        "faults",
+        "found_ns",
+        "given_back",
+        "has_threads",
+        "known",
+        "last_stat",
+        "level",
+        "level_ns",
+        "lost",
+        "others_ns",
+        "parent",
+        "rss",
+        "samples",
+        "stale",
+        "threads",
+        "touched",
+        "unmaps_files",
+    )
+
+    def __init__(
+        self,
+        parent: int,
+        opening: Stat | None,
+        known: int = 0,
+        found_ns: int = 0,
+        others_ns: int | None = 0,
+        level: Level | None = None,
+    ) -> None:
+        """`opening` and `level` are what was read when the window opened, `known` the watermark then; None for a
+        process that was found later, at `found_ns`, as a child of `parent`. `others_ns`: see ProcessFiles.others_ns;
+        it is 0 when a process begins."""
+        self.parent = parent
+        self.found_ns = found_ns
+        """Epoch ns; 0 where it was there when the window opened."""
+        self.due_ns = found_ns
+        """When to look at it next, if it is a child: epoch ns."""
+        self.child_faults = opening.child_faults if opening is not None else 0
+        """Faults of its ended children, when the window opened."""
+        self.last_stat = opening
+        """What was read last: at the process's end the part of its faults whose effect is known."""
+        self.samples: list[Sample] = []
+        """Its readings in the window; after each the watermark may have been reset."""
+        self.rss = opening.rss if opening is not None else 0
+        """RSS as last read."""
+        self.known = known
+        """The process has held so much since its watermark was reset last: the watermark cannot be below that."""
+        self.lost = False
+        """It is: the process has called exec(), or the watermark was reset by another one than us. The peak is lost."""
+        self.faults: int | None = None
+        """Of a process that was found within the window and does not have its parent's address space: page faults until
+        it was seen in its own. Before exec() it can have held what they made resident, and what it has inherited."""
+        self.stale = False
+        """It could not be read when the window opened: its watermark may be from before."""
+        self.others_ns = others_ns
+        """When its status was read last,"""
+        self.level_ns = others_ns
+        """and when its level was."""
+        self.level = level
+        """As last read."""
+        self.has_threads = False
+        """There is more than one thread."""
+        self.touched = self.given_back = 0
+        """The most that it can have held between two readings since its status was read last, and have given back."""
+        self.unmaps_files = False
+        """It has, in its life: a fault maps more of a file than a page, and may leave no trace of it."""
+        self.threads = False
+        """More than one of its threads have run in the window, as far as is known."""
+
+    @property
+    def watermark(self) -> int:
+        """Highest VmHWM that samples have read."""
+        return max((sample.hwm for sample in self.samples), default=0)
+
+    @property
+    def highest(self) -> int:
+        """The same, and what they may have missed: between a reading and its reset, or while threads unmapped."""
+        return max((sample.highest for sample in self.samples), default=0)
+
+    def has_mm_of(self, parent: ProcessTrack | None, stat: Stat) -> bool:
+        """Is it a child that has not called exec()? Then its watermark knows what it has inherited, too."""
+        return parent is not None and parent.last_stat is not None and stat.mm == parent.last_stat.mm and bool(stat.mm)
+
+    def move(self, level: Level, others_ns: int | None, fault_kib: int, parent: ProcessTrack | None) -> None:
+        """It holds this now. A page fault adds `fault_kib` at most to what is its own; what is not there any more, it
+        has given back. This counts where other threads than its first have run meanwhile (`others_ns`, None if one may
+        run). `parent`, before the first reading: what a child of fork() has, its parent had."""
+        before, since_ns = self.level, self.level_ns
+        self.level, self.level_ns = level, others_ns
+        self.rss = level.own + level.shared
+        if others_ns is not None and others_ns == since_ns:
+            return
+        if before is None:
+            before = Level(max(parent.known, parent.highest) if parent is not None else 0, 0, 0, level.huge)
+        faults = max(0, level.faults - before.faults)
+        at_faults, joined = (new - old for new, old in zip(level.huge, before.huge, strict=True))
+        own = before.own + faults * fault_kib + (min(faults, at_faults) + joined) * HUGE_FAULT_KIB
+        fallen = before.shared - level.shared
+        self.touched = max(self.touched, own + max(before.shared, level.shared))
+        self.given_back = max(self.given_back, max(0, own - level.own) + max(0, fallen))
+        self.unmaps_files |= fallen > KERNEL_SLACK_KIB
+
+    def see(
+        self,
+        sample: Sample,
+        status: Status,
+        after: Stat,
+        slack: int,
+        reset: bool,
+        rising: bool,
+        parent: ProcessTrack | None,
+    ) -> None:
+        """One more sample; `after` is the stat after it, and after the `reset` of the watermark, if there was one.
+        `rising`: the watermark is never reset, so that the last sample says all."""
+        before, self.last_stat = self.last_stat, after
+        other_mm = before is not None and bool(before.mm and after.mm) and before.mm != after.mm
+        fallen = status.hwm + slack < self.known
+        if self.found_ns and (other_mm or fallen or not (self.samples or self.has_mm_of(parent, after))):
+            self.faults = after.faults
+        elif other_mm or (fallen and not self.threads):
+            self.lost = True
+        self.known = after.rss if reset else status.hwm
+        self.rss = after.rss
+        if rising and self.samples:
+            self.samples[-1] = self.samples[-1].merged(sample)
+        else:
+            keep(self.samples, sample, Sample.merged)
+
 
 RUNNING = b"R"
 
 
-class OpenWindow:
-    """The window that is open now; `begin` replaces it by the next."""
+class Watch:
+    """What all windows of one environment are opened with."""
 
     def __init__(
         self,
@@ -37,43 +302,64 @@ class OpenWindow:
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """`limit_kib` is the environment's memory limit, 0 if unknown. `clock` gives epoch ns."""
-        self._table = table
-        self._reader = reader
-        self._clock = clock
+        self.table = table
+        self.reader = reader
+        self.proc = proc
+        self.clock = clock
+        self.limit_kib = limit_kib
         self.fault_sizes = fault_sizes()
-        self._most_kib = limit_kib or NEVER
-        self._proc = proc
+        self.slack_kib = watermark_slack_kib()
         self.huge_pages = proc.huge_pages() or (0, 0)
-        """See Procfs.huge_pages: when the window opened, or earlier."""
-        self._slack_kib = watermark_slack_kib()
-        self.tracks: dict[int, ProcessTrack] = {}
-        self.family = ProcessFamily()
-        self.boundary = Boundary()
-        """Where it will end: its samples so far."""
-        self.is_first = True
-        """The init phase: a runtime is started by exec(), and its memory counts from there."""
-        self.window = Window(baseline=0, before=0, resets=True)  # the init phase: since exec, as after a reset
-        self.window.first_pid = proc.last_pid()
+        """See Procfs.huge_pages: when a window opened, or earlier."""
         self.picture = WholePicture()
 
-    def begin(self, window: Window, tracks: dict[int, ProcessTrack], huge_pages: tuple[int, int] | None) -> None:
-        """Open the next window; `huge_pages` of when that was, if they were counted."""
-        if huge_pages is not None:
-            self.huge_pages = huge_pages
-        self.window, self.tracks, self.is_first = window, tracks, False
-        self.family, self.boundary = ProcessFamily(), Boundary()
+
+class OpenWindow:
+    """The window that is open: the only writer of what is known of it so far. Sizes in KiB.
+
+    The first one is the init phase: a runtime is started by exec(), and its memory counts from there, as after a reset.
+    """
+
+    def __init__(
+        self,
+        watch: Watch,
+        first_pid: int,
+        baseline: int = 0,
+        before: int = 0,
+        resets: bool = True,
+        opening: Boundary | None = None,
+        tracks: dict[int, ProcessTrack] | None = None,
+        reset_delay_us: int | None = None,
+    ) -> None:
+        """`tracks` are the processes that were read when it opened. For the others see Window."""
+        self._watch = watch
+        self.first_pid = first_pid
+        """The pid given out last when it opened."""
+        self.baseline = baseline
+        self.before = before
+        self.resets = resets
+        self.opening = opening or Boundary(NEVER)
+        self.reset_delay_us = reset_delay_us
+        self.is_first = tracks is None
+        self.tracks: dict[int, ProcessTrack] = tracks or {}
+        self.family = ProcessFamily()
+        self.end = Boundary()
+        """Where it will end: its samples so far."""
+        self.curve = MemoryCurve()
+        self.sampled = self.last = self.together = self.ended = self.unseen = 0
+        self.multi_process = self.process_exited = self.lost = False
 
     def track(self, process: Process) -> ProcessTrack:
         """What is known of the process: made now where it was not known."""
         track = self.tracks.get(process.pid)
         if track is None:
-            track = self.tracks[process.pid] = ProcessTrack(process.parent, None, found_ns=self._clock())
+            track = self.tracks[process.pid] = ProcessTrack(process.parent, None, found_ns=self._watch.clock())
             self.family.found += self.is_new(process)
         return track
 
     def is_new(self, process: Process) -> bool:
         """Was it born within the open window?"""
-        return process.pid > self.window.first_pid
+        return process.pid > self.first_pid
 
     def read_watermark(self, process: Process, track: ProcessTrack, reset: bool) -> None:
         """Sample the watermark and the page faults of a process: 20 µs. Raises Gone."""
@@ -85,9 +371,11 @@ class OpenWindow:
         others_ns = files.others_ns()
         has_reset = reset and has_fallen(text)
         if has_reset:
-            self._reader.reset(files)
+            self._watch.reader.reset(files)
             after = files.stat()
-        self.keep(track, status, before, after, others_ns, has_reset and not self._reader.refused, rising=not reset)
+        self.keep(
+            track, status, before, after, others_ns, has_reset and not self._watch.reader.refused, rising=not reset
+        )
 
     def keep(
         self,
@@ -100,12 +388,12 @@ class OpenWindow:
         rising: bool = False,
     ) -> None:
         """Add a sample that was taken while the window is open."""
-        now_ns = self._clock()
+        now_ns = self._watch.clock()
         self.see(track, now_ns, status, before, after, others_ns, reset, rising)
         if track.lost:
-            self.boundary.lost_ns = now_ns
-        if self.window.resets and not track.stale:
-            self.window.sampled = max(self.window.sampled, status.hwm)
+            self.end.lost_ns = now_ns
+        if self.resets and not track.stale:
+            self.sampled = max(self.sampled, status.hwm)
 
     def see(
         self,
@@ -119,11 +407,11 @@ class OpenWindow:
         rising: bool = False,
     ) -> int:
         """Add a sample; what may have come and gone between its reading and its reset, KiB."""
-        gap = max(0, after.faults - before.faults) * self.fault_sizes.most
+        gap = max(0, after.faults - before.faults) * self._watch.fault_sizes.most
         highest = max(status.hwm, gap and status.rss + gap, self._bound_of_threads(track, status, after, others_ns))
         sample = Sample(now_ns, status.hwm, highest, after.faults, after.rss)
         parent = self.tracks.get(track.parent)
-        track.see(sample, status, after, self._slack_kib, reset, rising, parent)
+        track.see(sample, status, after, self._watch.slack_kib, reset, rising, parent)
         return gap
 
     def look(self, process: Process, track: ProcessTrack) -> None:
@@ -133,15 +421,15 @@ class OpenWindow:
         others_ns = files.others_ns()
         if track.has_threads or others_ns is None or others_ns != track.level_ns:
             stat = files.stat()
-            others_ns = certain_ns(others_ns, stat, self._proc.load()[1])
+            others_ns = certain_ns(others_ns, stat, self._watch.proc.load()[1])
             self._move(track, track.rss - shared, shared, stat.faults, others_ns)
 
     def _move(self, track: ProcessTrack, own: int, shared: int, faults: int, others_ns: int | None) -> None:
-        huge = track.level.huge if track.level is not None else self.huge_pages
-        if self.fault_sizes.asked and (track.has_threads or others_ns is None or others_ns != track.level_ns):
-            huge = self._proc.huge_pages() or huge
+        huge = track.level.huge if track.level is not None else self._watch.huge_pages
+        if self._watch.fault_sizes.asked and (track.has_threads or others_ns is None or others_ns != track.level_ns):
+            huge = self._watch.proc.huge_pages() or huge
         level = Level(own, shared, faults, huge)
-        track.move(level, others_ns, self.fault_sizes.own, self.tracks.get(track.parent))
+        track.move(level, others_ns, self._watch.fault_sizes.own, self.tracks.get(track.parent))
 
     def _bound_of_threads(self, track: ProcessTrack, status: Status, after: Stat, others_ns: int | None) -> int:
         """KiB that the process can have held since its status was read last, at most; 0 where its watermark shows
@@ -156,27 +444,27 @@ class OpenWindow:
             return 0
         track.threads = True
         hidden = seen + given_back
-        if status.hwm - self._slack_kib > max(track.watermark, touched):  # more than a page a fault: files
+        if status.hwm - self._watch.slack_kib > max(track.watermark, touched):  # more than a page a fault: files
             track.unmaps_files = True
-            hidden += faults * self.fault_sizes.most
+            hidden += faults * self._watch.fault_sizes.most
         highest = max(touched, hidden) if track.unmaps_files else min(touched, hidden)
-        return min(highest, max(self._most_kib, seen))
+        return min(highest, max((self._watch.limit_kib or NEVER), seen))
 
-    def end(self, process: Process, final: int | None) -> None:
+    def end_process(self, process: Process, final: int | None) -> None:
         """A process has ended, or is about to: what it held last counts for the open window. `final`: see
         ProcessFiles.final_faults, read before its parent is read for the last time."""
         if final == UNREADABLE:
-            self.window.lost = True
+            self.lost = True
             return
-        if not self._table.forget(process, zombie=final is not None):
+        if not self._watch.table.forget(process, zombie=final is not None):
             return  # it was seen in two readings
         track = self.track(process)
-        self.picture.process_ended(self._clock())
-        self.window.process_exited = True
+        self._watch.picture.process_ended(self._watch.clock())
+        self.process_exited = True
         seen = max(track.watermark, track.known)
-        self.window.ended += seen
-        self.window.unseen += max(0, track.highest - seen)  # of its threads
-        self.boundary.unread.append((self._clock(), max(track.highest, track.known)))
+        self.ended += seen
+        self.unseen += max(0, track.highest - seen)  # of its threads
+        self.end.unread.append((self._watch.clock(), max(track.highest, track.known)))
         del self.tracks[process.pid]
         self.leave(track)
         if track.found_ns and not track.samples:
@@ -186,15 +474,54 @@ class OpenWindow:
             final -= track.child_faults  # of those that it had waited for in earlier windows
         self.family.ended(faults, final, track.parent, max(track.highest, seen))
 
+    def count_processes(self, count: int) -> None:
+        """So many processes of the function are seen at once."""
+        self.multi_process |= count > 1
+
+    def see_level(self, now_ns: int, level_kib: int) -> None:
+        """All of the function was seen, and held this."""
+        self.last = level_kib
+        self.curve.see(now_ns, level_kib)
+
+    def see_together(self, level_kib: int) -> None:
+        """The environment's own level was asked for: see Window.together."""
+        self.together = level_kib
+
+    def end_unseen(self, final: int | None) -> None:
+        """A process has ended that was never read. `final`: see ProcessFiles.final_faults."""
+        self.process_exited = True
+        self.family.ended(0, final, 0)
+
+    def so_far(self) -> Window:
+        """What is known of it, as if it had closed without a reading."""
+        return Window(
+            baseline=self.baseline,
+            before=self.before,
+            resets=self.resets,
+            opening=self.opening,
+            end=self.end,
+            reset_delay_us=self.reset_delay_us,
+            sampled=self.sampled,
+            last=self.last,
+            together=self.together,
+            multi_process=self.multi_process,
+            ended=self.ended,
+            unseen=self.unseen,
+            lost=self.lost,
+            process_exited=self.process_exited,
+            curve=self.curve,
+        )
+
     def leave(self, track: ProcessTrack) -> None:
         """The window ends for a process. What a runtime held before its own exec() is not the function's."""
         if track.faults is not None and not (self.is_first and track.parent not in self.tracks):
             self.family.before_exec.append((track.faults, track.highest))
 
-    def note(self) -> int:
-        """Note the level that the window has reached by now. Returns the time, epoch ns."""
-        now_ns = self._clock()
-        keep(self.boundary.levels, (now_ns, self.window.sampled), max)
+    def note(self, together: int = 0) -> int:
+        """Note the level that it has reached by now; `together`: that of a sample. Returns the time, epoch ns."""
+        self.sampled = max(self.sampled, together)
+        now_ns = self._watch.clock()
+        keep(self.end.levels, (now_ns, self.sampled), max)
         return now_ns
 
 
@@ -202,3 +529,145 @@ def certain_ns(others_ns: int | None, stat: Stat, running: int) -> int | None:
     """See ProcessFiles.others_ns; None if another thread may run just now: the kernel counts its time when it stops, or
     at the next tick. `running` (Procfs.load) has ours and the process's first thread."""
     return others_ns if stat.threads < 2 or running <= 1 + (stat.state == RUNNING) else None
+
+
+STILL_KIB = 64
+"""Two levels that differ by less are one."""
+
+TICK_NS = 1_000_000
+"""One tick may take so long, and one process more: the runtime's bytes may wait for it."""
+
+
+class LevelSampler:
+    """Samples the processes of the open window."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        window: OpenWindow,
+    ) -> None:
+        self._table = watch.table
+        self._reader = watch.reader
+        self._picture = watch.picture
+        self._clock = watch.clock
+        self._open = window
+        self.last_sample = 0
+        """KiB."""
+        self.largest_process: tuple[str, int, int] | None = None
+        """Name, pid and RSS in KiB of the process that held most of the function's memory, as last seen."""
+        self.is_whole = False
+        """Was the last sample a picture of all that the function held?"""
+        self._turn = 0
+        """Where there are too many processes for one tick, the next one goes on from here."""
+
+    def begin(self, window: OpenWindow, rss: int, largest: tuple[str, int, int] | None) -> None:
+        """A window has opened at this level in KiB. `largest`: who held most, if that was read."""
+        self._open = window
+        self.last_sample = rss
+        self.largest_process = largest or self.largest_process
+
+    def sample(self, late: bool, reset: bool = True) -> int:
+        """One tick: how much the function's level has moved since the last, in KiB.
+
+        While memory grows only its level is read. Else, or `late` (much more time has passed than was asked for: a
+        freeze, perhaps), this may well be the last sample before the next event, or before the process is killed: then
+        the watermark is read too, and reset, so that what cannot be told apart later is only what comes after. No
+        `reset` where the window's end will be exact.
+        """
+        if self._table.changed():
+            self._table.scan(TICK_NS)
+        processes = self._table.function()
+        several = len(processes) > 1
+        self._open.count_processes(len(processes))
+        levels: dict[int, int] = {}
+        known = {process.pid: process for process in processes}
+        until_ns = self._clock() + TICK_NS
+        turn = self._turn % len(processes) if several else 0
+        self._turn = 0
+        waiting = [*processes[:1], *processes[1 + turn :], *processes[1 : 1 + turn]]
+        for at, process in enumerate(waiting):
+            if at and self._clock() > until_ns:
+                self._turn = turn + at - 1
+                break
+            track = self._open.track(process)
+            try:
+                previous = track.rss
+                self._open.look(process, track)
+                if process.parent in levels and _is_one_level(track.rss, levels[process.parent], known[process.parent]):
+                    continue  # a child of vfork() that has not called exec: its memory is its parent's
+                track.known = max(track.known, track.rss)
+                levels[process.pid] = track.rss
+                if several or (reset and (late or track.rss <= previous)):
+                    self._open.read_watermark(process, track, reset)
+            except Gone as gone:
+                self._reader.failed(gone)
+                self._open.end_process(process, process.files.final_faults())
+        total = sum(levels.values())
+        together = self._together(processes, levels) if len(levels) > 1 else total
+        if self._turn:  # the others have what they had
+            total += sum(track.rss for pid, track in self._open.tracks.items() if pid not in levels)
+        moved = abs(total - self.last_sample)
+        self.last_sample = total
+        now_ns = self._open.note(together)
+        # A function that has ended leaves its last level, and one that is dying the one before that.
+        self.is_whole = bool(levels) and self._picture.take(now_ns)
+        if self.is_whole:
+            self._open.see_level(now_ns, total)
+            pid = max(levels, key=levels.__getitem__)
+            self.largest_process = self._name(pid), pid, levels[pid]
+        return moved
+
+    def watch(self, sparing: int = 1) -> int | None:
+        """Sample the function's children alone, each when it is due: ns until the next one; None without any.
+        `sparing` times as seldom.
+
+        A child takes its watermark with it when it ends, so that is read again and again, and never reset.
+        """
+        if self._table.changed():
+            self._table.scan(TICK_NS)
+        processes = self._table.function()
+        if len(processes) < 2:
+            return None
+        self._open.count_processes(len(processes))
+        now_ns = self._clock()
+        due_ns = NEVER
+        for process in processes[1:]:
+            if self._clock() > now_ns + TICK_NS:
+                return 0
+            track = self._open.track(process)
+            if now_ns >= track.due_ns:
+                try:
+                    self._open.read_watermark(process, track, reset=False)
+                except Gone as gone:
+                    self._reader.failed(gone)
+                    self._open.end_process(process, process.files.final_faults())
+                    continue
+                track.due_ns = now_ns + sparing * child_interval_ns(now_ns - track.found_ns)
+            due_ns = min(due_ns, track.due_ns)
+        return max(0, due_ns - self._clock()) if due_ns < NEVER else None
+
+    def _together(self, processes: list[Process], levels: dict[int, int]) -> int:
+        """What processes held at one moment: the levels were read one after the other, so each is read once more. The
+        lower one of the two was there between the last first reading and the first second one."""
+        held = 0
+        for process in processes:
+            level = levels.get(process.pid, 0)
+            if level:
+                try:
+                    held += min(level, process.files.rss())
+                except Gone:  # the next tick will see it, too
+                    continue
+        return held
+
+    def _name(self, pid: int) -> str:
+        track = self._open.tracks.get(pid)
+        return track.last_stat.name if track is not None and track.last_stat is not None else ""
+
+
+def _is_one_level(rss: int, parent_before: int, parent: Process) -> bool:
+    """Is a child's level its parent's, which may have moved since it was read?"""
+    try:
+        parent_now = parent.files.rss()
+    except Gone:
+        parent_now = parent_before
+    return min(parent_before, parent_now) - STILL_KIB < rss < max(parent_before, parent_now) + STILL_KIB

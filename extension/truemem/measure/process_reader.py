@@ -4,18 +4,73 @@ from __future__ import annotations
 
 import time
 
-from ..linux.kernel import probe
-from ..linux.new_pids import NO_LIMIT_NS
-from ..linux.proc_text import Gone, has_fallen
-from ..linux.procfs import ESRCH, Procfs
-from .readings import Reading, Readings
+from ..linux.process_table import NO_LIMIT_NS
+from ..linux.procfs import ESRCH, Gone, Procfs, has_fallen, reset_problem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..linux.process_table import ProcessTable
+    from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import ProcessFiles
+
+
+class Reading:
+    """The texts of one process's files, in the order in which they were read: they are parsed later."""
+
+    __slots__ = ("after", "again", "before", "end_ns", "others_ns", "process", "reset", "status")
+
+    def __init__(
+        self, process: Process, before: bytes, status: bytes, others_ns: int | None, after: bytes, reset: bool
+    ) -> None:
+        self.process = process
+        self.before = before
+        """`stat`, before the others."""
+        self.status = status
+        self.others_ns = others_ns
+        """See ProcessFiles.others_ns: between the watermark's reading and its reset."""
+        self.after = after
+        """`stat`, after the reset."""
+        self.reset = reset
+        """Was there one? It is not needed where the level is at its watermark, and would open a gap between the two."""
+        self.again: int | None = None
+        """RSS once more, after all others were read: at one moment between the two all levels were there together."""
+        self.end_ns = 0
+        """Epoch ns, after the reset."""
+
+
+class Readings:
+    """One reading of all processes of the function, and the reset of their watermarks."""
+
+    def __init__(self, processes: list[Process], last_pid: int, running: int) -> None:
+        self.readings: list[Reading] = []
+        self.ended: list[tuple[Process, int | None]] = []
+        """Each with its final faults, None where it is gone."""
+        self.left = processes
+        """Not read yet."""
+        self.done_ns = 0
+        """Epoch ns after the last reset that the answer waited for."""
+        self.last_pid = last_pid
+        """The pid given out last, before the readings; below 0 where that is not known."""
+        self.running = running
+        """Threads of all processes that ran then, ours among them; below 0 where that is not known."""
+        self.huge_pages: tuple[int, int] | None = None
+        """See Procfs.huge_pages; None where they were not counted."""
+        self.whole = False
+        """All processes there were are in it, for certain: nothing could begin while the runtime waited."""
+        self.shown: object = None
+        """What a wing has read then."""
+        self.split = False
+        """Some were read later than that, or not at all."""
+
+    def read_later(self, later: Readings) -> None:
+        """What this one has left out was read for the next one: by then it has not been reset since."""
+        left = {process.pid for process in self.left}
+        self.readings += [reading for reading in later.readings if reading.process.pid in left]
+        self.ended += [(process, final) for process, final in later.ended if process.pid in left]
+        left -= {reading.process.pid for reading in later.readings} | {process.pid for process, _ in later.ended}
+        self.left = [process for process in self.left if process.pid in left]
+
 
 AT_ONCE = 12
 """Processes that are read while the answer waits: 0.3 ms. The others are read later."""
@@ -31,7 +86,7 @@ class ProcessReader:
         self._table = table
         self._proc = proc
         self._clock = clock
-        self.refused = probe(proc)
+        self.refused = reset_problem(proc)
         """Why the watermark cannot be reset here, or "" while it can."""
         self.counts_huge_pages = False
         """Are there threads, and may they ask for huge pages?"""

@@ -9,25 +9,27 @@ from __future__ import annotations
 
 import time
 
-from ..linux.hsperf_files import HsperfFiles
-from ..linux.proc_text import Gone, Stat, Status, parse_status
-from ..linux.process_table import KEPT_PROCESSES
-from ..linux.procfs import UNREADABLE, Procfs
-from .level_sampler import LevelSampler
-from .open_window import OpenWindow, certain_ns
-from .process_family import UNKNOWN, ProcessFamily
-from .process_reader import AT_ONCE, ProcessReader
-from .process_track import Level, ProcessTrack
-from .race import NEVER, Boundary
-from .window import Window
+from ..linux.procfs import UNREADABLE, Gone, Procfs, Stat, Status, parse_status
+from .open_window import (
+    UNKNOWN,
+    Level,
+    LevelSampler,
+    OpenWindow,
+    ProcessFamily,
+    ProcessTrack,
+    Unread,
+    Watch,
+    certain_ns,
+)
+from .process_reader import AT_ONCE, ProcessReader, Reading, Readings
+from .window import NEVER, Window
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..linux.process_table import Process, ProcessTable
-    from ..linux.runtime_heap import RuntimeHeap
-    from .readings import Reading, Readings
+
 
 SETTLE_NS = 20_000_000
 """CPU time of looking for new processes when a window is closed: what is not found leaves no upper bound."""
@@ -37,10 +39,20 @@ SIGCHLD = 17
 """On x86 and ARM (signal(7))."""
 
 
-class _Total:
-    """Sums over the processes that were read when a window was closed. Sizes in KiB."""
+NOTHING_UNREAD = Unread(0, 0, 0, orphans=False, lost=False)
 
-    def __init__(self) -> None:
+
+class _Closing:
+    """A window that is being closed, and the sums over the processes that were read for it. Sizes in KiB."""
+
+    def __init__(self, window: OpenWindow, readings: Readings) -> None:
+        self.window = window
+        self.readings = readings
+        self.statuses: list[Status] = []
+        """Window.closing"""
+        self.watermarks: list[int] = []
+        self.tracks: dict[int, ProcessTrack] = {}
+        """Of the next window."""
         self.rss = self.watermark = 0
         self.together = 0
         """What they held at one moment, at least."""
@@ -48,16 +60,53 @@ class _Total:
         """What may have come and gone between readings and resets,"""
         self.gaps = 0
         """and the level with it."""
-        self.threads = 0
+        self.task_threads = 0
         """Beside each process's first one,"""
         self.earlier = 0
         """and those of them that are older than the window although they were found in it."""
         self.holder: tuple[str, int, int] | None = None
         """Name, pid and RSS of the largest."""
+        # What is known only when it has closed:
+        self.dip = self.unseen = 0
+        self.born = -1
+        self.dying = self.threads = False
+        self.multi_process = self.process_exited = self.lost = False
+
+    def freeze(self, resets: bool, births: int, unread: Unread) -> Window:
+        """As it is now, for good. By position, in the order of Window's members: by name it takes 10 µs."""
+        window = self.window
+        return Window(
+            window.baseline,
+            window.before,
+            resets,
+            window.opening,
+            window.end,
+            window.reset_delay_us,
+            self.watermarks,
+            window.sampled,
+            window.last,
+            window.together,
+            self.multi_process or window.multi_process,
+            window.ended,
+            window.unseen + self.unseen + unread.late,
+            unread.most,
+            unread.estimate,
+            self.born,
+            births,
+            unread.orphans,
+            self.lost or window.lost or unread.lost,
+            self.dying,
+            self.dip,
+            self.threads,
+            self.process_exited or window.process_exited,
+            window.curve,
+            self.statuses,
+            self.readings.shown,
+        )
 
 
 class Recorder:
-    """The window that is open, and what is needed to close it."""
+    """Closes windows and opens the next ones."""
 
     def __init__(
         self,
@@ -71,33 +120,27 @@ class Recorder:
         self._limit_kib = limit_kib
         self._clock = clock
         self.reader = ProcessReader(table, proc, clock)
-        self._open = OpenWindow(table, self.reader, proc, limit_kib, clock)
-        self.levels = LevelSampler(table, self.reader, self._open, clock)
-        self._hsperf_files = HsperfFiles()
-        self._closed_family = self._open.family
-        """That of the window that was closed last, until it is settled."""
-        self._whole = False
-        """Were all processes there were among the readings that closed it?"""
+        self._watch = Watch(table, self.reader, proc, limit_kib, clock)
+        self.window = OpenWindow(self._watch, proc.last_pid())
+        """The window that is open."""
+        self.levels = LevelSampler(self._watch, self.window)
+        self.readings_taken: Sequence[Callable[[Readings], None]] = ()
+        """Who reads more at the same moment (Wing.readings_taken)."""
         self._threads = 0
         """Of the function's processes beside their main ones, when the window opened."""
         self._adopted = table.adopted_faults()
         """Faults of all orphans that processes above the function had waited for, as last read."""
 
-    @property
-    def window(self) -> Window:
-        """The window that is open."""
-        return self._open.window
-
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
-        """See ProcessReader.read_and_reset. The counters of a JVM are read right after it: the next invocation moves
-        them."""
+        """See ProcessReader.read_and_reset."""
         readings = self.reader.read_and_reset(at_rest, most)
-        readings.shown = self._hsperf_files.take()
+        for readings_taken in self.readings_taken:
+            readings_taken(readings)
         return readings
 
     def read_rest(self, readings: Readings, most_ns: int) -> None:
         """Read the processes that were left out, for so long at most. Those left out the last time come first."""
-        self.reader.read_rest(readings, {pid for pid, track in self._open.tracks.items() if track.stale}, most_ns)
+        self.reader.read_rest(readings, {pid for pid, track in self.window.tracks.items() if track.stale}, most_ns)
 
     def close(self, readings: Readings, not_before_ns: int = 0, arrived_ns: int | None = None) -> Window:
         """Close the open window with these readings, and open the next. Returns the one that was closed.
@@ -105,125 +148,124 @@ class Recorder:
         The runtime's event did not come before `not_before_ns` (epoch ns): NEVER where it comes after the readings
         for certain, 0 where nothing is known. `arrived_ns` is when the sidecar's own event arrived, None without one.
         """
-        closed, family, boundary = self.window, self._open.family, self._open.boundary
+        closing = self._end(readings, not_before_ns)
+        delay_us = max(0, readings.done_ns - arrived_ns) // 1000 if arrived_ns is not None else None
+        self._open_next(closing, delay_us)
+        if readings.whole:
+            if readings.last_pid >= closing.window.first_pid >= 0:
+                closing.born = readings.last_pid - closing.window.first_pid
+        else:
+            self._adopt_new_processes(closing)
+        return self._settle(closing)
+
+    def _end(self, readings: Readings, not_before_ns: int) -> _Closing:
+        window, boundary, family = self.window, self.window.end, self.window.family
+        closing = _Closing(window, readings)
         for process, final in readings.ended:
-            self._open.end(process, final)
-        closed.dying = self._open.picture.is_dying(self._clock())
+            window.end_process(process, final)
+        closing.dying = self._watch.picture.is_dying(self._clock())
         boundary.prove(min(not_before_ns, readings.done_ns) if readings.split else not_before_ns)
-        boundary.fault_kib = self._open.fault_sizes.most
-        tracks: dict[int, ProcessTrack] = {}
-        total = _Total()
+        boundary.fault_kib = self._watch.fault_sizes.most
         for reading in readings.readings:
             try:
-                self._close_one(reading, readings, tracks, total)
+                self._close_one(reading, closing)
             except Gone:  # cut off, or of a process that has no memory any more
-                self._open.end(reading.process, reading.process.files.final_faults())
-        total.rss += self._pass_over(readings, closed, boundary, tracks)
-        for track in self._open.tracks.values():
-            self._open.leave(track)
-        family.threads = max(0, total.threads - self._threads - total.earlier)
-        self._threads = UNKNOWN if readings.left else total.threads
-        closed.multi_process |= len(closed.closing) > 1 or family.reaped > 0
-        closed.process_exited |= family.reaped > 0
-        closed.resets = not self.reader.refused
-        closed.lost |= boundary.lost_ns > 0
-        closed.dip = total.rss - total.together if len(closed.closing) > 1 else 0
-        boundary.unobserved_kib = total.gaps if total.missed else 0
-        closed.end, closed.shown = boundary, readings.shown
-        window = Window(total.rss - closed.dip, total.watermark, closed.resets, boundary)
-        window.first_pid = readings.last_pid
-        window.curve.see(readings.done_ns, total.rss)
-        if arrived_ns is not None:
-            window.reset_delay_us = max(0, readings.done_ns - arrived_ns) // 1000
-        self._closed_family, self._whole = family, readings.whole
-        self._open.begin(window, tracks, readings.huge_pages)
-        self.reader.counts_huge_pages = self._open.fault_sizes.asked and (closed.threads or total.threads > 0)
-        self.levels.begin(total.rss, None if closed.dying else total.holder)
-        return closed
+                window.end_process(reading.process, reading.process.files.final_faults())
+        closing.rss += self._pass_over(closing)
+        for track in window.tracks.values():
+            window.leave(track)
+        family.threads = max(0, closing.task_threads - self._threads - closing.earlier)
+        self._threads = UNKNOWN if readings.left else closing.task_threads
+        closing.multi_process = len(closing.statuses) > 1 or family.reaped > 0
+        closing.process_exited = family.reaped > 0
+        closing.lost = boundary.lost_ns > 0
+        closing.dip = closing.rss - closing.together if len(closing.statuses) > 1 else 0
+        boundary.unobserved_kib = closing.gaps if closing.missed else 0
+        return closing
 
-    def _close_one(self, reading: Reading, readings: Readings, tracks: dict[int, ProcessTrack], total: _Total) -> None:
-        """The window ends for one process, and the next begins for it in `tracks`. Raises Gone."""
-        process, closed, boundary = reading.process, self.window, self._open.boundary
+    def _open_next(self, closing: _Closing, reset_delay_us: int | None) -> None:
+        readings, watch = closing.readings, self._watch
+        if readings.huge_pages is not None:
+            watch.huge_pages = readings.huge_pages
+        baseline = closing.rss - closing.dip
+        known = baseline, closing.watermark, not self.reader.refused, closing.window.end, closing.tracks
+        self.window = OpenWindow(watch, readings.last_pid, *known, reset_delay_us)
+        self.window.curve.see(readings.done_ns, closing.rss)
+        self.reader.counts_huge_pages = watch.fault_sizes.asked and (closing.threads or closing.task_threads > 0)
+        self.levels.begin(self.window, closing.rss, None if closing.dying else closing.holder)
+
+    def _close_one(self, reading: Reading, closing: _Closing) -> None:
+        """The window ends for one process, and the next begins for it. Raises Gone."""
+        process, window, readings = reading.process, closing.window, closing.readings
         status, before, after = _parse(reading)
-        track = self._open.track(process)
-        huge_pages = readings.huge_pages or self._open.huge_pages
+        track = window.track(process)
+        huge_pages = readings.huge_pages or self._watch.huge_pages
         level = Level(status.anon, status.file + status.shmem, before.faults, huge_pages)
         before = before if reading.reset else after
         others_ns = certain_ns(reading.others_ns, after, readings.running)
-        gap = self._open.see(track, reading.end_ns, status, before, after, others_ns, reading.reset)
-        closed.threads |= track.threads
-        total.missed += gap
-        total.gaps += status.rss + gap
+        gap = window.see(track, reading.end_ns, status, before, after, others_ns, reading.reset)
+        closing.threads |= track.threads
+        closing.missed += gap
+        closing.gaps += status.rss + gap
         if track.lost:
-            boundary.lost_ns = reading.end_ns
-        closed.watermarks.append(track.highest)
-        closed.closing.append(status._replace(hwm=status.rss if track.stale else track.watermark))
-        boundary.samples.append(track.samples)
-        total.rss += status.rss
-        total.together += min(status.rss, after.rss, status.rss if reading.again is None else reading.again)
-        total.watermark += status.hwm
-        total.threads += status.threads - 1
-        total.earlier += status.threads - 1 if track.found_ns and not self._open.is_new(process) else 0
-        if total.holder is None or status.rss >= total.holder[2]:
-            total.holder = after.name, process.pid, status.rss
-        self._open.family.reaped += after.child_faults - track.child_faults
+            window.end.lost_ns = reading.end_ns
+        closing.watermarks.append(track.highest)
+        closing.statuses.append(status._replace(hwm=status.rss if track.stale else track.watermark))
+        window.end.samples.append(track.samples)
+        closing.rss += status.rss
+        closing.together += min(status.rss, after.rss, status.rss if reading.again is None else reading.again)
+        closing.watermark += status.hwm
+        closing.task_threads += status.threads - 1
+        closing.earlier += status.threads - 1 if track.found_ns and not window.is_new(process) else 0
+        if closing.holder is None or status.rss >= closing.holder[2]:
+            closing.holder = after.name, process.pid, status.rss
+        window.family.reaped += after.child_faults - track.child_faults
         known = after.rss if reading.reset else status.hwm
-        tracks[process.pid] = opened = ProcessTrack(process.parent, after, known, 0, reading.others_ns, level)
+        opened = ProcessTrack(process.parent, after, known, 0, reading.others_ns, level)
         opened.has_threads, opened.unmaps_files = status.threads > 1, track.unmaps_files
+        closing.tracks[process.pid] = opened
 
-    def _pass_over(
-        self, readings: Readings, closed: Window, boundary: Boundary, tracks: dict[int, ProcessTrack]
-    ) -> int:
+    def _pass_over(self, closing: _Closing) -> int:
         """Keep the tracks of processes that were not read: their watermarks go on, and belong to both windows. Returns
         what they held when they were read last, KiB."""
         rss = 0
-        for process in readings.left:
-            boundary.lost_ns = NEVER
-            track = tracks[process.pid] = self._open.track(process)
+        for process in closing.readings.left:
+            closing.window.end.lost_ns = NEVER
+            track = closing.tracks[process.pid] = closing.window.track(process)
             track.stale = True
             if not track.rss:  # it was found when there was no time left
                 try:
                     track.rss = process.files.rss()
                 except Gone:
                     continue  # the next reading will show it
-            closed.closing.append(Status(0, track.rss, 0, 0, 0, threads=1))  # all that is known of it
+            closing.statuses.append(Status(0, track.rss, 0, 0, 0, threads=1))  # all that is known of it
             rss += track.rss
         return rss
 
-    def runtime_heap(self, closed: Window | None = None) -> RuntimeHeap | None:
-        """What the function's runtime shows of its heap to other processes, when that window closed or now: a JVM
-        does."""
-        shown = closed.shown if closed is not None else None
-        return self._hsperf_files.heap(self._table.function()[:KEPT_PROCESSES], shown)
-
     def add_readings(self, readings: Readings) -> None:
         """The window stays open: these readings are a sample of it."""
+        window = self.window
         for process, final in readings.ended:
-            self._open.end(process, final)
+            window.end_process(process, final)
         for reading in readings.readings:
             try:
                 status, before, after = _parse(reading)
             except Gone:
-                self._open.end(reading.process, reading.process.files.final_faults())
+                window.end_process(reading.process, reading.process.files.final_faults())
                 continue
-            track = self._open.track(reading.process)
+            track = window.track(reading.process)
             before = before if reading.reset else after
-            self._open.keep(track, status, before, after, reading.others_ns, reading.reset)
-        self._open.note()
+            window.keep(track, status, before, after, reading.others_ns, reading.reset)
+        window.note()
 
-    def adopt_new_processes(self, closed: Window) -> None:
+    def _adopt_new_processes(self, closing: _Closing) -> None:
         """Look for processes that were not known when the window was closed: now the function has its event."""
-        family = self._closed_family
-        if self._whole:
-            if self.window.first_pid >= closed.first_pid >= 0:
-                closed.born = self.window.first_pid - closed.first_pid
-            self._count_unread(closed, family)
-            return
-        known = set(self._open.tracks)
+        window, family = self.window, closing.window.family
+        known = set(window.tracks)
         if self._table.changed():
             self._table.scan(SETTLE_NS)
-        if self._table.last_pid >= closed.first_pid >= 0:
-            closed.born = self._table.last_pid - closed.first_pid
+        if self._table.last_pid >= closing.window.first_pid >= 0:
+            closing.born = self._table.last_pid - closing.window.first_pid
         for process in self._table.function():
             if process.pid in known:
                 continue
@@ -232,58 +274,61 @@ class Recorder:
             except Gone:  # it came and went unseen: in the open window, and if it is older than that, perhaps before it
                 final = process.files.final_faults()
                 if final == UNREADABLE:
-                    closed.lost = True
+                    closing.lost = True
                     continue
-                windows = [(self.window, self._open.family), (closed, family)]
-                for window, its in windows[:1] if self._open.is_new(process) else windows:
-                    window.process_exited = True
-                    its.ended(0, final, 0)
+                window.end_unseen(final)
+                if not window.is_new(process):
+                    closing.process_exited = True
+                    family.ended(0, final, 0)
                 self._table.forget(process, zombie=final is not None)
                 continue
             # Born before or after the readings: an upper bound for both windows.
-            closed.unseen += status.hwm
-            closed.multi_process = True
-            closed.end.found_late_kib += status.hwm
-            family.found += process.pid > closed.first_pid
+            closing.unseen += status.hwm
+            closing.multi_process = True
+            closing.window.end.found_late_kib += status.hwm
+            family.found += process.pid > closing.window.first_pid
             self._threads += status.threads - 1
-            parent = self._open.tracks.get(process.parent)
-            track = self._open.track(process)
+            parent = window.tracks.get(process.parent)
+            track = window.track(process)
             track.rss = status.rss
-            track.stale = not self._open.is_new(process)
+            track.stale = not window.is_new(process)
             if not track.has_mm_of(parent, stat):
                 family.before_exec.append((stat.faults, status.hwm))
-        closed.lost |= self._table.unfinished
-        if family.unseen(closed):
-            self._hear_of_the_unseen(closed, family)
-        self._count_unread(closed, family)
+        closing.lost |= self._table.unfinished
+        if family.unseen(closing.born):
+            self._count_reaped(closing, family)
 
-    def _hear_of_the_unseen(self, closed: Window, family: ProcessFamily) -> None:
+    def _count_reaped(self, closing: _Closing, family: ProcessFamily) -> None:
         """A child that was there when the window was closed may have ended before it was looked for: by now its parent
         has its faults, or it was found."""
         for process in self._table.function():
-            track = self._open.tracks.get(process.pid)
+            track = self.window.tracks.get(process.pid)
             if track is not None:
                 try:
                     family.reaped += max(0, process.files.stat().child_faults - track.child_faults)
                 except Gone:
                     continue  # the next reading will show it
-        closed.multi_process |= family.reaped > 0
-        closed.process_exited |= family.reaped > 0
+        closing.multi_process |= family.reaped > 0
+        closing.process_exited |= family.reaped > 0
 
-    def _count_unread(self, closed: Window, family: ProcessFamily) -> None:
-        unseen = family.unseen(closed)
-        closed.births = unseen if closed.born >= 0 else -1
+    def _settle(self, closing: _Closing) -> Window:
+        """Bound what was not read, and freeze the window."""
+        window, family = closing.window, closing.window.family
+        unseen = family.unseen(closing.born)
         if (unseen or family.gone) and any(ignores_children(process) for process in self._table.function()[:FEW]):
-            closed.process_exited = closed.multi_process = closed.lost = True  # what ends is waited for by no process
-        family.credit(self._open.tracks)
-        if not closed.multi_process and not closed.process_exited:
-            return
-        before, now = self._adopted, self._table.adopted_faults()
-        self._adopted = now
-        adopted = None if before is None or now is None else max(0, now - before)
-        unread = family.bound(closed, adopted, self._open.fault_sizes.most, self._limit_kib)
-        if unread:
-            closed.end.unread.append((self._clock(), unread))
+            closing.process_exited = closing.multi_process = closing.lost = True  # no process waits for what ends
+        family.credit(self.window.tracks)
+        unread = NOTHING_UNREAD
+        exited = closing.process_exited or window.process_exited
+        if exited or closing.multi_process or window.multi_process:
+            before, now = self._adopted, self._table.adopted_faults()
+            self._adopted = now
+            adopted = None if before is None or now is None else max(0, now - before)
+            sizes = self._watch.fault_sizes.most, self._limit_kib
+            unread = family.bound(closing.watermarks, exited, closing.born, adopted, *sizes)
+            if unread.most:
+                window.end.unread.append((self._clock(), unread.most))
+        return closing.freeze(not self.reader.refused, unseen if closing.born >= 0 else -1, unread)
 
 
 def ignores_children(process: Process) -> bool:

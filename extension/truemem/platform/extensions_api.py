@@ -1,8 +1,6 @@
-"""The Extensions and Telemetry APIs, from the caller's side: register, subscribe, next.
+"""The Extensions and Telemetry APIs, from the caller's side: register, subscribe, next. One kept connection.
 
-Sources: "Using the Lambda Extensions API" and "Telemetry API" of the AWS Lambda developer guide. One
-kept connection: the kernel's socket without Python's `socket` module, whose import costs 7 ms of cold
-start (it brings `selectors`, `enum` and `re`).
+Sources: "Using the Lambda Extensions API" and "Telemetry API" of the AWS Lambda developer guide.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import time
 
 from ..support.log import OwnWords, reason
 from . import http1
+from .tcp import close, new_socket, set_options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +51,9 @@ SO_TIMESTAMPNS = 35
 """Ask the kernel when data arrived (socket(7), SO_TIMESTAMP; for TCP since Linux 4.16, x86_64 and arm64)."""
 
 
+FOREVER = float("inf")
+
+
 class ApiError(OwnWords):
     """The API could not be reached, or answered something that is not what was asked for."""
 
@@ -80,16 +82,14 @@ class ExtensionsApi:
         """The request for the next event: the one that must not be late."""
         self._failures = 0
         """Times in a row that `next` has failed."""
-        self._until = 0.0
-        """When to give up an answer that has begun: monotonic seconds; 0 where none has."""
+        self.overdue_at = FOREVER
+        """Monotonic seconds at which to give up an answer that has begun; infinite where none has."""
+        self.descriptor = -1
+        """The socket's, readable when an answer has come; -1 when not connected."""
         self.waiting = False
         """True while a `next` is on its way: at most one may be."""
         self.arrived_ns: int | None = None
         """When the last answer began to arrive: epoch ns, by the kernel; None where it does not say."""
-
-    def fileno(self) -> int:
-        """The socket's descriptor, readable when an answer has come; -1 when not connected."""
-        return self._socket.fileno() if self._socket is not None else -1
 
     def register(self, name: str, events: str) -> None:
         """Register. `name` is the full base name of the extension's file, `events` a JSON array of event types. Raises
@@ -108,18 +108,15 @@ class ExtensionsApi:
         """Ask for `platform` telemetry at our listener on `port`, at `path`, `timeout_ms` after the first event of a
         batch at the latest. Does not wait: there is work to do meanwhile. Raises ApiError."""
         destination = f'{{"protocol":"HTTP","URI":"http://sandbox.localdomain:{port}{path}"}}'
-        buffering = BUFFERING % timeout_ms
-        body = (
-            f'{{"schemaVersion":"{schema}","types":["platform"],"buffering":{buffering},"destination":{destination}}}'
-        )
-        self._send("PUT", TELEMETRY_PATH, body, self._extension)
+        wanted = f'"schemaVersion":"{schema}","types":["platform"],"buffering":{BUFFERING % timeout_ms}'
+        self._send("PUT", TELEMETRY_PATH, f'{{{wanted},"destination":{destination}}}', self._extension)
 
     def finish_subscription(self) -> None:
         """Take the answer to `send_subscription`. Raises ApiError, also for 202 (unsupported)."""
         self._expect(200, "telemetry", at_once=True)
 
     def send_next(self) -> None:
-        """Ask for the next event, without waiting: `fileno` becomes readable when it comes, hours later perhaps.
+        """Ask for the next event, without waiting: `descriptor` becomes readable when it comes, hours later perhaps.
 
         Raises ApiError; `pause_s` says how long to wait before the next try.
         """
@@ -128,18 +125,13 @@ class ExtensionsApi:
         except ApiError:
             self._failures += 1
             raise
-        self._until = 0.0
+        self.overdue_at = FOREVER
         self.waiting = True
 
     @property
     def pause_s(self) -> float:
         """Seconds to wait before asking again: none at first, ever more while it fails."""
         return min(LONGEST_PAUSE, 0.005 * 2 ** min(self._failures, 10)) if self._failures > 1 else 0.0
-
-    @property
-    def overdue_at(self) -> float:
-        """Monotonic seconds at which to give up an answer that has begun; infinite where none has."""
-        return self._until or float("inf")
 
     def receive_event(self, note: Callable[[bytes], None] | None = None) -> bytes:
         """The body of the event that `send_next` asked for, or nothing while it is not whole. Does not wait. Raises
@@ -164,13 +156,13 @@ class ExtensionsApi:
             self._lose_event()
             raise ApiError(f"event/next: no event that we asked for, {len(body)} bytes", 200, body)
         self.waiting = False
-        self._until = 0.0
+        self.overdue_at = FOREVER
         self._failures = 0
         return body
 
     def _lose_event(self) -> None:
         self.waiting = False
-        self._until = 0.0
+        self.overdue_at = FOREVER
         self._failures += 1
         self.close()
 
@@ -179,7 +171,7 @@ class ExtensionsApi:
         connection = self._socket
         if connection is None:
             raise http1.Broken("not connected")
-        if not self._until:
+        if self.overdue_at == FOREVER:
             self.arrived_ns = None
         try:
             piece, control, _, _ = connection.recvmsg(PIECE, 64, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
@@ -196,7 +188,7 @@ class ExtensionsApi:
         connection.recv(len(piece))
         if message is None:
             if self._reader.begun:  # not by an interim answer
-                self._until = self._until or time.monotonic() + self._rest_s
+                self.overdue_at = min(self.overdue_at, time.monotonic() + self._rest_s)
             if time.monotonic() >= self.overdue_at:  # byte by byte
                 raise http1.Broken("the answer does not come")
         elif not piece:
@@ -205,27 +197,18 @@ class ExtensionsApi:
 
     def close(self) -> None:
         """Give up the connection; the next request makes a new one."""
-        if self._socket is not None:
-            try:
-                self._socket.close()
-            except OSError:  # it is closed, whatever it says (close(2))
-                pass
-            self._socket = None
+        close(self._socket)
+        self._socket, self.descriptor = None, -1
         self._reader = http1.Reader(ANSWER_LIMIT)
 
     def _connect(self) -> _socket.socket:
-        family = _socket.AF_INET6 if ":" in self._host else _socket.AF_INET
-        connection = _socket.socket(family, _socket.SOCK_STREAM)
+        connection = new_socket(self._host)
         try:
             connection.connect((self._host, self._port))
         except OSError:
             connection.close()
             raise
-        for level, option in (_socket.IPPROTO_TCP, _socket.TCP_NODELAY), (_socket.SOL_SOCKET, SO_TIMESTAMPNS):
-            try:
-                connection.setsockopt(level, option, 1)
-            except OSError:  # a sandbox without it (qemu-user, gVisor): slower, or less well known, and no more
-                continue
+        set_options(connection, (_socket.SOL_SOCKET, SO_TIMESTAMPNS))
         return connection
 
     def _request(self, method: str, path: str, body: str, headers: str) -> bytes:
@@ -241,6 +224,7 @@ class ExtensionsApi:
         try:
             if self._socket is None:
                 self._socket = self._connect()
+                self.descriptor = self._socket.fileno()
             self._socket.sendall(request)
         except OSError as error:
             self.close()
@@ -248,23 +232,24 @@ class ExtensionsApi:
 
     def _expect(self, status: int, what: str, at_once: bool = False) -> http1.Message:
         """Wait for an answer. Raises ApiError."""
-        self._until = time.monotonic() + self._rest_s if at_once else 0.0
+        self.overdue_at = time.monotonic() + self._rest_s if at_once else FOREVER
         try:
             while (answer := self._receive_now()) is None:
                 readable = select.poll()
-                readable.register(self.fileno(), select.POLLIN)
-                readable.poll(max(1.0, (self._until - time.monotonic()) * 1000) if self._until else None)
+                readable.register(self.descriptor, select.POLLIN)
+                readable.poll(
+                    max(1.0, (self.overdue_at - time.monotonic()) * 1000) if self.overdue_at < FOREVER else None
+                )
         except (OSError, http1.Malformed) as error:
             self.close()
             raise ApiError(f"{what}: {reason(error)}") from None
         finally:
-            self._until = 0.0
+            self.overdue_at = FOREVER
         return self._checked(answer, status, what)
 
     def _checked(self, answer: http1.Message, status: int, what: str) -> http1.Message:
         """Raises ApiError."""
-        connection = answer.headers.get(b"connection", b"").lower()
-        if connection == b"close" or (answer.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive"):
+        if answer.is_last:
             self.close()
         if answer.status != status:
             raise ApiError(f"{what}: status {answer.status}{_error_type(answer.body)}", answer.status, answer.body)

@@ -1,21 +1,220 @@
-"""HTTP/1.1 messages, as bytes in and values out: what the Lambda APIs and their telemetry use of it."""
+"""HTTP/1.1 as the Lambda APIs, their telemetry and collectors use it (RFC 9112, sections 6 and 7). Pure.
+
+`Framing` finds where messages begin and end in a stream, and keeps no body: the proxy reads along with it, and what it
+does not understand ends the reading, not the stream. `Reader` takes whole messages with it.
+"""
 
 from __future__ import annotations
 
-from ..support.log import OwnWords, reason
+from ..support.log import OwnWords
 from ..support.named_tuple import NamedTuple
-from .http_framing import Framing, Head, NotHttp
 
 HEAD_LIMIT = 16 * 1024
-"""Longest head (start line and headers) accepted, in bytes. AWS's are below 1 KiB."""
+"""Longest head (start line and headers) of a message that is taken, in bytes. AWS's are below 1 KiB."""
+PROXY_HEAD_LIMIT = 64 * 1024
+"""The same of a message that only passes. A client context or a trace can make one long."""
+STRIDE = 1024
+"""Bytes that are looked at in one go for the end of a head or a line."""
+LINE_LIMIT = 256
+"""Bytes of a line that gives a chunk's size."""
+
+_HEAD, _BODY, _CHUNK_SIZE, _CHUNK, _CHUNK_END, _TRAILER, _UNTIL_CLOSE, _LOST = range(8)
+
+_HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
-class Malformed(OwnWords):
-    """The bytes are not an HTTP/1.1 message, or break a limit; the connection has no future."""
+class Malformed(OwnWords, ValueError):
+    """The bytes are no HTTP/1.1 message, or break a limit; the connection has no future."""
 
 
 class Broken(OwnWords, OSError):
     """The connection is of no use any more, and the kernel has no number for why."""
+
+
+class Head:
+    """The head of one message, and how much of its body has passed."""
+
+    def __init__(self, start_line: bytes, headers: dict[bytes, bytes]) -> None:
+        self.start_line = start_line
+        self.headers = headers
+        """By lower-case name; of a repeated header the last one counts."""
+        self.body_bytes = 0
+        self.complete = False
+        """Has all of it passed?"""
+
+    @property
+    def status(self) -> int:
+        """Status code of a response; 0 where there is none."""
+        version, _, rest = self.start_line.partition(b" ")
+        code = rest.lstrip()[:4].rstrip()
+        return int(code) if version.startswith(b"HTTP/1.") and code.isdigit() and len(code) == 3 else 0
+
+
+class Framing:
+    """One direction of one connection."""
+
+    def __init__(self, requests: bool, head_limit: int = PROXY_HEAD_LIMIT) -> None:
+        """`requests`: these are requests, whose body is empty where no length is given."""
+        self._requests = requests
+        self._head_limit = head_limit
+        self._state = _HEAD
+        self.left = 0
+        """Bytes that are still to come of the body, or of the chunk; or that may still come of the trailer."""
+        self._pending = bytearray()
+        """The beginning of a head, or of a line between chunks."""
+        self.head: Head | None = None
+        """Of the message that passes, or passed last."""
+
+    @property
+    def lost(self) -> bool:
+        """Was something not understood? Then nothing is read any more."""
+        return self._state == _LOST
+
+    @property
+    def in_body(self) -> bool:
+        """Are the next bytes a body's?"""
+        return self._state in (_BODY, _CHUNK, _UNTIL_CLOSE)
+
+    @property
+    def pending(self) -> int:
+        """Bytes kept of a head, or of a line between chunks."""
+        return len(self._pending)
+
+    @property
+    def beginning(self) -> bool:
+        """Has a part of a head passed?"""
+        return self._state == _HEAD and bool(self._pending)
+
+    def feed(self, piece: memoryview) -> list[Head]:
+        """More has come: the heads that end in it."""
+        heads: list[Head] = []
+        at = 0
+        try:
+            while at < len(piece) and self._state != _LOST:
+                before, at = self.head, self.step(piece, at)
+                if self.head is not None and self.head is not before:
+                    heads.append(self.head)
+        except ValueError:
+            self.give_up()
+        return heads
+
+    def end(self) -> None:
+        """The sender has closed: where no length was given, that ends the body (RFC 9112, 6.3)."""
+        if self._state == _UNTIL_CLOSE:
+            self._end()
+
+    def give_up(self) -> None:
+        """From now on nothing is read."""
+        self._state = _LOST
+        self._pending.clear()
+
+    def step(self, piece: memoryview, at: int) -> int:
+        """Read on from `at`; how far. Raises Malformed."""
+        state = self._state
+        if state in (_BODY, _CHUNK):
+            passed = min(self.left, len(piece) - at)
+            self.left -= passed
+            if self.head is not None:
+                self.head.body_bytes += passed
+            if not self.left:
+                self._state = _CHUNK_END
+                if state == _BODY:
+                    self._end()
+            return at + passed
+        if state == _UNTIL_CLOSE:
+            if self.head is not None:
+                self.head.body_bytes += len(piece) - at
+            return len(piece)
+        if state == _HEAD:
+            end = self._take(piece, at, b"\r\n\r\n", self._head_limit)
+            if self._complete(b"\r\n\r\n"):
+                self._begin(bytes(self._pending))
+                self._pending.clear()
+            return end
+        limit = self.left if state == _TRAILER else LINE_LIMIT if state == _CHUNK_SIZE else 2
+        end = self._take(piece, at, b"\r\n", limit)
+        if self._complete(b"\r\n"):
+            line = bytes(self._pending[:-2])
+            self._pending.clear()
+            self._line(line)
+        return end
+
+    def _take(self, piece: memoryview, at: int, mark: bytes, limit: int) -> int:
+        """Move bytes to `_pending` up to the end of `mark`, or all that there are."""
+        before = len(self._pending)
+        self._pending += piece[at : at + min(limit + 1 - before, STRIDE)]
+        found = self._pending.find(mark, max(0, before - len(mark) + 1))
+        if found >= 0:
+            del self._pending[found + len(mark) :]
+        elif len(self._pending) > limit:
+            raise Malformed("no end")
+        return at + len(self._pending) - before
+
+    def _complete(self, mark: bytes) -> bool:
+        return self._pending.endswith(mark)
+
+    def _begin(self, text: bytes) -> None:
+        start_line, *lines = text[:-4].split(b"\r\n")
+        headers: dict[bytes, bytes] = {}
+        for line in lines:
+            name, colon, value = line.partition(b":")
+            if not colon or name[:1] in (b" ", b"\t"):
+                raise Malformed("not a header")
+            name, value = name.strip().lower(), value.strip()
+            if name == b"content-length" and headers.get(name, value) != value:
+                raise Malformed("two lengths")
+            headers[name] = value
+        head = self.head = Head(start_line, headers)
+        self._state, self.left = self._body_of(head)
+        if self._state == _HEAD:
+            self._end()
+
+    def _end(self) -> None:
+        self._state = _HEAD
+        if self.head is not None:
+            self.head.complete = True
+
+    def _body_of(self, head: Head) -> tuple[int, int]:
+        """The state after the head, and the length of its body."""
+        if not self._requests:
+            status = head.status
+            if not status or status == 101:  # what follows 101 is not HTTP any more
+                raise Malformed("no status line")
+            if status < 200 or status in (204, 304):
+                return _HEAD, 0
+        elif len(head.start_line.split(b" ")) != 3:
+            raise Malformed("no request line")
+        coding = head.headers.get(b"transfer-encoding")
+        if coding is not None:
+            if coding.lower() != b"chunked":
+                raise Malformed("a coding that is not used by these APIs")
+            return _CHUNK_SIZE, 0
+        length = head.headers.get(b"content-length")
+        if length is None:
+            return (_HEAD if self._requests else _UNTIL_CLOSE), 0
+        if not length.isdigit() or len(length) > 12:
+            raise Malformed("no length")
+        return (_BODY if int(length) else _HEAD), int(length)
+
+    def _line(self, line: bytes) -> None:
+        """The size before a chunk, the line end after it, or a line of the trailer."""
+        if self._state == _TRAILER:
+            self.left -= len(line) + 2
+            if not line:
+                self._end()
+            elif b":" not in line:
+                raise Malformed("not a trailer")
+            return
+        if self._state == _CHUNK_END:
+            if line:
+                raise Malformed("a chunk longer than its size")
+            self._state = _CHUNK_SIZE
+            return
+        digits = line.partition(b";")[0].strip()
+        if not 0 < len(digits) <= 12 or not _HEX.issuperset(digits):
+            raise Malformed("no chunk size")
+        size = int(digits, 16)
+        self._state, self.left = (_CHUNK, size) if size else (_TRAILER, self._head_limit)
 
 
 class Message(NamedTuple):
@@ -27,6 +226,12 @@ class Message(NamedTuple):
     body: bytes
     status: int
     """Status code of a response; 0 of a request."""
+
+    @property
+    def is_last(self) -> bool:
+        """Will the sender close the connection after it?"""
+        connection = self.headers.get(b"connection", b"").lower()
+        return connection == b"close" or (self.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive")
 
 
 class Reader:
@@ -73,12 +278,6 @@ class Reader:
         `at_end` says that the peer has closed: a body without a length then ends here (RFC 9112, 6.3).
         Raises Malformed for anything that can never become a message with a body of at most `body_limit` bytes.
         """
-        try:
-            return self._take(at_end)
-        except ValueError as error:
-            raise Malformed(reason(error)) from None
-
-    def _take(self, at_end: bool) -> Message | None:
         framing, piece, at = self._framing, memoryview(self._data), 0
         while at < len(piece):
             is_body, before = framing.in_body, at
@@ -89,14 +288,14 @@ class Reader:
             if head is not None and head.complete and not framing.pending and not 100 <= head.status < 200:
                 return self._whole(head, self._data[at:])
             if framing.in_body and len(self._body) + framing.left > self._limit:
-                raise NotHttp(f"a body of more than {self._limit} bytes")
+                raise Malformed(f"a body of more than {self._limit} bytes")
         self._data = b""
         if not at_end:
             return None
         head = self._head
         framing.end()
         if head is None or not head.complete:
-            raise NotHttp("closed in the middle of a message")
+            raise Malformed("closed in the middle of a message")
         return self._whole(head, b"")
 
     def _whole(self, head: Head, rest: bytes) -> Message:

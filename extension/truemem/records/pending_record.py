@@ -6,22 +6,308 @@ that becomes known has a method.
 
 from __future__ import annotations
 
-from ..linux.heap_page import Heap
-from ..measure.window import peak
-from ..platform.telemetry_events import REPORT, RUNTIME_DONE, START
-from . import out_of_memory
+import posix
+
+from ..measure.environment_memory import AT_LIMIT
+from ..measure.window import current, peak
+from ..platform.telemetry import REPORT, RUNTIME_DONE, START, Event
+from ..support import minijson
+from ..support.named_tuple import NamedTuple
+from ..support.numbers import mib
+from ..verdict import Drift
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..linux.runtime_heap import RuntimeHeap
+    from collections.abc import Collection, Mapping
+    from typing import Any
+
     from ..measure.environment_memory import HeldMemory
-    from ..measure.race import Boundary
-    from ..measure.resources import Usage
-    from ..measure.window import Peak, Window
-    from ..platform.exact_mode import Invocation
-    from ..platform.telemetry_events import Event
-    from .out_of_memory import DeathReport
-    from .trace_context import Trace
+    from ..measure.window import Boundary, MemoryCurve, Peak, Window
+    from ..platform.proxy import Invocation
+
+SNAP_START = "snap-start"
+
+
+class EnvironmentState:
+    """What goes on from one invocation to the next in one execution environment."""
+
+    def __init__(self, boot: str = "") -> None:
+        self.boot = boot
+        """/proc/sys/kernel/random/boot_id: what another boot has left in /tmp is another environment's."""
+        self.environment_id = posix.urandom(8).hex()
+        """The log stream (`initStart.instanceId`), or an id of our own where telemetry does not say."""
+        self.from_platform = False
+        """The platform has named it since the process was restored, or started."""
+        self.restored = False
+        """From a snapshot."""
+        self.invocations = 0
+        self.high_water_mark = 0
+        """Highest peak of the function since the environment started, KiB."""
+        self.mark_mib = 0.0
+        """Max Memory Used, as last reported."""
+        self.kills: int | None = None
+        """The kernel's count of OOM kills, as last read."""
+        self.drift = Drift()
+        """Leak or not. It ends with this process: after a reset the function's processes are new as well."""
+        self.resumed = False
+        """Another process of this sidecar has been here before: a reset started this one. So says its journal, or
+        the platform, if that comes before the first event."""
+
+    def reached(self, kib: int) -> None:
+        """The function was seen to hold so much."""
+        self.high_water_mark = max(self.high_water_mark, kib)
+
+    def identify(self, environment_id: str | None) -> None:
+        """The platform names the environment."""
+        if environment_id:
+            self.environment_id, self.from_platform = environment_id, True
+
+    def begin(self, initialization_type: str) -> None:
+        """The first event of this process. If it was restored from a snapshot, what it knows it shares with every other
+        copy: an extension does not hear of a restore, but a snapshot is never taken of an environment that serves."""
+        if initialization_type == SNAP_START and not self.resumed:
+            self.restored = True
+            if not self.from_platform:
+                self.environment_id = posix.urandom(8).hex()
+
+    def text(self) -> str:
+        """As the journal keeps it."""
+        return minijson.dumps(
+            [self.boot, self.environment_id, self.invocations, self.high_water_mark, self.mark_mib, self.kills]
+        )
+
+    def resume_from(self, text: bytes) -> bool:
+        """Go on from what an earlier process has left; False where that is not one of this environment."""
+        try:
+            boot, environment_id, invocations, high_water_mark, mark_mib, kills = minijson.loads(text)
+        except (ValueError, TypeError):
+            return False
+        numbers = (invocations, high_water_mark, mark_mib, kills if kills is not None else 0)
+        if boot != self.boot or not isinstance(environment_id, str) or len(environment_id) > 512:
+            return False
+        if not all(isinstance(number, (int, float)) and 0 <= number < 1e15 for number in numbers):
+            return False
+        self.environment_id = environment_id
+        self.invocations, self.high_water_mark = int(invocations), int(high_water_mark)
+        self.mark_mib, self.kills = float(mark_mib), None if kills is None else int(kills)
+        self.resumed = True
+        return True
+
+
+CHANCE_MS = 1000
+"""Running time after a record's close in which its report arrives, if it does: forty times the buffering."""
+
+START_MS = 100
+"""Running time in which the next invocation's platform.start arrives where it would make a record exact: four times the
+buffering."""
+
+WAITING = 16
+"""Closed records that may wait at once."""
+
+
+class PendingRecords:
+    """Those of one environment, in the order of their invocations."""
+
+    def __init__(self, reports: bool = True) -> None:
+        """`reports` says whether any will come: without telemetry nothing is waited for."""
+        self._reports = reports
+        self._waiting: list[PendingRecord] = []
+
+    def open(self, record: PendingRecord) -> None:
+        """An invocation begins."""
+        self._waiting.append(record)
+
+    def over_capacity(self) -> bool:
+        """Do more wait than should? Invocations may follow each other so closely that there is no time to print."""
+        return len(self._waiting) > 2 * WAITING
+
+    def current(self) -> PendingRecord | None:
+        """The invocation whose window is open, or None."""
+        return self._waiting[-1] if self._waiting and self._waiting[-1].measured is None else None
+
+    def unreported(self) -> PendingRecord | None:
+        """The last invocation, if the platform has not reported its end."""
+        last = self._waiting[-1] if self._waiting else None
+        return last if last is not None and not last.reported.report_came else None
+
+    def first(self) -> PendingRecord | None:
+        """The oldest invocation that is still here."""
+        return self._waiting[0] if self._waiting else None
+
+    def for_request(self, request_id: str | None, kind: str = RUNTIME_DONE) -> PendingRecord | None:
+        """The invocation that such an event is about, if it is still here. A retry has the request id of the one before
+        it, which may still wait for its report: it is the first that has not had such an event."""
+        same = [record for record in self._waiting if record.request_id == request_id]
+        for record in same:
+            reported = record.reported
+            has_had = {START: reported.started, RUNTIME_DONE: reported.done_ns is not None}.get(kind, False)
+            if not reported.report_came and not has_had:
+                return record
+        return same[-1] if same else None
+
+    def join(self, event: Event) -> bool:
+        """Add what the platform says; False where it is about an invocation that does not wait."""
+        record = self.for_request(event.request_id, event.kind)
+        if record is None:
+            return False
+        record.join(event)
+        return True
+
+    def due(self, running_ms: float) -> PendingRecord | None:
+        """Take the first record if it can be printed now, else None.
+
+        `running_ms` is the time that the environment has run, freezes left out, on the scale of `Measured.at_ms`.
+        """
+        closed = [record for record in self._waiting if record.measured is not None]
+        if not closed or not self._is_due(closed, running_ms):
+            return None
+        return self._take()
+
+    def _is_due(self, closed: list[PendingRecord], running_ms: float) -> bool:
+        first, measured = closed[0], closed[0].measured
+        if len(closed) > WAITING or not self._reports or measured is None:
+            return True
+        waited_ms = running_ms - measured.at_ms
+        if not first.reported.report_came:
+            return len(closed) > 1 and waited_ms >= CHANCE_MS
+        # The start of the next one tells which samples were taken before it.
+        after = self._waiting[self._waiting.index(first) + 1 :]
+        if waited_ms >= START_MS or (after and after[0].reported.started):
+            return True
+        first.update_peak()
+        return first.peak is None or not first.peak.raced
+
+    def complete(self) -> bool:
+        """True when no record waits for a report."""
+        return not self._reports or all(record.reported.report_came for record in self._waiting)
+
+    def take_all(self) -> list[PendingRecord]:
+        """Take everything: the environment ends."""
+        return [self._take() for _ in range(len(self._waiting))]
+
+    def _take(self) -> PendingRecord:
+        record = self._waiting.pop(0)
+        record.update_peak()
+        return record
+
+
+TIMED_OUT = "timeout"
+"""Status of an invocation, and reason of a SHUTDOWN."""
+
+PLATFORM = "Runtime.OutOfMemory"
+EXTENSION_CRASH = "Extension.Crash"
+DEATHS = (PLATFORM, "Runtime.ExitError", EXTENSION_CRASH)
+"""The platform's words for an invocation that ended with its processes."""
+KERNEL = "kernel"
+EXIT = "exit-at-limit"
+TIMEOUT = "timeout-at-limit"
+MARK = "mark-at-limit"
+
+
+def signals(record: PendingRecord, limit_mib: int, mark_before_mib: float) -> list[str]:
+    """The signals that fired, none where the invocation did not run out of memory. `mark_before_mib` is Max Memory Used
+    of the invocation before: a mark that was at the limit already says nothing."""
+    death, reported = record.death, record.reported
+    mark_mib = reported.max_memory_used_mib
+    fired = []
+    if reported.error_type == PLATFORM:
+        fired.append(PLATFORM)
+    of_function, of_others = record.kills()
+    if of_function:
+        fired.append(KERNEL)
+    timeout = reported.status == TIMED_OUT or (death is not None and death.reason == TIMED_OUT)
+    # Did its processes end with it? What a runtime reports of itself and lives on is no death.
+    died = death is not None and reported.error_type in (None, *DEATHS)
+    if not limit_mib or not (timeout or died):
+        return fired
+    if of_others and death is not None and "extension" in death.largest:
+        return fired  # it was the extension that ran out of memory
+    limit_kib = AT_LIMIT * limit_mib * 1024
+    at_limit = death is not None and (death.level_kib or 0) >= limit_kib
+    if mark_mib is not None and mark_mib < AT_LIMIT * limit_mib:
+        at_limit = False  # the environment has never been there: RSS counts twice what two processes share
+    reached = (mark_mib or 0) >= limit_mib > mark_before_mib
+    if at_limit:
+        fired.append(TIMEOUT if timeout else EXIT)
+    # Page cache fills a mark as well: memory that cannot be reclaimed must have been able to. Where the kernel counts
+    # its kills, and counted none, it did not: a burst's growth says nothing of a timeout seconds later.
+    can_have_grown = record.kernel_kills != 0 and _can_have_reached(record, limit_kib)
+    if reached and (fired or can_have_grown):
+        fired.append(MARK)
+    return fired
+
+
+def _can_have_reached(record: PendingRecord, limit_kib: float) -> bool:
+    """Growing on as it did, from its last sample to its end?"""
+    death, window, done_ns = record.death, record.window, record.reported.done_ns
+    if death is None or window is None or done_ns is None:
+        return False
+    growth, unseen_ns = death.growth_kib_per_s or 0, max(0, done_ns - window.curve.last_ns())
+    return growth > 0 and (death.level_kib or 0) + growth * unseen_ns / 1e9 >= limit_kib
+
+
+def death_report(
+    reason: str,
+    window: Window,
+    others_kib: int,
+    largest_process: tuple[str, int, int] | None,
+    extensions: Mapping[str, int],
+    ended: Collection[str] = (),
+) -> DeathReport:
+    """`reason` as SHUTDOWN has it, or "".
+
+    `largest_process` is the function's, (name, pid, KiB); `others_kib` what sidecar and `extensions` held; `ended`
+    names the extensions that have. Where nothing of the function was read, there is no level; one that held more than
+    all do together by now is not named."""
+    largest = max(extensions.items(), key=lambda item: item[1], default=None)
+    largest_kib = 0
+    who: dict[str, object] = {}
+    if largest is not None and largest[1] > (largest_process[2] if largest_process is not None else 0):
+        largest_kib = largest[1]
+        who = {"extension": largest[0], "rss": mib(largest_kib)}
+    elif largest_process is not None and largest_process[2]:
+        name, pid, largest_kib = largest_process
+        who = {**({"process": name} if name else {}), "pid": pid, "rss": mib(largest_kib)}
+    function_kib = (window.last if window.dying else 0) or current(window) or window.baseline
+    level_kib = function_kib + others_kib if function_kib else None
+    if level_kib is not None and window.together:
+        level_kib = min(level_kib, window.together)
+    if level_kib is not None and largest_kib > level_kib:
+        who = {}
+    extension_ended = who.get("extension") in ended
+    return DeathReport(reason, level_kib, window.curve.growth_kib_per_s(), who, extension_ended)
+
+
+class DeathReport(NamedTuple):
+    """What was known of an invocation's last moment."""
+
+    reason: str
+    """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
+    level_kib: int | None
+    """RSS of the function, this sidecar and all extensions, at the last sample; no more than Window.together.
+    None if none of the function was read."""
+    growth_kib_per_s: float | None
+    """Of the function, None with fewer than two samples."""
+    largest: dict[str, object]
+    """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
+    extension_ended: bool = False
+    """It was an extension, and has ended."""
+    at_ms: int = 0
+    """When the last sample was, epoch ms, where the end itself is not known."""
+
+    def document(self) -> dict[str, object]:
+        """As it stands on the record; MiB, and MiB per second."""
+        members: dict[str, object] = {}
+        if self.level_kib is not None:
+            members["level"] = mib(self.level_kib)
+        if self.growth_kib_per_s is not None:
+            members["growthPerSecond"] = mib(self.growth_kib_per_s)
+        if self.largest:
+            members["holder"] = self.largest
+        if self.at_ms:
+            members["lastSampleTime"] = self.at_ms
+        return members
+
 
 SUCCESS = "success"
 """Status of an invocation."""
@@ -31,41 +317,111 @@ NEXT_REQUEST = "next-request"
 """`closedBy` of a window that was closed when the runtime asked for its next event."""
 
 
-class PendingRecord:
-    """What is known of one invocation so far. None: not known."""
+class Measured(NamedTuple):
+    """What was measured of one invocation. Frozen: made when its window closes."""
 
-    trace: Trace | None = None
-    """Known only where records are sent somewhere that can show it."""
+    window: Window | None = None
+    """None where reading the function failed."""
+    closed_by: str = ""
+    """`next-request` (exact mode), `next-invoke` or `shutdown`; "" where no window was closed for it."""
+    at_ms: float = 0.0
+    """Running time of the environment, freezes left out, when it closed."""
+    memory: HeldMemory | None = None
+    """What the environment held then."""
+    peak: Peak | None = None
+    """Of an invocation that shares its window with others; else it follows from the window."""
+
+
+class Answer(NamedTuple):
+    """What has passed between the runtime and its API, in exact mode."""
+
+    request_bytes: int | None
+    response_bytes: int | None
+    failed: bool
+    """The runtime answered with an error. The platform may call that a success."""
+
+
+class Reported:
+    """What the platform says of one invocation, and what SHUTDOWN lets infer of it. Only its methods write."""
+
+    def __init__(self) -> None:
+        self.started = self.report_came = False
+        """platform.start of it has come; platform.report has."""
+        self.done_ns: int | None = None
+        """When the runtime was done, or gone: epoch ns, in steps of a ms."""
+        self.status: str | None = None
+        self.error_type: str | None = None
+        self.duration_ms: float | None = None
+        self.tenant_id: str | None = None
+        self.max_memory_used_mib: float | None = None
+
+    def join(self, event: Event) -> None:
+        """platform.start, runtimeDone or report of this invocation."""
+        if event.kind not in (START, RUNTIME_DONE, REPORT):
+            return
+        self.tenant_id = event.text("tenantId") or self.tenant_id
+        if event.kind == START:
+            self.started = True
+            return
+        if event.kind == RUNTIME_DONE:
+            self.done_ns = event.time_ns
+        if event.kind == REPORT or self.error_type is None:  # else it is known what came after the runtime was done
+            self.status = event.text("status") or self.status
+        self.error_type = event.text("errorType") or self.error_type
+        duration = event.metric("durationMs")
+        # The report's duration is the one that REPORT shows and that is billed; runtimeDone's comes sooner.
+        if duration is not None and not self.report_came:
+            self.duration_ms = duration
+        if event.kind == REPORT:
+            if self.status == SUCCESS:
+                self.error_type = None
+            self.max_memory_used_mib = event.metric("maxMemoryUsedMB")
+            self.report_came = True
+
+    def ended(self, reason: str, done_ns: int | None) -> None:
+        """SHUTDOWN has this reason. The word is the platform's, with telemetry or without."""
+        self.done_ns = done_ns or self.done_ns
+        if reason == TIMED_OUT:
+            self.status = self.status or TIMED_OUT
+
+    def extension_crashed(self) -> None:
+        """The environment has ended because the kernel has killed an extension. The platform's report, which says it,
+        often comes too late."""
+        self.status, self.error_type = "error", EXTENSION_CRASH
+
+
+class PendingRecord:
+    """What is known of one invocation so far: read everywhere, written by its own methods alone. None: not known."""
 
     def __init__(self, request_id: str, invocation: int, time_ms: int, opening: Boundary | None = None) -> None:
         self.request_id = request_id
         self.invocation = invocation
         """Number in this environment, from 1."""
         self.time_ms = time_ms
-        """Epoch milliseconds at which the invocation began."""
+        """Epoch milliseconds at which it began."""
         self.opening = opening
         """What is known of the time around the event that began it."""
         self.cold_start = self.suppressed_init = False
         """The environment's first; the init phase was done (again) within it."""
         self.initialization_type = ""
+        self.init_peak: Peak | None = None
+        self.shared_by = 0
+        """Most requests that ran at once while it did, itself included; 0 where they never do."""
+        self.answer: Answer | None = None
+        """In exact mode: what has passed of it."""
 
-        self.window: Window | None = None
+        self.notes: dict[str, object] = {}
+        """What wings have noted."""
+
+        self.measured: Measured | None = None
+        """None until its window closes."""
+        self.reported = Reported()
+
+        # What is decided
         self.peak: Peak | None = None
         """By what is known now: telemetry may still raise it."""
-        self.init_peak: Peak | None = None
-        self.closed = False
-        self.closed_at_ms = 0.0
-        """Running time of the environment, freezes left out, when the window closed."""
-        self.closed_by = ""
-        """`next-request` (exact mode), `next-invoke` or `shutdown`; "" where no window was closed for it."""
         self.high_water_mark = 0
         """Highest peak of the function since the environment started."""
-        self.memory: HeldMemory | None = None
-        """What the environment held when the window closed."""
-        self.heap: Heap | RuntimeHeap | None = None
-        """What the allocator or the runtime says, where it does."""
-        self.usage: Usage | None = None
-        """What else was in use when the window closed."""
         self.kernel_kills: int | None = None
         """OOM kills of the function's processes that the kernel has counted in it; None where nothing counts."""
         self.environment_kills = 0
@@ -74,22 +430,15 @@ class PendingRecord:
         self.slot: int | None = None
         """In the journal, from its close to its print."""
 
-        self.request_bytes: int | None = None
-        self.response_bytes: int | None = None
-        self.handler_failed = False
-        """In exact mode: the runtime answered with an error. The platform may call that a success."""
-        self.shared_by = 0
-        """Most requests that ran at once while it did, itself included; 0 where they never do."""
+    @property
+    def window(self) -> Window | None:
+        """Its closed window."""
+        return self.measured.window if self.measured is not None else None
 
-        self.started = self.report_came = False
-        """platform.start of it has come; platform.report has."""
-        self.done_ns: int | None = None
-        """When the runtime was done, or gone, as the platform says: epoch ns, in steps of a ms."""
-        self.status: str | None = None
-        self.error_type: str | None = None
-        self.duration_ms: float | None = None
-        self.tenant_id: str | None = None
-        self.max_memory_used_mib: float | None = None
+    @property
+    def closed_by(self) -> str:
+        """See Measured."""
+        return self.measured.closed_by if self.measured is not None else ""
 
     # How it began
 
@@ -97,10 +446,6 @@ class PendingRecord:
         """It is the first of the function's processes. `suppressed`: their init phase was done within it."""
         self.cold_start, self.suppressed_init = cold_start, suppressed
         self.initialization_type = initialization_type if cold_start else ""
-
-    def traced(self, trace: Trace | None) -> None:
-        """It belongs to this trace."""
-        self.trace = trace
 
     def init_measured(self, reached: Peak | None) -> None:
         """The init phase before it had this peak."""
@@ -112,33 +457,36 @@ class PendingRecord:
 
     # What was measured
 
-    def measured(self, window: Window, closed_by: str, at_ms: float) -> None:
-        """Its window was closed by such an event, at this running time."""
-        self.closed, self.closed_by, self.closed_at_ms = True, closed_by, at_ms
-        self.window = window
+    def close(self, measured: Measured) -> None:
+        """Its window has closed, or reading the function has failed."""
+        self.measured = measured
         self.update_peak()
 
-    def measured_in_segments(self, window: Window | None, reached: Peak | None, exact: bool) -> None:
-        """Others ran at the same time: the segments tell its peak. `exact`: both its ends have passed the sidecar."""
-        self.closed, self.window, self.peak = True, window, reached
-        if exact:
-            self.closed_by = NEXT_REQUEST
+    def holds(self, memory: HeldMemory) -> None:
+        """What the environment held when it closed."""
+        if self.measured is not None:
+            self.measured = self.measured._replace(memory=memory)
 
-    def not_measured(self, at_ms: float) -> None:
-        """Reading the function failed: its line has what the platform says."""
-        self.closed, self.closed_at_ms = True, at_ms
+    def children_were(self, most: int, largest: int) -> None:
+        """Of the children that the runtime has waited for none was larger than `most`, KiB, and one was as large as
+        `largest`; 0 where that is not known."""
+        self._know(child_most=most, child_peak=largest)
 
-    def environment_held(
-        self, memory: HeldMemory, noted: Heap | RuntimeHeap | None, shown: RuntimeHeap | None = None
-    ) -> None:
-        """What the environment held when the window closed, what the function's probe has noted, and what its runtime
-        shows of its heap."""
-        self.memory = memory
-        self.heap = shown if noted is None or (isinstance(noted, Heap) and noted.source == "none") else noted
+    def mark_rose(self, before_mib: float) -> None:
+        """Max Memory Used of the invocation before is `before_mib`: its rise bounds the peak."""
+        mark_mib = self.reported.max_memory_used_mib
+        if not self.shared_by and mark_mib is not None and 0 < before_mib < mark_mib:
+            self._know(risen=round((mark_mib - before_mib) * 1024))
+            self.update_peak()
 
-    def used(self, usage: Usage) -> None:
-        """/tmp, descriptors, threads and processes when the window closed."""
-        self.usage = usage
+    def answered(self, invocation: Invocation) -> None:
+        """In exact mode: its event and its response have passed."""
+        response = invocation.answer.body_bytes if invocation.answer is not None else None
+        self.answer = Answer(invocation.size, response, invocation.failed)
+
+    def note(self, name: str, value: object) -> None:
+        """What a wing wants to know of it when it is printed."""
+        self.notes[name] = value
 
     def mark_reached(self, kib: int) -> int:
         """The environment's high-water mark is at least this. Returns this record's."""
@@ -148,22 +496,20 @@ class PendingRecord:
     def update_peak(self) -> None:
         """Work the peak out by all that is known by now: the runtime's next event did not come before this one was
         done (platform.runtimeDone)."""
-        if self.window is not None:
-            self.window.end.prove(self.done_ns)
-            self.peak = peak(self.window)
+        measured = self.measured
+        if measured is None:
+            return
+        if measured.peak is not None or self.shared_by:
+            self.peak = measured.peak
+        elif measured.window is not None:
+            measured.window.end.prove(self.reported.done_ns)
+            self.peak = peak(measured.window)
 
-    def mark_rose(self, before_mib: float) -> None:
-        """Max Memory Used of the invocation before is `before_mib`: its rise bounds the peak."""
-        mark_mib = self.max_memory_used_mib
-        if self.window is not None and not self.shared_by and mark_mib is not None and 0 < before_mib < mark_mib:
-            self.window.risen = round((mark_mib - before_mib) * 1024)
-            self.update_peak()
-
-    def answered(self, invocation: Invocation) -> None:
-        """In exact mode: its event and its response have passed."""
-        self.request_bytes = invocation.size
-        self.response_bytes = invocation.answer.body_bytes if invocation.answer is not None else None
-        self.handler_failed = invocation.failed
+    def _know(self, **evidence: Any) -> None:
+        """More of its window."""
+        measured = self.measured
+        if measured is not None and measured.window is not None:
+            self.measured = measured._replace(window=measured.window._replace(**evidence))
 
     # How it ended
 
@@ -175,18 +521,19 @@ class PendingRecord:
         """OOM kills of all others in it, so far."""
         self.environment_kills = total
 
-    def died(self, report: DeathReport, done_ns: int | None = None) -> None:
-        """The environment ended with it, at `done_ns` if that is known."""
+    def died(self, report: DeathReport, done_ns: int | None = None, curve: MemoryCurve | None = None) -> None:
+        """The environment ended with it, at `done_ns` and after such a `curve`, if those are known."""
         self.death = report
-        self.done_ns = done_ns or self.done_ns
-        if report.reason == out_of_memory.TIMED_OUT:  # SHUTDOWN's word is the platform's, with telemetry or without
-            self.status = self.status or out_of_memory.TIMED_OUT
+        self.reported.ended(report.reason, done_ns)
+        if curve is not None:
+            self._know(curve=curve)
 
     def blame_extension(self) -> None:
         """The environment has ended with a failure, and the kernel has killed an extension: that is why. The platform
-        may have said before that the runtime was done. Its report, which says it, often comes too late."""
-        if self.death is not None and self.death.reason == FAILURE and self.error_type is None and self.kills()[1]:
-            self.status, self.error_type = "error", out_of_memory.EXTENSION_CRASH
+        may have said before that the runtime was done."""
+        known = self.reported.error_type is not None
+        if self.death is not None and self.death.reason == FAILURE and not known and self.kills()[1]:
+            self.reported.extension_crashed()
 
     def journaled(self, slot: int | None) -> None:
         """The journal has it in this slot until it is printed."""
@@ -194,31 +541,13 @@ class PendingRecord:
 
     # What the platform says
 
-    def reported(self, event: Event) -> None:
+    def join(self, event: Event) -> None:
         """platform.start, runtimeDone or report of this invocation."""
-        if event.kind == START:
-            self.started = True
-            if self.opening is not None:
-                self.opening.prove(event.time_ns)
-            self.tenant_id = event.text("tenantId") or self.tenant_id
-        elif event.kind in (RUNTIME_DONE, REPORT):
-            if event.kind == RUNTIME_DONE:
-                self.done_ns = event.time_ns
-            if event.kind == REPORT or self.error_type is None:  # else it is known what came after the runtime was done
-                self.status = event.text("status") or self.status
-            self.error_type = event.text("errorType") or self.error_type
-            self.tenant_id = event.text("tenantId") or self.tenant_id
-            duration = event.metric("durationMs")
-            # The report's duration is the one that REPORT shows and that is billed; runtimeDone's comes sooner.
-            if duration is not None and not self.report_came:
-                self.duration_ms = duration
-            if event.kind == REPORT:
-                if self.status == SUCCESS:
-                    self.error_type = None
-                    if self.closed_by == NEXT_REQUEST:  # the environment has ended after it
-                        self.death = None
-                self.max_memory_used_mib = event.metric("maxMemoryUsedMB")
-                self.report_came = True
+        self.reported.join(event)
+        if event.kind == START and self.opening is not None:
+            self.opening.prove(event.time_ns)
+        if event.kind == REPORT and self.reported.status == SUCCESS and self.closed_by == NEXT_REQUEST:
+            self.death = None  # the environment has ended after it
 
     # What follows from it
 
@@ -229,12 +558,16 @@ class PendingRecord:
         curve = self.window.curve
         if self.death.at_ms:  # the end is not known
             return curve.tail(0, curve.last_ns())
-        return curve.tail(self.time_ms * 1_000_000, self.done_ns or curve.last_ns())
+        return curve.tail(self.time_ms * 1_000_000, self.reported.done_ns or curve.last_ns())
 
     def kills(self) -> tuple[int, int]:
-        """OOM kills in it: of the function's processes, and of others of the environment."""
-        return out_of_memory.split_kills(self)
+        """OOM kills in it by the kernel: of the function's processes, and of others of the environment.
 
-    def signals(self, limit_mib: int, mark_before_mib: float) -> list[str]:
-        """That it ran out of memory: see out_of_memory.signals."""
-        return out_of_memory.signals(self, limit_mib, mark_before_mib)
+        One of those that seem to be the function's was an extension's where the platform says that an extension ended
+        first; or, where it says nothing, where the largest process was an extension's and has ended."""
+        known, death, error_type = self.kernel_kills or 0, self.death, self.reported.error_type
+        extension_ended = error_type == EXTENSION_CRASH or (
+            error_type is None and death is not None and death.extension_ended
+        )
+        of_extension = 1 if known and extension_ended and not self.environment_kills else 0
+        return known - of_extension, self.environment_kills + of_extension

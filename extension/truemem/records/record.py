@@ -6,9 +6,15 @@ two decimals.
 
 from __future__ import annotations
 
+import time
+
+from ..config import EMF
+from ..line_schema import CLOUDWATCH, METRICS, SCHEMA
 from ..measure.window import current
+from ..support.minijson import dumps
 from ..support.named_tuple import NamedTuple
-from ..support.units import mib
+from ..support.numbers import mib
+from ..verdict import GROWING
 from .pending_record import NEXT_REQUEST
 
 TYPE_CHECKING = False
@@ -20,6 +26,56 @@ if TYPE_CHECKING:
     from ..measure.environment_memory import HeldMemory
     from ..measure.window import Peak, Window
     from .pending_record import PendingRecord
+
+NOTHING: Mapping[str, object] = {}
+
+VALUES = 100
+"""Of one metric in one line, at most."""
+
+
+def line(record: InvocationRecord, config: Config, columns: Mapping[str, object] = NOTHING) -> str:
+    """The EMF document for one invocation, without a newline. `columns`: metrics with several values each, and what
+    belongs to them; last, as Logs Insights finds the first 200 members of a line ("Supported logs and discovered
+    fields").
+
+    What the user fixed (dimensions, properties) never replaces what we measured. `FunctionName` alone is a set in any
+    case: dashboards, alarms and `truemem metrics` look for it, and CloudWatch does not aggregate over dimensions.
+    """
+    named = [*record.metrics, *(name for name in columns if name in METRICS)]
+    sets = [["FunctionName"], ["FunctionName", *config.dimensions]] if config.dimensions else [["FunctionName"]]
+    metadata: dict[str, object] = {
+        "_aws": {
+            "Timestamp": record.time_ms,
+            "CloudWatchMetrics": [
+                {
+                    "Namespace": config.namespace,
+                    "Dimensions": sets,
+                    "Metrics": [{"Name": name, "Unit": CLOUDWATCH[METRICS[name]]} for name in named],
+                }
+            ],
+        }
+    }
+    made: dict[str, object] = {
+        # What may have been written before must not make metrics again.
+        **({} if "mayRepeat" in record.properties or EMF not in config.outputs else metadata),
+        **config.properties,
+        **config.dimensions,
+        "FunctionName": config.function_name,
+        **record.metrics,
+        **record.properties,
+        "level": config.level,
+        "schema": SCHEMA,
+    }
+    made.update(columns)
+    # Lambda takes a line without a timestamp for INFO, whatever its level says; and the time is also in `_aws`.
+    if config.level != "INFO" or EMF not in config.outputs:
+        made["timestamp"] = rfc3339(record.time_ms)
+    return dumps(made)
+
+
+def rfc3339(time_ms: int) -> str:
+    """Epoch milliseconds as `2026-01-31T23:59:59.123Z`."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time_ms // 1000)) + f".{time_ms % 1000:03d}Z"
 
 
 class InvocationRecord(NamedTuple):
@@ -46,21 +102,21 @@ def finished(
     signals: Sequence[str] = (),
     drift: Mapping[str, object] | None = None,
     dropped: int = 0,
-    resources: Mapping[str, object] | None = None,
+    added: Mapping[str, object] = NOTHING,
 ) -> InvocationRecord:
     """The record, of what is known by now. `signals`: that it ran out of memory; `drift`: the verdict on the
-    environment's memory, where one is due; `dropped`: what was lost since the line before; `resources`: what else
-    was in use, where the line tells of it."""
-    death = pending.death
+    environment's memory, where one is due; `dropped`: what was lost since the line before; `added`: members of
+    wings, by name."""
+    death, reported = pending.death, pending.reported
     members: dict[str, object] = {
-        **_properties(pending, config, environment_id),
-        "resources": resources or None,
+        **_properties(pending, config, environment_id, added),
+        **added,
         "drift": drift or None,
         "outOfMemory": {"signals": [*signals]} if signals else None,
         "environmentKills": pending.kills()[1] or None,
         "ending": (death.document() or None) if death is not None else None,
         "lastSamples": (pending.last_samples() or None) if death is not None else None,
-        "reportMissing": (pending.closed and not pending.report_came) or None,
+        "reportMissing": (pending.measured is not None and not reported.report_came) or None,
         "dropped": dropped or None,
     }
     properties = {name: value for name, value in members.items() if value is not None}
@@ -74,11 +130,9 @@ def _metrics(pending: PendingRecord, signals: Sequence[str], drift: Mapping[str,
     held = current(pending.window) if pending.window is not None else 0
     if held:
         values["CurrentRSS"] = mib(held)
-    if pending.max_memory_used_mib is not None:
-        values["MaxMemoryUsed"] = pending.max_memory_used_mib
+    if pending.reported.max_memory_used_mib is not None:
+        values["MaxMemoryUsed"] = pending.reported.max_memory_used_mib
     if drift:
-        from .leak_verdict import GROWING  # not at the top, as in environment_state: here it is loaded already
-
         growth = drift.get("perInvocationKiB")
         if isinstance(growth, float):
             values["MemoryDrift"] = growth
@@ -89,9 +143,12 @@ def _metrics(pending: PendingRecord, signals: Sequence[str], drift: Mapping[str,
     return values
 
 
-def _properties(pending: PendingRecord, config: Config, environment_id: str) -> dict[str, object]:
+def _properties(
+    pending: PendingRecord, config: Config, environment_id: str, added: Mapping[str, object]
+) -> dict[str, object]:
     """All but what was concluded, in the line's order; None for what the line leaves out."""
-    window, peak = pending.window, pending.peak
+    window, peak, reported, passed = pending.window, pending.peak, pending.reported, pending.answer
+    memory = pending.measured.memory if pending.measured is not None else None
     is_exact = window is not None and window.opening.exact and pending.closed_by == NEXT_REQUEST
     return {
         "requestId": pending.request_id,
@@ -101,25 +158,28 @@ def _properties(pending: PendingRecord, config: Config, environment_id: str) -> 
         "suppressedInit": pending.suppressed_init or None,
         "initializationType": pending.initialization_type or None,
         "functionVersion": config.function_version or None,
-        "tenantId": pending.tenant_id,
-        "traceId": pending.trace.trace_id if pending.trace is not None else None,
-        "status": pending.status,
-        "errorType": pending.error_type,
-        "durationMs": pending.duration_ms or None,
+        "tenantId": reported.tenant_id,
+        "traceId": added.get("traceId"),
+        "status": reported.status,
+        "errorType": reported.error_type,
+        "durationMs": reported.duration_ms or None,
         **(_bounds(peak) if peak is not None else {}),
         "sharedBy": pending.shared_by or None,
         "closedBy": pending.closed_by or None,
         "mode": "exact" if is_exact else None,
-        "requestBytes": pending.request_bytes,
-        "responseBytes": pending.response_bytes,
-        "handlerError": pending.handler_failed or None,
+        "requestBytes": passed.request_bytes if passed is not None else None,
+        "responseBytes": passed.response_bytes if passed is not None else None,
+        "handlerError": (passed.failed or None) if passed is not None else None,
         "resetDelayUs": (window.reset_delay_us or None) if window is not None else None,
         "initPeakRSS": mib(pending.init_peak.estimate) if pending.init_peak is not None else None,
         "highWaterMark": mib(pending.high_water_mark) or None,
         "memoryLimit": config.memory_mib or None,
-        **(_at_close(window, pending) if window is not None and peak is not None else {}),
-        "environment": _environment(pending.memory),
-        "heap": pending.heap.document() if pending.heap is not None else None,
+        **(
+            _at_close(window, memory, is_shared=bool(pending.shared_by))
+            if window is not None and peak is not None
+            else {}
+        ),
+        "environment": _environment(memory),
     }
 
 
@@ -128,10 +188,10 @@ def _bounds(peak: Peak) -> dict[str, object]:
     return {"method": peak.method, "peakLower": lower, "peakUpper": upper, "raced": peak.raced or None}
 
 
-def _at_close(window: Window, pending: PendingRecord) -> dict[str, object]:
+def _at_close(window: Window, memory: HeldMemory | None, is_shared: bool) -> dict[str, object]:
     """What the environment held when the window closed."""
-    memory, closing = pending.memory, window.closing
-    is_known = window.opening.settled() and not pending.shared_by
+    closing = window.closing
+    is_known = window.opening.settled() and not is_shared
     holders: dict[str, object] = {"function": mib(current(window))}
     if memory is not None:
         holders["truemem"] = mib(memory.sidecar)

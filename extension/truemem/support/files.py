@@ -1,10 +1,21 @@
-"""Reads small files without Python's file objects: one descriptor, one read."""
+"""Small files, read without Python's file objects; and those that other programs can write as well, such as below /tmp:
+what is not private is not read."""
 
 from __future__ import annotations
 
 import posix
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 FLAGS = posix.O_RDONLY | posix.O_CLOEXEC
+SAFE_FLAGS = FLAGS | posix.O_NOFOLLOW | posix.O_NONBLOCK
+"""Follows no link, and waits neither for a FIFO nor for a lease (fcntl(2))."""
+PAGE = 4096
+"""What the kernel has begun to copy it copies to the end of the page, whatever signal comes."""
+
+_KIND, _REGULAR = 0o170000, 0o100000
 
 
 def read(path: str, limit: int) -> bytes:
@@ -16,15 +27,24 @@ def read(path: str, limit: int) -> bytes:
         posix.close(descriptor)
 
 
-class KeptFile:
-    """A file that is read again and again, on a descriptor that stays open."""
+def tmp_of(environ: Mapping[bytes, bytes]) -> str:
+    """The folder that belongs to one environment alone: /tmp, or a TMPDIR in it. (One elsewhere may be shared by
+    many.)"""
+    tmp = environ.get(b"TMPDIR", b"").decode("utf-8", "surrogateescape")
+    return tmp.rstrip("/") if tmp.startswith("/tmp/") and ".." not in tmp else "/tmp"
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.descriptor = -1
 
-    def read(self, limit: int, offset: int = 0) -> bytes:
-        """Up to `limit` bytes from `offset`. Raises OSError."""
-        if self.descriptor < 0:
-            self.descriptor = posix.open(self._path, FLAGS)
-        return posix.pread(self.descriptor, limit, offset)
+def path_in(environ: Mapping[bytes, bytes], name: str) -> str:
+    """Where the file `name` lies. The API's address tells local environments on one machine apart."""
+    address = environ.get(b"AWS_LAMBDA_RUNTIME_API", b"").decode("latin-1")
+    digits = "".join(c for c in address if c.isdigit())
+    return f"{tmp_of(environ)}/.truemem-{name[:64]}-{digits[:32]}"
+
+
+def is_private(descriptor: int, size: int, *, most: int = 0, owner: int = -1, denied: int = 0o077) -> bool:
+    """Is it a regular file of ours (or of the user `owner`), with one name, of `size` bytes (or up to `most`), and do
+    others have none of the permissions `denied`? Raises OSError."""
+    about = posix.fstat(descriptor)
+    is_own = about.st_uid == (posix.geteuid() if owner < 0 else owner) and not about.st_mode & denied
+    is_file = about.st_mode & _KIND == _REGULAR and about.st_nlink == 1
+    return is_own and is_file and size <= about.st_size <= max(size, most)

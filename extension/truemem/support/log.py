@@ -11,7 +11,7 @@ from __future__ import annotations
 import posix
 import select
 
-LEVELS = ("debug", "info", "warn", "error", "off")
+LEVELS = ("info", "warn", "error", "off")
 
 LONGEST = 2000
 """Bytes of a message. A pipe that polls as writable takes 4,096 at once (pipe(7))."""

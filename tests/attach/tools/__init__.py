@@ -3,15 +3,12 @@
 Each of these functions raises Missing where this machine cannot have it.
 """
 
-from __future__ import annotations
-
 import platform
 import shutil
 import sys
 from pathlib import Path
 
-from truemem_workbench.testing.installs import CACHE, Missing, node_packages, python_packages
-
+from testing.installs import CACHE, Missing, node_packages, python_packages
 from tests.scenarios.clients.installed import node
 
 HERE = Path(__file__).parent

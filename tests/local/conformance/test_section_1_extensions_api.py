@@ -1,7 +1,5 @@
 """The Extensions API, row by row: routes, register, identifiers, next, errors, and what lies in /opt/extensions."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -15,7 +13,7 @@ import pytest
 import requests
 from truemem_workbench.local import BadInput, Settings
 from truemem_workbench.local.configuration.settings import extensions_of
-from truemem_workbench.local.state.registry import Registry
+from truemem_workbench.local.lifecycle.generation import Registry
 
 from tests.local.conftest import (
     APP,
@@ -33,23 +31,12 @@ from tests.local.conftest import (
 )
 
 STATE = "State transition from {} to {} failed for extension idle. Error: State transition is not allowed"
+INVALID_STATE = "Extension.InvalidExtensionState"
 REGISTER = "/2020-01-01/extension/register"
 NEXT = "/2020-01-01/extension/event/next"
 INIT_ERROR = "/2020-01-01/extension/init/error"
 EXIT_ERROR = "/2020-01-01/extension/exit/error"
 TELEMETRY = "/2022-07-01/telemetry"
-REFUSALS: list[tuple[dict[str, Any], str, str]] = [
-    ({"name": None}, "Extension.InvalidExtensionName", "Empty extension name"),
-    ({"name": ""}, "Extension.InvalidExtensionName", "Empty extension name"),
-    ({"body": "{"}, "InvalidRequestFormat", "Expecting property name enclosed in double quotes"),
-    ({"body": '{"configurationKeys": ["a"]}'}, "InvalidRequestFormat", "configurationKeys are deprecated"),
-    ({"body": '{"events": ["FOO"]}'}, "Extension.InvalidEventType", "FOO: ErrorInvalidEventType"),
-    (
-        {"name": "misspelt", "body": '{"events": ["SHUTDOWN"]}'},
-        "Extension.InvalidEventType",
-        "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension",
-    ),
-]
 
 
 class Ready(NamedTuple):
@@ -61,6 +48,9 @@ class Ready(NamedTuple):
     def respond(self) -> None:
         """As the runtime, to the invocation that it was given."""
         self.local.api.respond(self.invocation.result(BOUND_S).headers[REQUEST_ID])
+
+    def kill(self) -> None:
+        os.kill(self.local.processes()["extension:idle"], signal.SIGKILL)
 
 
 @pytest.fixture
@@ -82,87 +72,61 @@ def ready(start_idle: Start) -> Ready:
     return become_ready(start_idle(), "INVOKE")
 
 
-# --- 1.1 routes -------------------------------------------------------------------------------------------------------
-
-ROUTES = [
-    ("GET", "/2018-06-01/ping", True),
-    ("GET", "/2018-06-01/runtime/invocation/next", True),
-    ("POST", "/2018-06-01/runtime/invocation/id/response", True),
-    ("POST", "/2018-06-01/runtime/invocation/id/error", True),
-    ("POST", "/2018-06-01/runtime/init/error", True),
-    ("GET", "/2018-06-01/runtime/restore/next", False),
-    ("POST", "/2018-06-01/runtime/restore/error", False),
-    ("POST", REGISTER, True),
-    ("GET", NEXT, True),
-    ("POST", INIT_ERROR, True),
-    ("POST", EXIT_ERROR, True),
-    ("PUT", "/2020-08-15/logs", True),
-    ("PUT", TELEMETRY, True),
-    ("GET", "/2021-04-23/credentials", False),
-]
-"""The last column: also without SnapStart."""
+# --- 1.1 routes: those of the Runtime and Telemetry APIs have tests of their own --------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["on-demand", "snap-start"])
-def test_the_routes(start_idle: Start, mode: str) -> None:
+def test_the_routes_of_a_restore_are_there_with_snap_start_alone(start_idle: Start, mode: str) -> None:
     api = start_idle(initialization=mode).api
-    for method, path, everywhere in ROUTES:
-        if path.endswith("/next") and "runtime" in path and (everywhere or mode == "snap-start"):
-            continue  # it is held open: test_section_1_runtime_api, test_modes
-        mounted = api.call(method, path).headers.get("Content-Type") != "text/plain; charset=utf-8"
-        expected = everywhere or mode == "snap-start"
-        if path.endswith("ping"):
-            assert api.call(method, path).text == "pong"
-        elif path.endswith("credentials"):
-            assert api.call(method, path, headers={"Authorization": "local"}).ok == expected
-        else:
-            assert mounted == expected, path
+    assert api.call("GET", "/2018-06-01/ping").text == "pong"
+    mounted = api.call("POST", "/2018-06-01/runtime/restore/error").status_code != 404
+    credentials = api.call("GET", "/2021-04-23/credentials", headers={"Authorization": "local"})
+    assert mounted == credentials.ok == (mode == "snap-start")
 
 
 # --- 1.2 register, 1.3 identifiers ------------------------------------------------------------------------------------
 
 
 def test_what_register_refuses(api: Api) -> None:
-    for given, error_type, message in REFUSALS:
+    misspelt: dict[str, Any] = {"name": "misspelt", "body": '{"events": ["SHUTDOWN"]}'}
+    refusals: list[tuple[dict[str, Any], str, str]] = [
+        ({"name": None}, "Extension.InvalidExtensionName", "Empty extension name"),
+        ({"name": ""}, "Extension.InvalidExtensionName", "Empty extension name"),
+        ({"body": "{"}, "InvalidRequestFormat", "Expecting property name enclosed in double quotes"),
+        ({"body": '{"configurationKeys": ["a"]}'}, "InvalidRequestFormat", "configurationKeys are deprecated"),
+        ({"body": '{"events": ["FOO"]}'}, "Extension.InvalidEventType", "FOO: ErrorInvalidEventType"),
+        (misspelt, "Extension.InvalidEventType", "SHUTDOWN: ShutdownEventNotSupportedForInternalExtension"),
+    ]
+    for given, error_type, message in refusals:
         answer = api.register(**given)
-        assert (answer.status_code, answer.headers["Content-Type"]) == (403, "application/json")
+        assert error_of(answer)[:2] == (403, error_type)
+        assert answer.headers["Content-Type"] == "application/json"
         assert answer.json().keys() == {"errorMessage", "errorType"}
-        assert answer.json()["errorType"] == error_type
         assert answer.json()["errorMessage"].startswith(message)
 
 
 def test_register_answers_with_the_function_and_an_identifier(api: Api) -> None:
     headers = {"Lambda-Extension-Name": "idle", "Lambda-Extension-Accept-Feature": "unknown, accountId"}
-    response = api.call("POST", REGISTER, headers=headers, data="{}")
+    response = api.call("POST", REGISTER, headers=headers, data='{"configurationKeys": []}')  # none: no refusal
     assert response.status_code == 200
     assert uuid.UUID(response.headers["Lambda-Extension-Identifier"])
-    assert response.json() == {
-        "functionName": "function",
-        "functionVersion": "$LATEST",
-        "handler": "idle",
-        "accountId": "123456789012",
-    }
+    known = {"functionName": "function", "functionVersion": "$LATEST", "handler": "idle"}
+    assert response.json() == known | {"accountId": "123456789012"}
+    assert error_of(api.register()) == (403, INVALID_STATE, STATE.format("Registered", "Registered"))
+    assert api.register("internal", "{}").json() == known  # it did not ask for that feature
 
 
-def test_registering_twice_is_an_invalid_state(api: Api) -> None:
-    first = api.register(body='{"configurationKeys": []}')  # none of them: no refusal
-    assert first.status_code == 200
-    assert "accountId" not in first.json()  # it did not ask for that feature
-    message = STATE.format("Registered", "Registered")
-    assert error_of(api.register()) == (403, "Extension.InvalidExtensionState", message)
-
-
-def test_an_unknown_name_is_an_internal_extension_and_the_file_holds_up_the_init(start_idle: Start) -> None:
-    """The trap: the misspelt name is welcome, and the launched file is waited for until the init's limit."""
+def test_a_misspelt_name_holds_up_the_init(start_idle: Start) -> None:
+    """The trap: the name is welcome as an internal extension, and the file is waited for until the init's limit."""
     local = start_idle(init_timeout_s=3)
     assert local.api.register("misspelt").status_code == 200
-    taken = (403, "Extension.InvalidExtensionState", "Extension with this name already registered")
+    taken = (403, INVALID_STATE, "Extension with this name already registered")
     assert error_of(local.api.register("misspelt")) == taken
     local.settle()
     assert [record["status"] for record in local.of_type("initReport")] == ["timeout"]
     assert not local.of_type("initRuntimeDone")  # the runtime was never started
-    told = {record["name"]: record["state"] for record in local.of_type("extension")}
-    assert told == {"idle": "Started", "misspelt": "Registered"}
+    states = {record["name"]: record["state"] for record in local.of_type("extension")}
+    assert states == {"idle": "Started", "misspelt": "Registered"}
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", REGISTER), ("GET", NEXT), ("PUT", TELEMETRY)])
@@ -183,19 +147,16 @@ def test_the_eleventh_extension_is_refused(api: Api) -> None:
     assert error_of(api.register("one-more", "{}")) == refusal
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("GET", NEXT), ("POST", INIT_ERROR), ("POST", EXIT_ERROR), ("PUT", TELEMETRY)]
-)
-def test_a_call_without_a_known_identifier_is_refused(api: Api, method: str, path: str) -> None:
+def test_a_call_without_a_known_identifier_is_refused(api: Api) -> None:
     stranger = str(uuid.uuid4())
-    unknown = "Unknown Lambda-Extension-Identifier" if path.endswith("error") else f"Unknown extension {stranger}"
-    cases = [
-        ({}, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header"),
-        (identified("no-uuid"), "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier"),
-        (identified(stranger), "Extension.UnknownExtensionIdentifier", unknown),
-    ]
-    for headers, error_type, message in cases:
-        assert error_of(api.call(method, path, headers=headers)) == (403, error_type, message)
+    for method, path in [("GET", NEXT), ("POST", INIT_ERROR), ("POST", EXIT_ERROR), ("PUT", TELEMETRY)]:
+        unknown = "Unknown Lambda-Extension-Identifier" if path.endswith("error") else f"Unknown extension {stranger}"
+        for headers, error_type, message in (
+            ({}, "Extension.MissingExtensionIdentifier", "Missing Lambda-Extension-Identifier header"),
+            (identified("no-uuid"), "Extension.InvalidExtensionIdentifier", "Invalid Lambda-Extension-Identifier"),
+            (identified(stranger), "Extension.UnknownExtensionIdentifier", unknown),
+        ):
+            assert error_of(api.call(method, path, headers=headers)) == (403, error_type, message)
 
 
 # --- 1.4 next ---------------------------------------------------------------------------------------------------------
@@ -203,7 +164,7 @@ def test_a_call_without_a_known_identifier_is_refused(api: Api, method: str, pat
 
 def test_invoke(ready: Ready) -> None:
     before_ms, limit_ms = int(time.time() * 1000), Settings().timeout_s * 1000
-    ready.local.invoke_in_background()
+    calling = in_background(lambda: ready.local.post(name="function:$LATEST"))
     answer, runtimes = ready.event.result(BOUND_S), ready.invocation.result(BOUND_S).headers
     event = answer.json()
     assert answer.headers["Content-Type"] == "application/json"
@@ -211,15 +172,11 @@ def test_invoke(ready: Ready) -> None:
     assert event.keys() == {"eventType", "deadlineMs", "requestId", "invokedFunctionArn", "tracing"}
     assert (event["eventType"], event["requestId"]) == ("INVOKE", runtimes[REQUEST_ID])
     assert event["invokedFunctionArn"] == runtimes["Lambda-Runtime-Invoked-Function-Arn"]
+    assert event["invokedFunctionArn"].endswith(":function:function:$LATEST")  # as the caller named it
     assert event["deadlineMs"] == int(runtimes["Lambda-Runtime-Deadline-Ms"])
     assert isinstance(event["deadlineMs"], int)
     assert before_ms + limit_ms <= event["deadlineMs"] <= time.time() * 1000 + limit_ms
     assert event["tracing"]["type"] == "X-Amzn-Trace-Id"
-
-
-def test_the_arn_has_the_version_that_the_caller_used(ready: Ready) -> None:
-    calling = in_background(lambda: ready.local.post(name="function:$LATEST"))
-    assert ready.event.result(BOUND_S).json()["invokedFunctionArn"].endswith(":function:function:$LATEST")
     ready.respond()
     assert calling.result(BOUND_S).status_code == 200
 
@@ -236,7 +193,7 @@ def test_shutdown(start_idle: Start) -> None:
     assert isinstance(event["deadlineMs"], int)
     assert answer.headers["Content-Type"].startswith("text/plain")
     assert "Lambda-Extension-Event-Identifier" not in answer.headers
-    os.kill(ready.local.processes()["extension:idle"], signal.SIGKILL)
+    ready.kill()
     stopping.result(BOUND_S)
 
 
@@ -244,16 +201,16 @@ def test_shutdown(start_idle: Start) -> None:
 
 
 @pytest.mark.parametrize(("path", "state"), [(INIT_ERROR, "InitError"), (EXIT_ERROR, "ExitError")])
-def test_an_error_needs_a_type_and_may_be_told_twice(api: Api, path: str, state: str) -> None:
+def test_an_error_needs_a_type_and_may_be_sent_twice(api: Api, path: str, state: str) -> None:
     own = api.registered("INVOKE")
     missing = (403, "Extension.MissingHeader", "Lambda-Extension-Function-Error-Type not found")
     assert error_of(api.call("POST", path, headers=own)) == missing
-    told = own | {"Lambda-Extension-Function-Error-Type": "Extension.ConfigInvalid"}
+    typed = own | {"Lambda-Extension-Function-Error-Type": "Extension.ConfigInvalid"}
     for _ in range(2):
-        response = api.call("POST", path, headers=told)
+        response = api.call("POST", path, headers=typed)
         assert (response.status_code, response.json()) == (202, {"status": "OK"})
     refused = api.call("GET", NEXT, headers=own)
-    assert error_of(refused) == (403, "Extension.InvalidExtensionState", STATE.format(state, "Ready"))
+    assert error_of(refused) == (403, INVALID_STATE, STATE.format(state, "Ready"))
 
 
 def test_registration_closes_with_the_runtimes_first_next(start_idle: Start) -> None:
@@ -266,12 +223,11 @@ def test_registration_closes_with_the_runtimes_first_next(start_idle: Start) -> 
 
 def test_what_an_extension_that_waits_for_an_event_may_call(ready: Ready) -> None:
     """Neither `next` again nor init/error, but exit/error. It is the exit of the process that counts, not the call."""
-    api, told = ready.local.api, ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.TooLate"}
-    refused = (403, "Extension.InvalidExtensionState")
-    assert error_of(api.call("GET", NEXT, headers=told)) == (*refused, STATE.format("Ready", "Ready"))
-    init_error = api.call("POST", INIT_ERROR, headers=told)
-    assert error_of(init_error) == (*refused, STATE.format("Ready", "InitError"))
-    assert api.call("POST", EXIT_ERROR, headers=told).status_code == 202
+    api, typed = ready.local.api, ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.TooLate"}
+    for method, path, wanted in (("GET", NEXT, "Ready"), ("POST", INIT_ERROR, "InitError")):
+        refused = api.call(method, path, headers=typed)
+        assert error_of(refused) == (403, INVALID_STATE, STATE.format("Ready", wanted))
+    assert api.call("POST", EXIT_ERROR, headers=typed).status_code == 202
     assert "extension:idle" in ready.local.processes()
 
 
@@ -279,13 +235,12 @@ def test_exit_error_while_it_works(ready: Ready) -> None:
     """The call spoils nothing: the invocation that runs is answered. The exit of the process does."""
     calling = ready.local.invoke_in_background()
     ready.event.result(BOUND_S)
-    told = ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.GaveUp"}
-    body = {"errorMessage": "why", "errorType": "Extension.GaveUp", "stackTrace": ["here"]}
-    answer = ready.local.api.call("POST", EXIT_ERROR, headers=told, json=body)
+    typed = ready.own | {"Lambda-Extension-Function-Error-Type": "Extension.GaveUp"}
+    answer = ready.local.api.call("POST", EXIT_ERROR, headers=typed, json={"errorMessage": "why"})
     assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
     ready.respond()
     assert calling.result().payload == "done"
-    os.kill(ready.local.processes()["extension:idle"], signal.SIGKILL)
+    ready.kill()
     ready.local.settle()
     assert ready.local.reports[0].error_type == "Extension.ExitError"
 
@@ -293,8 +248,8 @@ def test_exit_error_while_it_works(ready: Ready) -> None:
 # --- 1.7 /opt/extensions ----------------------------------------------------------------------------------------------
 
 
-def test_every_file_is_executed_under_its_name_without_arguments(start_idle: Start, tmp_path: Path) -> None:
-    """In parallel: none waits for the registration of another. A symlink is a file."""
+def test_every_file_is_executed_under_its_name(start_idle: Start, tmp_path: Path) -> None:
+    """In parallel and without arguments: none waits for the registration of another. A symlink is a file."""
     for name in ("one.sh", "two"):
         executable(tmp_path / name, '#!/bin/sh\necho "$(basename "$0") has $#"; echo trouble >&2; exec sleep 600\n')
     (tmp_path / "three").symlink_to(tmp_path / "two")
@@ -309,10 +264,10 @@ def test_every_file_is_executed_under_its_name_without_arguments(start_idle: Sta
     assert set(local.processes()) == {"extension:one.sh", "extension:two", "extension:three"}
 
 
-def test_in_the_order_of_their_names_and_a_link_to_a_folder_is_no_folder(tmp_path: Path) -> None:
+def test_files_are_in_byte_order_and_a_link_to_a_folder_is_one(tmp_path: Path) -> None:
     for name in ("b", "C", "a"):
         executable(tmp_path / name, "#!/bin/sh")
-    assert [path.name for path in extensions_of(tmp_path)] == ["C", "a", "b"]  # bytes, as in os.ReadDir
+    assert [path.name for path in extensions_of(tmp_path)] == ["C", "a", "b"]  # as in os.ReadDir
     (tmp_path / "link").symlink_to("/tmp")
     with pytest.raises(BadInput, match="link"):
         extensions_of(tmp_path)
@@ -353,11 +308,9 @@ def test_a_script_that_cannot_execute_its_program_has_crashed(start: Start, tmp_
 def test_the_eleventh_file_is_not_started(start_idle: Start) -> None:
     local = start_idle(extensions={f"e{number:02}": IDLE["idle"] for number in range(11)})
     local.settle()
-    told = [(each["name"], each["state"], each.get("errorType")) for each in local.of_type("extension")]
-    assert told == [
-        *((f"e{number:02}", "Started", None) for number in range(10)),
-        ("e10", "LaunchError", "TooManyExtensions"),
-    ]
+    states = [(each["name"], each["state"], each.get("errorType")) for each in local.of_type("extension")]
+    started = [(f"e{number:02}", "Started", None) for number in range(10)]
+    assert states == [*started, ("e10", "LaunchError", "TooManyExtensions")]
     assert local.of_type("initReport")[0]["errorType"] == "Extension.LaunchError"
 
 
@@ -366,9 +319,8 @@ def test_how_many_files_may_be_open(start: Start, settings: dict[str, Any], limi
     assert start(f"{APP}:limits", **settings).invoke({}).payload == [limit, limit]
 
 
-def test_a_body_of_more_than_a_mebibyte_on_managed_instances(start_idle: Start) -> None:
+def test_a_body_above_a_mebibyte_on_managed_instances(start_idle: Start) -> None:
     api = start_idle(managed_instances=1).api
     body = json.dumps({"events": [], "more": "x" * 2**20})
     assert error_of(api.register(body=body))[:2] == (413, "RequestEntityTooLarge")
-    own = api.registered()
-    assert error_of(api.call("PUT", TELEMETRY, headers=own, data=body))[0] == 413
+    assert error_of(api.call("PUT", TELEMETRY, headers=api.registered(), data=body))[0] == 413

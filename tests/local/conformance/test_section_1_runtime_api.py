@@ -1,7 +1,5 @@
 """The Runtime API, row by row (1.9), played by the test over HTTP."""
 
-from __future__ import annotations
-
 import socket
 import uuid
 from concurrent.futures import Future
@@ -11,11 +9,14 @@ from typing import NamedTuple
 import pytest
 import requests
 from truemem_workbench.local.errors import normalised_error_type, truncated_request
-from truemem_workbench.local.state.invocation import MAX_PAYLOAD
+from truemem_workbench.local.lifecycle.invocation import MAX_PAYLOAD
 
 from tests.local.conftest import BOUND_S, REQUEST_ID, Api, Local, Reply, Start, error_of, executable, in_background
 
 INVOCATION = "/2018-06-01/runtime/invocation"
+INIT_ERROR = "/2018-06-01/runtime/init/error"
+RESTORE = "/2018-06-01/runtime/restore"
+ERROR_TYPE = "Lambda-Runtime-Function-Error-Type"
 STATE = "State transition from {} to {} failed for runtime. Error: State transition is not allowed"
 
 
@@ -33,6 +34,10 @@ def deliver(local: Local, payload: object = None) -> Delivered:
     answer = local.invoke_in_background(payload)
     event = waiting.result(BOUND_S)
     return Delivered(event, event.headers[REQUEST_ID], answer)
+
+
+def is_accepted(response: requests.Response) -> bool:
+    return (response.status_code, response.json()) == (202, {"status": "OK"})
 
 
 @pytest.fixture
@@ -56,16 +61,10 @@ def test_an_invocation_as_the_runtime_sees_it(local: Local, api: Api) -> None:
     assert len(headers["Lambda-Runtime-Deadline-Ms"]) == 13
     assert headers["Content-Type"] == "application/json"
     assert "Lambda-Runtime-Client-Context" not in headers
-
-    accepted = api.respond(delivered.request_id, '"fine"')
-    assert (accepted.status_code, accepted.json()) == (202, {"status": "OK"})
+    again = api.call("GET", f"{INVOCATION}/next")  # not answered yet: the same event
+    assert (again.json(), again.headers[REQUEST_ID]) == ({"a": 1}, delivered.request_id)
+    assert is_accepted(api.respond(delivered.request_id, '"fine"'))
     assert delivered.answer.result().payload == "fine"
-
-
-def test_asking_again_without_an_answer_delivers_the_same_event(local: Local, api: Api) -> None:
-    first = deliver(local, {"a": 1})
-    again = api.call("GET", f"{INVOCATION}/next")
-    assert (again.json(), again.headers[REQUEST_ID]) == ({"a": 1}, first.request_id)
 
 
 def test_what_response_and_error_refuse(local: Local, api: Api) -> None:
@@ -77,6 +76,8 @@ def test_what_response_and_error_refuse(local: Local, api: Api) -> None:
     wrong = api.respond(request_id, Lambda_Runtime_Invocation_Id="another")
     assert error_of(wrong) == (400, "InvalidInvocationId", "Invalid invocation ID")
     assert api.call("POST", f"{INVOCATION}/another/error", data="{}").status_code == 400
+    late_init = api.call("POST", INIT_ERROR, data="{}")
+    assert error_of(late_init) == (403, "InvalidStateTransition", STATE.format("Running", "InitError"))
 
     assert api.respond(request_id).status_code == 202
     late = api.respond(request_id)
@@ -89,9 +90,8 @@ def test_an_error_is_taken_and_passed_on(local: Local, api: Api) -> None:
     event, request_id, caller = deliver(local)
     body = {"errorType": "Mine", "errorMessage": "no luck"}
     own_attempt = {"Lambda-Runtime-Invocation-Id": event.headers["Lambda-Runtime-Invocation-Id"]}
-    told = own_attempt | {"Lambda-Runtime-Function-Error-Type": "Function.Mine"}
-    taken = api.call("POST", f"{INVOCATION}/{request_id}/error", json=body, headers=told)
-    assert (taken.status_code, taken.json()) == (202, {"status": "OK"})
+    headers = own_attempt | {ERROR_TYPE: "Function.Mine"}
+    assert is_accepted(api.call("POST", f"{INVOCATION}/{request_id}/error", json=body, headers=headers))
     assert (caller.result().payload, caller.result().function_error) == (body, "Unhandled")
 
 
@@ -104,10 +104,7 @@ def test_a_response_that_is_cut_off(local: Local, api: Api) -> None:
     answer = caller.result()
     assert (answer.function_error, answer.payload["errorType"]) == ("Unhandled", "Runtime.TruncatedResponse")
     assert answer.payload["errorMessage"].endswith("Error: HTTP request detected as truncated")
-
-
-def test_the_refusal_of_a_response_that_was_cut_off() -> None:
-    refusal = truncated_request()
+    refusal = truncated_request()  # the runtime has gone: nothing reads it
     assert (refusal.status, refusal.error_type) == (400, "TruncatedHTTPRequest")
 
 
@@ -124,9 +121,8 @@ def test_what_the_caller_sends_along_reaches_the_runtime(local: Local, api: Api)
 
 
 def test_an_init_error_is_taken(api: Api) -> None:
-    told = {"Lambda-Runtime-Function-Error-Type": "Runtime.NoLuck"}
-    answer = api.call("POST", "/2018-06-01/runtime/init/error", json={"errorMessage": "why"}, headers=told)
-    assert (answer.status_code, answer.json()) == (202, {"status": "OK"})
+    headers = {ERROR_TYPE: "Runtime.NoLuck"}
+    assert is_accepted(api.call("POST", INIT_ERROR, json={"errorMessage": "why"}, headers=headers))
     refused = api.call("GET", f"{INVOCATION}/next")
     assert error_of(refused) == (403, "InvalidStateTransition", STATE.format("InitError", "Ready"))
 
@@ -140,19 +136,18 @@ def test_a_streamed_response_arrives_whole(local: Local, api: Api) -> None:
     assert caller.result().payload == {"part": 1}
 
 
+TOO_LARGE = "Exceeded maximum allowed payload size (6291556 bytes)."
+NO_MODE = {"Lambda_Runtime_Function_Response_Mode": "swimming"}
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "refusal", "error_type"),
     [
-        (
-            "{}",
-            {"Lambda_Runtime_Function_Response_Mode": "swimming"},
-            (400, "InvalidFunctionResponseMode"),
-            "Runtime.InvalidResponseModeHeader",
-        ),
+        ("{}", NO_MODE, (400, "InvalidFunctionResponseMode"), "Runtime.InvalidResponseModeHeader"),
         (
             "x" * (MAX_PAYLOAD + 1),
             {},
-            (413, "RequestEntityTooLarge", "Exceeded maximum allowed payload size (6291556 bytes)."),
+            (413, "RequestEntityTooLarge", TOO_LARGE),
             "Function.ResponseSizeTooLarge",
         ),
     ],
@@ -165,12 +160,6 @@ def test_a_response_that_is_refused_fails_the_invocation(
     refused = api.respond(request_id, body, **headers)
     assert error_of(refused)[: len(refusal)] == refusal
     assert (caller.result().function_error, caller.result().payload["errorType"]) == ("Unhandled", error_type)
-
-
-def test_init_error_is_for_init(local: Local, api: Api) -> None:
-    deliver(local)
-    refused = api.call("POST", "/2018-06-01/runtime/init/error", data="{}")
-    assert error_of(refused) == (403, "InvalidStateTransition", STATE.format("Running", "InitError"))
 
 
 @pytest.mark.parametrize(
@@ -187,49 +176,23 @@ def test_error_types_are_normalised(reported: str, kept: str) -> None:
     assert normalised_error_type(reported) == kept
 
 
-# --- SnapStart's routes -----------------------------------------------------------------------------------------------
-
-RESTORE = "/2018-06-01/runtime/restore"
-
-
-class Published(NamedTuple):
-    """An environment whose runtime waits for its restore."""
-
-    local: Local
-    restored: Future[requests.Response]
-
-
-@pytest.fixture
-def published(start_idle: Start) -> Published:
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_restore_is_answered_without_a_body(start_idle: Start, fails: bool) -> None:
     local = start_idle(extensions={}, initialization="snap-start")
-    waiting = in_background(lambda: local.api.call("GET", f"{RESTORE}/next"))
+    restored = in_background(lambda: local.api.call("GET", f"{RESTORE}/next"))
     local.settle()
-    return Published(local, waiting)
-
-
-def test_a_restore_is_an_answer_without_a_body(published: Published) -> None:
-    local, restored = published
-    answer = local.invoke_in_background({"a": 1})
+    caller = local.invoke_in_background({"a": 1})
     assert (restored.result(BOUND_S).status_code, restored.result().content) == (200, b"")
-    event = local.api.next_invocation().result(BOUND_S)
-    assert event.json() == {"a": 1}
-    local.api.respond(event.headers[REQUEST_ID])
-    assert answer.result().payload == "done"
-
-
-def test_an_error_of_the_restore_is_taken_and_passed_on(published: Published) -> None:
-    local, restored = published
-    caller = local.invoke_in_background({})
-    restored.result(BOUND_S)
-    body = {"errorType": "Runtime.Mine", "errorMessage": "no luck"}
-    told = {"Lambda-Runtime-Function-Error-Type": "Runtime.Mine"}
-    taken = local.api.call("POST", f"{RESTORE}/error", json=body, headers=told)
-    assert (taken.status_code, taken.json()) == (202, {"status": "OK"})
-    assert (caller.result().payload, caller.result().function_error) == (body, "Unhandled")
-    assert local.of_type("restoreRuntimeDone") == [{"status": "error", "errorType": "Runtime.Mine"}]
-
-
-# --- a runtime that cannot be executed --------------------------------------------------------------------------------
+    if fails:
+        body = {"errorType": "Runtime.Mine", "errorMessage": "no luck"}
+        assert is_accepted(local.api.call("POST", f"{RESTORE}/error", json=body, headers={ERROR_TYPE: "Runtime.Mine"}))
+        assert (caller.result().payload, caller.result().function_error) == (body, "Unhandled")
+        assert local.of_type("restoreRuntimeDone") == [{"status": "error", "errorType": "Runtime.Mine"}]
+    else:
+        event = local.api.next_invocation().result(BOUND_S)
+        assert event.json() == {"a": 1}
+        local.api.respond(event.headers[REQUEST_ID])
+        assert caller.result().payload == "done"
 
 
 def test_a_runtime_that_cannot_be_executed(start: Start, tmp_path: Path) -> None:
@@ -240,5 +203,5 @@ def test_a_runtime_that_cannot_be_executed(start: Start, tmp_path: Path) -> None
         "errorType": "Runtime.InvalidEntrypoint",
         "errorMessage": f"RequestId: {answer.request_id} Error: fork/exec {path}: no such file or directory",
     }
-    told = local.of_type("initRuntimeDone")[0]
-    assert (told["status"], told["errorType"]) == ("error", "Runtime.InvalidEntrypoint")
+    done = local.of_type("initRuntimeDone")[0]
+    assert (done["status"], done["errorType"]) == ("error", "Runtime.InvalidEntrypoint")

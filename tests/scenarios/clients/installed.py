@@ -13,7 +13,8 @@ from pathlib import Path
 
 from truemem_workbench.local import BadInput
 from truemem_workbench.local.configuration.node_function import installed_client
-from truemem_workbench.testing.installs import CACHE, Missing, python_packages
+
+from testing.installs import CACHE, Missing, python_packages
 
 LOCK = Path(__file__).parents[3] / "requirements.lock"
 WANTED = ("awslambdaric", "simplejson", "snapshot-restore-py")

@@ -6,20 +6,21 @@ extension, and the environment as a whole have curves of their own, and `finding
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 
 from ..lines.line import Line
 from ..lines.record import Record, figure
-from . import covariates, runtime_heap
-from .drift import Point, points
-from .heap import reading, size_of
-from .resources import Resource, resources
-from .runtime_heap import CollectedHeap
-from .runtime_reading import Reading, limit_advice, longest_life, readings
+from . import runtime_heap
+from .drift import MOVER_MEMBERS, Point, Value, mover_value, point_of
+from .heap import malloc_heap, size_of
+from .resources import Resource, ResourceHistory
+from .runtime_heap import CollectedHeap, Reading, limit_advice, longest_life, reading
 
 IN_USE, HELD, BLOCKS, FILES = "inUse", "held", "blocks", "files"
 PROCESSES, THREADS, DESCRIPTORS, TMP = "processes", "threads", "descriptors", "tmp"
@@ -55,17 +56,16 @@ class Failed:
 class Curves:
     """What is known of one environment."""
 
-    function: str = ""
     invocations: int = 0
     rss: Sequence[Point] = ()
     """CurrentRSS of the function, KiB."""
-    beside: Mapping[str, Mapping[int, covariates.Value]] = field(default_factory=dict)
+    beside: Mapping[str, Mapping[int, Value]] = field(default_factory=dict)
     """What may move RSS, by name, then by the invocation's number."""
     others: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     """The other witnesses by name. KiB, or numbers of blocks, processes, threads and descriptors."""
     readings: Sequence[Reading] = ()
     """Of a garbage-collected heap."""
-    told: Sequence[Resource] = ()
+    reported: Sequence[Resource] = ()
     """What the sidecar itself says of /tmp, descriptors, threads and processes: of a calm one nothing."""
     limit_mib: float | None = None
     """The function's memory size."""
@@ -99,28 +99,86 @@ class Curves:
         return [name.removeprefix(EXTENSION) for name in self.others if name.startswith(EXTENSION)]
 
 
-def curves_of(lines: Iterable[Line], *, judged: Sequence[Line] | None = None) -> Curves:
+def curves_of(lines: Iterable[Line], *, judged: Collection[Line] | None = None) -> Curves:
     """The curves of one environment's lines, in their order. `judged`: those of them that count for growth, if not all
     do (a warm-up)."""
-    every = list(lines)
-    counted = every if judged is None else judged
-    numbered = [(line.invocation or place, line) for place, line in enumerate(counted, 1)]
-    died = [line.invocation or place for place, line in enumerate(every, 1) if line.out_of_memory]
-    killed = [line.invocation or place for place, line in enumerate(every, 1) if was_killed(line)]
-    return Curves(
-        function=next((line.function for line in every if line.function), ""),
-        invocations=len(every),
-        rss=points(counted),
-        beside=covariates.beside(counted),
-        others=others_of(numbered),
-        readings=readings(every),
-        runtime=runtime_of(every),
-        told=resources(((number, line.members.get("resources")) for number, line in numbered), _latest(numbered)),
-        limit_mib=next((line.memory_limit for line in reversed(every) if line.memory_limit), None),
-        failed=failed_of((line.status, line.error_type) for line in every if not line.out_of_memory),
-        out_of_memory=died,
-        killed=killed,
-    )
+    builder, counting = CurveBuilder(), None if judged is None else set(map(id, judged))
+    for place, line in enumerate(lines, 1):
+        builder.add(line.invocation or place, line, is_judged=counting is None or id(line) in counting)
+    return builder.curves()
+
+
+class CurveBuilder:
+    """Makes the curves of one environment from its lines, one after the other, in few bytes for each."""
+
+    def __init__(self) -> None:
+        self._count = self._latest = 0
+        self._rss = [array("d") for _ in range(5)]
+        """Numbers, times, levels, peaks (NaN: unknown), and flags: 1 certain, 2 new processes, 4 out of memory."""
+        self._numbers = array("d")
+        self._beside = {name: array("d") for name in MOVER_MEMBERS}
+        """What may move RSS in these invocations; NaN: unknown."""
+        self._others, self._resources = Others(), ResourceHistory()
+        self._readings: list[Reading] = []
+        self._failed: Counter[str] = Counter()
+        self._died: list[int] = []
+        self._killed: list[int] = []
+        self._runtime = ""
+        self._limit: float | None = None
+
+    def add(self, number: int, line: Line, *, is_judged: bool = True) -> None:
+        """Add the line of this invocation. One that is not judged counts for the heap and what failed alone."""
+        self._count += 1
+        if line.out_of_memory:
+            self._died.append(number)
+        elif line.status not in (None, "success") and line.error_type != CRASH:
+            self._failed[line.error_type or line.status or ""] += 1
+        if was_killed(line):
+            self._killed.append(number)
+        if (found := reading(line.members, self._count)) is not None:
+            self._readings.append(found)
+        self._runtime = self._runtime or runtime_of(line)
+        self._limit = line.memory_limit or self._limit
+        if not is_judged:
+            return
+        self._latest = max(self._latest, number)
+        self._others.add(number, line)
+        self._resources.add(number, line.members.get("resources"))
+        self._numbers.append(number)
+        for name, column in self._beside.items():
+            value = mover_value(line, name)
+            column.append(math.nan if value is None else value)
+        if (point := point_of(line, number)) is not None:
+            peak = math.nan if point.peak_kib is None else point.peak_kib
+            flags = point.certain + 2 * point.begins + 4 * point.died
+            for column, value in zip(self._rss, (number, point.time_ms, point.current_kib, peak, flags), strict=True):
+                column.append(value)
+
+    def curves(self) -> Curves:
+        """The curves, in the order of the invocations."""
+        rows = sorted(zip(*self._rss, strict=True), key=itemgetter(0))
+        numbers = [int(number) for number in self._numbers]
+        return Curves(
+            invocations=self._count,
+            rss=[
+                Point(int(number), time, kib, None if math.isnan(peak) else peak, *_flags(int(flags)))
+                for number, time, kib, peak, flags in rows
+            ],
+            beside={name: dict(zip(numbers, column, strict=True)) for name, column in self._beside.items()},
+            others=self._others.curves(),
+            readings=sorted(self._readings, key=lambda each: each.number),
+            runtime=self._runtime,
+            reported=self._resources.found(self._latest),
+            limit_mib=self._limit,
+            failed=Failed.of(self._failed),
+            out_of_memory=sorted(self._died),
+            killed=sorted(self._killed),
+        )
+
+
+def _flags(flags: int) -> tuple[bool, bool, bool]:
+    """Certain, begins, died."""
+    return bool(flags & 1), bool(flags & 2), bool(flags & 4)
 
 
 class Others:
@@ -163,12 +221,10 @@ def others_of(numbered: Iterable[tuple[int, Record]]) -> dict[str, Sequence[Poin
     return others.curves()
 
 
-def runtime_of(lines: Iterable[Record]) -> str:
-    """The runtime, as far as the heap on these lines tells."""
-    for line in lines:
-        if (heap := line.members.get("heap")) and isinstance(heap, Mapping):
-            return str(heap.get("runtime", "python"))
-    return ""
+def runtime_of(line: Record) -> str:
+    """The runtime, as far as the heap on this line tells; else empty."""
+    heap = line.members.get("heap")
+    return str(heap.get("runtime", "python")) if heap and isinstance(heap, Mapping) else ""
 
 
 def was_killed(line: Record) -> bool:
@@ -176,16 +232,10 @@ def was_killed(line: Record) -> bool:
     return bool(line.environment_kills) or line.error_type == CRASH
 
 
-def failed_of(outcomes: Iterable[tuple[str | None, str | None]]) -> Failed:
-    """What failed, of pairs of a status and what it says."""
-    failed = (error or status for status, error in outcomes if status not in (None, "success") and error != CRASH)
-    return Failed.of(Counter(each or "" for each in failed))
-
-
 def _values(line: Record) -> Iterator[tuple[str, float]]:
     """What a line says of each witness."""
     heap = line.members.get("heap")
-    if (of_malloc := reading(line.members)) is not None:
+    if (of_malloc := malloc_heap(line.members)) is not None:
         yield IN_USE, of_malloc.used * 1024
         yield HELD, of_malloc.held * 1024
     if isinstance(heap, Mapping) and (blocks := size_of(heap.get("blocks"))) is not None:
@@ -211,12 +261,8 @@ def _values(line: Record) -> Iterator[tuple[str, float]]:
         yield ENVIRONMENT, used * 1024
 
 
-def _latest(numbered: Sequence[tuple[int, Record]]) -> int:
-    return max((number for number, _ in numbered), default=0)
-
-
 def _resource(line: Record, kind: str, name: str) -> float | None:
-    told = line.members.get("resources")
-    members = told.get(kind) if isinstance(told, Mapping) else None
+    reported = line.members.get("resources")
+    members = reported.get(kind) if isinstance(reported, Mapping) else None
     value = figure(members.get(name)) if isinstance(members, Mapping) else None
     return value if value is not None and value >= 0 else None

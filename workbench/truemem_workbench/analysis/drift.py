@@ -1,8 +1,13 @@
-"""Judges from one environment's invocations whether memory leaks.
+"""Judges from one environment's invocations whether memory leaks. Values in, a value out.
 
-Values in, a value out. The verdict is the sidecar's (`truemem.records.leak_verdict`), look after look. The sidecar's
-last look may be some time ago; here the last one is at all points. So the two can differ about the end; and where the
-lines say what moves the curve (`covariates`), about the rest, which `explained` says.
+The verdict is the sidecar's (`truemem.verdict`), look after look. The sidecar's last look may be some time
+ago; here the last one is at all points. So the two can differ about the end.
+
+Something that moves memory by tens of MiB (a model, threads, files) hides a leak of some KiB, and can look like one. So
+invocations that are alike in it are compared with each other, early ones with late ones, and `explained` names it. A
+leak is never explained away: where threads leak, each number of threads is there only once, and explains nothing.
+
+Lives that ran out of memory too early for a verdict are judged by how they grew into the limit.
 """
 
 from __future__ import annotations
@@ -16,19 +21,32 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from truemem.records.drift import BLOCK, FIRST, LEVELS, MINIMUM, STEP, is_spike
-from truemem.records.leak_verdict import GROWING_FROM, URGENT_UNTIL, LeakVerdict, levels_of
+from truemem.verdict import (
+    BLOCK,
+    GROWING_FROM,
+    LEAST_KIB,
+    LEVELS,
+    MINIMUM,
+    URGENT_UNTIL,
+    LeakVerdict,
+    all_slopes,
+    is_spike,
+    levels_of,
+    look_schedule,
+    median,
+    middle,
+    parts_of,
+)
 
 from ..lines.line import Line
-from .covariates import Value, rest_of
-from .killed_lives import SHORT, grew_into_the_limit
+from ..lines.record import Record, figure
 
-Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient"]
 Floats = NDArray[np.float64]
+Value = str | float | None
 
 NEARLY = 0.9
 """A look at so many of all readings, or more, gives way to the one at the end."""
-LAST = 32
+LAST_LEVELS = 32
 """Levels of the look at the end of a long life. With more of them its interval comes out too narrow."""
 MINUTE_MS = 60_000
 MATTERS_KIB = 4.0
@@ -68,8 +86,6 @@ class Verdict:
     high_kib: float | None
     """Ends of its 95 % interval: that often it has the true rate. `low_kib` is above 0 for `growing`; for `stable`,
     `plateau` and `spiky`, `high_kib` is at most leak_verdict.OPEN_KIB."""
-    per_minute_kib: float | None
-    """Growth per minute, freezes included. None if the times are not known."""
     invocations_left: int | None
     """Invocations until the memory limit at this rate. Only for `growing`."""
     confidence: float | None = None
@@ -97,7 +113,7 @@ class Verdict:
         return self.high_kib is not None and self.high_kib < MATTERS_KIB
 
 
-INSUFFICIENT = Verdict("insufficient", None, None, None, None, None)
+INSUFFICIENT = Verdict("insufficient", None, None, None, None)
 
 
 def judge(
@@ -115,10 +131,10 @@ def judge(
     """
     all_lives = list(lives(points))
     judged = (_judge(life, limit_mib, is_patient, beside) for life in all_lives)
-    told = [verdict for verdict in judged if verdict.name != "insufficient"]
-    growing = [verdict for verdict in told if verdict.name == "growing"]
-    killed = [life for life in all_lives if SHORT <= len(life) < GROWING_FROM and life[-1].died]
-    return (growing or _of_killed(killed) or told or [INSUFFICIENT])[-1]
+    known = [verdict for verdict in judged if verdict.name != "insufficient"]
+    growing = [verdict for verdict in known if verdict.name == "growing"]
+    killed = [life for life in all_lives if SHORT_LIFE <= len(life) < GROWING_FROM and life[-1].died]
+    return (growing or _of_killed(killed) or known or [INSUFFICIENT])[-1]
 
 
 def lives(points: Sequence[Point]) -> Iterator[list[Point]]:
@@ -149,7 +165,7 @@ def _judge(
     if not beside or len(trusted) < GROWING_FROM:
         return plain
     columns = {name: [values.get(point.invocation) for point in trusted] for name, values in beside.items()}
-    explained = rest_of([point.current_kib for point in trusted], columns)
+    explained = without_mover([point.current_kib for point in trusted], columns)
     if explained is None:
         return plain
     by, rest = explained
@@ -167,7 +183,7 @@ def _looked(trusted: list[Point], first: int, spikes: int, limit_mib: int | None
         room_kib = limit_mib * 1024 - levels[-1] if limit_mib else None
         seen.look(levels, floors, trusted[count - 1].invocation - first + 1, room_kib, spikes)
     name, (growth, low, high) = cast(Name, seen.name), seen.growth
-    made = Verdict(name, growth, low, high, per_minute(growth, trusted), None, ended=seen.ended or None)
+    made = Verdict(name, growth, low, high, None, ended=seen.ended or None)
     if name != "growing":
         return made
     left = None
@@ -184,18 +200,17 @@ def _looked(trusted: list[Point], first: int, spikes: int, limit_mib: int | None
 
 
 def _looks(held: Floats) -> Iterator[tuple[int, list[float], list[float]]]:
-    """The looks that the sidecar takes (truemem.records.drift), and one at all readings in place of the last. Of each:
+    """The looks that the sidecar takes (truemem.verdict), and one at all readings in place of the last. Of each:
     the number of readings, the levels and their floors."""
     whole = held[: len(held) // BLOCK * BLOCK].reshape(-1, BLOCK)
     middles, lowest = np.median(whole, axis=1), whole.min(axis=1)
-    blocks, count = 1, FIRST
-    while blocks * count * BLOCK <= NEARLY * len(held):
+    for stride, count in look_schedule():
+        if stride * count > NEARLY * len(held):
+            break
+        blocks = stride // BLOCK
         first = middles[: blocks * count].reshape(count, blocks), lowest[: blocks * count].reshape(count, blocks)
-        yield blocks * count * BLOCK, first[0].mean(axis=1).tolist(), first[1].min(axis=1).tolist()
-        if count == LEVELS:
-            blocks, count = blocks * 2, LEVELS // 2
-        count += STEP
-    most = LEVELS if len(held) < URGENT_UNTIL else LAST
+        yield stride * count, first[0].mean(axis=1).tolist(), first[1].min(axis=1).tolist()
+    most = LEVELS if len(held) < URGENT_UNTIL else LAST_LEVELS
     yield len(held), *levels_of(held.tolist(), min(most, len(held) // BLOCK))
 
 
@@ -204,13 +219,10 @@ def _of_killed(lives: list[list[Point]]) -> list[Verdict]:
     curves = []
     for life in lives:
         *before, last = life
-        trusted = trusted_of(before, SHORT - 1)
+        trusted = trusted_of(before, SHORT_LIFE - 1)
         numbers, held = ([point[at] for point in trusted] for at in (0, 2))
         curves.append((np.array(numbers, float), np.array(held, float), max(last.current_kib, last.peak_kib or 0)))
-    return [
-        Verdict("growing", *growth, per_minute(growth.slope, lives[at]), None)
-        for at, growth in grew_into_the_limit(curves)
-    ]
+    return [Verdict("growing", *growth, None) for _, growth in grew_into_the_limit(curves)]
 
 
 def per_minute(growth: float, points: Sequence[Point]) -> float | None:
@@ -227,21 +239,195 @@ def _spikes(points: Sequence[Point]) -> int:
 
 
 def points(lines: Iterable[Line]) -> list[Point]:
-    """Make the points of one environment. An invocation that ran out of memory has at least its last level."""
-    made = []
-    for number, line in enumerate(lines, 1):
-        current = line.peak_rss if line.current_rss is None and line.out_of_memory else line.current_rss
-        if current is None:
-            continue
-        made.append(
-            Point(
-                invocation=line.invocation or number,
-                time_ms=line.time_ms or 0.0,
-                current_kib=current * 1024,
-                peak_kib=None if line.peak_rss is None else line.peak_rss * 1024,
-                certain=line.certain,
-                begins=line.begins,
-                died=line.out_of_memory,
-            )
-        )
-    return made
+    """Make the points of one environment."""
+    made = (point_of(line, line.invocation or number) for number, line in enumerate(lines, 1))
+    return [point for point in made if point is not None]
+
+
+def point_of(line: Line, number: int) -> Point | None:
+    """The point of this invocation; None if no level is known. One that ran out of memory has at least its last."""
+    current = line.peak_rss if line.current_rss is None and line.out_of_memory else line.current_rss
+    if current is None:
+        return None
+    return Point(
+        invocation=number,
+        time_ms=line.time_ms or 0.0,
+        current_kib=current * 1024,
+        peak_kib=None if line.peak_rss is None else line.peak_rss * 1024,
+        certain=line.certain,
+        begins=line.begins,
+        died=line.out_of_memory,
+    )
+
+
+MOVER_MEMBERS = ("threads", "sharedBy", "rss.file", "heap.held", "requestBytes")
+"""Members of the line that move memory. Not its peaks and marks: in 46 recorded programs they explain nothing."""
+
+MOST_GROUPS = 24
+"""Most groups of a number's values."""
+GROUP_LEAST = 12
+"""Invocations that a group needs."""
+EARLY_AND_LATE = 0.1
+"""A group counts if this part of it, or more, is in the first third, and in the last."""
+COVERED = 0.8
+"""So much of all invocations must be in groups that count."""
+EXPLAINS = 0.7
+"""What is left moves by this part of the whole movement, or by less."""
+LEAST_MOVEMENT_KIB = 1024
+"""Smaller movements hide no leak for long."""
+FIT_ROUNDS = 12
+
+
+def mover_value(line: Record, name: str) -> float | None:
+    """The figure in this member; None if there is none."""
+    found: object = line.members
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return figure(found)
+
+
+def without_mover(held: Sequence[float], beside: Mapping[str, Sequence[Value]]) -> tuple[str, list[float]] | None:
+    """What is left of the levels, in KiB, without what one of the columns beside them explains, and the name of that
+    column: the one that explains most. None if none explains much. A column has a value for each level; None: not
+    known."""
+    levels = np.asarray(held, dtype=np.float64)
+    slope = _rise(levels)
+    movement = _spread(levels, slope)
+    if movement < LEAST_MOVEMENT_KIB:
+        return None
+    found: dict[str, tuple[float, Floats]] = {}
+    for name, values in beside.items():
+        groups = _mover_groups(values)
+        if groups is not None:
+            rest = _without_groups(levels, groups, slope)
+            found[name] = _spread(rest, _rise(rest)), rest
+    if not found:
+        return None
+    name, (left, rest) = min(found.items(), key=lambda each: each[1][0])
+    return (name, rest.tolist()) if left <= EXPLAINS * movement else None
+
+
+def _mover_groups(values: Sequence[Value]) -> NDArray[np.intp] | None:
+    """The group of each level, from 0; -1 where it is in none that counts. None where these explain nothing."""
+    if all(isinstance(value, (int, float)) or value is None for value in values):
+        numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        known = numbers[np.isfinite(numbers)]
+        edges = np.unique(known)
+        if len(edges) > MOST_GROUPS:
+            edges = np.unique(np.quantile(known, np.linspace(0, 1, MOST_GROUPS + 1)[:-1]))
+        codes = np.where(np.isfinite(numbers), np.searchsorted(edges, numbers, side="right") - 1, -1)
+    else:
+        texts = np.array(["" if value is None else str(value) for value in values])
+        codes = np.unique(texts, return_inverse=True)[1]
+    third = len(codes) // 3
+    counts = 0
+    made = np.full(len(codes), -1)
+    for code in np.unique(codes[codes >= 0]):
+        inside = codes == code
+        least = max(1.0, EARLY_AND_LATE * inside.sum())
+        if inside.sum() >= GROUP_LEAST and inside[:third].sum() >= least and inside[-third:].sum() >= least:
+            made[inside] = counts
+            counts += 1
+    return made if counts > 1 and np.mean(made >= 0) >= COVERED else None
+
+
+def _without_groups(levels: Floats, groups: NDArray[np.intp], slope: float) -> Floats:
+    """The levels without their groups' offsets, which are fitted together with a slope in time, by medians."""
+    at = np.arange(len(levels))
+    members = [np.flatnonzero(groups == group) for group in range(groups.max() + 1)]
+    rest = levels
+    for _ in range(FIT_ROUNDS):
+        flat = levels - slope * at
+        whole = float(np.median(flat))
+        rest = levels.copy()
+        for inside in members:
+            rest[inside] -= np.median(flat[inside]) - whole
+        slope = _rise(rest)
+    return rest
+
+
+def _rise(levels: Floats) -> float:
+    """KiB per level, by the median of the slopes between some medians (Theil-Sen)."""
+    parts = levels_of(levels.tolist(), 24)[0]
+    return middle(all_slopes(parts)) * len(parts) / len(levels)
+
+
+def _spread(levels: Floats, slope: float) -> float:
+    """What eight of ten levels lie apart, without the slope."""
+    low, high = np.quantile(levels - slope * np.arange(len(levels)), [0.1, 0.9])
+    return float(high - low)
+
+
+SHORT_LIFE = 8
+"""Least length of such a life."""
+SEVERAL_LIVES = 3
+"""Number of such lives that are judged together, if one alone is not enough."""
+SLOWS = 0.7
+"""Growth slows down if its second half is less than this part of its first half."""
+UNEVEN = 0.6
+"""Growth comes in a few steps if its parts vary by more than this (standard deviation by mean), or if two of eleven
+parts have half of it."""
+
+
+class Growth(NamedTuple):
+    """KiB per invocation, and its 95 % interval."""
+
+    slope: float
+    low: float
+    high: float
+
+
+def grew_into_the_limit(lives: Sequence[tuple[Floats, Floats, float]]) -> list[tuple[int, Growth]]:
+    """Which of these lives show a leak, by their places, and how each grew: those that grew evenly into the limit, if
+    they are at least half of all. If there are several, it is enough that, taken together, they grew as much late as
+    early.
+
+    A life: the numbers and levels (KiB) of its invocations but the last, and what the last one reached, KiB."""
+    grew = {at: growth for at, life in enumerate(lives) if (growth := _into_the_limit(*life)) is not None}
+    even = [(at, growth) for at, growth in grew.items() if _grew_evenly(lives[at][1].tolist())]
+    if even and 2 * len(even) >= len(lives):
+        return even
+    curves = [lives[at][1] for at in grew]
+    early = sum(held[len(held) // 2] - held[0] for held in curves)
+    late = sum(held[-1] - held[-1 - len(held) // 2] for held in curves)
+    several = len(grew) >= SEVERAL_LIVES and 2 * len(grew) >= len(lives) and late >= SLOWS * early
+    return list(grew.items()) if several else []
+
+
+def _into_the_limit(numbers: Floats, held: Floats, reached: float) -> Growth | None:
+    """How one life that ran out of memory grew; None if it did not grow into the limit.
+
+    It must have grown by at least half of the way, and by no more than a third of that at once. A spike that kills, a
+    load, and a cache that was nearly full are not growth.
+    """
+    growth = _growth_to_limit(numbers, held)
+    grown = growth.slope * (float(numbers[-1]) + 1 - float(numbers[0]))
+    way = reached - float(held[0])
+    if growth.low <= 0 or grown < max(way / 2, LEAST_KIB) or np.diff(held).max() > grown / 3:
+        return None
+    return growth
+
+
+def _grew_evenly(levels: Sequence[float]) -> bool:
+    """Does the growth come evenly, not in a few steps, and as much late as early?"""
+    parts = [median(part) for part in parts_of(levels, min(12, len(levels)))]
+    rises = np.diff(parts)
+    half = len(rises) // 2
+    if float(rises[-half:].sum()) < SLOWS * float(rises[:half].sum()):
+        return False
+    mean = float(rises.mean())
+    return float(np.sort(rises)[-2:].sum()) <= (parts[-1] - parts[0]) / 2 and float(rises.std()) <= UNEVEN * mean
+
+
+def _growth_to_limit(numbers: Floats, held: Floats) -> Growth:
+    from scipy import stats  # half a second, which a command's first output need not wait for
+
+    slope, _, low, high = stats.theilslopes(held, numbers, 0.95)
+    off = stats.rankdata(held - slope * numbers)  # ranks: one outlier must not hide what all others remember
+    memory = float(np.corrcoef(off[:-1], off[1:])[0, 1]) if np.ptp(off[:-1]) and np.ptp(off[1:]) else 0.0
+    memory = min(max(memory, 0.0), 0.95)
+    wider = math.sqrt((1 + memory) / (1 - memory))
+    return Growth(float(slope), float(slope - (slope - low) * wider), float(slope + (high - slope) * wider))
+
+
+Name = Literal["stable", "warming", "plateau", "growing", "spiky", "insufficient"]

@@ -5,12 +5,70 @@ Whatever prints something about memory prints `Finding.paragraph`, and no other 
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..support.plural import counted
-from .commands import Commands
+from ..support.terminal import counted
+
+_EVENTS = re.compile(r" --events (?:'[^']*'|\S+)")
+"""An option that `truemem local run` does not have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commands:
+    """A command for each purpose. Empty: there is none."""
+
+    again: str
+    """Measures once more."""
+    longer: str = ""
+    explain: str = ""
+    """Names the line."""
+    heap: str = ""
+    """Turns the heap's witness on."""
+    repair: str = ""
+    """Tries a repair that is a setting."""
+    smaller_heap: str = ""
+    """Ends with `--env`: a variable follows."""
+    log: str = ""
+    """Shows what a function says."""
+    extensions: str = ""
+    """Shows which extensions there are."""
+    size: str = ""
+    """What to do with a function whose memory is well."""
+
+
+def commands_deployed(function: str) -> Commands:
+    """The commands for a function in AWS, by its name, which may be empty."""
+    name = shlex.quote(function or "NAME")
+    return Commands(
+        again=f"truemem report --function {name} --since 24h",
+        explain=f"truemem events {name} --since 1h --output events.jsonl",
+        heap=f"truemem attach {name} --heap",
+        log=f"aws logs tail /aws/lambda/{name} --since 1h",
+        extensions=f"aws lambda get-function-configuration --function-name {name} --query Layers",
+        size=f"truemem report --function {name} --since 7d --invocations-per-month 1000000",
+    )
+
+
+def commands_local(command: str, *, is_probed: bool = True, can_explain: bool = True) -> Commands:
+    """The commands for a function here. `command`: the one that measured it, with its options. `is_probed`: without
+    the probe the next run loads it. `can_explain`: --explain can trace it."""
+    spec = command.replace("truemem local run", "truemem check", 1)
+    return Commands(
+        again=spec,
+        longer=f"{spec} --invocations 2000",
+        explain=f"{spec} --explain" if can_explain else "",
+        heap="" if is_probed else spec,
+        repair=f"{spec} --try-repair",
+        smaller_heap=f"{spec} --env",
+        log=_EVENTS.sub("", spec).replace("truemem check", "truemem local run", 1)
+        + ("" if " --event " in spec else " --event '{}'"),
+        size=f"{spec} --write-baseline memory.json",
+    )
+
 
 Cause = Literal[
     "none", "leak", "hoarding", "cache", "collector", "native", "processes", "threads", "descriptors", "tmp",
@@ -103,7 +161,7 @@ class Finding:
         return {name: value for name, value in members.items() if value is not None}
 
 
-def of_none(title: str, commands: Commands) -> Finding:
+def unmeasured(title: str, commands: Commands) -> Finding:
     """The answer where nothing was measured: `title` says why."""
     return Finding(cause="undecided", title=title, next=commands.again, settled=False, pattern=TOO_FEW)
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from truemem.records.trend import LEAST_KIB
+from truemem.verdict import LEAST_KIB
 
 from .drift import Point, lives
 

@@ -7,21 +7,37 @@ import re
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..lines.unread import not_read
-from ..support.plural import counted
-from .diagnosis import Diagnosis
-from .output_diagnosis import is_about, of_said, of_start
+from truemem import output_settings
+from truemem.config import DOGSTATSD, EMF, OTLP, Config
+
+from ..lines.wrapped import not_read
+from ..support.terminal import counted, mib, whole
+from .runtime_heap import heap_limits
 
 if TYPE_CHECKING:
     from ..lines.line import Line
-    from ..lines.unread import Unread
-    from ..lines.wrapped import Event
+    from ..lines.wrapped import Event, Unread
 
-MANY = 0.1
+Grade = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One result of the diagnosis."""
+
+    grade: Grade
+    text: str
+    fix: str = ""
+    """What the user should do about it: a command where there is one."""
+    evidence: str = ""
+    """What shows it: a line of the log, a request id, a member of the configuration."""
+
+
+MANY_SHARE = 0.1
 """Share of the invocations from which a problem is reported."""
 NEARLY_ALL = 0.9
 ENOUGH_REPORTS = 2
@@ -64,7 +80,7 @@ _SAYS = {
 _AGAIN = ("EAGAIN", "Resource temporarily unavailable")
 """These are also said of a socket that has nothing to read: only where a word of _STARTS is in the line."""
 _STARTS = re.compile(r"fork|spawn|thread|clone|Popen", re.IGNORECASE)
-HEAP_LIMIT = "docs/patterns.md#a-heap-limit-above-the-memory-size"
+HEAP_LIMIT_FIX = "docs/patterns.md#a-heap-limit-above-the-memory-size"
 SAID_OF_HEAP = "the heap may grow to "
 """Begin of the sidecar's own line about that."""
 
@@ -103,7 +119,7 @@ class Log:
     """What to set where the heap of the function's runtime may outgrow its memory size."""
     reports: set[str] = field(default_factory=set)
     """Request ids of REPORT lines."""
-    told: set[str] = field(default_factory=set)
+    with_line: set[str] = field(default_factory=set)
     """Request ids of the sidecar's lines."""
     attached: bool = False
     """True if the platform names the extension."""
@@ -127,7 +143,7 @@ class Log:
         return f"first: request {self.first[kind]}" if self.first.get(kind) else ""
 
 
-def read(
+def read_log(
     events: Iterable[Event],
     wants: Callable[[str | None, float | None], bool] = lambda *_: True,
     also: Callable[[Line], None] = lambda _: None,
@@ -160,7 +176,7 @@ def _look(log: Log, text: str) -> None:
         log.start = start[1].strip()
     elif "exec format error" in text:
         log.foreign = text.strip()
-    elif (said := re.search(r"truemem (?:INFO|WARN) (.*)", text)) and is_about(said[1]):
+    elif (said := re.search(r"truemem (?:INFO|WARN) (.*)", text)) and _is_about_output(said[1]):
         log.outputs.append(said[1].strip())
     elif complaint := re.search(r"truemem (?:WARN|ERROR) (.*)", text):
         log.complaints[complaint[1].strip()] += 1
@@ -170,7 +186,7 @@ def _look(log: Log, text: str) -> None:
 
 
 def _count(log: Log, line: Line) -> None:
-    from .runtime_reading import limit_advice, reading
+    from .runtime_heap import limit_advice, reading
 
     log.invocations += 1
     log.methods[line.method or "none"] += 1
@@ -192,7 +208,7 @@ def _count(log: Log, line: Line) -> None:
         log.heap_limit = said
         log.first["heap limit"] = line.request_id or ""
     if line.request_id:
-        log.told.add(line.request_id)
+        log.with_line.add(line.request_id)
         kinds = {
             line.method or "none": True,
             "raced": line.raced,
@@ -206,7 +222,7 @@ def _count(log: Log, line: Line) -> None:
             log.first.setdefault(kind, line.request_id)
 
 
-def of_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
+def diagnose_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
     """The findings on a log. `fix`: what to do if the log is empty. `function` is the name for commands; without one,
     it is that of the lines."""
     function = function or next((name for name, _ in log.functions.most_common(1)), "") or "NAME"
@@ -224,8 +240,8 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
         yield Diagnosis("note", f"{text}: {counted(count, 'line says', 'lines say')} so.", repair, line)
     if log.start:
         yield Diagnosis("ok", f"It has started: {log.start}")
-    yield from of_start(log.start)
-    yield from of_said(log.outputs)
+    yield from _of_first_line(log.start)
+    yield from _of_output_lines(log.outputs)
     if unread := not_read(log.unread):
         yield Diagnosis("note", f"{unread[0].upper()}{unread[1:]}.", "docs/report.md#what-it-does-not-read")
     if not log.lines:
@@ -250,7 +266,7 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
         else:
             yield Diagnosis("note", text, evidence=log.evidence("none"))
     yield from _of_intervals(log, function)
-    if log.without_report > MANY * log.invocations:
+    if log.without_report > MANY_SHARE * log.invocations:
         without = counted(log.without_report, "invocation has", "invocations have")
         yield Diagnosis(
             "note",
@@ -261,23 +277,23 @@ def of_log(log: Log, fix: str, function: str = "") -> Iterator[Diagnosis]:
     if log.lost:
         text = f"{counted(log.lost, 'line says', 'lines say')} that something was lost before them (`dropped`)."
         yield Diagnosis("note", text, evidence=log.evidence("lost"))
-    missing = len(log.reports - log.told)
-    if log.reports and missing > max(ENOUGH_REPORTS, MANY * len(log.reports)):
+    missing = len(log.reports - log.with_line)
+    if log.reports and missing > max(ENOUGH_REPORTS, MANY_SHARE * len(log.reports)):
         yield Diagnosis(
             "note",
             f"{missing:,} of {len(log.reports):,} invocations with a REPORT have no line: the latest of each"
             " environment has none yet; the others were lost, or are not in this log.",
-            evidence=f"one of them: request {min(log.reports - log.told)}",
+            evidence=f"one of them: request {min(log.reports - log.with_line)}",
         )
     if log.heap_limit:
-        yield Diagnosis("note", log.heap_limit, HEAP_LIMIT, log.evidence("heap limit"))
+        yield Diagnosis("note", log.heap_limit, HEAP_LIMIT_FIX, log.evidence("heap limit"))
 
 
 def _of_intervals(log: Log, function: str) -> Iterator[Diagnosis]:
     """The findings on intervals: how wide they are, and how to get exact figures."""
     if log.exact:
         yield Diagnosis("ok", f"{counted(log.exact, 'invocation')} measured in exact mode.")
-    if len(log.raced) > MANY * log.invocations:
+    if len(log.raced) > MANY_SHARE * log.invocations:
         yield Diagnosis(
             "note",
             f"{_intervals(log.raced)}: the function may have run before the window was open."
@@ -285,14 +301,14 @@ def _of_intervals(log: Log, function: str) -> Iterator[Diagnosis]:
             f"truemem attach {shlex.quote(function or 'NAME')} --exact",
             log.evidence("raced"),
         )
-    if len(log.threads) > MANY * log.invocations:
+    if len(log.threads) > MANY_SHARE * log.invocations:
         yield Diagnosis(
             "note",
             f"{_intervals(log.threads)}, of threads: what one touches while another gives memory back may be missing."
             " PeakRSS is the best estimate (docs/how-it-measures.md#threads).",
             evidence=log.evidence("threads"),
         )
-    if len(log.children) > MANY * log.invocations:
+    if len(log.children) > MANY_SHARE * log.invocations:
         yield Diagnosis(
             "note",
             f"{_intervals(log.children)}, of several processes: one may have ended before it was read.",
@@ -331,7 +347,7 @@ def _silent(log: Log, fix: str) -> Diagnosis:
 def _of_method(method: str, count: int, of: int, evidence: str) -> Diagnosis:
     exact = method != "sampled"
     text = f"{count:,} of {counted(of, 'peak')}: {method}, {METHODS[method]}."
-    if exact or count <= MANY * of:
+    if exact or count <= MANY_SHARE * of:
         return Diagnosis("ok", text)
     return Diagnosis(
         "note",
@@ -339,3 +355,155 @@ def _of_method(method: str, count: int, of: int, evidence: str) -> Diagnosis:
         "The kernel does not let it reset the watermark there, or the processes ended: docs/how-it-measures.md",
         evidence,
     )
+
+
+OUTPUTS_PAGE = "docs/outputs.md#when-it-does-not-arrive"
+OUTPUT_NAMES = {OTLP: "OpenTelemetry", DOGSTATSD: "DogStatsD"}
+_SENDS = re.compile(r" line=(yes|no) sends to (\S+)")
+"""In the sidecar's first line, where it does not only print."""
+_ABOUT_OUTPUT = re.compile(r"(otlp|dogstatsd)(?: is off| to \S+)?: ")
+"""How its other lines about an output begin."""
+
+
+_WORKS = re.compile(r"otlp to \S+: works")
+"""At the begin: what a collector says of a refusal is in such a line, too."""
+
+
+def _is_about_output(text: str) -> bool:
+    """True if a line of the sidecar's log is about an output."""
+    return _ABOUT_OUTPUT.match(text) is not None
+
+
+def _of_first_line(start: str) -> Iterator[Diagnosis]:
+    """The finding on the sidecar's first line: where its records go."""
+    found = _SENDS.search(start)
+    if found is None:
+        return
+    if found[2] == "none":
+        yield Diagnosis("problem", "It can send to no output: its log says why.", OUTPUTS_PAGE)
+    else:
+        yield Diagnosis("ok", f"It sends to {found[2].replace(',', ' and ')}.")
+    if found[1] == "no":
+        yield _without_lines()
+
+
+def _of_output_lines(said: Iterable[str]) -> Iterator[Diagnosis]:
+    """The findings on what the log says of each output, in the order of the log: the last word counts."""
+    last: dict[str, str] = {}
+    for text in said:
+        found = _ABOUT_OUTPUT.match(text)
+        if found is not None:
+            last[found[1]] = text
+    for name, text in last.items():
+        if _WORKS.match(text):
+            yield Diagnosis("ok", f"{OUTPUT_NAMES[name]}: the collector takes what is sent.", evidence=text)
+        else:
+            yield Diagnosis("problem" if " is off: " in text else "note", f"{OUTPUT_NAMES[name]}: {text}", OUTPUTS_PAGE)
+
+
+def _of_output_variables(variables: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """The findings on a function's variables, judged by the sidecar's own reading of them."""
+    environ = {name.encode(): value.encode("utf-8", "replace") for name, value in variables.items()}
+    config = Config(environ)
+    evidence = f"TRUEMEM_OUTPUT={variables.get('TRUEMEM_OUTPUT', '')}"
+    for problem in config.problems:
+        if problem.startswith("TRUEMEM_OUTPUT "):
+            yield Diagnosis("problem", problem, "docs/outputs.md", evidence)
+    for name, settings in (OTLP, output_settings.otlp), (DOGSTATSD, output_settings.dogstatsd):
+        if name in config.outputs:
+            output = OUTPUT_NAMES[name]
+            where, problems = settings(environ)
+            for problem in problems:
+                yield Diagnosis("problem" if where is None else "note", f"{output}: {problem}", OUTPUTS_PAGE, evidence)
+            if where is not None:
+                text = f"{output}: it sends to {where.address}, where something in the environment has to listen."
+                yield Diagnosis("ok", text, evidence=evidence)
+    if not config.prints:
+        yield _without_lines(evidence)
+    elif EMF not in config.outputs:
+        text = "Its lines make no metrics in CloudWatch: `truemem dashboard` and `truemem metrics` find none."
+        yield Diagnosis("note", text, "Add emf to TRUEMEM_OUTPUT if you want them.", evidence)
+
+
+def _without_lines(evidence: str = "") -> Diagnosis:
+    text = "It prints no lines: `truemem report`, `page` and `metrics` find nothing."
+    return Diagnosis("note", text, "Add emf or json to TRUEMEM_OUTPUT if you want them.", evidence)
+
+
+def diagnose_first_line(line: Line, command: str) -> Iterator[Diagnosis]:
+    """Whether it measures, how, and the first peak beside the mark. `command` is what shows more."""
+    method = line.method or "none"
+    evidence = f"request {line.request_id}" if line.request_id else ""
+    if line.peak_rss is None:
+        yield Diagnosis("problem", "The sidecar runs, and could not measure the first invocation.", command, evidence)
+        return
+    yield Diagnosis("ok", "The sidecar measures this function.", evidence=evidence)
+    yield Diagnosis(
+        "note" if method == "sampled" else "ok", f"Method: {method}, {METHODS.get(method, 'not known here')}."
+    )
+    yield _mode(line)
+    limit = f" of {whole(line.memory_limit)} MiB" if line.memory_limit else ""
+    left = "" if line.current_rss is None else f", {mib(line.current_rss)} MiB left behind"
+    yield Diagnosis("ok", f"First peak: {mib(line.peak_rss)} MiB{limit}{left}.")
+    if line.max_memory_used is None:
+        yield Diagnosis("note", "No Max Memory Used beside it: no REPORT came for this invocation.", command)
+    else:
+        mark = f"Max Memory Used beside it: {whole(line.max_memory_used)} MB"
+        yield Diagnosis("ok", f"{mark}, the environment's high-water mark, which never falls.", command)
+
+
+def _mode(line: Line) -> Diagnosis:
+    if line.mode == "exact":
+        return Diagnosis("ok", "Exact mode: both ends of each invocation are seen.")
+    lower, upper = line.bounds
+    if line.wide and upper < float("inf"):
+        return Diagnosis("note", f"Default mode: this peak is known to lie between {mib(lower)} and {mib(upper)} MiB.")
+    return Diagnosis(
+        "note" if line.wide else "ok", "Default mode: a peak can be an interval. --exact makes it a figure."
+    )
+
+
+_OTHER_ARCHITECTURE = {"x86_64": "arm64", "arm64": "x86_64"}
+
+
+def diagnose_configuration(configuration: Mapping[str, Any], log: Log) -> Iterator[Diagnosis]:
+    """The findings on what Lambda's GetFunctionConfiguration returns. Where the log has the sidecar's lines, it is
+    attached, whatever its layer is called."""
+    attach = f"truemem attach {shlex.quote(str(configuration.get('FunctionName', 'NAME')))}"
+    variables = configuration.get("Environment", {}).get("Variables", {})
+    if "TRUEMEM_ENABLED" in variables and variables["TRUEMEM_ENABLED"].lower() == "false":
+        fix, evidence = f"{attach} --set enabled=true", f"TRUEMEM_ENABLED={variables['TRUEMEM_ENABLED']}"
+        yield Diagnosis("problem", "The sidecar is switched off: it measures nothing.", fix, evidence)
+    yield from _attached(attach, configuration, log)
+    if not log.heap_limit:  # which is of the heap itself: a command may set another limit than a variable
+        memory_mib = configuration.get("MemorySize", 0)
+        for limit in heap_limits(variables, memory_mib):
+            if said := limit.advice(memory_mib):
+                yield Diagnosis("note", said, HEAP_LIMIT_FIX, limit.evidence)
+    if "TRUEMEM_OUTPUT" in variables:
+        yield from _of_output_variables(variables)
+    level = configuration.get("LoggingConfig", {}).get("ApplicationLogLevel")
+    if level in ("WARN", "ERROR", "FATAL"):
+        yield Diagnosis(
+            "note",
+            "The sidecar's lines pass the application log level; its first one, of INFO, does not.",
+            evidence=f"ApplicationLogLevel: {level}",
+        )
+
+
+def _attached(attach: str, configuration: Mapping[str, Any], log: Log) -> Iterator[Diagnosis]:
+    architecture = (configuration.get("Architectures") or ["x86_64"])[0]
+    layers = [layer["Arn"] for layer in configuration.get("Layers", ())]
+    own = next((arn for arn in layers if "truemem" in arn), None)
+    if own is not None and (other := _OTHER_ARCHITECTURE.get(architecture, "")) and other in own:
+        yield Diagnosis("problem", f"The function is {architecture}, the layer's name says {other}.", attach, own)
+    elif own is not None:
+        yield Diagnosis("ok", "The layer is attached.", evidence=own)
+    elif log.lines or log.attached:
+        yield Diagnosis("ok", "The sidecar is attached: its log says so. No layer has truemem in its name.")
+    elif configuration.get("PackageType") == "Image":
+        text = "A container image without a line of the sidecar in this log: it may not be in the image."
+        yield Diagnosis("note", text, "truemem layer-files DIR", "PackageType: Image")
+    else:
+        text = "No layer with truemem in its name is attached, and no line is in the log."
+        yield Diagnosis("problem", text, attach, f"Layers: {', '.join(layers) or 'none'}")

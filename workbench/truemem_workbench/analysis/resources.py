@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from truemem.records.drift import EVERY
+from truemem.verdict import EVERY
 
 from ..lines.record import figure
-from ..support.amounts import mib, whole
+from ..support.terminal import mib, whole
 
 NEAR = 0.9
 """Share of a limit from which on it is near."""
 RECENT = 2 * EVERY
-"""A verdict `growing` is told again after so many invocations at most: without one it grows no more."""
+"""A verdict `growing` is repeated after so many invocations at most: without one it grows no more."""
 
 
-class Kind(NamedTuple):
+class ResourceKind(NamedTuple):
     """One kind of what runs out."""
 
     name: str
@@ -32,10 +32,10 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("tmp", "used", "size", "MiB in /tmp"),
-    Kind("descriptors", "open", "limit", "open descriptors"),
-    Kind("threads", "count", "limit", "threads"),
-    Kind("processes", "count", "limit", "processes"),
+    ResourceKind("tmp", "used", "size", "MiB in /tmp"),
+    ResourceKind("descriptors", "open", "limit", "open descriptors"),
+    ResourceKind("threads", "count", "limit", "threads"),
+    ResourceKind("processes", "count", "limit", "processes"),
 )
 
 
@@ -45,7 +45,7 @@ class Resource:
 
     name: str
     used: float
-    """As last told."""
+    """As last reported."""
     highest: float
     limit: float | None
     growing: bool
@@ -59,7 +59,7 @@ class Resource:
     """Open descriptors of each holder."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ResourceKind:
         return next(kind for kind in KINDS if kind.name == self.name)
 
     @property
@@ -86,7 +86,7 @@ class Resource:
         return f"{show(self.used)}{of} {self.kind.word}"
 
 
-class Told:
+class ResourceHistory:
     """What the lines of one environment tell, in any order."""
 
     def __init__(self) -> None:
@@ -99,36 +99,36 @@ class Told:
     def add(self, invocation: float, members: object) -> None:
         """Add the `resources` of a line. What is not as the sidecar writes it is passed over."""
         for kind in KINDS:
-            told = members.get(kind.name) if isinstance(members, Mapping) else None
-            used = figure(told.get(kind.used)) if isinstance(told, Mapping) else None
-            if used is None or used < 0 or not isinstance(told, Mapping):
+            reported = members.get(kind.name) if isinstance(members, Mapping) else None
+            used = figure(reported.get(kind.used)) if isinstance(reported, Mapping) else None
+            if used is None or used < 0 or not isinstance(reported, Mapping):
                 continue
             self._highest[kind.name] = max(self._highest.get(kind.name, 0.0), used)
-            for place in (self._last, self._verdicts) if isinstance(told.get("verdict"), str) else (self._last,):
+            for place in (self._last, self._verdicts) if isinstance(reported.get("verdict"), str) else (self._last,):
                 if kind.name not in place or place[kind.name][0] <= invocation:
-                    place[kind.name] = invocation, told
+                    place[kind.name] = invocation, reported
 
     def found(self, latest: float) -> list[Resource]:
         """What is known by the environment's `latest` invocation, the most urgent first."""
         made = [self._made(kind, latest) for kind in KINDS if kind.name in self._last]
         return sorted(made, key=lambda each: each.urgency)
 
-    def _made(self, kind: Kind, latest: float) -> Resource:
-        _, told = self._last[kind.name]
+    def _made(self, kind: ResourceKind, latest: float) -> Resource:
+        _, reported = self._last[kind.name]
         at, verdict = self._verdicts.get(kind.name, (-math.inf, {}))
         growing = verdict.get("verdict") == "growing" and latest - at <= RECENT
         rate = figure(verdict.get("perInvocationKiB", verdict.get("perInvocation"))) if growing else None
-        left = _left(kind, verdict, rate, figure(told.get(kind.used)) or 0.0)
-        holders = told.get("holders")
+        left = _left(kind, verdict, rate, figure(reported.get(kind.used)) or 0.0)
+        holders = reported.get("holders")
         return Resource(
             name=kind.name,
-            used=figure(told.get(kind.used)) or 0.0,
+            used=figure(reported.get(kind.used)) or 0.0,
             highest=self._highest[kind.name],
-            limit=figure(told.get(kind.limit)),
+            limit=figure(reported.get(kind.limit)),
             growing=growing,
             per_invocation=rate,
             invocations_left=left,
-            zombies=int(figure(told.get("zombies")) or 0),
+            zombies=int(figure(reported.get("zombies")) or 0),
             holders={
                 name: count
                 for name, value in (holders.items() if isinstance(holders, Mapping) else ())
@@ -137,7 +137,7 @@ class Told:
         )
 
 
-def _left(kind: Kind, verdict: Mapping[str, Any], rate: float | None, used: float) -> int | None:
+def _left(kind: ResourceKind, verdict: Mapping[str, Any], rate: float | None, used: float) -> int | None:
     """Invocations left from what is `used` now. The verdict's line may have another figure: of some invocations ago, or
     of processes that a reset has ended since."""
     left, then = figure(verdict.get("invocationsLeft")), figure(verdict.get(kind.used))
@@ -148,9 +148,9 @@ def _left(kind: Kind, verdict: Mapping[str, Any], rate: float | None, used: floa
     return int(now) if left >= 0 and now < 1e15 else None
 
 
-def resources(told: Iterable[tuple[float, object]], latest: float) -> list[Resource]:
+def resources(reported: Iterable[tuple[float, object]], latest: float) -> list[Resource]:
     """What is known of one environment: of pairs of an invocation's number and its `resources`."""
-    made = Told()
-    for invocation, members in told:
+    made = ResourceHistory()
+    for invocation, members in reported:
         made.add(invocation, members)
     return made.found(latest)

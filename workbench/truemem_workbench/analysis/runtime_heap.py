@@ -11,19 +11,182 @@ RSS cannot tell: it has what is live, what is garbage, and what is no heap at al
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
-from typing import Literal
+from typing import Any, Literal
 
-from truemem.records import drift
+from truemem import verdict
+from truemem.verdict import heap_limit_advice
 
 from ..lines.record import Record
-from . import heap_course
-from .heap import GROWTH_MIB
-from .heap_course import Course, Point
-from .runtime_reading import Reading, longest_life, readings
+from .heap import GROWTH_MIB, UNKNOWN, Course, CoursePoint, course_of_curve, course_of_points, size_of
+
+SUFFIX_KIB = {"": 1 / 1024, "k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
+"""A size with this suffix, in KiB."""
+MOST_KIB = 2**40
+"""A heap has no PiB."""
+
+_JAVA = re.compile(r"(?:-Xmx|-XX:MaxHeapSize=)(\d{1,18})([kmgt]?)", re.ASCII | re.IGNORECASE)
+_JAVA_PERCENT = re.compile(r"-XX:MaxRAMPercentage=(\d{1,3}(?:\.\d{1,9})?)", re.ASCII)
+_NODE = re.compile(r'--max[-_]old[-_]space[-_]size="?(\d{1,18})"?(?!\S)', re.ASCII)
+_GO = re.compile(r"(\d{1,18})(?:([KMGT])iB|B)?", re.ASCII)
+_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,16})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class HeapLimit:
+    """The limit of a heap, and the setting that says so."""
+
+    runtime: str
+    """`java`, `nodejs`, `go` or `dotnet`."""
+    kib: int
+    evidence: str
+    """The variable and its part."""
+
+    def advice(self, memory_mib: float) -> str:
+        """What to set, if the heap may outgrow a function of this size. Empty if it fits."""
+        return _advised(self.runtime, self.kib, int(memory_mib * 1024))
+
+
+def heap_limits(variables: Mapping[str, object], memory_mib: float) -> list[HeapLimit]:
+    """The limits that a function's variables set, one for each runtime that they name. What cannot be read is left
+    out. The forms: the page of the JDK's `java` command; Node.js, "Command-line API"; Go, package runtime, "Environment
+    Variables"; .NET, "Runtime configuration options for garbage collection" (numbers are hexadecimal)."""
+    texts = {name: value for name, value in variables.items() if isinstance(value, str)}
+    found = (_java_limit(texts, memory_mib), _node_limit(texts), _go_limit(texts), _dotnet_limit(texts, memory_mib))
+    return [limit for limit in found if limit is not None and 0 < limit.kib < MOST_KIB]
+
+
+def _java_limit(texts: Mapping[str, str], memory_mib: float) -> HeapLimit | None:
+    """A size wins over a percentage, and the last of several."""
+    set_by = [
+        (name, word) for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS") for word in texts.get(name, "").split()
+    ]
+    for name, word in reversed(set_by):
+        if size := _JAVA.fullmatch(word.strip("\"'")):
+            return HeapLimit("java", round(int(size[1]) * SUFFIX_KIB[size[2].lower()]), f"{name}: {word}")
+    for name, word in reversed(set_by):
+        percent = _JAVA_PERCENT.fullmatch(word.strip("\"'"))
+        if percent and float(percent[1]) <= 100:  # with more, no JVM starts
+            return HeapLimit("java", round(float(percent[1]) / 100 * memory_mib * 1024), f"{name}: {word}")
+    return None
+
+
+def _node_limit(texts: Mapping[str, str]) -> HeapLimit | None:
+    sizes = list(_NODE.finditer(texts.get("NODE_OPTIONS", "")))
+    if not sizes:
+        return None
+    said = sizes[-1][0].replace('"', "")
+    return HeapLimit("nodejs", int(sizes[-1][1]) * 1024, f"NODE_OPTIONS: {said}")
+
+
+def _go_limit(texts: Mapping[str, str]) -> HeapLimit | None:
+    text = texts.get("GOMEMLIMIT", "")
+    size = _GO.fullmatch(text)
+    if size is None:
+        return None
+    return HeapLimit("go", round(int(size[1]) * SUFFIX_KIB[(size[2] or "").lower()]), f"GOMEMLIMIT={text}")
+
+
+def _dotnet_limit(texts: Mapping[str, str], memory_mib: float) -> HeapLimit | None:
+    """The size wins over the percentage. .NET passes over one of 100 or more: `75`, which is hexadecimal, is 117."""
+    for setting in ("GCHeapHardLimit", "GCHeapHardLimitPercent"):
+        for name in (f"DOTNET_{setting}", f"COMPlus_{setting}"):
+            text = texts.get(name, "")
+            number = _HEX.fullmatch(text)
+            value = int(number[1], 16) if number else 0
+            if value and (setting == "GCHeapHardLimit" or value < 100):
+                kib = value / 1024 if setting == "GCHeapHardLimit" else value * memory_mib * 1024 / 100
+                return HeapLimit("dotnet", round(kib), f"{name}={text}")
+    return None
+
+
+RUNTIMES = ("java", "nodejs", "go", "dotnet")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """What one line says of the heap of its runtime (docs/metrics.md, `heap`). Sizes in MiB; None: it does not say."""
+
+    runtime: str
+    number: int
+    """Number of the invocation in its environment."""
+    committed: float
+    used: float | None = None
+    live: float | None = None
+    limit: float | None = None
+    external: float | None = None
+    metaspace: float | None = None
+    collections: int | None = None
+    gc_ms: float | None = None
+    rss: float | None = None
+    """CurrentRSS, if it is that of one process, as the heap is."""
+    memory: float | None = None
+    """The function's memory size."""
+    begins: bool = False
+    """True if the processes are new."""
+
+    @property
+    def outside(self) -> float:
+        """What the runtime is known to hold outside of its heap."""
+        return (self.metaspace or 0.0) + (self.external or 0.0)
+
+
+def readings(lines: Iterable[Record]) -> list[Reading]:
+    """The readings of these lines of one environment, in the order of their invocations."""
+    found = (reading(line.members, place) for place, line in enumerate(lines, 1))
+    return sorted((each for each in found if each is not None), key=lambda each: each.number)
+
+
+def reading(members: Mapping[str, Any], place: int = 1) -> Reading | None:
+    """The reading of one line, which is the `place`th. None if its `heap` is absent, not valid, or Python's."""
+    heap = members.get("heap")
+    if not isinstance(heap, Mapping) or heap.get("runtime") not in RUNTIMES:
+        return None
+    committed = size_of(heap.get("committed"))
+    if committed is None:
+        return None
+    collections, invocation = size_of(heap.get("collections")), size_of(members.get("invocation"))
+    return Reading(
+        runtime=heap["runtime"],
+        number=place if invocation is None else int(invocation),
+        committed=committed,
+        **{name: size_of(heap.get(name)) for name in ("used", "live", "limit", "external", "metaspace")},
+        collections=None if collections is None else int(collections),
+        gc_ms=size_of(heap.get("gcMs")),
+        rss=size_of(members.get("CurrentRSS")) if members.get("processes") == 1 else None,
+        memory=size_of(members.get("memoryLimit")),
+        begins=members.get("coldStart") is True or members.get("suppressedInit") is True,
+    )
+
+
+def longest_life(found: Sequence[Reading]) -> Sequence[Reading]:
+    """The readings of the process that lived longest, and of several the last: its counts do not fall."""
+    begins = [0]
+    for place, (before, after) in enumerate(pairwise(found), 1):
+        fell = any(
+            earlier is not None and later is not None and later < earlier
+            for earlier, later in ((before.collections, after.collections), (before.gc_ms, after.gc_ms))
+        )
+        if fell or after.begins or after.runtime != before.runtime:
+            begins.append(place)
+    lives = [found[begin:end] for begin, end in pairwise([*begins, len(found)])]
+    return max(reversed(lives), key=len)
+
+
+def limit_advice(reading: Reading) -> str:
+    """A sentence on a heap that may outgrow the function. Empty if it cannot, or if that is not known."""
+    sizes = (reading.limit or 0.0, reading.memory or 0.0, reading.outside)
+    return _advised(reading.runtime, *(round(size * 1024) for size in sizes))
+
+
+def _advised(*limit: Any) -> str:
+    said = heap_limit_advice(*limit)
+    return f"{said[0].upper()}{said[1:]}." if said else ""
+
 
 LAZY_SHARE = 0.1
 """A heap is lazy if RSS has risen by this part, or GROWTH_MIB if that is more."""
@@ -50,7 +213,7 @@ TAIL = 10
 Kind = Literal["leak", "classes", "external", "native", "filling", "filled", "lazy", "level"]
 LEAKS = ("leak", "classes", "external", "native")
 RECENT = 0.5
-"""What was live at the last collection is still told of now if it ran in this later part of the invocations."""
+"""What was live at the last collection still counts now if it ran in this later part of the invocations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +278,14 @@ def look(found: Sequence[Reading]) -> CollectedHeap:
         first=found[0],
         last=found[-1],
         invocations=invocations,
-        live=heap_course.of_points(points, invocations, _ceiling(found)),
+        live=course_of_points(points, invocations, _ceiling(found)),
         live_now=next((each.live for each in reversed(found) if each.live is not None), None),
         since_live=numbers[-1] - int(points[-1][0] if points else numbers[0]),
         used_now=next((each.used for each in reversed(found) if each.used is not None), None),
         metaspace=metaspace,
         is_metaspace_kept=_is_kept(found, "metaspace"),
         external=external,
-        native=heap_course.UNKNOWN if metaspace.has_grown else _native(found),
+        native=UNKNOWN if metaspace.has_grown else _native(found),
         used=_dense(found, "used"),
         rss_before=statistics.median(rss[:3]) if rss else None,
         rss_after=statistics.median(rss[-TAIL:]) if rss else None,
@@ -151,14 +314,14 @@ def _kind(seen: CollectedHeap) -> Kind:
     return "lazy" if seen.used.has_grown and (seen.rss_before is None or risen > GROWTH_MIB) else "level"
 
 
-def live_points(found: Sequence[Reading]) -> Iterator[Point]:
+def live_points(found: Sequence[Reading]) -> Iterator[CoursePoint]:
     """What was live, at most, in each time between two major collections: where it began. Before the first one only
     what was used is known: it is left out if less was live afterwards."""
     points = list(_points(found))
     return iter(points[1:] if not found[0].collections and len(points) > 1 and points[0][1] > points[1][1] else points)
 
 
-def _points(found: Sequence[Reading]) -> Iterator[Point]:
+def _points(found: Sequence[Reading]) -> Iterator[CoursePoint]:
     for count, group in groupby(found, key=lambda each: each.collections):
         stretch = list(group)
         used = [(each.used, each.number) for each in stretch if each.used is not None]
@@ -172,7 +335,7 @@ def _points(found: Sequence[Reading]) -> Iterator[Point]:
             yield float(number), size
 
 
-def _ceiling(found: Sequence[Reading]) -> Point | None:
+def _ceiling(found: Sequence[Reading]) -> CoursePoint | None:
     """What is live in the last part is not above what objects use then."""
     used = [(each.used, each.number) for each in found[-max(TAIL, len(found) // 6) :] if each.used is not None]
     if not used:
@@ -184,7 +347,7 @@ def _ceiling(found: Sequence[Reading]) -> Point | None:
 def _dense(found: Sequence[Reading], name: str) -> Course:
     """The course of a figure that is on each line, once it is on them."""
     known = [(each.number, getattr(each, name)) for each in found if getattr(each, name) is not None]
-    return heap_course.of_curve([number for number, _ in known], [size for _, size in known])
+    return course_of_curve([number for number, _ in known], [size for _, size in known])
 
 
 def _is_kept(found: Sequence[Reading], name: str) -> bool:
@@ -208,11 +371,11 @@ def _metaspace(found: Sequence[Reading], invocations: int) -> Course:
     known = [(each.number, each.metaspace) for each in found if each.metaspace is not None]
     changed = [known[at] for at in range(len(known)) if at == 0 or known[at][1] != known[at - 1][1]]
     if not changed:
-        return heap_course.UNKNOWN
+        return UNKNOWN
     longest = max((after[0] - before[0] for before, after in pairwise(changed)), default=0)
     if known[-1][0] - changed[-1][0] > 2 * longest:
         changed.append(known[-1])
-    return heap_course.of_points([(float(number), size) for number, size in changed], invocations)
+    return course_of_points([(float(number), size) for number, size in changed], invocations)
 
 
 def _native(found: Sequence[Reading]) -> Course:
@@ -223,8 +386,8 @@ def _native(found: Sequence[Reading]) -> Course:
     the upper one was. That says nothing where the heap has taken much that it does not use yet. There, while it takes
     no more, it has grown if both bounds have: what objects use for the first time raises the lower one alone."""
     known = [each for each in found if each.rss is not None]
-    if len(known) < drift.MINIMUM:
-        return heap_course.UNKNOWN
+    if len(known) < verdict.MINIMUM:
+        return UNKNOWN
     numbers = [each.number for each in known]
     beside = [(each.rss or 0.0) - (each.external or 0.0) for each in known]
     highest = list(_touched(known))
@@ -232,7 +395,7 @@ def _native(found: Sequence[Reading]) -> Course:
     upper = [size - top for size, top in zip(beside, highest, strict=True)]
     allowed = NATIVE_MIB + HEAP_SHARE * max(0.0, known[-1].committed - known[0].committed)
 
-    course = heap_course.of_curve(numbers, list(accumulate(lower, max)), is_proven=True)
+    course = course_of_curve(numbers, list(accumulate(lower, max)), is_proven=True)
     early = sorted(upper[TAIL // 2 : len(upper) * 3 // 4])
     # Not the lowest: for a moment, RSS may have less than the heap has touched.
     is_certain = course.has_grown and statistics.median(lower[-TAIL:]) - early[len(early) // 10] > allowed
@@ -244,10 +407,10 @@ def _native(found: Sequence[Reading]) -> Course:
         return course
     level = course if is_certain else Course(name="level")
     begin = max(_settled(known), len(known) // 2)
-    if len(known) - begin < drift.MINIMUM:
+    if len(known) - begin < verdict.MINIMUM:
         return level
     of_lower, of_upper = (
-        heap_course.of_curve(numbers[begin:], curve[begin:], invocations=len(known)) for curve in (lower, upper)
+        course_of_curve(numbers[begin:], curve[begin:], invocations=len(known)) for curve in (lower, upper)
     )
     if of_lower.has_grown and of_upper.has_grown and of_upper.after - of_upper.before > allowed / 2:
         return replace(of_upper, per_invocation_kib=_rate(known[begin:], beside[begin:]) or 0.0)

@@ -10,13 +10,10 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from truemem.records.drift import MINIMUM
-from truemem.records.resource_drift import COUNTED_KIB
-from truemem.records.trend import LEAST_KIB
+from truemem.verdict import COUNTED_KIB, LEAST_KIB, MINIMUM
 
 from .curves import BLOCKS, DESCRIPTORS, ENVIRONMENT, EXTENSION, HELD, IN_USE, PROCESSES, THREADS, TMP, Curves
-from .drift import INSUFFICIENT, Point, Verdict, judge, lives
-from .killed_lives import SHORT
+from .drift import INSUFFICIENT, SHORT_LIFE, Point, Verdict, judge, lives
 from .resources import Resource
 
 BLOCK_KIB = 1 / 16
@@ -66,12 +63,12 @@ class Witnesses:
     def rose_to_the_end(self, name: str) -> bool:
         """True if a count rose evenly until the environment ran out of memory, too early for a verdict."""
         life = self._longest_life(name) if self.curves.out_of_memory else ()
-        if len(life) < SHORT:
+        if len(life) < SHORT_LIFE:
             return False
         counts = [point.current_kib for point in life]
         early, late = counts[len(counts) // 2] - counts[0], counts[-1] - counts[len(counts) // 2]
         rises = sum(after > before for before, after in pairwise(counts))
-        return early >= SHORT / 4 and late >= EVEN * early and rises >= EVEN * PER_INVOCATION * len(counts)
+        return early >= SHORT_LIFE / 4 and late >= EVEN * early and rises >= EVEN * PER_INVOCATION * len(counts)
 
     def _longest_life(self, name: str) -> Sequence[Point]:
         """The longest life of a curve."""
@@ -129,13 +126,13 @@ class Witnesses:
         own = sorted(last)[int(0.9 * (len(last) - 1))] if last else 0.0
         return own + sum(self.span(f"{EXTENSION}{name}")[1] for name in curves.extensions)
 
-    def left(self, name: str, told: Resource | None) -> int | None:
+    def left(self, name: str, reported: Resource | None) -> int | None:
         """Invocations until a count or /tmp reaches its own limit."""
         rate = self.rate(name)
-        if told is None or told.limit is None or rate <= 0:
+        if reported is None or reported.limit is None or rate <= 0:
             return None
         unit = 1024 if name == TMP else 1
-        return int(max(0.0, told.limit * unit - self.curves.others[name][-1].current_kib) / rate)
+        return int(max(0.0, reported.limit * unit - self.curves.others[name][-1].current_kib) / rate)
 
     def memory_ends_before(self, left: int | None) -> bool:
         """True if memory grows as well, and ends sooner."""

@@ -8,6 +8,90 @@ from typing import Any, NamedTuple
 
 from ..aws.layer_zips import is_ours
 
+
+class FunctionState(NamedTuple):
+    """A function's configuration, from Lambda's GetFunctionConfiguration."""
+
+    name: str
+    arn: str
+    """Without a qualifier."""
+    revision: str | None
+    """Changes with each update: an update that names it is refused if another one came first."""
+    runtime: str
+    """Such as python3.13; empty for a container image."""
+    architecture: str
+    image: bool
+    layers: tuple[str, ...]
+    """ARNs of layer versions, in their order."""
+    zipped_bytes: int
+    """Of code and layers together."""
+    variables: Mapping[str, str]
+    unreadable: str | None
+    """Why the variables could not be read: they must not be written then."""
+    busy: str | None
+    """Why the function takes no update now."""
+    failed: str | None
+    """Why its last update failed: what its configuration says is not in force then."""
+    managed: bool
+    """On Managed Instances: only published versions run."""
+    log_format: str
+    log_level: str
+    log_group: str
+
+    @property
+    def region(self) -> str:
+        return self.arn.split(":")[3]
+
+    def layer_arn(self, name: str, version: str) -> str:
+        """ARN of a layer version of the function's own account and region."""
+        partition, _, region, account = self.arn.split(":")[1:5]
+        return f"arn:{partition}:lambda:{region}:{account}:layer:{name}:{version}"
+
+
+def state_of(configuration: Mapping[str, Any]) -> FunctionState:
+    """Read the answer. Raises KeyError if it is not Lambda's."""
+    environment = configuration.get("Environment") or {}
+    error = environment.get("Error")
+    logging = configuration.get("LoggingConfig") or {}
+    layers = configuration.get("Layers") or ()
+    name = configuration["FunctionName"]
+    return FunctionState(
+        name=name,
+        arn=":".join(configuration["FunctionArn"].split(":")[:7]),
+        revision=configuration.get("RevisionId"),
+        runtime=configuration.get("Runtime") or "",
+        architecture=(configuration.get("Architectures") or ["x86_64"])[0],
+        image=configuration.get("PackageType") == "Image",
+        layers=tuple(layer["Arn"] for layer in layers),
+        zipped_bytes=sum(each.get("CodeSize") or 0 for each in (configuration, *layers)),
+        variables=environment.get("Variables") or {},
+        unreadable=f"{error.get('ErrorCode')}: {error.get('Message')}" if error else None,
+        busy=_busy(configuration),
+        failed=_failed(configuration),
+        managed="CapacityProviderConfig" in configuration,
+        log_format=logging.get("LogFormat") or "Text",
+        log_level=logging.get("ApplicationLogLevel") or "",
+        log_group=logging.get("LogGroup") or f"/aws/lambda/{name}",
+    )
+
+
+def _busy(configuration: Mapping[str, Any]) -> str | None:
+    if configuration.get("State") == "Pending":
+        return "it is being created"
+    if configuration.get("LastUpdateStatus") == "InProgress":
+        return "another update is in progress"
+    if configuration.get("State") == "Failed":
+        return f"its state is Failed: {configuration.get('StateReason', 'Lambda gives no reason')}"
+    return None
+
+
+def _failed(configuration: Mapping[str, Any]) -> str | None:
+    if configuration.get("LastUpdateStatus") != "Failed":
+        return None
+    reason = configuration.get("LastUpdateStatusReason", "Lambda gives no reason")
+    return f"its last update failed: {reason}. Repair it, and try again"
+
+
 WRAPPER, CHAINED = "AWS_LAMBDA_EXEC_WRAPPER", "TRUEMEM_EXEC_WRAPPER"
 EXACT = "/opt/truemem/exact"
 """Our wrapper; a function without the layer does not start with it."""
@@ -52,18 +136,18 @@ def from_document(document: Any) -> Change:
     return Change((before, after), pairs)
 
 
-def changed(layers: tuple[Layers, Layers], now: Mapping[str, str], wanted: Mapping[str, str | None]) -> Change:
+def change_to(layers: tuple[Layers, Layers], now: Mapping[str, str], wanted: Mapping[str, str | None]) -> Change:
     """The change from the variables that are set `now` to the wanted ones."""
     return Change(layers, {name: (now.get(name), value) for name, value in wanted.items() if now.get(name) != value})
 
 
-def applied(variables: Mapping[str, str], change: Change) -> dict[str, str]:
+def variables_after(variables: Mapping[str, str], change: Change) -> dict[str, str]:
     """All variables after the change."""
     after = {**variables, **{name: value for name, (_, value) in change.variables.items() if value is not None}}
     return {name: value for name, value in after.items() if change.variables.get(name, ("", ""))[1] is not None}
 
 
-def joined(earlier: Change, later: Change) -> Change:
+def joined_record(earlier: Change, later: Change) -> Change:
     """One record for two changes, of which the later one is made by an upgrade: what was there before the first.
 
     Where it was changed between the two, the record keeps what the later one found. If our layer was gone in between,
@@ -95,7 +179,7 @@ def _with_ours_as_in(before: Layers, layers: Layers) -> Layers:
     return tuple(put[0] if is_ours(arn) else arn for arn in layers) if put else _without_ours(layers)
 
 
-def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tuple[Change, list[str]]:
+def change_back(record: Change, layers: Layers, variables: Mapping[str, str]) -> tuple[Change, list[str]]:
     """The change that takes a function back to what it was before the recorded change, and what is left as it is.
 
     `layers` and `variables` are those of now. What was changed since then is left and named.
@@ -120,19 +204,19 @@ def undone(record: Change, layers: Layers, variables: Mapping[str, str]) -> tupl
         set_since = [name for name in variables if name.startswith(PREFIX) and name not in record.variables]
         left += [f"{name} is not from truemem attach: it stays" for name in set_since if name not in wanted]
     left = [*(text for name, text in kept.items() if name not in wanted), *left]
-    return changed((layers, back), variables, wanted), left
+    return change_to((layers, back), variables, wanted), left
 
 
 def taken_off(layers: Layers, variables: Mapping[str, str]) -> Change:
     """Without a record: the change that removes everything that is truemem's from a function with our layer. Without
     the layer no more than the wrapper and the preload are taken off, because the function does not start with them."""
     if not any(map(is_ours, layers)):
-        return changed((layers, layers), variables, without_files(variables))
+        return change_to((layers, layers), variables, without_files(variables))
     ours: dict[str, str | None] = dict.fromkeys(name for name in variables if name.startswith(PREFIX))
     path = variables.get(PYTHON_PATH, "").split(":")
     if path[0] == HEAP_FOLDER:
         ours[PYTHON_PATH] = ":".join(path[1:]) if path[1:] != [DEFAULT_PYTHON_PATH] else None
-    return changed((layers, _without_ours(layers)), variables, {**ours, **without_files(variables)})
+    return change_to((layers, _without_ours(layers)), variables, {**ours, **without_files(variables)})
 
 
 def without_files(variables: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""`truemem attach`: put the layer on functions of an AWS account."""
+"""`truemem attach` puts the layer on functions of an AWS account; `truemem detach` takes it off again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 import click
 
 from ..support.bad_input import BadInput
-from ..support.outputs import chosen, format_options
-from .selection import Selection, selection_options
-from .session import session_options
+from ..support.options import chosen, format_options
+from ..support.terminal import notify, progress
+from .change import Change, FunctionState, change_back, taken_off
+from .lambda_calls import LambdaCalls
+from .plan import LayerChoice, Left, Plan, Wanted, plan, unreadable
+from .records_file import RecordsFile
+from .selection import Selection, selected, selection_options
+from .session import agreed, carry_out, not_carried_out, read_all, session_options
 
-EPILOG = """
+ATTACH_EPILOG = """
 \b
 Examples:
   truemem attach my-function
@@ -27,7 +32,7 @@ Exit codes:
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command(epilog=ATTACH_EPILOG)
 @selection_options
 @click.option(
     "--exact/--no-exact", default=None, help="Exact mode: our wrapper, chained if the function has another one."
@@ -61,14 +66,6 @@ def attach(
     PublishLayerVersion. For its notes: lambda:ListAliases, logs:DescribeLogGroups. To choose functions:
     lambda:ListFunctions, tag:GetResources, cloudformation:ListStackResources.
     """
-    from ..support.terminal import progress
-    from .function_state import FunctionState
-    from .lambda_calls import LambdaCalls
-    from .layer_choice import LayerChoice
-    from .plan import Left, Plan, Wanted, plan
-    from .records_file import RecordsFile
-    from .selection import selected
-    from .session import agreed, carry_out, not_carried_out, read_all
 
     form = chosen(form, as_json)
     wanted = Wanted(_variables(settings), exact=exact, heap=heap)
@@ -98,12 +95,11 @@ def attach(
     choice.publish(shown)
     code = carry_out(plans(), calls, records, kept=None, form=form)
     if form == "text":
-        _tell_next(shown, state)
+        _print_next(shown, state)
     return code
 
 
-def _tell_next(plans: Sequence[object], state: Path) -> None:
-    from .plan import Plan
+def _print_next(plans: Sequence[object], state: Path) -> None:
 
     name = next((each.state.name for each in plans if isinstance(each, Plan)), "NAME")
     click.echo(f"What was there before: {state}")
@@ -128,3 +124,81 @@ def _variables(settings: Sequence[str]) -> Mapping[str, str]:
             raise BadInput(f"--set {setting}: {said}")
         found[f"{prefix}{name}"] = value
     return found
+
+
+DETACH_EPILOG = """
+\b
+Examples:
+  truemem detach my-function
+  truemem detach --all --yes
+\b
+Exit codes:
+  0  each function is as it was before it was attached
+  1  one was left as it is or failed: the table says why; or the answer was no
+  2  bad input or no access: nothing was changed
+"""
+
+
+@click.command(epilog=DETACH_EPILOG)
+@selection_options
+@click.option("--all", "recorded", is_flag=True, help="Each function in the file of --state.")
+@session_options
+@format_options("text", "json")
+def detach(
+    functions: tuple[str, ...],
+    pattern: str | None,
+    tag: str | None,
+    stack: str | None,
+    recorded: bool,
+    state: Path,
+    dry_run: bool,
+    yes: bool,
+    form: str | None,
+    as_json: bool,
+) -> int:
+    """Take the layer off, and restore layers and variables as they were. The plan is shown first.
+
+    What was changed since then is left as it is and named. A function without a record loses truemem's layer, its
+    wrapper, and each TRUEMEM_ variable.
+
+    It needs lambda:GetFunctionConfiguration, UpdateFunctionConfiguration and GetLayerVersion.
+    """
+
+    form = chosen(form, as_json)
+    records = RecordsFile(state)
+    kept = records.read()
+    chosen_otherwise = functions or pattern or tag or stack
+    if recorded and chosen_otherwise:
+        raise BadInput("--all is each function of the file. Leave the others out")
+    if recorded and not kept:
+        raise BadInput(f"{state} has no function. Name them, or try --state FILE")
+    calls = LambdaCalls()
+    names = [*kept] if recorded else selected(Selection(functions, pattern, tag, stack))
+    states = read_all(calls, names, known=recorded)
+    plans = [each if isinstance(each, Left) else _detach_plan(each, kept.get(each.arn)) for each in states]
+    unchanged = not any(isinstance(each, Plan) and not each.change.empty for each in plans)
+    if not agreed(plans, form=form, dry_run=dry_run, yes=yes) and (dry_run or not unchanged):
+        return not_carried_out(plans, form=form, dry_run=dry_run)
+    gone = [each for each in plans if isinstance(each, Left) and each.gone and each.name in kept]
+    for each in gone:
+        records.put_back(each.name, kept[each.name])
+        notify("truemem detach", f"{each.name} is gone: its record is removed")
+    return carry_out([each for each in plans if each not in gone], calls, records, kept=kept, form=form)
+
+
+def _detach_plan(state: FunctionState, record: Change | None) -> Plan | Left:
+
+    if state.image and record is None:
+        return Left(state.name, "a container image: what it has of truemem is in the image")
+    if state.busy:
+        return Left(state.name, f"{state.busy}. Try again later")
+    if record is None:
+        change = taken_off(state.layers, state.variables)
+        notes = [] if change.empty else ["there is no record of it: what is truemem's is removed"]
+    else:
+        change, notes = change_back(record, state.layers, state.variables)
+    if state.unreadable and (record is not None or not change.empty):
+        return Left(state.name, unreadable(state))
+    if change.empty and state.failed:
+        return Left(state.name, state.failed)
+    return Plan(state, change, tuple(notes))

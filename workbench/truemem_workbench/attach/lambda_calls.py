@@ -6,13 +6,11 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from ..aws.clients import client, log_group_named, refused
+from ..aws.clients import CALLS_PER_S, Pace, client, log_group_named, paced, refused
 from ..aws.layer_zips import LayerZip
-from ..aws.pace import CALLS_PER_S, Pace, paced
-from ..publish.layer_versions import publish, published
+from ..publish.rollout import publish_layer, published_arn
 from ..support.bad_input import BadInput
-from .change import Change, applied
-from .function_state import FunctionState, state_of
+from .change import Change, FunctionState, state_of, variables_after
 
 IN_FORCE_S = 300
 """Longest wait for one update, in seconds. With a VPC or a large image it takes minutes."""
@@ -63,12 +61,12 @@ class LambdaCalls:
     def published(self, region: str, layer: LayerZip) -> str | None:
         """ARN of the layer version with this content, if the account has it in this region. Raises BadInput."""
         with refused(f"layer {layer.name} in {region}", "lambda:ListLayerVersions and lambda:GetLayerVersion"):
-            return published(self._client(region), layer)
+            return published_arn(self._client(region), layer)
 
     def publish(self, region: str, layer: LayerZip) -> str:
         """Publish the layer and return its ARN. Raises BadInput."""
         with refused(f"layer {layer.name} in {region}", "lambda:PublishLayerVersion"):
-            return publish(self._client(region), layer)
+            return publish_layer(self._client(region), layer)
 
     def update(self, state: FunctionState, change: Change) -> None:
         """Make the change in one call, which Lambda refuses if the function was changed since `state` was read.
@@ -82,7 +80,7 @@ class LambdaCalls:
         if change.layers[0] != change.layers[1]:
             settings["Layers"] = [*change.layers[1]]
         if change.variables:
-            settings["Environment"] = {"Variables": applied(state.variables, change)}
+            settings["Environment"] = {"Variables": variables_after(state.variables, change)}
         with refused(f"function {state.name}", UPDATE):
             try:
                 self._client(state.region).update_function_configuration(FunctionName=state.arn, **settings)
@@ -129,7 +127,7 @@ class LambdaCalls:
 
     def _is_there(self, state: FunctionState, change: Change) -> bool:
         now = self.read(state.arn)
-        return now.layers == change.layers[1] and now.variables == applied(state.variables, change)
+        return now.layers == change.layers[1] and now.variables == variables_after(state.variables, change)
 
     def _client(self, region: str | None, service: str = "lambda") -> Any:
         if (service, region) not in self._clients:

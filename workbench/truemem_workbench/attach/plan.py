@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ..aws.layer_zips import ARCHITECTURES, is_ours
+from ..aws.layer_zips import ARCHITECTURES, NAME, LayerZip, is_ours, layer_zip
+from ..support.bad_input import BadInput
 from .change import (
     CHAINED,
     DEFAULT_PYTHON_PATH,
@@ -19,10 +20,11 @@ from .change import (
     PYTHON_PATH,
     WRAPPER,
     Change,
-    changed,
+    FunctionState,
+    change_to,
     unwrapped,
 )
-from .function_state import FunctionState
+from .lambda_calls import LambdaCalls
 
 LAYERS = 5
 """Layers that a function may have (Lambda quotas)."""
@@ -65,7 +67,7 @@ class Left(NamedTuple):
 
 
 def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] = ()) -> Plan | Left:
-    """Attach the layer version `layer`, which is of the function's architecture. `notes` are told beside the plan's."""
+    """Attach the layer version `layer`, of the function's architecture. `notes` are printed beside the plan's."""
     reason = _reason(state, wanted)
     if reason is not None:
         return Left(state.name, reason)
@@ -78,7 +80,7 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
         variables |= _wrapped(state.variables) if wanted.exact else unwrapped(state.variables)
     if wanted.heap:
         variables |= _with_preload(state.variables) if NODE.fullmatch(state.runtime) else _with_heap(state.variables)
-    change = changed((state.layers, after), state.variables, variables)
+    change = change_to((state.layers, after), state.variables, variables)
     if state.unreadable and (change.variables or wanted != NOTHING):
         return Left(state.name, unreadable(state))
     if change.empty and state.failed:
@@ -145,3 +147,54 @@ def _notes(state: FunctionState) -> list[str]:
     if state.managed:
         notes.append("Managed Instances run published versions: publish one to measure")
     return notes
+
+
+NEW = "NEW"
+"""Version in the plan of a layer that is not published yet."""
+
+
+class LayerChoice:
+    """Layer versions by region and architecture. Each is asked for once."""
+
+    def __init__(self, calls: LambdaCalls, given: Sequence[str]) -> None:
+        """`given` are ARNs. Raises BadInput if one is not of our layer."""
+        self._calls = calls
+        self._given: dict[tuple[str, str], str] = {}
+        for arn in given:
+            if not is_ours(arn) or arn.endswith(f":{NEW}"):
+                raise BadInput(f"--layer {arn}: not the ARN of a layer version of {NAME}{' or '.join(ARCHITECTURES)}")
+            region, name = arn.split(":")[3], arn.split(":")[6]
+            self._given[region, name.removeprefix(NAME)] = arn
+        self._found: dict[tuple[str, str], str | None] = {}
+        self._zips: dict[str, LayerZip] = {}
+
+    def arn(self, state: FunctionState) -> str:
+        """The layer version for this function; its version is NEW until it is published. Raises BadInput."""
+        place = (state.region, state.architecture)
+        if state.image or state.architecture not in ARCHITECTURES:
+            return ""
+        if self._given:
+            if place not in self._given:
+                raise BadInput(f"{state.name} needs a layer for {place[1]} in {place[0]}. Try one more --layer ARN")
+            return self._given[place]
+        if place not in self._found:
+            self._zips.setdefault(place[1], layer_zip(place[1]))
+            self._found[place] = self._calls.published(place[0], self._zips[place[1]])
+        return self._found[place] or state.layer_arn(NAME + place[1], NEW)
+
+    def announced(self, plans: Iterable[Plan | Left]) -> list[str]:
+        """Lines about the layers that `publish` would publish."""
+        return [f"publish {NAME}{architecture} in {region}" for region, architecture in self._missing(plans)]
+
+    def publish(self, plans: Iterable[Plan | Left]) -> None:
+        """Publish what these plans need and the account does not have. Raises BadInput."""
+        for region, architecture in self._missing(plans):
+            self._found[region, architecture] = self._calls.publish(region, self._zips[architecture])
+
+    def _missing(self, plans: Iterable[Plan | Left]) -> list[tuple[str, str]]:
+        needed = {
+            (each.state.region, each.state.architecture)
+            for each in plans
+            if isinstance(each, Plan) and any(arn.endswith(f":{NEW}") for arn in each.change.layers[1])
+        }
+        return sorted(needed)

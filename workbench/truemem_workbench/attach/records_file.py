@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..aws.clients import FUNCTION_ARN
 from ..support.bad_input import BadInput
-from .change import Change, from_document, joined
+from .change import Change, from_document, joined_record
 
 FORMAT = 1
 Records = dict[str, Change]
@@ -59,7 +59,7 @@ class RecordsFile:
 
         def added(records: Records) -> Records:
             earlier = records.get(arn)
-            return {**records, arn: joined(earlier, change) if earlier else change}
+            return {**records, arn: joined_record(earlier, change) if earlier else change}
 
         before, after = self._update(added)
         return before.get(arn), after[arn]

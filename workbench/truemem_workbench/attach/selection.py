@@ -11,7 +11,7 @@ import click
 
 from ..aws.clients import FUNCTION_ARN, client, name_of, refused
 from ..support.bad_input import BadInput
-from ..support.outputs import option_group
+from ..support.options import option_group
 
 _NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
 

@@ -4,23 +4,186 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import click
 
 from ..support.bad_input import BadInput
-from ..support.outputs import option_group
-from ..support.plural import counted
-from ..support.terminal import output, progress, tell
+from ..support.options import option_group
+from ..support.terminal import counted, notify, output, progress, some
 from ..support.untrusted_text import visible
-from .change import Change
-from .describe import described, document
-from .function_state import FunctionState
-from .lambda_calls import Gone, LambdaCalls
+from .change import Change, FunctionState
+from .lambda_calls import Gone, LambdaCalls, Unsettled
 from .plan import Left, Plan
 from .records_file import RecordsFile, default_path
-from .rollout import GOOD, Outcome, Rollout
+
+Status = Literal["done", "as it was", "left", "failed", "not known", "not begun"]
+GOOD: tuple[Status, ...] = ("done", "as it was")
+IN_FLIGHT = 10
+"""Updates that Lambda works on at a time. Each takes seconds, so waiting for one alone would take minutes."""
+
+
+class Outcome(NamedTuple):
+    """How it went with one function."""
+
+    name: str
+    status: Status
+    reason: str = ""
+    change: Change | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Rollout:
+    """Changes functions. `outcomes` is right at every moment, also when an exception ends the run."""
+
+    def __init__(
+        self,
+        calls: LambdaCalls,
+        records: RecordsFile,
+        kept: Mapping[str, Change] | None,
+        done: Callable[[int], None],
+    ) -> None:
+        """`kept` are the records that a plan to detach was made from: those that another command writes in the
+        meantime stay. None attaches."""
+        self._calls, self._records, self._kept, self._done = calls, records, kept, done
+        self._pending: deque[Plan] = deque()
+        self.sent = False
+        """True from the first update on."""
+        self.outcomes: dict[str, Outcome] = {}
+        """By ARN, or by name for a function that was left as it is."""
+
+    def run(self, plans: Iterable[Plan | Left]) -> None:
+        """Make all changes. Raises BadInput if the record cannot be kept: then nothing more is changed."""
+        plans = list(plans)
+        for each in plans:
+            if isinstance(each, Left):
+                self.outcomes[each.name] = Outcome(each.name, "left", each.reason)
+            else:
+                self._say(each, "as it was" if each.change.empty else "not begun")
+                if each.change.empty:
+                    self._forget(each)
+        for plan in plans:
+            if isinstance(plan, Plan) and not plan.change.empty:
+                self._begin(plan)
+                while len(self._pending) >= IN_FLIGHT:
+                    self._settle()
+            else:
+                self._done(1)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait for the updates that Lambda works on."""
+        while self._pending:
+            self._settle()
+
+    def _forget(self, plan: Plan) -> None:
+        record = (self._kept or {}).get(plan.state.arn)
+        if record is not None:
+            self._records.put_back(plan.state.arn, record)
+
+    def _begin(self, plan: Plan) -> None:
+        """Record the change first: if this program ends now, `truemem detach` still knows what was there."""
+        arn, earlier, record = plan.state.arn, None, None
+        if self._kept is None:
+            earlier, record = self._records.add(arn, plan.change)
+        self.sent = True
+        self._say(plan, "not known", "the command ended while Lambda was asked")
+        try:
+            self._calls.update(plan.state, plan.change)
+        except Unsettled as error:
+            self._say(plan, "not known", str(error))
+            self._done(1)
+        except BadInput as error:
+            self._say(plan, "failed", str(error))
+            if record is not None:
+                self._records.put_back(arn, record, earlier)
+            self._done(1)
+        else:
+            self._say(plan, "not known", "the command ended before Lambda said that the update is in force")
+            self._pending.append(plan)
+
+    def _settle(self) -> None:
+        plan = self._pending.popleft()
+        try:
+            self._calls.wait_until_active(plan.state)
+        except Unsettled as error:
+            self._say(plan, "not known", str(error))
+        except BadInput as error:
+            self._say(plan, "failed", str(error))
+        else:
+            self._say(plan, "done")
+            self._forget(plan)
+        self._done(1)
+
+    def _say(self, plan: Plan, status: Status, reason: str = "") -> None:
+        self.outcomes[plan.state.arn] = Outcome(plan.state.name, status, reason, plan.change, plan.notes)
+
+
+NAMES = 12
+"""Names of one group that are listed; a pattern can have hundreds."""
+
+
+def _plan_lines(plans: Iterable[Plan | Left]) -> Iterator[str]:
+    """Lines of the plan, like a diff: functions with the same change together, then those that are left as they are."""
+    plans = list(plans)
+    made = [(tuple(_differences(each.change)), each) for each in plans if isinstance(each, Plan)]
+    for differences, group in groupby(
+        sorted(made, key=lambda pair: (pair[0], pair[1].state.name)), lambda each: each[0]
+    ):
+        states = [(plan.state.name, plan.notes) for _, plan in group]
+        yield _named([name for name, _ in states])
+        yield from (f"  {line}" for line in differences or ("nothing to do: it is so already",))
+        yield from _noted(states)
+    for each in plans:
+        if isinstance(each, Left):
+            yield each.name
+            yield f"  left as it is: {each.reason}"
+
+
+def _differences(change: Change) -> Iterator[str]:
+    before, after = change.layers
+    for arn in before:
+        if arn not in after:
+            yield f"- layer {arn}"
+    for arn in after:
+        if arn not in before:
+            yield f"+ layer {arn}"
+    if {*before} == {*after} and before != after:
+        yield f"~ order of layers: {', '.join(after)}"
+    for name, (old, new) in sorted(change.variables.items()):
+        if new is None:
+            yield f"- {name}={old}"
+        else:
+            yield f"+ {name}={new}" if old is None else f"~ {name}={new} (was {old})"
+
+
+def _named(names: list[str]) -> str:
+    listed = some(names, NAMES)
+    return f"{counted(len(names), 'function')}: {listed}" if len(names) > 1 else listed
+
+
+def _noted(states: list[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
+    """Each note once, with the functions that it is about if it is not about all of them."""
+    notes: dict[str, list[str]] = {}
+    for name, texts in states:
+        for text in texts:
+            notes.setdefault(text, []).append(name)
+    for text, names in notes.items():
+        yield f"  ! {text}" if len(names) == len(states) else f"  ! {_named(names)}: {text}"
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    """One function for machines."""
+    reason: dict[str, Any] = {"reason": outcome.reason} if outcome.reason else {}
+    if outcome.notes:
+        reason["notes"] = [*outcome.notes]
+    change = outcome.change.document() if outcome.change else {}
+    return {"function": outcome.name, "status": outcome.status, **reason, **change}
+
 
 session_options = option_group(
     click.option("--state", type=click.Path(path_type=Path, dir_okay=False), default=default_path, metavar="FILE",
@@ -63,7 +226,7 @@ def agreed(plans: Sequence[Plan | Left], *, form: str, dry_run: bool, yes: bool,
     """
     changes = sum(isinstance(each, Plan) and not each.change.empty for each in plans)
     if form == "text":
-        for line in (*first, *described(plans)):
+        for line in (*first, *_plan_lines(plans)):
             click.echo(visible(line))
     if dry_run or not changes:
         return False
@@ -83,7 +246,7 @@ def not_carried_out(plans: Iterable[Plan | Left], *, form: str, dry_run: bool) -
         for each in plans
     ]
     if form == "json":
-        tell_outcomes(outcomes, form)
+        print_outcomes(outcomes, form)
     return 0 if dry_run else code_of(outcomes)
 
 
@@ -107,11 +270,11 @@ def carry_out(
             rollout.settle()
             if not rollout.sent:
                 raise
-            tell("truemem", error)
+            notify("truemem", error)
         except BaseException:
-            tell_outcomes([*rollout.outcomes.values()], form)
+            print_outcomes([*rollout.outcomes.values()], form)
             raise
-    tell_outcomes([*rollout.outcomes.values()], form)
+    print_outcomes([*rollout.outcomes.values()], form)
     return code_of([*rollout.outcomes.values()])
 
 
@@ -120,13 +283,13 @@ def code_of(outcomes: Iterable[Outcome]) -> int:
     return int(any(each.status not in GOOD for each in outcomes))
 
 
-def tell_outcomes(outcomes: Sequence[Outcome], form: str) -> None:
+def print_outcomes(outcomes: Sequence[Outcome], form: str) -> None:
     """A table, or an object for each function."""
     if form == "json":
         for each in outcomes:
-            click.echo(json.dumps(document(each)))
+            click.echo(json.dumps(_as_json(each)))
         return
-    from ..support.tables import fitted, table
+    from ..support.terminal import fitted, table
 
     console = output()
     made = table("", ["function", "result"], [], ["why"])

@@ -4,13 +4,44 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ..support.bad_input import BadInput
+
+CALLS_PER_S = 10
+"""Requests to Lambda each second. It permits 15 for all of an account's control plane calls (Lambda quotas, "Rest of
+the control plane API requests"), which deployments need as well."""
+
+
+class Pace:
+    """Delays each request until its turn. Retries count too: they are requests like any other."""
+
+    def __init__(
+        self, per_s: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._interval, self._clock, self._sleep = 1 / per_s, clock, sleep
+        self._turn = clock()
+
+    def wait(self, **_: Any) -> None:
+        """Called by botocore before it sends a request."""
+        now = self._clock()
+        turn = max(self._turn, now)
+        self._turn = turn + self._interval
+        if turn > now:
+            self._sleep(turn - now)
+
+
+def paced(client: Any, pace: Pace) -> Any:
+    """The client, its requests at this pace."""
+    client.meta.events.register("before-send", pace.wait)
+    return client
+
 
 ATTEMPTS = 10
 """Attempts if AWS answers that it is busy, with exponential back-off and jitter (botocore's `standard` mode)."""
@@ -53,7 +84,7 @@ def client(service: str, *, attempts: int = ATTEMPTS, **settings: Any) -> Any:
     except ValueError as error:  # botocore's for a URL that is none
         raise BadInput(f"{_sentence(error)} Check AWS_ENDPOINT_URL") from error
     made.meta.events.register_first(
-        f"needs-retry.{made.meta.service_model.service_id.hyphenize()}", _Patience(attempts).look
+        f"needs-retry.{made.meta.service_model.service_id.hyphenize()}", _RetryLimit(attempts).check
     )
     return made
 
@@ -65,21 +96,21 @@ def _session() -> Any:
     return boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
 
 
-class _Patience:
-    """Ends hopeless retries of one client early, and tells the user once about throttling."""
+class _RetryLimit:
+    """Ends hopeless retries of one client early, and warns once about throttling."""
 
     def __init__(self, attempts: int) -> None:
-        self._told = False
+        self._warned = False
         self._unanswered = min(attempts, UNANSWERED)
 
-    def look(self, attempts: int, caught_exception: Exception | None, response: Any, **_: Any) -> None:
+    def check(self, attempts: int, caught_exception: Exception | None, response: Any, **_: Any) -> None:
         from botocore.exceptions import ConnectTimeoutError
 
         if caught_exception is not None:
             if attempts >= self._unanswered or isinstance(caught_exception, ConnectTimeoutError):
                 raise caught_exception
-        elif response and throttled(response[1].get("Error", {}).get("Code", "")) and not self._told:
-            self._told = True
+        elif response and throttled(response[1].get("Error", {}).get("Code", "")) and not self._warned:
+            self._warned = True
             click.echo("truemem: AWS throttles the requests; truemem waits and tries again", err=True)
 
 
@@ -95,7 +126,7 @@ def refused(what: str, permissions: str, region: str | None = None) -> Iterator[
     try:
         yield
     except ClientError as error:
-        raise BadInput(_told(what, permissions, region, error.response.get("Error", {}))) from error
+        raise BadInput(_refusal_text(what, permissions, region, error.response.get("Error", {}))) from error
     except (KeyError, ResponseParserError) as error:
         raise BadInput(f"{what}: {_FIX_PROXY}") from error
     except (ConnectionError, HTTPClientError) as error:
@@ -155,7 +186,7 @@ def log_group_of(function: str) -> str:
             return log_group_in({}, function)
 
 
-def _told(what: str, permissions: str, region: str | None, error: Any) -> str:
+def _refusal_text(what: str, permissions: str, region: str | None, error: Any) -> str:
     code, message = error.get("Code", ""), _sentence(error.get("Message", ""))
     if code in _EXPIRED and region is not None:  # AWS answers the same where the account has not enabled the region
         return f"{what}: {code}. Check that the region is enabled for the account. {_FIX_CREDENTIALS}"
@@ -175,3 +206,23 @@ def _told(what: str, permissions: str, region: str | None, error: Any) -> str:
 def _sentence(error: object) -> str:
     """A text on one line, with its full stop."""
     return f"{' '.join(str(error).split()).rstrip('.')}."
+
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):/(?!/)")
+
+
+def object_uri(path: Path) -> str:
+    """The path as it was typed: `s3://bucket/key` has lost a slash as a Path. A path without a scheme as it is."""
+    return _SCHEME.sub(r"\1://", str(path), count=1)
+
+
+def is_object(path: Path) -> bool:
+    """True if the path names an object in S3."""
+    return object_uri(path).startswith(("s3://", "s3a://"))
+
+
+def put_object(path: Path, content: str) -> None:
+    """Write an object. Raises BadInput if it cannot be written."""
+    bucket, _, key = object_uri(path).partition("://")[2].partition("/")
+    with refused(f"{object_uri(path)} cannot be written", "s3:PutObject"):
+        client("s3").put_object(Bucket=bucket, Key=key, Body=content.encode())

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..support.bad_input import BadInput
-from ..support.outputs import chosen, format_options
-from ..support.terminal import tell
+from ..support.options import chosen, format_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,21 +71,16 @@ def metrics(function_name: str, since: str, namespace: str, form: str | None, as
     """PeakRSS, CurrentRSS, MaxMemoryUsed and OutOfMemory of a function over time, in MiB. JSON has an object for each
     period. Needs cloudwatch:GetMetricData.
     """
-    from ..support.time_parsing import since_ms
+    from ..support.options import since_ms
     from .clients import name_of
 
     function = name_of(function_name)
-    try:
-        form = chosen(form, as_json)
-        now = time.time()
-        moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
-    except BadInput as error:
-        tell("truemem metrics", error)
-        return 2
+    form = chosen(form, as_json)
+    now = time.time()
+    moments = fetch(function, namespace, since_ms(since, now * 1000) / 1000, now)
     if not moments:
         nothing = f"CloudWatch has no metric of {function} in the namespace {namespace} since then"
-        tell("truemem metrics", f"{nothing}. Try --since 7d, or truemem doctor --function {function}")
-        return 2
+        raise BadInput(f"{nothing}. Try --since 7d, or truemem doctor --function {function}")
     if form == "json":
         for moment in moments:
             click.echo(json.dumps({name: value for name, value in asdict(moment).items() if value is not None}))
@@ -133,12 +127,12 @@ def period_s(begin_s: float, end_s: float) -> int:
 
 def table(function: str, moments: Sequence[Moment], *, narrow: bool) -> Table:
     """A table with one row per period, and a bar of the highest peak beside the mark. `narrow` fits 80 columns."""
-    from ..support import tables
-    from ..support.amounts import mib
+    from ..support import terminal
+    from ..support.terminal import mib
 
     title = f"{function}: peaks (mean, max), highest current and mark, MiB"
     figures = ("inv.", "mean", "max", "current", "mark", "OOM")
-    made = tables.table(title, ("UTC",), figures, ("█ peak max  │ mark",))
+    made = terminal.table(title, ("UTC",), figures, ("█ peak max  │ mark",))
     full = max((value for moment in moments for value in (moment.peak_max, moment.mark_max) if value), default=0.0)
     for moment in moments:
         count = "-" if moment.invocations is None else f"{moment.invocations:,.0f}"

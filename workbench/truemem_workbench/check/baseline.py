@@ -19,14 +19,14 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Growth:
+class AllowedGrowth:
     """The allowed growth over a baseline: a share of it, or MiB."""
 
     amount: float = 10
     percent: bool = True
 
     @classmethod
-    def parse(cls, text: str) -> Growth:
+    def parse(cls, text: str) -> AllowedGrowth:
         """Parse `10%`, or `8` for MiB. Raises ValueError."""
         amount = float(text.removesuffix("%"))
         if not 0 <= amount < float("inf"):
@@ -64,7 +64,7 @@ class Baseline:
         return [f"not as in the baseline: {name} (was {self.about[name]}, is {about.get(name)})" for name in changed]
 
 
-def read(path: Path, spec: str) -> Baseline:
+def read_baseline(path: Path, spec: str) -> Baseline:
     """Read the entry of a function. Raises BadInput."""
     fix = f"Try --write-baseline {path}"
     entry = _functions(path, fix).get(spec)
@@ -82,7 +82,7 @@ def check_place(path: Path) -> None:
         _functions(path, "Try another name")
 
 
-def write(path: Path, spec: str, baseline: Baseline) -> None:
+def write_baseline(path: Path, spec: str, baseline: Baseline) -> None:
     """Add or replace the entry of a function; the others stay. Raises BadInput."""
     functions = dict(_functions(path, "Try another name")) if path.exists() else {}
     functions[spec] = asdict(baseline)

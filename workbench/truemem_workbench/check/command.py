@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,23 +11,49 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..analysis.commands import Commands, of_deployed, of_local
+from ..analysis.finding import Commands, commands_deployed, commands_local
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
-from ..support.outputs import check_outputs, chosen, format_options, output_option
-from ..support.terminal import steps, tell
-from ..support.typed import typed
-from .baseline import Growth
-from .events import read_event, read_events
+from ..support.options import Finite, check_outputs, chosen, format_options, output_option, typed
+from ..support.terminal import notify, steps
+from .baseline import AllowedGrowth
+from .events import FILE, read_event, read_events
 from .invocations import INVOCATIONS, MOST_LEAST, MOST_TIMES, WARM_UP, Plan
-from .options import AMOUNT, FILE, GROWS, GROWTH, SECONDS, variables
 
-if TYPE_CHECKING:  # scipy, boto3 and rich are for the run itself, not for every `truemem --help`
+if TYPE_CHECKING:
     from ..explain.explanation import Explanation
     from .limits import Limits
     from .measurement import Measurement
     from .result import Result
     from .target import Target
+
+
+class _Growth(click.ParamType[AllowedGrowth]):
+    name = "MiB|%"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AllowedGrowth:
+        if isinstance(value, AllowedGrowth):
+            return value
+        try:
+            return AllowedGrowth.parse(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither MiB nor a share, as in 8 or 10%", param, ctx)
+
+
+GROWS = ("leak", "native", "hoarding", "processes", "threads", "descriptors", "tmp", "extension")
+"""Causes of a finding that --allow takes: `analysis.finding.GROWS`, which needs numpy."""
+AMOUNT = Finite(min=0)
+SECONDS = Finite(min=0, min_open=True, max=900)
+GROWTH = _Growth()
+
+
+def variables(given: Sequence[str]) -> dict[str, str]:
+    """Parse the values of `--env`. Raises BadInput."""
+    for each in given:
+        if "=" not in each:
+            raise BadInput(f"--env {each} has no value. Try --env {each}=VALUE")
+    return dict(each.split("=", 1) for each in given)
+
 
 ONCE = ("--explain", "--try-repair", "--write-baseline", "--format", "--json", "--output")
 """Options that a command to type next does not repeat."""
@@ -117,7 +143,7 @@ def check(context: click.Context, /, **given: Any) -> None:
     try:
         code = _check(typed(context, "truemem check", but=ONCE), **given)
     except BadInput as problem:
-        tell("truemem check", problem)
+        notify("truemem check", problem)
         code = 2
     except Ended as ended:
         code = 128 + ended.number
@@ -129,7 +155,7 @@ def _check(
     *,
     baseline: Path | None,
     write_baseline: Path | None,
-    max_growth: Growth | None,
+    max_growth: AllowedGrowth | None,
     form: str | None,
     as_json: bool,
     outputs: tuple[Path, ...],
@@ -173,7 +199,7 @@ def _check(
     if not explain and (page := next((each for each in outputs if each.suffix.lower() == ".html"), None)):
         raise BadInput(f"--output {page} shows which lines hold what grew. Try --explain with it")
     plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
-    was = baselines.read(baseline, spec) if baseline else None
+    was = baselines.read_baseline(baseline, spec) if baseline else None
     places.try_them()
     if try_repair and given["function_name"] is not None:
         raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
@@ -194,11 +220,13 @@ def _check(
 def _commands(command: str, target: Target | None, spec: str, explain: bool, *, probe: bool) -> Commands:
     """What can be typed next."""
     if target is None:
-        return replace(of_deployed(spec.removeprefix("remote:")), again=command, longer=f"{command} --invocations 2000")
+        return replace(
+            commands_deployed(spec.removeprefix("remote:")), again=command, longer=f"{command} --invocations 2000"
+        )
     from ..local.configuration.node_function import is_node
 
     can_explain = (target.function.python is not None or is_node(target.function)) and not explain
-    return of_local(command, is_probed=probe, can_explain=can_explain)
+    return commands_local(command, is_probed=probe, can_explain=can_explain)
 
 
 def _tried(
@@ -217,7 +245,7 @@ def _tried(
     from .result import Tried
 
     words = " ".join(f"{name}={value}" for name, value in setting.items())
-    tell("truemem check", f"trying the repair: the function runs again with {words}")
+    notify("truemem check", f"trying the repair: the function runs again with {words}")
     repaired = replace(target, environment={**target.environment, **setting})
     with steps() as progress:
         after = local_run.measure(repaired, payloads, plan, limits, exact=True, probe=probe, progress=progress)
@@ -233,7 +261,7 @@ def _explanation(target: Target, payloads: list[object], measurement: Measuremen
 
     most = limit_s(target.function, measurement.seconds)
     again = "; then once more, as long, if Python's blocks explain too little" if target.function.python else ""
-    tell("truemem check", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
+    notify("truemem check", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
     with steps() as progress:
         return explanation(target, payloads, measurement, progress)
 
@@ -282,11 +310,11 @@ def _measured(
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --function NAME alone")
     with steps() as progress:  # on the terminal before the imports, which take a while
-        from ..local.configuration.interpreter import with_project_python
+        from ..local.configuration.function import with_project_python
         from . import local_run
-        from .resolve import resolve
+        from .target import resolve
 
-        resolved = resolve(target or "", partial(with_project_python, asked=python), partial(tell, "truemem check"))
+        resolved = resolve(target or "", partial(with_project_python, asked=python), partial(notify, "truemem check"))
         resolved = replace(
             resolved,
             memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,

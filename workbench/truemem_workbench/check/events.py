@@ -1,13 +1,47 @@
-"""Reads the events that a function is invoked with: one, or a file of several."""
+"""The events that a function is invoked with: from the command line, a file, or its own log (`truemem events`)."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import click
 
 from ..support.bad_input import BadInput
+from ..support.terminal import notify
 from ..support.untrusted_text import loads, read_text
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+RECORD = ("level", "timestamp", "time", "requestId", "function_request_id")
+"""A JSON object with `message` and one of these is a record of a logger: the event is its message."""
+_START = re.compile(r"START RequestId: |\{.*\"platform\.start\"")
+
+
+# --- from the command line, or a file ---------------------------------------------------------------------------------
+
+
+def read_event(given: str) -> object:
+    """Read the value of `--event`: JSON, `@FILE`, or `-` for standard input. Raises BadInput."""
+    source, text = "--event", given
+    if given == "-":
+        source, text = "standard input", sys.stdin.read()
+    elif given.startswith("@"):
+        source, text = given[1:], _text(Path(given[1:]), "the event", "--event @PATH/event.json")
+    try:
+        event: object = loads(text)
+    except ValueError as error:
+        start = text if len(text) <= 40 else text[:40] + "..."
+        raise BadInput(
+            f"the event of {source} is not JSON: {start!r} ({error}). Try --event '{{\"key\": 1}}'"
+        ) from None
+    return event
 
 
 def read_events(path: Path) -> list[object]:
@@ -16,26 +50,23 @@ def read_events(path: Path) -> list[object]:
     try:
         whole = loads(text)
     except ValueError:
-        return _lines(path, text)
-    events = whole if isinstance(whole, list) else [whole]
+        events, empty = _of_lines(path, text), "it is empty"
+    else:
+        events, empty = whole if isinstance(whole, list) else [whole], "the array is empty"
     if not events:
-        raise BadInput(f"no event in {path}: the array is empty. Try --event '{{}}'")
+        raise BadInput(f"no event in {path}: {empty}. Try --event '{{}}'")
     return events
 
 
-def _lines(path: Path, text: str) -> list[object]:
+def _of_lines(path: Path, text: str) -> list[object]:
     events = []
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
         try:
-            events.append(loads(line))
+            events += [loads(line)] if line.strip() else []
         except ValueError as error:
             raise BadInput(
                 f"{path} line {number} is not JSON ({error}). Try one event a line, or a JSON array of events"
             ) from None
-    if not events:
-        raise BadInput(f"no event in {path}: it is empty. Try --event '{{}}'")
     return events
 
 
@@ -52,20 +83,112 @@ def text_of(event: object) -> str:
     return sys.intern(json.dumps(event, sort_keys=True))
 
 
-def read_event(given: str) -> object:
-    """Read the value of `--event`: JSON, `@FILE`, or `-` for standard input. Raises BadInput."""
-    source = "--event"
-    text = given
-    if given == "-":
-        source, text = "standard input", sys.stdin.read()
-    elif given.startswith("@"):
-        source = given[1:]
-        text = _text(Path(source), "the event", "--event @PATH/event.json")
+# --- from a log -------------------------------------------------------------------------------------------------------
+
+
+def recorded_events(lines: Iterable[tuple[str, str]], containing: str = "") -> Iterator[Any]:
+    """The first JSON object that each invocation has logged, of lines with their log stream, oldest first.
+
+    A stream is one environment, whose invocations follow each other: one begins at its START line. With `containing`,
+    only lines with that text count.
+    """
+    done: set[str] = set()
+    for stream, text in lines:
+        if _START.match(text):
+            done.discard(stream)
+        elif stream not in done and containing in text and (event := event_in(text)) is not None:
+            done.add(stream)
+            yield event
+
+
+def event_in(text: str) -> Any:
+    """The JSON object that a line ends with, or that a logger's record has as its message. None if there is none."""
+    begin = text.find("{")
     try:
-        event: object = loads(text)
-    except ValueError as error:
-        shown = text if len(text) <= 40 else text[:40] + "..."
+        found = loads(text[begin:].strip()) if begin >= 0 else None
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or _is_telemetry(found):
+        return None
+    if "message" not in found or not any(name in found for name in RECORD):
+        return found
+    message = found["message"]
+    if isinstance(message, str):
+        return event_in(message)
+    return message if isinstance(message, dict) else None
+
+
+def _is_telemetry(found: dict[str, Any]) -> bool:
+    """Is it a line of the sidecar, with metadata or without (TRUEMEM_OUTPUT=json), or the platform's?"""
+    ours = "_aws" in found or found.keys() >= {"environmentId", "FunctionName", "schema"}
+    return ours or str(found.get("type", "")).startswith("platform.")
+
+
+EPILOG = """
+\b
+Examples:
+  truemem events my-function --since 1h --output events.jsonl
+  truemem events my-function --containing RECEIVED
+  truemem check app.py:handler --events events.jsonl --explain
+\b
+Exit codes:
+  0  printed or written
+  2  bad input, no access, or no event in the log
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("function", metavar="FUNCTION")
+@click.option("--since", default="1h", show_default=True, metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601.")
+@click.option("--log-group", metavar="NAME", help="Its log group [default: as Lambda says].")
+@click.option("--containing", default="", metavar="TEXT", help="Take only lines of the log with this text.")
+@click.option("--most", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="Most events.")
+@click.option("--output", type=FILE, help="Write them there, readable by you alone, and not to standard output.")
+def events(function: str, since: str, log_group: str | None, containing: str, most: int, output: Path | None) -> int:
+    """The events that a function has logged, one on each line, for `truemem check --events`.
+
+    The function must log its event: of each invocation the first JSON object is taken. Needs logs:FilterLogEvents.
+    """
+    lines, group = _recorded(function, since, log_group, containing, most)
+    if output is None:
+        click.echo("".join(lines), nl=False)
+    else:
+        _write(output, "".join(lines))
+    notify("truemem events", f"{len(lines)} events of {group}{f' in {output}' if output else ''}")
+    return 0
+
+
+def _recorded(function: str, since: str, log_group: str | None, containing: str, most: int) -> tuple[list[str], str]:
+    """The events as lines, and the log group. Raises BadInput."""
+    from ..aws.clients import log_group_of
+    from ..support.options import since_ms
+
+    begin = since_ms(since, time.time() * 1000)
+    group = log_group or log_group_of(function)
+    lines = [f"{json.dumps(each)}\n" for each in islice(recorded_events(_log_lines(group, begin), containing), most)]
+    if not lines:
         raise BadInput(
-            f"the event of {source} is not JSON: {shown!r} ({error}). Try --event '{{\"key\": 1}}'"
-        ) from None
-    return event
+            f"no event in {group} since then. Let the function log its event (Powertools:"
+            " @logger.inject_lambda_context(log_event=True)), or write events.jsonl yourself, an event on each line:"
+            " sam local generate-event prints examples"
+        )
+    return lines, group
+
+
+def _log_lines(group: str, begin_ms: float) -> Iterator[tuple[str, str]]:
+    """Log stream and text of each line, in the order of time. Raises BadInput."""
+    from ..aws.clients import client, refused
+
+    with refused(f"log group {group}", "logs:FilterLogEvents"):
+        pages = client("logs").get_paginator("filter_log_events")
+        for page in pages.paginate(logGroupName=group, startTime=int(begin_ms)):
+            for event in page["events"]:
+                yield event["logStreamName"], event["message"]
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}. Try --output FOLDER/{path.name}") from None

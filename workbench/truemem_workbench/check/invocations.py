@@ -11,11 +11,9 @@ from typing import Protocol
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 
-BLOCK = 10
-"""Invocations between two checks for the end of the warm-up, and at least between two for a decision."""
+BLOCK = 10  # invocations between two checks for the end of the warm-up, and at least between two for a decision
 INVOCATIONS = 200
-WARM_UP = 80
-"""Default of the most invocations for the warm-up."""
+WARM_UP = 80  # default of the most invocations for the warm-up
 MOST_TIMES, MOST_LEAST = 10, 2000
 """Default of the most invocations: this multiple of those asked for, and at least this number,"""
 PATIENCE_S = 120.0
@@ -53,7 +51,7 @@ class Plan:
         return max(BLOCK, self.invocations // 10)
 
 
-class Run(Protocol):
+class Invoker(Protocol):
     def invoke(self, event: object) -> object: ...
 
     def settled(self) -> bool:
@@ -65,7 +63,7 @@ class Run(Protocol):
 
 
 def invoke_until_decided(
-    run: Run,
+    run: Invoker,
     events: Sequence[object],
     plan: Plan,
     undecided: Undecided,

@@ -1,28 +1,23 @@
 """Checks all limits on a measurement. Pure.
 
 Growth is what the finding says (`analysis.finding`). Nothing passes without it: an undecided limit is `unknown`, and
-more invocations may decide it. `peaks` judges a peak.
+more invocations may decide it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from truemem.records.leak_verdict import GROWING_FROM
-from truemem.records.resource_drift import COUNTED_KIB
+from truemem.verdict import COUNTED_KIB, GROWING_FROM
 
 from ..analysis.drift import Point, judge, lives, trusted_of
 from ..analysis.finding import COUNTED, Cause, Finding
-from .baseline import Baseline, Growth
+from .baseline import AllowedGrowth, Baseline
 from .invocations import Plan
-from .measurement import Measurement
-from .peaks import Outcome, worst
-from .peaks import undecided as undecided_peak
-from .text import printable
+from .measurement import Measurement, Outcome, printable, undecided_peak, worst_peak
 
-HOPELESS = 100
-"""Number of invocations without any record after which the run does not wait for records any more."""
+HOPELESS = 100  # number of invocations without any record after which the run does not wait for records any more
 ENOUGH = 0.9
 """Share of the invocations with a record that must tell of /tmp: of an environment that ends, the last one does not."""
 UNTOLD = (
@@ -65,7 +60,7 @@ class Limits:
     """Most that may be in /tmp after an invocation."""
     descriptors_drift: float | None = None
     """Growth of open descriptors allowed per invocation."""
-    growth: Growth | None = None
+    growth: AllowedGrowth | None = None
     """Growth allowed over a baseline."""
     errors: bool = False
     """True if invocations may fail."""
@@ -75,7 +70,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Rate:
-    """Growth with its 95 % interval, in KiB per invocation or per minute."""
+    """Growth with its 95 % interval, per invocation or per minute."""
 
     value: float
     low: float
@@ -101,11 +96,11 @@ def find(measurement: Measurement, limits: Limits, baseline: Baseline | None = N
     if limits.current_mib is not None:
         made.append(_current(measurement, limits.current_mib))
     if limits.tmp_mib is not None:
-        made.append(tmp(measurement.in_tmp, len(measurement.seen), limits.tmp_mib))
+        made.append(check_tmp(measurement.in_tmp, len(measurement.seen), limits.tmp_mib))
     if limits.descriptors_drift is not None:
         made.append(descriptors_drift(measurement.descriptors, limits.descriptors_drift))
     if baseline is not None:
-        made += _growth_over(measurement, baseline, limits.growth or Growth())
+        made += _growth_over(measurement, baseline, limits.growth or AllowedGrowth())
     return made
 
 
@@ -173,7 +168,11 @@ def _drift(measurement: Measurement, limits: Limits) -> list[LimitCheck]:
             found.append(_too_few(name, measurement.in_a_row))
         else:
             scaled = Rate(rate.value * scale, rate.low * scale, rate.high * scale)
-            found.append(_limited(measurement, name, scaled, limit, per))
+            sentence = f"It grows by {scaled} {per}, and {limit:g} KiB are allowed."
+            check = LimitCheck(name, f"{limit:g} KiB", str(scaled), "kept", sentence, scaled.value)
+            doubt = "undecided" if finding.cause == "undecided" else None
+            count = measurement.in_a_row
+            found.append(_against_interval(check, scaled, limit, count=count, doubt=doubt, near="near the limit"))
     return found
 
 
@@ -224,25 +223,23 @@ def _too_few(name: str, count: int) -> LimitCheck:
     return LimitCheck(name, "", "too few", "unknown", sentence, why="too few to judge")
 
 
-def _limited(measurement: Measurement, name: str, rate: Rate, limit: float, per: str) -> LimitCheck:
-    """Check a limit: it is broken if even the lower end of the interval is above it.
+def _against_interval(
+    check: LimitCheck, rate: Rate, limit: float, *, count: int, doubt: str | None, near: str
+) -> LimitCheck:
+    """The check with its outcome: broken if even the lower end of the interval is above the limit.
 
-    If `why` asks for more invocations, the outcome is that of a run that may not make any more.
+    `why` asks for more invocations: `doubt` if a broken limit may be one, `near` if the limit is in the interval. The
+    outcome is that of a run that may not make any more.
     """
-    is_open = measurement.finding.cause == "undecided"
-
-    def check(outcome: Outcome, said: str, note: str | None = None, why: str | None = None) -> LimitCheck:
-        return LimitCheck(name, f"{limit:g} KiB", str(rate), outcome, said, rate.value, note, why)
-
-    sentence = f"It grows by {rate} {per}, and {limit:g} KiB are allowed."
-    within = f"after {measurement.in_a_row} invocations the interval still has the limit in it"
+    within = f"after {count} invocations the interval still has the limit in it"
     if rate.low > limit:
-        return check("broken", sentence, why="undecided" if is_open else None)
+        return replace(check, outcome="broken", why=doubt)
     if rate.high <= limit or (rate.low <= 0 and rate.value <= limit):
-        return check("kept", sentence)
+        return check
     if rate.value > limit:
-        return check("unknown", f"{sentence} Undecided: {within}. Try more --invocations.", why="near the limit")
-    return check("kept", sentence, f"{name}: {within}", "near the limit")
+        said = f"{check.sentence} Undecided: {within}. Try more --invocations."
+        return replace(check, outcome="unknown", sentence=said, why=near)
+    return replace(check, note=f"{check.name}: {within}", why=near)
 
 
 def _errors(measurement: Measurement) -> LimitCheck:
@@ -280,7 +277,7 @@ def _ended(measurement: Measurement) -> LimitCheck:
 def _peak(measurement: Measurement, limit: float) -> LimitCheck:
     if measurement.peak is None:
         return _unmeasured("max-peak", limit)
-    outcome, peak = worst(measurement.peaks, limit)
+    outcome, peak = worst_peak(measurement.peaks, limit)
     sentence = f"The highest peak was {peak}, in {peak.where}, and {limit:g} MiB are allowed."
     if outcome == "unknown":
         sentence = undecided_peak(peak, limit)
@@ -295,7 +292,7 @@ def _current(measurement: Measurement, limit: float) -> LimitCheck:
     return LimitCheck("max-current", f"{limit:g} MiB", f"{value:.1f} MiB", _over(value, limit), sentence, value)
 
 
-def tmp(left: Mapping[int, float], records: int, limit: float) -> LimitCheck:
+def check_tmp(left: Mapping[int, float], records: int, limit: float) -> LimitCheck:
     """Check what invocations left in /tmp, MiB, by their number; `records` of them have a line."""
     allowed = f"{limit:g} MiB"
     number = max(left, key=left.__getitem__, default=0)
@@ -323,23 +320,15 @@ def descriptors_drift(points: Sequence[Point], limit: float) -> LimitCheck:
             " Try more --invocations."
         )
         return LimitCheck(name, allowed, "too few", "unknown", sentence, why="too few to judge")
-    value, low, high = ((rate or 0.0) / COUNTED_KIB for rate in rates)
-    measured = f"{value:.3g} ({low:.3g} to {high:.3g})"
+    rate = Rate(*((each or 0.0) / COUNTED_KIB for each in rates))
+    measured = f"{rate.value:.3g} ({rate.low:.3g} to {rate.high:.3g})"
     sentence = f"Open descriptors grow by {measured} per invocation, and {limit:g} are allowed."
-    within = f"after {count} invocations the interval still has the limit in it"
-    if low > limit:
-        why = "descriptors still warming" if found.name == "warming" else None
-        return LimitCheck(name, allowed, measured, "broken", sentence, value, why=why)
-    if high <= limit or (low <= 0 and value <= limit):
-        return LimitCheck(name, allowed, measured, "kept", sentence, value)
-    why = "descriptors near the limit"
-    if value > limit:
-        undecided = f"{sentence} Undecided: {within}. Try more --invocations."
-        return LimitCheck(name, allowed, measured, "unknown", undecided, value, why=why)
-    return LimitCheck(name, allowed, measured, "kept", sentence, value, f"{name}: {within}", why)
+    check = LimitCheck(name, allowed, measured, "kept", sentence, rate.value)
+    doubt = "descriptors still warming" if found.name == "warming" else None
+    return _against_interval(check, rate, limit, count=count, doubt=doubt, near="descriptors near the limit")
 
 
-def _growth_over(measurement: Measurement, baseline: Baseline, allowed: Growth) -> list[LimitCheck]:
+def _growth_over(measurement: Measurement, baseline: Baseline, allowed: AllowedGrowth) -> list[LimitCheck]:
     now = Baseline.of(measurement)
     if now is None:
         sentence = "There is no record to compare with the baseline."
@@ -354,7 +343,7 @@ def _growth_over(measurement: Measurement, baseline: Baseline, allowed: Growth) 
         outcome = _over(grown, allowed.mib(was))
         if name == "peak" and outcome == "kept":
             limit = was + allowed.mib(was)
-            outcome, peak = worst(measurement.peaks, limit)
+            outcome, peak = worst_peak(measurement.peaks, limit)
             sentence = undecided_peak(peak, limit) if outcome == "unknown" else sentence
         found.append(LimitCheck(f"max-growth ({name})", str(allowed), f"{grown:+.1f} MiB", outcome, sentence, grown))
     return found

@@ -20,30 +20,23 @@ from ..explain.explanation import Explanation
 from ..explain.run import explain
 from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Settings
-from ..local.configuration.heap_probe import with_probe
-from ..local.configuration.interpreter import missing_module
+from ..local.configuration.function import missing_module
+from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..local.configuration.node_function import is_node
 from ..local.configuration.settings import MOST_MIB
-from ..local.configuration.sidecar import NAME, beside_sidecar, in_exact_mode, sidecar
 from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from .events import text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
 from .limits import Decision, Limits, may_be_garbage
-from .measurement import Failure, Measurement, Seen, settled, settling, told
+from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, error_of, settled, settling
 from .target import Target
-from .text import end_of_log
 
-LEAD_US = 2000
-"""Lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced."""
-RESOURCES = "TRUEMEM_RESOURCES"
-"""Setting of the sidecar: the lines tell of descriptors, threads and processes always."""
-OWN = ".truemem-"
-"""How the names of the sidecar's own files in /tmp begin."""
-MANY = 16
-"""Processes of one name: so many are children that stay, and not the function and its extensions."""
-INVOKE_S = 1000
-"""Longest wait for an answer in seconds: more than every timeout that Lambda allows."""
+LEAD_US = 2000  # lead of the sidecar without exact mode, in microseconds. With it, few peaks are raced.
+RESOURCES = "TRUEMEM_RESOURCES"  # setting of the sidecar: the lines tell of descriptors, threads and processes always
+OWN = ".truemem-"  # how the names of the sidecar's own files in /tmp begin
+MANY = 16  # processes of one name: so many are children that stay, and not the function and its extensions
+INVOKE_S = 1000  # longest wait for an answer in seconds: more than every timeout that Lambda allows
 
 
 class Run:
@@ -64,7 +57,7 @@ class Run:
         self._target = target
         self._limits = limits or Limits()
         launched = beside_sidecar(sidecar(), extensions)
-        attached = launched[NAME]
+        attached = launched[SIDECAR]
         function, environment = target.function, target.environment
         order = f"extension:{LEAD_US}"
         if exact and (started := in_exact_mode(function, environment, attached)):
@@ -183,7 +176,7 @@ class Run:
     def so_far(self, warm_up: int, asked: int | None = None) -> Measurement:
         """The measurement so far, without the last records."""
         self._look_at_children()
-        said = [line.text for line in self._local.logs if line.source == f"extension:{NAME}"]
+        said = [line.text for line in self._local.logs if line.source == f"extension:{SIDECAR}"]
         return Measurement(
             spec=self._target.spec,
             seen=self._seen(),
@@ -208,18 +201,18 @@ class Run:
             },
         )
 
-    def _failures(self) -> list[Failure]:
+    def _failures(self) -> list[FailedInvocation]:
         failed = [number for number, each in enumerate(self._invocations, 1) if each.function_error is not None]
         made = []
         for number in failed:
             invocation = self._invocations[number - 1]
             log = self._log(number) if number == failed[-1] else []
-            made.append(Failure(number, told(invocation.payload, invocation.function_error), log))
+            made.append(FailedInvocation(number, error_of(invocation.payload, invocation.function_error), log))
         return made
 
     def _missing_modules(self) -> list[str]:
         """What to install, a sentence for each missing module."""
-        answers = (told(each.payload, each.function_error) for each in self._invocations if each.function_error)
+        answers = (error_of(each.payload, each.function_error) for each in self._invocations if each.function_error)
         said = (missing_module(answer, self._target.function.python) for answer in answers)
         return list(dict.fromkeys(filter(None, said)))
 
@@ -228,13 +221,13 @@ class Run:
         first, last = [*self._begins, None][number - 1 : number + 1]
         return end_of_log(line.text for line in self._local.logs[first:last] if line.source == "function")
 
-    def _seen(self) -> list[Seen]:
+    def _seen(self) -> list[Recorded]:
         by_request: dict[str | None, Line] = {}
-        for text in self._local.extension_stdout(NAME):
+        for text in self._local.extension_stdout(SIDECAR):
             for line in parse_event(text):
                 by_request.setdefault(line.request_id, line)
         numbered = enumerate(self._invocations, 1)
-        return [Seen(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
+        return [Recorded(n, by_request[each.request_id]) for n, each in numbered if each.request_id in by_request]
 
 
 def size_mib(folder: Path) -> float:

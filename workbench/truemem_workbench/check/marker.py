@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ..local.configuration.settings import MOST_MIB
 from ..support.bad_input import BadInput
 from . import baseline as baselines
-from .baseline import Baseline, Growth
+from .baseline import AllowedGrowth, Baseline
+from .command import GROWS
 from .events import read_events
 from .invocations import INVOCATIONS, WARM_UP, Plan
 from .limits import Limits
-from .options import GROWS
 
 if TYPE_CHECKING:
     from .target import Target
@@ -99,7 +99,7 @@ class MemoryMarker:
 
     def baseline(self, root: Path) -> Baseline | None:
         """The baseline to compare with, or None. Raises BadInput."""
-        return None if self._baseline is None else baselines.read(root / self._baseline, self.handler)
+        return None if self._baseline is None else baselines.read_baseline(root / self._baseline, self.handler)
 
     def extensions(self, folders: Sequence[Path]) -> Path | None:
         """The folder of extensions, or None: relative to the first of these folders that has it."""
@@ -110,7 +110,7 @@ class MemoryMarker:
 
     def target(self, folders: Sequence[Path]) -> Target:
         """The function. Its path is relative to the first of these folders that has it. Raises BadInput."""
-        from .resolve import resolve
+        from .target import resolve
 
         path, separator, name = self.handler.rpartition(":")
         path = path or name
@@ -180,13 +180,13 @@ def _flag(name: str, value: object) -> bool:
     return value
 
 
-def _growth(value: object) -> Growth | None:
+def _growth(value: object) -> AllowedGrowth | None:
     if value is None:
         return None
     try:
         if isinstance(value, str):
-            return Growth.parse(value)
-        return Growth(_amount("max_growth", value, 8) or 0.0, percent=False)
+            return AllowedGrowth.parse(value)
+        return AllowedGrowth(_amount("max_growth", value, 8) or 0.0, percent=False)
     except (BadInput, ValueError):
         raise _wrong("max_growth", value, "MiB or a share", "8 or '10%'") from None
 

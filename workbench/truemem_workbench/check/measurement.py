@@ -1,20 +1,24 @@
-"""The measurement of a run: the invocations of an environment, and all that follows from them. Pure."""
+"""The measurement of a run: its invocations, their peaks, and all that follows from them. Pure.
+
+A peak is an interval, often a narrow one. It keeps a limit if all of it does, and breaks the limit if none of it keeps
+it. A limit within the interval is undecided, and never counts as kept.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
-from truemem.records.leak_verdict import GROWING_FROM
+from truemem.verdict import GROWING_FROM
 
 from ..analysis import heap as heaps
-from ..analysis import runtime_reading
+from ..analysis import runtime_heap
 from ..analysis.causes import find
-from ..analysis.commands import Commands
 from ..analysis.curves import (
     DESCRIPTORS,
     HEAP_RAN_OUT,
@@ -28,30 +32,114 @@ from ..analysis.curves import (
     was_killed,
 )
 from ..analysis.drift import Point, Verdict, judge, lives, per_minute, points, trusted_of
-from ..analysis.finding import Finding
+from ..analysis.finding import Commands, Finding
 from ..analysis.resources import Resource
 from ..analysis.witnesses import Witnesses
 from ..lines.line import Line
+from ..support.untrusted_text import visible
 from .invocations import BLOCK
-from .peaks import EXACT, PROBE, Peak
-from .text import printable
 
-COMPARED = 5
-"""Readings before the first collection of garbage, and after it, that are compared."""
-CONFIRMED = 0.25
-"""A leak is confirmed if a collection frees less than this part of what has grown."""
-UNSETTLED = ("insufficient", "warming")
-"""Verdicts that say nothing about growth in the long run."""
+Outcome = Literal["kept", "broken", "unknown"]  # result of a limit
 
-
-TASKS = 1024.0
-"""Processes and threads that Lambda allows ("Lambda quotas"); this machine allows more."""
-TMP_MIB = 512.0
-"""Size of /tmp in Lambda, unless more is bought."""
+EXACT = "exact mode (AWS_LAMBDA_EXEC_WRAPPER=/opt/truemem/exact in Lambda; here it is on, unless with --no-exact)"
+PROBE = (
+    "the heap probe (truemem attach NAME --heap; here it is on, unless with --no-probe), which in Python knows how"
+    " large child processes were"
+)
+SHOWN_MIB = 0.05  # bounds that are nearer than this are printed as one figure with one decimal
 
 
 @dataclass(frozen=True)
-class Failure:
+class Peak:
+    """The peak of an invocation or of the init phase, in MiB."""
+
+    where: str
+    lower: float
+    """Lower bound."""
+    upper: float
+    """Upper bound; infinite if there is none."""
+    tells: str = ""
+    """What would give narrower bounds. Empty if nothing is known to."""
+
+    def __str__(self) -> str:
+        if self.upper - self.lower < SHOWN_MIB:
+            return f"{self.lower:.1f} MiB"
+        if math.isinf(self.upper):
+            return f"{self.lower:.1f} MiB or more"
+        return f"{self.lower:.1f} to {self.upper:.1f} MiB"
+
+
+def against_limit(peak: Peak, limit: float) -> Outcome:
+    """Check one peak."""
+    if peak.lower > limit:
+        return "broken"
+    return "kept" if peak.upper <= limit else "unknown"
+
+
+def worst_peak(peaks: Sequence[Peak], limit: float) -> tuple[Outcome, Peak]:
+    """Check all peaks, at least one. Returns the result, and the peak that decides it."""
+    highest = max(peaks, key=lambda peak: peak.lower)
+    if against_limit(highest, limit) == "broken":
+        return "broken", highest
+    widest = max(peaks, key=lambda peak: (peak.upper, peak.lower))
+    return against_limit(widest, limit), widest
+
+
+def undecided_peak(peak: Peak, limit: float) -> str:
+    """Say why a peak leaves a limit undecided, and what to do, in one sentence."""
+    ways = [peak.tells] if peak.tells else []
+    ways += [f"a limit of {math.ceil(peak.upper):,} MiB"] if math.isfinite(peak.upper) else []
+    sentence = f"Undecided: the peak of {peak.where} is {peak}, which may be above {limit:g} MiB."
+    return f"{sentence[:-1]}: try {', or '.join(ways)}." if ways else sentence
+
+
+LAST_LINES = 10  # lines of a log that are shown
+LONGEST = 500  # characters of a line or a message that are shown
+
+
+def printable(text: str) -> str:
+    """The text on one line, shortened."""
+    shown = visible(" ".join(text[:LONGEST].splitlines()))
+    return shown if len(text) <= LONGEST else f"{shown}..."
+
+
+def end_of_log(texts: Iterable[str]) -> list[str]:
+    """The last lines. Python's runtime client joins some of them by carriage returns."""
+    lines = [line.expandtabs() for text in texts for line in text.splitlines() if line.strip()]
+    return [printable(line) for line in lines[-LAST_LINES:]]
+
+
+BARS = "▁▂▃▄▅▆▇█"
+PLAIN = "_.-=+*%#"
+"""Bars for a terminal or a file that is not in UTF."""
+WIDTH = 60
+LEAST_SPAN = 0.05  # least span of the curve's height, as a share of the level: noise must not look like growth
+
+
+def curve(values: Sequence[float], *, width: int = WIDTH, plain: bool = False, highest: bool = False) -> str:
+    """Draw values from the lowest to the highest bar. Each column is a median, or with `highest` a maximum."""
+    if not values:
+        return ""
+    bars = PLAIN if plain else BARS
+    columns = min(width, len(values))
+    pick = max if highest else statistics.median
+    levels = [pick(values[len(values) * n // columns : len(values) * (n + 1) // columns]) for n in range(columns)]
+    bottom = min(levels)
+    span = max(max(levels) - bottom, LEAST_SPAN * max(levels)) or 1
+    return "".join(bars[min(len(bars) - 1, int((level - bottom) / span * len(bars)))] for level in levels)
+
+
+COMPARED = 5  # readings before the first collection of garbage, and after it, that are compared
+CONFIRMED = 0.25  # a leak is confirmed if a collection frees less than this part of what has grown
+UNSETTLED = ("insufficient", "warming")  # verdicts that say nothing about growth in the long run
+
+
+TASKS = 1024.0  # processes and threads that Lambda allows ("Lambda quotas"); this machine allows more
+TMP_MIB = 512.0  # size of /tmp in Lambda, unless more is bought
+
+
+@dataclass(frozen=True)
+class FailedInvocation:
     """An invocation that failed."""
 
     number: int
@@ -63,7 +151,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Recorded:
     """An invocation with its record."""
 
     number: int
@@ -86,7 +174,7 @@ class Measurement:
 
     spec: str
     """The function as the user named it."""
-    seen: Sequence[Seen]
+    seen: Sequence[Recorded]
     """Invocations with records, in their order, the warm-up first."""
     invocations: int
     """Number of invocations, the warm-up included."""
@@ -98,7 +186,7 @@ class Measurement:
     """Number of the invocation after which garbage was collected first, and then again and again; 0 if it was not."""
     children: str = ""
     """Name of the child processes that stay, as far as known."""
-    failures: Sequence[Failure] = ()
+    failures: Sequence[FailedInvocation] = ()
     allowed: Collection[str] = ()
     """Causes that may grow."""
     judged_until: int | None = None
@@ -121,7 +209,7 @@ class Measurement:
     """What can be typed next."""
 
     @cached_property
-    def judged(self) -> list[Seen]:
+    def judged(self) -> list[Recorded]:
         """The judged invocations: those after the warm-up, of the environment that served most. If garbage was
         collected: those since then, once they are enough; until then, those before."""
         later = self._later
@@ -131,7 +219,7 @@ class Measurement:
         return since if len(since) >= GROWING_FROM else [each for each in later if each.number <= self.collected]
 
     @cached_property
-    def _later(self) -> list[Seen]:
+    def _later(self) -> list[Recorded]:
         last = self.judged_until or math.inf
         later = [each for each in self.seen if self.warm_up < each.number <= last]
         counted = Counter(each.line.environment for each in later)
@@ -144,7 +232,7 @@ class Measurement:
         known = [
             (each.number, heap.used)
             for each in self._later
-            if (heap := heaps.reading(each.line.members) or runtime_reading.reading(each.line.members))
+            if (heap := heaps.malloc_heap(each.line.members) or runtime_heap.reading(each.line.members))
             and heap.used is not None
         ]
         before = [used for number, used in known if number <= self.collected]
@@ -196,12 +284,12 @@ class Measurement:
         judged = {each.line.environment for each in self.judged}
         every = [each.line for each in self.seen if each.line.environment in judged]
         made = curves_of(every, judged=[each.line for each in self.judged])
-        beside, others, told = dict(made.beside), dict(made.others), made.told
+        beside, others, resources = dict(made.beside), dict(made.others), made.reported
         if len(set(self.events)) > 1:
             beside["event"] = {
                 each.line.invocation or place: self.events[each.number - 1] for place, each in enumerate(self.judged, 1)
             }
-        told = [replace(each, limit=TASKS) if each.name in (PROCESSES, THREADS) else each for each in told]
+        resources = [replace(each, limit=TASKS) if each.name in (PROCESSES, THREADS) else each for each in resources]
         readings = made.readings
         if made.runtime == "nodejs" and self.is_collected:  # what is used just after a collection is live
             others[IN_USE] = [
@@ -216,14 +304,14 @@ class Measurement:
                 for number, mib in sorted(self.left_in_tmp.items())
                 if number > self.warm_up
             ]
-            told = [each for each in told if each.name != TMP] + [_disk(others[TMP])]
+            resources = [each for each in resources if each.name != TMP] + [_disk(others[TMP])]
         return replace(
             made,
             invocations=self.invocations,
             beside=beside,
             others=others,
             readings=readings,
-            told=told,
+            reported=resources,
             limit_mib=self.memory_mib,
             failed=Failed() if self.errors_allowed else self._failed if self.failures else made.failed,
             freed=self.freed,
@@ -234,10 +322,10 @@ class Measurement:
     @property
     def _failed(self) -> Failed:
         errors = [each.error for each in self.failures if each.number not in self.out_of_memory]
-        told = Counter(error.partition(":")[0] for error in errors)
+        counted = Counter(error.partition(":")[0] for error in errors)
         logs = (line for failure in self.failures for line in failure.log)
         of_heap = next((line for line in logs if any(words in line for words in HEAP_RAN_OUT)), "")
-        failed = Failed.of(told)
+        failed = Failed.of(counted)
         example = next((error for error in errors if error.startswith(failed.said)), "")
         return replace(failed, said=of_heap or printable(example))
 
@@ -259,8 +347,8 @@ class Measurement:
     @property
     def in_tmp(self) -> Mapping[int, float]:
         """MiB in /tmp after each invocation of which that is known, by its number."""
-        told = curves_of(each.line for each in self.seen).others.get(TMP, ())
-        return self.left_in_tmp or {point.invocation: point.current_kib / 1024 for point in told}
+        known = curves_of(each.line for each in self.seen).others.get(TMP, ())
+        return self.left_in_tmp or {point.invocation: point.current_kib / 1024 for point in known}
 
     @property
     def descriptors(self) -> Sequence[Point]:
@@ -341,7 +429,7 @@ def settling(lines: Sequence[Line], *, step: int, bound: int) -> int:
     return next((taken for taken in range(step, most, step) if settled(lines[:taken])), most)
 
 
-def told(payload: object, function_error: str | None) -> str:
+def error_of(payload: object, function_error: str | None) -> str:
     """The message of an answer with a function error, in one line."""
     members = payload if isinstance(payload, dict) else {}
     said = [str(members[name]) for name in ("errorType", "errorMessage") if members.get(name)]

@@ -8,7 +8,7 @@ pytest loads it in every test run where it is installed, so it imports nothing o
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -57,25 +57,15 @@ def truemem(request: pytest.FixtureRequest) -> Result:
 def lambda_environment(request: pytest.FixtureRequest) -> Iterator[Run]:
     """The marker's function under a local Lambda: `lambda_environment.invoke(event)`. Limits are checked at the end."""
     marker = _marker(request.node)
-    from ..support.bad_input import BadInput
     from .local_run import Run
 
     _baseline(request.node, marker)  # fails early if there is nothing to compare with
     with ExitStack() as stack:
-        try:
-            target = marker.target(_folders(request.node))
-            extensions = marker.extensions(_folders(request.node))
-            run = stack.enter_context(
-                Run(
-                    target,
-                    exact=marker.exact,
-                    probe=marker.probe,
-                    extensions=extensions,
-                    limits=marker.limits,
-                )
-            )
-        except BadInput as problem:
-            _refuse(str(problem))
+        with _refusing():
+            folders = _folders(request.node)
+            target, extensions = marker.target(folders), marker.extensions(folders)
+            run = Run(target, exact=marker.exact, probe=marker.probe, extensions=extensions, limits=marker.limits)
+            stack.enter_context(run)
         yield run
 
 
@@ -104,19 +94,17 @@ def _marker(item: pytest.Item) -> MemoryMarker:
     example = '@pytest.mark.memory(handler="app.py:handler")'
     if marker is None:
         _refuse(f"which function? Try {example}")
-    from ..support.bad_input import BadInput
-    from ..support.extras import need
+    from ..support.bad_input import BadInput, need
 
     try:
         need("check")
-    except BadInput as problem:
+    except BadInput as problem:  # without the extra the marker's own words cannot be imported
         raise pytest.fail.Exception(f"truemem: {problem}", pytrace=False) from None
     from .marker import MemoryMarker
 
     try:
-        return MemoryMarker(*marker.args, **marker.kwargs)
-    except BadInput as problem:
-        _refuse(f"@pytest.mark.memory {problem}")
+        with _refusing("@pytest.mark.memory "):
+            return MemoryMarker(*marker.args, **marker.kwargs)
     except TypeError as error:
         _refuse(f"@pytest.mark.memory {str(error).partition(') ')[2]}. Try {example}")
 
@@ -125,11 +113,10 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
     """Make the run that the marker asks for."""
     from dataclasses import replace
 
-    from ..support.bad_input import BadInput
     from . import local_run
 
     was = _baseline(item, marker)
-    try:
+    with _refusing():
         target, events = marker.target(_folders(item)), marker.events(item.config.rootpath)
         if marker.explain:
             local_run.check_explicable(target)
@@ -147,28 +134,33 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
         if marker.explain and result.grows:
             why = local_run.explanation(target, events, measurement, lambda _, __, ___: None)
             result = replace(result, explanation=why)
-    except BadInput as problem:
-        _refuse(str(problem))
     return result
 
 
-def _baseline(item: pytest.Item, marker: MemoryMarker) -> Baseline | None:
+@contextmanager
+def _refusing(prefix: str = "") -> Generator[None]:
+    """Fail the test with one line for a BadInput."""
     from ..support.bad_input import BadInput
 
     try:
-        return marker.baseline(item.config.rootpath)
+        yield
     except BadInput as problem:
-        _refuse(str(problem))
+        _refuse(f"{prefix}{problem}")
+
+
+def _baseline(item: pytest.Item, marker: MemoryMarker) -> Baseline | None:
+    with _refusing():
+        return marker.baseline(item.config.rootpath)
 
 
 def _result(measurement: Measurement, marker: MemoryMarker, was: Baseline | None, *, invoked_by_test: bool) -> Result:
     from dataclasses import replace
 
-    from ..analysis.commands import of_local
+    from ..analysis.finding import commands_local
     from .limits import find
     from .result import Result
 
-    measurement = replace(measurement, commands=of_local(f"truemem check {marker.handler}"))
+    measurement = replace(measurement, commands=commands_local(f"truemem check {marker.handler}"))
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
     checks = find(measurement, marker.limits, was)

@@ -19,19 +19,15 @@ from ..support.untrusted_text import loads
 from .events import text_of
 from .invocations import Plan, invoke_until_decided
 from .limits import Decision, Limits
-from .measurement import Failure, Measurement, Seen, settled, told
-from .text import end_of_log
+from .measurement import FailedInvocation, Measurement, Recorded, end_of_log, error_of, settled
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_logs import CloudWatchLogsClient
 
-READ_S = 910
-"""Read timeout in seconds: longer than the longest function."""
-PATIENCE_S = 60.0
-"""Longest wait for lines in CloudWatch Logs, in seconds."""
-LOOK_S = 5.0
-"""Pause between two reads of CloudWatch Logs, in seconds."""
+READ_S = 910  # read timeout in seconds: longer than the longest function
+PATIENCE_S = 60.0  # longest wait for lines in CloudWatch Logs, in seconds
+LOOK_S = 5.0  # pause between two reads of CloudWatch Logs, in seconds
 ENOUGH = 0.95
 """Share of the records that is enough. The last one of an environment comes at its shutdown, perhaps minutes from now.
 
@@ -39,8 +35,7 @@ With a limit on peaks all records are needed, because each may break it.
 """
 FLUSHING = 5
 """Most extra invocations that make earlier lines come: a line comes with its report, 25 ms into the next one."""
-PATTERN = '{ $.schema = 1 && $.requestId = "*" }'
-"""Filter of CloudWatch Logs for our lines."""
+PATTERN = '{ $.schema = 1 && $.requestId = "*" }'  # filter of CloudWatch Logs for our lines
 
 
 @dataclass
@@ -53,7 +48,7 @@ class Remote:
     requests: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     """The event of each request, as JSON."""
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailedInvocation] = field(default_factory=list)
     lines: dict[str, Line] = field(default_factory=dict)
     """Lines by request id."""
     errors_allowed: bool = False
@@ -72,7 +67,9 @@ class Remote:
         tail = base64.b64decode(answer.get("LogResult", "")).decode(errors="replace").split("\n")
         if "FunctionError" in answer:
             log = end_of_log(text for text in tail if not parse_event(text))
-            self.failures.append(Failure(len(self.requests), told(_parsed(body), answer["FunctionError"]), log))
+            self.failures.append(
+                FailedInvocation(len(self.requests), error_of(_parsed(body), answer["FunctionError"]), log)
+            )
         self.take(tail)
 
     def take(self, texts: Sequence[str]) -> None:
@@ -82,9 +79,9 @@ class Remote:
                 if line.request_id is not None:
                     self.lines.setdefault(line.request_id, line)
 
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[Recorded]:
         numbered = enumerate(self.requests, 1)
-        return [Seen(number, self.lines[request]) for number, request in numbered if request in self.lines]
+        return [Recorded(number, self.lines[request]) for number, request in numbered if request in self.lines]
 
     def so_far(self, warm_up: int, counted: int | None = None) -> Measurement:
         """The measurement of the first `counted` invocations, or of all."""

@@ -9,13 +9,10 @@ from pathlib import Path
 from ..explain.explanation import Explanation
 from ..support.untrusted_text import visible
 from .limits import LimitCheck
-from .measurement import Measurement
-from .text import curve
+from .measurement import Measurement, curve
 
-KEPT, BROKEN, UNKNOWN = 0, 1, 2
-"""Exit codes."""
-LOWER = 0.9
-"""A repair helps if RSS ends below this part of what it was."""
+KEPT, BROKEN, UNKNOWN = 0, 1, 2  # exit codes
+LOWER = 0.9  # a repair helps if RSS ends below this part of what it was
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +97,8 @@ class Result:
     def sentences(self) -> list[str]:
         """The finding, and a sentence for each other limit that was not kept."""
         finding = self.measurement.finding
-        told = ("growth", "errors") if finding.cause == "failing" else ("growth",)
-        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name not in told]
+        covered = ("growth", "errors") if finding.cause == "failing" else ("growth",)
+        others = [each.sentence for each in self.limits if each.outcome != "kept" and each.name not in covered]
         tried = [self.tried.sentence()] if self.tried else []
         return [*([finding.paragraph()] if self.measurement.seen else []), *tried, *others]
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from ..support.bad_input import BadInput
+from ..support.untrusted_text import read_text
 
 MOST_DEPTH, MOST_NODES = 60, 100_000
 """Limits of a template. An alias counts in full, and 64 characters of a text are one more value."""
@@ -62,3 +66,18 @@ def _integer(loader: TemplateLoader, node: yaml.ScalarNode) -> int:
 
 TemplateLoader.add_multi_constructor("!", _short_form)
 TemplateLoader.add_constructor("tag:yaml.org,2002:int", _integer)
+
+
+_UNREADABLE = (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError)
+"""Errors that PyYAML raises: for `!!int ""`, `!!timestamp x`, the 99th of a month, endless digits."""
+
+
+def load_template(path: Path) -> object:
+    """Load a template. Raises BadInput."""
+    try:
+        return yaml.load(read_text(path), TemplateLoader)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}. Try PATH/template.yaml:LOGICAL_ID") from None
+    except _UNREADABLE as error:
+        first = str(error).partition("\n")[0]
+        raise BadInput(f"{path} is not YAML ({first}). Try sam validate --template {path}") from None

@@ -9,27 +9,41 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..analysis.diagnosis import Diagnosis, Grade
 from ..analysis.finding import Finding, most_urgent
-from ..analysis.function_diagnosis import of_configuration
-from ..analysis.log_diagnosis import Log, of_log, read
-from ..aws.log_source import Source, source, source_options
+from ..analysis.log_diagnosis import (
+    Diagnosis,
+    Grade,
+    Log,
+    diagnose_configuration,
+    diagnose_first_line,
+    diagnose_log,
+    read_log,
+)
+from ..aws.cloudwatch import Source, source, source_options
 from ..support.bad_input import BadInput
-from ..support.outputs import chosen, format_options
-from ..support.terminal import tell
-from ..support.time_parsing import since_ms
+from ..support.options import chosen, format_options, since_ms
+from ..support.terminal import progress
 from ..support.untrusted_text import visible
 
 if TYPE_CHECKING:
     from ..lines.line import Line
     from ..page.environments import Gathered
 
-MARKS = {"ok": "✓", "note": "!", "problem": "✗"}
-STYLES = {"ok": "green", "note": "yellow", "problem": "bold red"}
+LONGEST_S = 930
+"""Longest wait for an answer, in seconds: a function may run for 900. Asked again, it would do its work again."""
+SKEW_MS = 300_000
+"""How far this machine's clock may be behind that of AWS."""
+LATE_MS = 120_000
+"""How much later than its time stamp a line may come into the log."""
+MOST = 100_000
+"""Events of one look at the log."""
+POLL_S = 5.0
+"""Pause between two looks at the log. A line is there some seconds after it was printed."""
+MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "problem": ("✗", "red")}
 EPILOG = """
 \b
 Examples:
@@ -73,25 +87,21 @@ def doctor(
     For a function it needs lambda:GetFunctionConfiguration, logs:DescribeLogGroups and logs:FilterLogEvents; for
     --invoke lambda:InvokeFunction.
     """
-    try:
-        form = chosen(form, as_json)
-        if follow or invoke or event is not None:
-            name, payload = _followed(files, function_name, log_group or since, follow, invoke, event)
-            found = list(_of_first(name, payload, wait))
-        elif function_name is not None and not files and log_group is None:
-            begin = since_ms("3h" if since is None else since, time.time() * 1000)
-            found = list(_of_function(function_name, begin))
-        else:
-            found = list(_of_log(source(files, function_name, log_group, since)))
-    except BadInput as error:
-        tell("truemem doctor", error)
-        return 2
+    form = chosen(form, as_json)
+    if follow or invoke or event is not None:
+        name, payload = _followed(files, function_name, log_group or since, follow, invoke, event)
+        found = list(_of_first(name, payload, wait))
+    elif function_name is not None and not files and log_group is None:
+        begin = since_ms("3h" if since is None else since, time.time() * 1000)
+        found = list(_of_function(function_name, begin))
+    else:
+        found = list(_of_log(source(files, function_name, log_group, since)))
     for finding in found:
         if form == "json":
             click.echo(json.dumps(asdict(finding)))
         else:
-            mark = click.style(MARKS[finding.grade], fg=STYLES[finding.grade].split()[-1])
-            click.echo(f"{mark} {visible(finding.text)}")
+            mark, colour = MARKS[finding.grade]
+            click.echo(f"{click.style(mark, fg=colour)} {visible(finding.text)}")
             if finding.evidence:
                 click.echo(click.style(f"  {visible(finding.evidence)}", dim=True))
             if finding.fix:
@@ -114,7 +124,6 @@ def _followed(
 def _of_first(name: str, event: str | None, wait_s: float) -> Iterator[Diagnosis]:
     """The first record; or, if none came, all that can be found out about the function."""
     from ..check.events import read_event
-    from .doctor_follow import follow
 
     first = follow(name, None if event is None else read_event(event), wait_s)
     if first is not None:
@@ -133,8 +142,8 @@ def _of_log(where: Source) -> Iterator[Diagnosis]:
             size_of(path)  # refuses what is no file
         gathered = _gathered()
         also = gathered.add if gathered is not None else _ignore
-        log = read((event for path in paths for event in events(path)), wants=where.wants, also=also)
-    yield from of_log(log, "Invoke the function twice, and take its whole log.")
+        log = read_log((event for path in paths for event in events(path)), wants=where.wants, also=also)
+    yield from diagnose_log(log, "Invoke the function twice, and take its whole log.")
     yield from of_memory(gathered)
 
 
@@ -150,11 +159,11 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
         found = log_group_named(client("logs"), group)
     gathered, log = _gathered(), Log()
     if found is not None:
-        log = read(
+        log = read_log(
             recent(group, int(begin_ms), int(time.time() * 1000)),
             also=gathered.add if gathered is not None else _ignore,
         )
-    yield from of_configuration(configuration, log)
+    yield from diagnose_configuration(configuration, log)
     invoke = f"truemem doctor {shlex.quote(configuration['FunctionName'])} --follow --invoke"
     if found is None:
         text = "The log group is not there: the function was never invoked, or its role does not permit logs."
@@ -167,7 +176,7 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
             "Use a log group of the class Standard: a class cannot be changed later.",
             group,
         )
-    yield from of_log(log, invoke, configuration["FunctionName"])
+    yield from diagnose_log(log, invoke, configuration["FunctionName"])
     yield from of_memory(gathered)
 
 
@@ -195,3 +204,62 @@ def of_memory(gathered: Gathered | None) -> Iterator[Diagnosis]:
         finding = most_urgent(findings)
         grade: Grade = "problem" if finding.grows else "note" if finding.cause in ("failing", "undecided") else "ok"
         yield Diagnosis(grade, f"{name}: {finding.paragraph()}" if len(functions) > 1 else finding.paragraph())
+
+
+# --- --follow: the first record after the function was changed -------------------------------------------------------
+
+
+def follow(function: str, event: object | None, wait_s: float) -> Iterator[Diagnosis] | None:
+    """Wait for the first record since the function's last change. Returns the findings on it, None after `wait_s`.
+
+    With an event the function is invoked with it, twice. Raises BadInput.
+    """
+    from ..aws.clients import client, configuration_of, log_group_in, name_of, refused
+
+    with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
+        configuration = configuration_of(function)
+        begin_ms = since_ms(configuration["LastModified"], time.time() * 1000)
+    if event is not None:
+        with refused(f"function {function}", "lambda:InvokeFunction"):
+            _invoke_twice(client("lambda", attempts=1, read_timeout=LONGEST_S), function, event)
+    else:
+        click.echo(f"waiting for two invocations of {name_of(function)}, or try --invoke", err=True)
+    group, look_from_ms = log_group_in(configuration, function), int(begin_ms)
+    command = f"truemem report --function {shlex.quote(name_of(function))}"
+    end = time.monotonic() + wait_s
+    with progress("waiting", int(wait_s)) as count:
+        while True:
+            now_ms = int(time.time() * 1000)
+            for line in _records(group, look_from_ms, now_ms + SKEW_MS):
+                if line.time_ms is not None and line.time_ms >= begin_ms:  # not of an environment of before
+                    return diagnose_first_line(line, command)
+            look_from_ms = max(look_from_ms, now_ms - LATE_MS - SKEW_MS)
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            time.sleep(min(POLL_S, left))
+            count(int(min(POLL_S, left)))
+
+
+def _invoke_twice(lambdas: Any, function: str, event: object) -> None:
+    """The record of an invocation is printed when the next one begins."""
+    for _ in range(2):
+        answer = lambdas.invoke(FunctionName=function, Payload=json.dumps(event).encode())
+        body = answer["Payload"].read()
+        if "FunctionError" in answer:
+            text = body.decode(errors="replace")[:200]
+            click.echo(f"the function ended with an error, which is measured as well: {text}", err=True)
+
+
+def _records(group: str, begin_ms: int, end_ms: int) -> Iterator[Line]:
+    from ..aws.clients import client, log_group_named, refused
+    from ..aws.cloudwatch import recent
+    from ..lines.line import parse_event
+
+    with refused(f"log group {group}", "logs:DescribeLogGroups"):
+        if log_group_named(client("logs"), group) is None:
+            return  # made by the first invocation
+    for event in recent(group, begin_ms, end_ms, MOST):
+        if "exec format error" in event and "/opt/extensions/truemem" in event:
+            raise BadInput(f"the layer is for another architecture. Try truemem attach, then this again ({group})")
+        yield from parse_event(event)

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from ..support.bad_input import BadInput
-from ..support.extras import need
-from ..support.terminal import tell
+from ..support.bad_input import BadInput, need
+from ..support.terminal import notify
 
 
 class Lazy(NamedTuple):
@@ -57,7 +56,7 @@ class LazyGroup(click.Group):
         try:
             result = super().invoke(ctx)
         except BadInput as error:
-            tell(f"{ctx.command_path} {ctx.invoked_subcommand}", error)
+            notify(f"{ctx.command_path} {ctx.invoked_subcommand}", error)
             return 2
         if ctx.invoked_subcommand is None:
             click.echo(ctx.get_help())

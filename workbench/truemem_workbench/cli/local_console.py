@@ -1,4 +1,4 @@
-"""`truemem local run` at a terminal: its output and its exit codes."""
+"""`truemem local run` at a terminal: its output, without ordinary lines, and its exit codes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,43 @@ from pathlib import Path
 
 import click
 
-from ..local.configuration.function import Function
-from ..local.configuration.interpreter import missing_module
-from ..local.configuration.settings import Settings
-from ..local.configuration.variables import REGION
+from ..lines.line import parse_event
+from ..local.configuration.function import Function, missing_module
+from ..local.configuration.layer import SIDECAR
+from ..local.configuration.settings import REGION, Settings
 from ..local.lifecycle.journal import LogLine
-from ..local.running.scenario_context import NotAsDescribed, ScenarioContext
-from ..local.running.scenarios import SCENARIOS
-from ..local.running.session import Invocation, LocalLambda
+from ..local.scenario_context import NotAsDescribed, ScenarioContext
+from ..local.scenarios import SCENARIOS
+from ..local.session import Invocation, LocalLambda
 from ..support.exit_codes import Ended, raise_on_signals
-from ..support.untrusted_text import visible
+from ..support.untrusted_text import loads, visible
 from .local_summary import Summary
-from .ordinary_lines import is_ordinary
+
+_OF_PLATFORM = re.compile(
+    r"(INIT_START|RESTORE_START|START|END|REPORT|INIT_REPORT|RESTORE_REPORT|EXTENSION|TELEMETRY)[ \t]"
+)
+_FAILED = re.compile(r"\tStatus: (?!success)|\tError Type: ")
+
+
+def is_ordinary(line: LogLine) -> bool:
+    """True for a line that says what the summary says, or that all is well. An error is never ordinary."""
+    if line.source == f"extension:{SIDECAR}":
+        return line.text.startswith("truemem INFO ") or bool(parse_event(line.text))
+    if line.source != "platform":
+        return False
+    if line.text.startswith("{"):
+        return _is_ordinary_event(line.text)
+    return _OF_PLATFORM.match(line.text) is not None and _FAILED.search(line.text) is None
+
+
+def _is_ordinary_event(text: str) -> bool:
+    """Judge an event of the log format JSON."""
+    try:
+        record = loads(text).get("record")
+    except (ValueError, AttributeError):
+        return False
+    return isinstance(record, dict) and record.get("status", "success") == "success" and "errorType" not in record
+
 
 CREDENTIALS = "export AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local"
 SOURCES = {"function": "green", "platform": "cyan"}
@@ -43,7 +68,7 @@ class Console:
         self._python = python
         self._missing: set[str] = set()
         self._lock = threading.Lock()  # log lines come from the server's thread
-        self._unheard = threading.Event()
+        self._closed = threading.Event()
         self._failure: OSError | None = None
 
     def notice(self, text: str) -> None:
@@ -106,9 +131,9 @@ class Console:
         )
         self._print({"serving": {"endpoint": local.endpoint, "functionName": name, "url": url}}, text)
 
-    def wait_until_unheard(self) -> None:
+    def wait_until_closed(self) -> None:
         """Wait until a log line cannot be printed. Otherwise never return."""
-        self._unheard.wait()
+        self._closed.wait()
 
     def check(self) -> None:
         """Raises OSError if something could not be printed."""
@@ -125,7 +150,7 @@ class Console:
                 sys.stdout.flush()
             except OSError as failure:
                 self._failure = failure
-                self._unheard.set()
+                self._closed.set()
                 raise
 
 
@@ -162,7 +187,7 @@ def run(
             finished(local, answers)
             return _exit_code(local, answers, managed=settings.managed_instances is not None)
         console.serving(local, settings.name)
-        console.wait_until_unheard()
+        console.wait_until_closed()
     except Ended as ended:
         local.stop(abort=True)
         return 0 if invocations is None else 128 + ended.number

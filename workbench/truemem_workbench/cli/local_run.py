@@ -8,26 +8,35 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..analysis.commands import of_local
+from .. import page
+from ..analysis.finding import commands_local
+from ..check.command import variables
 from ..check.events import read_event
-from ..check.options import variables
 from ..check.target import name_from
-from ..local.configuration.function import Function
-from ..local.configuration.heap_probe import with_probe
-from ..local.configuration.interpreter import with_project_python
+from ..local.configuration.function import Function, with_project_python
+from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
 from ..local.configuration.node_function import RUNTIMES, from_node_handler, is_node
 from ..local.configuration.settings import Settings
-from ..local.configuration.sidecar import NAME, beside_sidecar, in_exact_mode, sidecar
-from ..local.running.scenarios import BYSTANDER, SCENARIOS
-from ..support.bad_input import BadInput
-from ..support.outputs import output_option
-from ..support.terminal import tell
-from ..support.typed import typed
-from . import run_outputs
+from ..local.scenarios import BYSTANDER, SCENARIOS
+from ..support.bad_input import BadInput, need
+from ..support.options import check_outputs, output_option, typed
+from ..support.terminal import notify
+from .lazy_group import Lazy, LazyGroup
 
 if TYPE_CHECKING:  # aiohttp is for the run itself, not for every `truemem local run --help`
-    from ..local.running.session import Invocation, LocalLambda
+    from ..local.session import Invocation, LocalLambda
 
+COMMANDS = {"run": Lazy("truemem_workbench.cli.local_run:run", "Run a function, as Lambda does.", "local")}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def local() -> None:
+    """A Lambda on this machine, with memory: limit, high-water mark, freeze, late reports."""
+
+
+DRAWS = {".png": page.draw, ".html": page.write}
+"""What draws a file with this ending."""
+ENDINGS = tuple(DRAWS)
 LONGEST_GAP_S = 86_400
 SAME_IN_CHECK = ("--event", "--memory", "--timeout", "--env", "--python", "--no-exact", "--extensions")
 """Options that `truemem check` has as well."""
@@ -124,7 +133,7 @@ Exit codes:
 )
 @click.option("--gap", "gap_s", default=5.0, show_default=True, metavar="SECONDS", help="Length of the freeze.")
 @click.option("--user", type=click.Choice(["auto", "current"]), default="auto", show_default=True)
-@output_option(*run_outputs.ENDINGS)
+@output_option(*ENDINGS)
 @click.option("--raw", is_flag=True, help="With --event, print all lines and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def run(
@@ -166,9 +175,9 @@ def run(
         settings |= {key: value for key, value in played.settings.items() if not _given(key)}
         launched |= {BYSTANDER.name: BYSTANDER} if played.extensions else {}
     environment: Mapping[str, str] = variables(env)
-    if NAME in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
-        target, environment = in_exact_mode(target, environment, launched[NAME]) or (target, environment)
-    if NAME in launched and not no_probe:
+    if SIDECAR in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
+        target, environment = in_exact_mode(target, environment, launched[SIDECAR]) or (target, environment)
+    if SIDECAR in launched and not no_probe:
         target = with_probe(target, environment)
     chosen = Settings(
         name=name or name_from(target.task_root.name),
@@ -184,8 +193,8 @@ def run(
     finite = event is not None and scenario is None
     again = typed(click.get_current_context(), "truemem check", SAME_IN_CHECK)
     can_explain = target.python is not None or is_node(target)
-    commands = of_local(again, is_probed=not no_probe, can_explain=can_explain)
-    run_outputs.check(outputs, finite=finite, measured=NAME in launched)
+    commands = commands_local(again, is_probed=not no_probe, can_explain=can_explain)
+    _check_outputs(outputs, finite=finite, measured=SIDECAR in launched)
     parsed = None if event is None and scenario is None else read_event(event or "{}")
     times = _times(invocations, with_event=event is not None)
     printer = local_console.Console(as_json=as_json, quiet=finite and not raw, python=target.python)
@@ -198,14 +207,14 @@ def run(
     else:
 
         def finished(local: LocalLambda, answers: Sequence[Invocation]) -> None:
-            printed = local.extension_stdout(NAME)
+            printed = local.extension_stdout(SIDECAR)
             written: Sequence[Path] = ()
             try:
-                run_outputs.write(outputs, printed)
+                _write_outputs(outputs, printed)
                 written = outputs
             finally:  # what was measured is printed also if a file cannot be written
                 if not raw:
-                    summary = summarise(local.reports, answers, printed, commands, measured=NAME in launched)
+                    summary = summarise(local.reports, answers, printed, commands, measured=SIDECAR in launched)
                     printer.summary(summary, written)
 
         code = local_console.run(
@@ -233,7 +242,7 @@ def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Funct
         return with_project_python(Function.from_spec(spec), python)
     if python is not None:
         raise BadInput(f"--python {python} with --runtime {runtime}: that is Node.js. Leave one out")
-    return from_node_handler(spec, runtime, lambda text: tell("truemem local run", text)), ()
+    return from_node_handler(spec, runtime, lambda text: notify("truemem local run", text)), ()
 
 
 def _check_scenario() -> None:
@@ -254,3 +263,37 @@ def _times(invocations: int | None, *, with_event: bool) -> int | None:
     if invocations is not None and invocations < 1:
         raise BadInput(f"--invocations {invocations}: nothing to do. Try --invocations 1")
     return (invocations or 1) if with_event else None
+
+
+def _check_outputs(paths: Sequence[Path], *, finite: bool, measured: bool) -> None:
+    """Raise BadInput for a file that cannot be written, or whose ending says nothing.
+
+    A run is `finite` with an event, and `measured` with the sidecar. Without these there is nothing to draw.
+    """
+    from ..check.outputs import try_place  # scipy is for the run itself, not for every `truemem --help`
+
+    if paths and not finite:
+        raise BadInput(f"--output {paths[0]} draws the invocations of an event. Try --event '{{}}' without --scenario")
+    if paths and not measured:
+        raise BadInput(f"--output {paths[0]}: without the sidecar nothing is measured. Leave --no-sidecar out")
+    check_outputs(paths, *ENDINGS)
+    if paths:
+        need("page")
+    for path in paths:
+        try_place(path, f"--output PATH/memory{path.suffix.lower()}")
+
+
+def _write_outputs(paths: Sequence[Path], printed: Sequence[str]) -> None:
+    """Draw the sidecar's lines into each of these files. Raises BadInput."""
+    if not paths:
+        return
+    from ..lines.line import parse_event
+
+    environments = page.gather(line for text in printed for line in parse_event(text))
+    if not environments:
+        raise BadInput(f"{paths[0]} was not written: the sidecar printed no record. Try --raw, which shows its log")
+    for path in paths:
+        try:
+            DRAWS[path.suffix.lower()](environments, path)
+        except OSError as error:
+            raise BadInput(f"cannot write {path}: {error.strerror}. Try --output PATH/{path.name}") from None

@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..analysis.causes import find
-from ..analysis.commands import Commands
 from ..analysis.curves import Failed, curves_of
-from ..analysis.finding import Finding, of_none
+from ..analysis.finding import Commands, Finding, unmeasured
 from ..lines.line import Line, parse_event
 from ..local import Invocation, Report
-from ..support.amounts import mib, whole
-from ..support.bad_input import BadInput
-from ..support.extras import need
-from ..support.plural import counted
+from ..support.bad_input import BadInput, need
+from ..support.terminal import counted, mib, whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +88,7 @@ class Summary:
 
     def show(self, console: Console, files: Sequence[Path]) -> None:
         """Print it. `console` is one of `truemem_workbench.support.terminal`, which prints strings as they are."""
-        from ..support.tables import table  # rich is for the summary itself, not for every `truemem --help`
+        from ..support.terminal import table  # rich is for the summary itself, not for every `truemem --help`
 
         some = f"The last {len(self.last)} of " if len(self.last) < self.invocations else ""
         made = table("", (), ("#", "peak", "current", "mark", "ms"), ("status",))
@@ -121,7 +118,9 @@ def summarise(
         _row(number, report, lines.get(report.request_id), answered.get(report.request_id))
         for number, report in enumerate(reports, 1)
     ]
-    finding, sentences = _judged(printed, rows, commands) if lines else (of_none(_UNMEASURED[measured], commands), [])
+    finding, sentences = (
+        _judged(printed, rows, commands) if lines else (unmeasured(_UNMEASURED[measured], commands), [])
+    )
     return Summary(
         invocations=len(rows),
         failed=sum(row.status != "success" for row in rows),
@@ -166,9 +165,9 @@ def _judged(printed: Sequence[str], rows: Sequence[Row], commands: Commands) -> 
     except BadInput:  # `truemem[local]` runs functions without it
         return finding, []
     from ..report.collect import collect  # scipy and duckdb take most of a second
-    from ..report.sentences import of_size
-    from ..report.sizing import HEADROOM
+    from ..report.render import of_size
     from ..report.store import Store
+    from ..report.summary import HEADROOM
 
     with tempfile.TemporaryDirectory(prefix="truemem-summary-") as folder, Store() as store:
         path = Path(folder) / "lines.log"

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..support.bad_input import BadInput
-from ..support.outputs import check_outputs, chosen, format_options, output_option
-from ..support.plural import some
-from ..support.terminal import progress, tell
+from ..support.options import check_outputs, chosen, format_options, output_option
+from ..support.terminal import notify, progress, some
 
 if TYPE_CHECKING:
-    from .watched import Watched
+    from .template import Watched
 
 ENDINGS = (".json",)
 STACK = "truemem-dashboard"
@@ -80,7 +79,7 @@ def dashboard(
     bare = [function.name for function in found if not function.layered]
     if bare:
         fix = f"Try truemem attach {bare[0] if len(bare) == 1 else 'FUNCTION...'}"
-        tell("truemem dashboard", f"{some(bare)}: no layer of truemem, so the graphs stay empty. {fix}")
+        notify("truemem dashboard", f"{some(bare)}: no layer of truemem, so the graphs stay empty. {fix}")
     return 0
 
 
@@ -103,8 +102,7 @@ def _given(settings: Sequence[str], topic: str | None) -> dict[str, str]:
 
 
 def _made(functions: Sequence[str], given: Mapping[str, str]) -> tuple[list[Watched], dict[str, Any]]:
-    from .template import template
-    from .watched import look_up
+    from .template import look_up, template
 
     with progress("functions", len(functions)) as done:
         region, found = look_up(functions, done)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..aws.clients import client, refused
 from ..support.bad_input import BadInput
-from ..support.plural import some
+from ..support.terminal import some
 from .template import functions_of
 
 INLINE_BYTES = 51_200

@@ -1,15 +1,256 @@
-"""One CloudFormation template with a dashboard and alarms for some functions. Pure."""
+"""One CloudFormation template with a dashboard and alarms for some functions.
+
+Limits (CloudWatch user guide, "Dashboard body structure" and "service quotas"): 500 widgets, 500 metrics in a widget,
+2,500 in a dashboard; 50 log groups in a query. Most metrics have no label: the console labels them by what differs.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from truemem.config import Config
+
+from ..aws.clients import CALLS_PER_S, Pace, client, configuration_of, log_group_in, paced, refused
 from ..support.bad_input import BadInput
-from . import widgets
-from .alarms import CONDITION, GROWING_OF, KINDS, alarms
-from .watched import Watched
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+LOG_GROUP = re.compile(r"[\w./#-]{1,512}", re.ASCII)
+"""What Lambda and CloudWatch Logs allow. Nothing else gets into queries and titles."""
+
+
+class Watched(NamedTuple):
+    """A function that the dashboard shows."""
+
+    name: str
+    memory_mib: int
+    log_group: str
+    namespace: str = "truemem"
+    """CloudWatch namespace of its metrics: its TRUEMEM_NAMESPACE."""
+    layered: bool = True
+    """False if a layer of truemem could be attached, and none is."""
+
+
+def watched(configuration: Mapping[str, Any]) -> Watched:
+    """Read what Lambda's GetFunctionConfiguration returned. Raises KeyError if it is not Lambda's answer, and BadInput
+    if the variables cannot be read."""
+    name, memory = configuration["FunctionName"], configuration["MemorySize"]
+    environment = configuration.get("Environment") or {}
+    if "Error" in environment:
+        why = "its variables cannot be read, and TRUEMEM_NAMESPACE may be among them"
+        raise BadInput(f"function {name}: {why}. The caller needs kms:Decrypt for its key")
+    group = log_group_in(configuration, name)
+    if not (NAME.fullmatch(name) and isinstance(memory, int) and LOG_GROUP.fullmatch(group)):
+        raise KeyError(name)
+    namespace = environment.get("Variables", {}).get("TRUEMEM_NAMESPACE", "")
+    layers = [str(layer.get("Arn")) for layer in configuration.get("Layers", ())]
+    return Watched(
+        name,
+        memory,
+        group,
+        Config({b"TRUEMEM_NAMESPACE": namespace.encode(errors="replace")}).namespace,
+        configuration.get("PackageType") == "Image" or any("truemem" in arn for arn in layers),
+    )
+
+
+def look_up(functions: Sequence[str], done: Callable[[int], None]) -> tuple[str, list[Watched]]:
+    """Ask Lambda for each function (name or ARN). Returns their region, and each function once, in the given order.
+
+    `done` is called with 1 after each. Raises BadInput.
+    """
+    found: dict[str, Watched] = {}
+    regions: set[str] = set()
+    asked = paced(client("lambda"), Pace(CALLS_PER_S))
+    for function in functions:
+        with refused(f"function {function}", "lambda:GetFunctionConfiguration"):
+            configuration = configuration_of(function, asked)
+            one = watched(configuration)
+            regions.add(configuration["FunctionArn"].split(":")[3])
+        found[one.name] = one
+        done(1)
+    if len(regions) > 1:
+        raise BadInput(
+            f"functions of {len(regions)} regions ({', '.join(sorted(regions))}). Try one run for each region"
+        )
+    return regions.pop(), list(found.values())
+
+
+KINDS = ("OutOfMemory", "NearLimit", "Growing")
+"""Alarms of each function, by the end of their logical ids."""
+GROWING_OF = 4
+"""Periods of 15 minutes that the alarm on growth looks at."""
+CONDITION = "Notified"
+"""Condition of the template: there is a topic."""
+
+
+def alarms(function: Watched) -> dict[str, dict[str, Any]]:
+    """The alarms by logical id. Their thresholds are parameters of the template."""
+    return {
+        logical_id(function.name, kind): {"Type": "AWS::CloudWatch::Alarm", "Properties": {**own, **_SHARED}}
+        for kind, own in zip(
+            KINDS, (_out_of_memory_alarm(function), _near_limit_alarm(function), _growing_alarm(function)), strict=True
+        )
+    }
+
+
+def logical_id(name: str, kind: str) -> str:
+    """A logical id has letters and digits only, so a hash of the name keeps `a-b` and `ab` apart."""
+    plain = re.sub(r"[^A-Za-z0-9]", "", name)
+    return f"{plain}{hashlib.sha256(name.encode()).hexdigest()[:8]}{kind}"
+
+
+_SHARED = {
+    "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+    "TreatMissingData": "notBreaching",  # a function that is not invoked has no data
+    "AlarmActions": {"Fn::If": [CONDITION, [{"Ref": "AlarmTopic"}], {"Ref": "AWS::NoValue"}]},
+}
+
+
+def _alarm_metric(function: Watched, name: str) -> dict[str, Any]:
+    dimensions = [{"Name": "FunctionName", "Value": function.name}]
+    return {"Namespace": function.namespace, "MetricName": name, "Dimensions": dimensions}
+
+
+def _out_of_memory_alarm(function: Watched) -> dict[str, Any]:
+    return {
+        "AlarmDescription": f"{function.name} ran out of memory",
+        **_alarm_metric(function, "OutOfMemory"),
+        "Statistic": "Sum",
+        "Period": 300,
+        "EvaluationPeriods": 1,
+        "Threshold": {"Ref": "OutOfMemoryCount"},
+    }
+
+
+def _near_limit_alarm(function: Watched) -> dict[str, Any]:
+    stat = {"Metric": _alarm_metric(function, "PeakRSS"), "Stat": "Maximum", "Period": 60}
+    return {
+        "AlarmDescription": f"A peak of {function.name} is near its memory size",
+        "Metrics": [
+            {"Id": "percent", "Expression": f"100*peak/{function.memory_mib}"},
+            {"Id": "peak", "ReturnData": False, "MetricStat": stat},
+        ],
+        "EvaluationPeriods": 1,
+        "Threshold": {"Ref": "PeakPercent"},
+    }
+
+
+def _growing_alarm(function: Watched) -> dict[str, Any]:
+    """A verdict `growing` in several periods: one alone is often that of a cache which has not bent yet."""
+    return {
+        "AlarmDescription": f"Memory of {function.name} grows with each invocation",
+        **_alarm_metric(function, "MemoryGrowing"),
+        "Statistic": "Sum",
+        "Period": 900,
+        "EvaluationPeriods": GROWING_OF,
+        "DatapointsToAlarm": {"Ref": "GrowingPeriods"},
+        "Threshold": 1,
+    }
+
+
+WIDTH = 24
+HEIGHT = 6
+QUERY_GROUPS = 50
+"""Log groups that one query may read."""
+DRAWN_BY_QUERY = 6
+"""Up to so many functions each has a graph with a line for each environment. It is a query, and each reads the log
+whenever the dashboard is opened."""
+NOTE = (
+    "**PeakRSS** and **CurrentRSS** are each invocation's own; CurrentRSS is what it left behind. **MaxMemoryUsed** is"
+    " the high-water mark of an execution environment: it never falls. Sizes are MiB. Made by `truemem dashboard`."
+)
+OPEN = 'filter ispresent(CurrentRSS) and ispresent(closedBy) and closedBy != "shutdown"'
+"""Lines whose CurrentRSS is what the invocation left behind: at a shutdown the function was gone already."""
+LEVELS = (
+    f"{OPEN} | stats latest(CurrentRSS) as currentMiB, max(PeakRSS) as peakMiB, latest(memoryLimit) as limitMiB,"
+    " latest(invocation) as invocations by FunctionName, environmentId | sort currentMiB desc | limit 20"
+)
+VERDICTS = (
+    "filter ispresent(drift.verdict) | stats latest(drift.verdict) as verdict, latest(drift.perInvocationKiB) as"
+    " growthKiB, latest(invocation) as invocations by FunctionName, environmentId | sort growthKiB desc | limit 20"
+)
+EACH = f'{OPEN} and FunctionName = "%s" | stats max(CurrentRSS) as current by bin(5m), environmentId'
+
+
+def dashboard_body(functions: Sequence[Watched], region: str) -> dict[str, Any]:
+    """The dashboard's document. The region is that of the functions, in which the stack has to be."""
+    placed = [{"type": "text", "x": 0, "y": 0, "width": WIDTH, "height": 2, "properties": {"markdown": NOTE}}]
+    x, y = 0, 2
+    for kind, width, properties in _widgets(functions):
+        place = {"x": x, "y": y, "width": width, "height": HEIGHT}
+        placed.append({"type": kind, **place, "properties": {"region": region, **properties}})
+        x, y = (x + width, y) if x + width < WIDTH else (0, y + HEIGHT)
+    return {"widgets": placed}
+
+
+def _widgets(functions: Sequence[Watched]) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Type, width and properties of each. The widths of a row add up to WIDTH."""
+    for graph in (_out_of_memory_graph, _headroom_graph, _growth_graph):
+        yield "metric", WIDTH // 3, graph(functions)
+    groups = sorted({function.log_group for function in functions})
+    for begin in range(0, len(groups), QUERY_GROUPS):
+        some = groups[begin : begin + QUERY_GROUPS]
+        yield "log", WIDTH // 2, _query_table("Environments with the highest level (MiB)", some, LEVELS)
+        yield "log", WIDTH // 2, _query_table("Environments that grow most in each invocation (KiB)", some, VERDICTS)
+    for function in functions:
+        yield "metric", WIDTH // 2, _memory_graph(function)
+        if len(functions) <= DRAWN_BY_QUERY:
+            yield "log", WIDTH // 2, _environments_graph(function)
+
+
+def _graph_metric(function: Watched, name: str, **options: Any) -> list[Any]:
+    return [function.namespace, name, "FunctionName", function.name, *([options] if options else [])]
+
+
+def _out_of_memory_graph(functions: Sequence[Watched]) -> dict[str, Any]:
+    metrics = [_graph_metric(function, "OutOfMemory") for function in functions]
+    return {"title": "Invocations that ran out of memory", "stat": "Sum", "period": 300, "metrics": metrics}
+
+
+def _headroom_graph(functions: Sequence[Watched]) -> dict[str, Any]:
+    metrics: list[Any] = []
+    for number, function in enumerate(functions):
+        metrics.append([{"expression": f"{function.memory_mib}-p{number}", "label": function.name}])
+        metrics.append(_graph_metric(function, "PeakRSS", id=f"p{number}", visible=False))
+    title = "Headroom: memory size less the highest peak (MiB)"
+    return {"title": title, "stat": "Maximum", "period": 300, "metrics": metrics}
+
+
+def _growth_graph(functions: Sequence[Watched]) -> dict[str, Any]:
+    metrics = [_graph_metric(function, "MemoryGrowing") for function in functions]
+    return {"title": "Verdicts that memory is growing", "stat": "Sum", "period": 900, "metrics": metrics}
+
+
+def _memory_graph(function: Watched) -> dict[str, Any]:
+    rest = ([".", name, ".", "."] for name in ("CurrentRSS", "MaxMemoryUsed"))
+    return {
+        "title": f"{function.name}: memory and its limit (MiB), duration (ms)",
+        "stat": "Maximum",
+        "period": 60,
+        "metrics": [
+            _graph_metric(function, "PeakRSS"),
+            *rest,
+            ["AWS/Lambda", "Duration", ".", ".", {"yAxis": "right"}],
+        ],
+        "annotations": {"horizontal": [{"value": function.memory_mib}]},
+    }
+
+
+def _environments_graph(function: Watched) -> dict[str, Any]:
+    title = f"{function.name}: what each environment is left with (MiB)"
+    return {"title": title, "view": "timeSeries", "query": _query([function.log_group], EACH % function.name)}
+
+
+def _query_table(title: str, groups: Sequence[str], query: str) -> dict[str, Any]:
+    return {"title": title, "view": "table", "query": _query(groups, query)}
+
+
+def _query(groups: Sequence[str], query: str) -> str:
+    return " | ".join([*(f"SOURCE '{group}'" for group in groups), query])
+
 
 RESOURCES = 500
 """Most resources of a template (CloudFormation's quotas)."""
@@ -41,7 +282,7 @@ def template(functions: Sequence[Watched], region: str, settings: Mapping[str, s
     if len(functions) > MOST:
         fix = "Try several runs, each with its own --stack-name"
         raise BadInput(f"{len(functions)} functions: one template has room for {MOST}. {fix}")
-    document = json.dumps(widgets.body(functions, region), separators=(",", ":"))
+    document = json.dumps(dashboard_body(functions, region), separators=(",", ":"))
     # Dashboards have one list of names for all regions.
     name = {"Fn::Sub": "${AWS::StackName}-${AWS::Region}"}
     dashboard = {"Type": "AWS::CloudWatch::Dashboard", "Properties": {"DashboardName": name, "DashboardBody": document}}

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..support.colours import CURRENT, MARK, PEAK, QUIET
+from ..support.terminal import CURRENT, MARK, PEAK, QUIET
 from ..support.untrusted_text import visible
 from .verdict import Row, headline
 

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from rich import box
+from rich.table import Table
 from rich.text import Text
 
+from ..analysis import heap as heaps
 from ..analysis.causes import find
-from ..analysis.commands import Commands
 from ..analysis.curves import curves_of
-from ..analysis.finding import Finding
+from ..analysis.finding import Commands, Finding
 from ..lines.line import parse_event
+from ..lines.record import Record, parse_line
+from ..local import Function, Invocation, LocalLambda, Settings
+from ..local.configuration.layer import SIDECAR, in_exact_mode, sidecar
 from ..support import terminal
 from ..support.bad_input import BadInput
+from ..support.terminal import Progress
 from ..support.untrusted_text import visible
-from .repairs import Level, chosen, effects, largest, level
-from .run import Outcome, as_json, run, save_lines
-from .table import table
-from .verdict import headline, verdict
-from .workload import Call, describe
+from .verdict import TAIL, Row, complete, headline, verdict
+from .workload import MODELS, Call, describe
 
 COMMANDS = Commands(
     again="truemem demo",
@@ -36,6 +45,44 @@ METHODS = {
     "vmhwm-sum": "summed over processes, upper bound (vmhwm-sum)",
     "sampled": "sampled, lower bound",
 }
+BAR = 24
+"""Length of the longest bar in characters."""
+FIRST, LAST = 40, 20
+"""Rows at the begin and at the end. The picture has all."""
+DOUBT = 0.5
+"""Bounds are printed if they are this far apart. Less is the kernel's own slack."""
+REPAIRS: Mapping[str, Mapping[str, str]] = {
+    "a cache of 8": {"CACHE_SIZE": "8"},
+    "a file, not its bytes": {"LOAD_FROM": "path"},
+    "the old session dropped first": {"POP_BEFORE_LOAD": "true"},
+    "blocks from 32 KiB mapped": {"MMAP_THRESHOLD": "32768"},
+}
+"""The sample's variables for each repair (sample_function/README.md names the lines)."""
+TOGETHER = "all of them"
+WORTH_SAYING = 0.05
+"""A figure that falls by less than this share counts as unchanged."""
+ALL: Mapping[str, str] = {name: value for variables in REPAIRS.values() for name, value in variables.items()}
+HERE = Path(__file__).parent
+ROOT = HERE if (HERE / "sample_function").is_dir() else HERE.parents[2]
+"""Folder of the sample: this one in a wheel (setup.py), or that of the checkout."""
+SAMPLE = ROOT / "sample_function"
+PROBE = ROOT / "layer" / "python"
+"""Folder of the probe. The function has it on its path, as from a layer."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The results of a run."""
+
+    rows: list[Row]
+    lines: list[str]
+    """The sidecar's EMF lines, as printed."""
+    last_words: str
+    """The sidecar's last line of any kind."""
+    notices: list[str]
+    """What this machine does not permit."""
+    seconds: float
+    """Time from the first invocation to the last."""
 
 
 def replay(
@@ -62,7 +109,7 @@ def replay(
 
         picture, lines = output / "memory.png", output / "truemem.emf.jsonl"
         draw(outcome.rows, picture, memory_mib=memory_mib, subtitle=_subtitle(outcome, memory_mib, variables))
-        save_lines(outcome.lines, lines)
+        lines.write_text("".join(f"{line}\n" for line in outcome.lines), encoding="utf-8")
     except OSError as problem:
         raise BadInput(f"cannot write to {output}: {problem.strerror or problem}. Try --output FOLDER") from None
 
@@ -142,3 +189,258 @@ def _subtitle(outcome: Outcome, memory: int, variables: Mapping[str, str]) -> st
     known = ", ".join(f"{number} {METHODS.get(name, name)}" for name, number in counted.most_common())
     peaks = f" Peaks: {known}." if known else ""
     return f"ONNX sample, local Lambda, {_settings(memory, variables)}.{peaks}"
+
+
+def as_json(row: Row) -> dict[str, object]:
+    """One row for `--json`, with the names of records. Unknown values are left out."""
+    record = row.record
+    members = {
+        "invocation": row.number,
+        **row.call.payload(),
+        "peakRSS": row.peak,
+        "peakLower": row.lower,
+        "peakUpper": row.upper,
+        "currentRSS": row.current,
+        "maxMemoryUsed": row.mark,
+        "method": record.method if record else None,
+        "closedBy": record.closed_by if record else None,
+        "raced": (record.raced or None) if record else None,
+        "error": row.error,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+
+def run(calls: Sequence[Call], *, memory_mib: int, variables: Mapping[str, str], progress: Progress) -> Outcome:
+    """Make the models and run all calls. Nothing stays behind. Raises BadInput.
+
+    With MODEL_BUCKET among the variables, the function reads the models from that bucket into an empty store.
+    AWS_ENDPOINT_URL_S3 names another server than AWS.
+    """
+    with tempfile.TemporaryDirectory(prefix="truemem-demo-") as folder:
+        Path(folder).chmod(0o1777)  # the function runs as another user
+        if "MODEL_BUCKET" not in variables:
+            _make_models(Path(folder), progress)
+        function = Function.from_handler(f"{SAMPLE / 'app.py'}:handler")
+        environment: Mapping[str, str] = {**variables, "MODEL_DIR": folder, "PYTHONPATH": str(PROBE)}
+        function, environment = in_exact_mode(function, environment, sidecar()) or (function, environment)
+        settings = Settings(
+            name="onnx-incident",
+            memory_mib=memory_mib,
+            timeout_s=60,
+            environment=environment,
+            extensions={SIDECAR: sidecar()},
+        )
+        progress("starting the environment", 0, len(calls))
+        local = LocalLambda(function, settings)
+        invocations: list[Invocation] = []
+        with local:
+            started = time.monotonic()
+            for number, call in enumerate(calls, 1):
+                invocations.append(local.invoke(call.payload()))
+                progress("invoking", number, len(calls))
+            seconds = time.monotonic() - started
+        marks = {report.request_id: float(report.max_memory_used_mib) for report in local.reports}
+        printed = [(line, parse_line(line)) for line in local.extension_stdout(SIDECAR)]
+        said = [line.text for line in local.logs if line.source == f"extension:{SIDECAR}"]
+    records = [record for _, record in printed if record]
+    return Outcome(
+        rows=join(calls, invocations, records, marks),
+        lines=[line for line, record in printed if record],
+        last_words=said[-1] if said else "nothing",
+        notices=list(local.notices),
+        seconds=seconds,
+    )
+
+
+def join(
+    calls: Sequence[Call],
+    invocations: Sequence[Invocation],
+    records: Sequence[Record],
+    marks: Mapping[str, float],
+) -> list[Row]:
+    """Join calls, answers and records by request id. The last REPORT comes after its record: from `marks`."""
+    by_request = {record.request_id: record for record in records}
+    rows = []
+    for number, (call, invocation) in enumerate(zip(calls, invocations, strict=True), 1):
+        record = by_request.get(invocation.request_id)
+        mark = record.max_memory_used if record else None
+        mark = marks.get(invocation.request_id) if mark is None else mark
+        rows.append(Row(number=number, call=call, record=record, mark=mark, error=_error(invocation)))
+    return rows
+
+
+def _error(invocation: Invocation) -> str | None:
+    if invocation.function_error is None:
+        return None
+    payload = invocation.payload
+    named = payload.get("errorType") if isinstance(payload, dict) else None
+    return str(named or invocation.function_error)
+
+
+def _make_models(folder: Path, progress: Progress) -> None:
+    """Make all models by the sample's own command. Raises BadInput."""
+    progress("making the models", 0, MODELS)
+    command = [sys.executable, str(SAMPLE / "models.py"), "make", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as maker:
+        assert maker.stdout is not None
+        assert maker.stderr is not None
+        for made, _ in enumerate(maker.stdout, 1):
+            progress("making the models", made, MODELS)
+        words = maker.stderr.read().strip()
+    if maker.returncode:
+        raise BadInput(
+            f"the models could not be made ({words or maker.returncode}): they need 241 MiB in {folder.parent}"
+        )
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def table(rows: Sequence[Row], *, bars: bool) -> Table:
+    """The table, in 80 columns, or with `bars` in 110."""
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for name in ("#", "model", "rows", "peak", "current", Text("Max Memory\nUsed")):
+        grid.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    grid.add_column("method", no_wrap=True, vertical="bottom")
+    if bars:
+        grid.add_column("█ current  ▒ peak  │ mark", no_wrap=True, vertical="bottom")
+    full = max((value for row in rows for value in (row.mark, row.peak) if value), default=0.0)
+    for row in _shown(rows):
+        if row is None:
+            grid.add_row("…")
+            continue
+        cells = [
+            str(row.number),
+            str(row.call.model),
+            f"{row.call.batch:,}",
+            peak(row),
+            _figure(row.current),
+            "-" if row.mark is None else f"{row.mark:.0f}",
+            method(row),
+        ]
+        grid.add_row(*cells, *([bar(row, full)] if bars else []))
+    return grid
+
+
+def _shown(rows: Sequence[Row]) -> list[Row | None]:
+    """The first rows and the last; None stands for those between."""
+    return [*rows] if len(rows) <= FIRST + LAST else [*rows[:FIRST], None, *rows[-LAST:]]
+
+
+def peak(row: Row) -> str:
+    """The peak, with its bounds if they differ."""
+    if row.lower is None or row.upper is None or row.upper - row.lower < DOUBT:
+        return _figure(row.peak)
+    return f"{_figure(row.peak)} ({row.lower:.0f}-{row.upper:.0f})"
+
+
+def method(row: Row) -> str:
+    """The method of the peak, or why there is none."""
+    if row.error:
+        return row.error.removeprefix("Runtime.")
+    if row.record is None:
+        return "no record"
+    return f"{row.record.method or '-'}{', raced' if row.record.raced else ''}"
+
+
+def bar(row: Row, full: float) -> Text:
+    """A bar: current solid, up to the peak shaded, a line at the mark. `full` MiB are 24 characters."""
+    if not full:
+        return Text("")
+
+    def cells(value: float | None) -> int:
+        return round((value or 0) / full * BAR)
+
+    solid, shaded = cells(row.current), max(cells(row.peak), cells(row.current))
+    text = Text("█" * solid, style="bright_black")
+    text.append("▒" * (shaded - solid), style="blue")
+    if row.mark is not None:
+        text.append(" " * max(0, cells(row.mark) - shaded))
+        text.append("│", style="red")
+    return text
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+# --- the repairs ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """The memory at the end of one run, in MiB."""
+
+    current: float
+    """Median RSS that the last invocations left behind."""
+    mark: float
+    """Max Memory Used at the end."""
+    heap: heaps.Heap | None
+    """Median of the last readings. None without the probe."""
+
+    def figures(self) -> dict[str, float]:
+        """The figures by their names in records. Unknown figures are left out."""
+        known = {"currentRSS": self.current, "maxMemoryUsed": self.mark}
+        if self.heap is not None:
+            known |= {"inUse": self.heap.used, "held": self.heap.held}
+        return known
+
+
+def level(rows: Sequence[Row]) -> Level | None:
+    """The level of a run. None if nothing was measured."""
+    seen = complete(rows)
+    if not seen:
+        return None
+    found = heaps.malloc_heaps(row.record for row in rows if row.record)
+    return Level(
+        current=statistics.median(row.current for row in seen[-TAIL:]),
+        mark=seen[-1].mark,
+        heap=heaps.median_heap(found) if found else None,
+    )
+
+
+def chosen(variables: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The variables of a run for each repair that is not made already, and for all repairs together."""
+    each = {
+        words: {**variables, **changed}
+        for words, changed in REPAIRS.items()
+        if any(variables.get(name) != value for name, value in changed.items())
+    }
+    return each if len(each) < 2 else {**each, TOGETHER: {**variables, **ALL}}
+
+
+def largest(before: Level, after: Mapping[str, Level]) -> list[str]:
+    """For each figure, say which single repair lowers it most, if any does."""
+    titles = {"currentRSS": "what it leaves behind", "held": "what malloc holds", "maxMemoryUsed": "the mark"}
+    sentences = []
+    for name, title in titles.items():
+        was = before.figures().get(name)
+        now = {
+            words: repaired.figures()[name]
+            for words, repaired in after.items()
+            if words != TOGETHER and name in repaired.figures()
+        }
+        if was is None or not now:
+            continue
+        best = min(now, key=now.__getitem__)
+        if now[best] < (1 - WORTH_SAYING) * was:
+            sentences.append(f"Most for {title}: {best}, {was:.0f} → {now[best]:.0f} MiB.")
+    return sentences
+
+
+def effects(before: Level, after: Mapping[str, Level]) -> Table:
+    """A table with a row for each repair: figures before and after."""
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    grid.add_column("", no_wrap=True)
+    titles = {"currentRSS": "current", "maxMemoryUsed": "mark", "inUse": "in use", "held": "held"}
+    for title in titles.values():
+        grid.add_column(title, justify="right", no_wrap=True)
+    was = before.figures()
+    for words, repaired in after.items():
+        now = repaired.figures()
+        cells = [f"{was[name]:.0f} → {now[name]:.0f}" if name in was and name in now else "-" for name in titles]
+        grid.add_row(words, *cells)
+    return grid

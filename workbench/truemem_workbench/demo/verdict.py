@@ -51,7 +51,7 @@ class Row:
         return self.record.peak_upper if self.record else None
 
 
-class Seen(NamedTuple):
+class Demonstrated(NamedTuple):
     """A row that has all figures for a comparison, in MiB."""
 
     number: int
@@ -62,10 +62,10 @@ class Seen(NamedTuple):
     current: float
 
 
-def complete(rows: Sequence[Row]) -> list[Seen]:
+def complete(rows: Sequence[Row]) -> list[Demonstrated]:
     """The rows that can be compared: those with a mark, a peak and a current."""
     return [
-        Seen(row.number, row.call, row.mark, row.peak, row.upper, row.current)
+        Demonstrated(row.number, row.call, row.mark, row.peak, row.upper, row.current)
         for row in rows
         if row.mark is not None and row.peak is not None and row.current is not None
     ]
@@ -99,7 +99,7 @@ def verdict(rows: Sequence[Row]) -> list[str]:
     return [*sentences, _mark(seen), _peaks(seen)]
 
 
-def _mark(seen: Sequence[Seen]) -> str:
+def _mark(seen: Sequence[Demonstrated]) -> str:
     first, last = seen[0], seen[-1]
     top = max(seen, key=lambda row: row.mark)
     if falls := _falls(seen):
@@ -115,7 +115,7 @@ def _mark(seen: Sequence[Seen]) -> str:
     )
 
 
-def _peaks(seen: Sequence[Seen]) -> str:
+def _peaks(seen: Sequence[Demonstrated]) -> str:
     highest = max(range(len(seen)), key=lambda index: seen[index].peak)
     top = seen[highest]
     batch = f" (a batch of {top.call.batch:,} rows)" if top.call.batch > 1 else ""
@@ -135,9 +135,9 @@ def _peaks(seen: Sequence[Seen]) -> str:
     )
 
 
-def _well_below(row: Seen) -> bool:
+def _well_below(row: Demonstrated) -> bool:
     return row.upper is not None and row.upper < WELL_BELOW * row.mark
 
 
-def _falls(seen: Sequence[Seen]) -> int:
+def _falls(seen: Sequence[Demonstrated]) -> int:
     return sum(later.mark < earlier.mark for earlier, later in itertools.pairwise(seen))

@@ -1,34 +1,71 @@
-"""Which lines hold what grew, from what a tracer found. Pure."""
+"""Which lines hold what grew, from what a tracer found, and which files are the user's. Pure, but for `Users`."""
 
 from __future__ import annotations
 
+import csv
 import itertools
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from scipy import stats
 
-from .users import Frame, Stack, Users
+Frame = tuple[str, int]  # file and line
+Stack = tuple[Frame, ...]  # outermost first
+INSTALLED = r"(?:.*/)?(?:site-packages|dist-packages)/"  # folders of libraries below the root
+
+
+class Users:
+    """The code below a task root, but not the libraries that lie there."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = f"{root}/"
+        flat = sorted({re.escape(name) for name in _installed(root)})
+        self.foreign = "|".join((INSTALLED, *flat))
+        """A regular expression: what follows the root in the files of libraries."""
+        self._is_foreign = re.compile(self.foreign).match
+
+    def is_theirs(self, frame: Frame) -> bool:
+        return frame[0].startswith(self._root) and not self._is_foreign(frame[0], len(self._root))
+
+    def way(self, stack: Stack) -> Stack:
+        """The user's frames alone, outermost first."""
+        return tuple(filter(self.is_theirs, stack))
+
+    def line(self, stack: Stack) -> Frame | None:
+        """The user's innermost frame. If there is none, the innermost of all."""
+        way = self.way(stack)
+        return way[-1] if way else stack[-1] if stack else None
+
+
+def _installed(root: Path) -> Iterator[str]:
+    """Folders and files that `sam build` or `pip install --target` have put beside the user's code.
+
+    RECORD lists the files of a distribution
+    (packaging.python.org/en/latest/specifications/recording-installed-packages).
+    """
+    for record in root.glob("*.dist-info/RECORD"):
+        with record.open(encoding="utf-8", errors="replace", newline="") as file:
+            for row in csv.reader(file):
+                name, slash, _ = row[0].partition("/") if row else ("", "", "")
+                if name not in ("", "..", ".") and not name.endswith(".dist-info"):
+                    yield f"{name}{slash}"
+
 
 TRACER = "python_tracer.py"
-SKIPPED = 0.25
-"""Share of the looks at the begin that do not count: caches fill then."""
+SKIPPED = 0.25  # share of the looks at the begin that do not count: caches fill then
 LEAST_LOOKS = 4
-RISING = 0.6
-"""Share of the steps from look to look that rise, where something grows."""
-IN_EACH_HALF = 2
-"""Steps that rise in each half, where there is none that falls: that is enough as well."""
+RISING = 0.6  # share of the steps from look to look that rise, where something grows
+IN_EACH_HALF = 2  # steps that rise in each half, where there is none that falls: that is enough as well
 STEADY = 0.5
 """Growth in the later half of the looks, as a share of growth in all of them: a cache that fills ends sooner."""
 FALL = 0.5
 """A fall from one look to a later one, as a share of all growth, from which it is no leak: it is emptied again."""
-LEAST_KIB = 0.2
-"""Growth per invocation that is not told: a runtime client or a library keeps as much."""
-LEAST_SHARE = 0.05
-"""The same, as a share of the measured growth, and of what the first line holds."""
+LEAST_KIB = 0.2  # growth per invocation that is not reported: a runtime client or a library keeps as much
+LEAST_SHARE = 0.05  # the same, as a share of the measured growth, and of what the first line holds
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,87 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from scipy import stats
+
+from ..lines.line import Line
+from ..lines.record import figure
 from ..support.untrusted_text import visible
-from .attribution import Holder
-from .rest import UNKNOWN, Cause
-from .users import Frame
+from .attribution import Frame, Holder
 
-SHOWN = 10
-"""Lines of code that are told of."""
-UNSEEN: Frame = ("", 0)
-"""The place of a holder by a line that was not seen."""
-REST = 0.2
-"""Share of the growth that is worth a sentence if no line explains it."""
+ENOUGH = 0.5  # share of the rest that a figure of the line must grow by to be named
+STACK_KIB = 8
+"""Of a thread's stack and arena so much is touched at least: its stack, its control block, its arena's header."""
+
+
+class LikelyCause(NamedTuple):
+    pattern: str
+    """Its heading in docs/patterns.md, as a link writes it."""
+    sentence: str
+    """What the lines say, without the full stop."""
+
+
+UNKNOWN = LikelyCause("fragmentation", "Likely fragmentation, or native code")
+UNCOLLECTED = LikelyCause("too-few-invocations", "Likely garbage that V8 has not collected yet, or native code")
+
+
+def likely(lines: Sequence[Line], rest_kib: float, unknown: LikelyCause = UNKNOWN) -> LikelyCause:
+    """The likeliest cause of a growth of `rest_kib` per invocation, by the invocations that were judged.
+
+    `unknown` is that of a growth that no figure explains: in Node.js it is UNCOLLECTED.
+    """
+    threads, processes = _slope(lines, _whole("threads")), _slope(lines, _whole("processes"))
+    if processes * _largest_process_kib(lines) >= ENOUGH * rest_kib:
+        return LikelyCause("child-processes", f"Child processes are left behind: {processes:.2f} more per invocation")
+    if threads * STACK_KIB >= ENOUGH * rest_kib:
+        return LikelyCause(
+            "arenas-for-each-thread", f"Thread stacks and arenas: {threads:.2f} threads more per invocation"
+        )
+    found = (
+        (_size("rss", "file"), LikelyCause("mapped-files", "Mapped files grow as much (`rss.file`)")),
+        (_size("rss", "shmem"), LikelyCause("mapped-files", "Shared memory grows as much (`rss.shmem`)")),
+        (_size("heap", "held"), LikelyCause("arenas", "It was freed, and malloc keeps it (`heap.held`)")),
+        (_size("heap", "inUse"), LikelyCause("a-cache-without-bound", "Native code has not freed it (`heap.inUse`)")),
+        (_size("heap", "mapped"), LikelyCause("a-cache-without-bound", "Native code has not freed it (`heap.mapped`)")),
+    )
+    return next((cause for kib, cause in found if _slope(lines, kib) >= ENOUGH * rest_kib), unknown)
+
+
+def _largest_process_kib(lines: Sequence[Line]) -> float:
+    """So much a child may have, KiB: what all held before it came. After fork() it has its parent's memory."""
+    return max((line.current_rss * 1024 for line in lines[:1] if line.current_rss is not None), default=0.0)
+
+
+def _slope(lines: Sequence[Line], read: Callable[[Line], float | None]) -> float:
+    """Growth of this figure per invocation; 0 where lines do not have it."""
+    known = [(place, value) for place, line in enumerate(lines) if (value := read(line)) is not None]
+    if len(known) < 2 or len({value for _, value in known}) == 1:
+        return 0.0
+    return float(stats.theilslopes([value for _, value in known], [place for place, _ in known]).slope)
+
+
+def _whole(name: str) -> Callable[[Line], float | None]:
+    return lambda line: figure(line.members.get(name))
+
+
+def _size(name: str, part: str) -> Callable[[Line], float | None]:
+    """A size of the line, in KiB."""
+
+    def kib(line: Line) -> float | None:
+        parts = line.members.get(name)
+        mib = figure(parts.get(part)) if isinstance(parts, dict) else None
+        return None if mib is None else mib * 1024
+
+    return kib
+
+
+SHOWN = 10  # lines of code that are reported
+UNSEEN: Frame = ("", 0)  # the place of a holder by a line that was not seen
+REST = 0.2  # share of the growth that is worth a sentence if no line explains it
 
 
 @dataclass(frozen=True)
@@ -34,7 +100,7 @@ class Explanation:
     """What is missing in the answer, as sentences."""
     first_run_s: float = 0.0
     """Of the first of them, which traces Python's blocks or V8's heap."""
-    rest: Cause = UNKNOWN
+    rest: LikelyCause = UNKNOWN
     """What the growth that no line explains is likely to be."""
 
     def share(self, kib: float) -> float:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from .attribution import Holder
+from .attribution import Frame, Holder
 from .explanation import Explanation, place, source, what
-from .users import Frame
 
-HEIGHT_PX = 60
-"""Height of the graph for each frame of the longest stack."""
+HEIGHT_PX = 60  # height of the graph for each frame of the longest stack
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
 table { border-collapse: collapse; } td, th { padding: .2rem 1rem .2rem 0; text-align: left; vertical-align: top; }

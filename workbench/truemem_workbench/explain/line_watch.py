@@ -9,16 +9,13 @@ from collections import Counter
 from types import CodeType, FrameType
 from typing import Any
 
-from truemem_workbench.explain.objects import length, named
-from truemem_workbench.explain.owners import Line, below, defined_at, newest, owner
+from truemem_workbench.explain.objects import Line, below, defined_at, length, named, newest, owner
 
-ENOUGH = 3
-"""Times that a container was seen to grow, after which it is not watched any more."""
-MOST = 20
-"""Invocations that are watched after a look: what only some invocations keep needs more than one."""
+ENOUGH = 3  # times that a container was seen to grow, after which it is not watched any more
+MOST = 20  # invocations that are watched after a look: what only some invocations keep needs more than one
 ROOT = os.path.join(os.environ.get("LAMBDA_TASK_ROOT", ""), "")  # noqa: PTH118
 FOREIGN = re.compile(os.environ.get("TRUEMEM_EXPLAIN_FOREIGN", "(?!)"))
-"""What follows ROOT in the files of libraries (explain/users.py)."""
+"""What follows ROOT in the files of libraries (attribution.Users)."""
 OF_ALL_THREADS = hasattr(threading, "settrace_all_threads")
 """From Python 3.12 on. Before, a thread that is there already cannot be watched."""
 
@@ -26,7 +23,7 @@ OF_ALL_THREADS = hasattr(threading, "settrace_all_threads")
 _me = threading.get_ident
 
 
-class Seen:
+class GrowingContainer:
     """What is known of one growing container."""
 
     def __init__(self, container: Any, ignored: set[int]) -> None:
@@ -47,7 +44,7 @@ class Watch:
     """Watches growing containers while the user's handler runs."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[Any, Seen]] = []
+        self.seen: list[tuple[Any, GrowingContainer]] = []
         self._left = 0
         self._lengths: list[int] = []
         self._last: dict[int, Line | None] = {}
@@ -72,7 +69,7 @@ class Watch:
             *map(id, self.seen),
             *ignored,
         }
-        self.seen = [(each, known.get(id(each)) or Seen(each, ignored - {id(each)})) for each in growing]
+        self.seen = [(each, known.get(id(each)) or GrowingContainer(each, ignored - {id(each)})) for each in growing]
         self._left = MOST
 
     @property

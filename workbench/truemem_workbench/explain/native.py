@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ..support.untrusted_text import loads
-from .attribution import LEAST_LOOKS, Holder, attribute
-from .users import Frame
+from .attribution import LEAST_LOOKS, Frame, Holder, attribute
 
 INSTALL = "memray may name the line of native code: pip install memray, where the function's Python finds it."
 VARIABLES = {"PYTHONMALLOC": "malloc"}
 """Each of Python's blocks is one of malloc's then, so that one can be taken from the other."""
-EXCESS = 0.25
-"""Share of a line's bytes that Python has not seen, from which they are native."""
+EXCESS = 0.25  # share of a line's bytes that Python has not seen, from which they are native
 MOST_C_FRAMES = 8
 INTERPRETER = ("Py", "_Py", "pymalloc")
 """Begins of names of CPython's own C functions, which tell nothing of an allocation."""

@@ -14,13 +14,11 @@ from typing import Any
 import memray
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
-AT = frozenset(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))
-"""Invocations after which there is a look."""
+AT = frozenset(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))  # invocations after which there is a look
 MOMENT_S = 0.03
 PID = os.getpid()
 
-looks: list[tuple[int, float]] = []
-"""Number of the invocation, and epoch ms."""
+looks: list[tuple[int, float]] = []  # number of the invocation, and epoch ms
 count = 0
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
 module, _, name = os.environ["_HANDLER"].rpartition(".")

@@ -1,21 +1,314 @@
-"""Explains a Node.js function: reads the heap snapshots between its invocations, and says what to watch."""
+"""Explains a Node.js function: what grows from one heap snapshot of V8 to the next, what keeps it, and what to watch.
+
+A snapshot's format is that of Chrome DevTools (https://developer.chrome.com/docs/devtools/memory-problems/heap-snapshots,
+and V8's src/profiler/heap-snapshot-generator.cc): arrays of whole numbers, described by `snapshot.meta`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
+
 from ..support.untrusted_text import loads
-from .attribution import LEAST_KIB, LEAST_LOOKS, Holder, most_first, rising
+from .attribution import LEAST_KIB, LEAST_LOOKS, Frame, Holder, most_first, rising
 from .explanation import REST
-from .heap_growth import HeapGrowth
-from .heap_snapshot import Snapshot
-from .users import Frame
+
+NUMBERED = ("element", "hidden")  # kinds of edges with a number instead of a name
+WEAK_MAP = re.compile(r" pair in WeakMap \(table @(\d+)\)$")
+"""The end of the name of an edge to a WeakMap's value: the id of its table."""
+Whole = npt.NDArray[np.int64]
 
 
-class Heap:
+@dataclass(frozen=True)
+class Snapshot:
+    """Nodes are numbered from 0, which is the root."""
+
+    kinds: Sequence[str]
+    """What each node is: `object`, `closure`, `array`."""
+    names: Sequence[str]
+    """The constructor's name of an object, `system / Context` of a scope."""
+    ids: Whole
+    """Equal in all snapshots of a process."""
+    sizes: Whole
+    """Bytes of a node itself."""
+    places: Mapping[int, tuple[str, int]]
+    """Script and line of a function, or of an object's constructor, by node."""
+    first_edge: Whole
+    """The edges of node n are those from first_edge[n] to first_edge[n + 1]."""
+    to: Whole
+    """The node that each edge leads to."""
+    edge_kinds: Whole
+    """The kind of each edge: its place in `kinds_of_edges`."""
+    edge_names: Whole
+    """Place of the name in `strings`, or an element's own place."""
+    kinds_of_edges: Sequence[str]
+    strings: Sequence[str]
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Snapshot:
+        """Make it from the JSON document. Raises LookupError or ValueError if it is none."""
+        meta, strings = document["snapshot"]["meta"], document["strings"]
+        nodes = _table(document["nodes"], meta["node_fields"])
+        edges = _table(document["edges"], meta["edge_fields"])
+        spots = _table(document["locations"], meta["location_fields"])
+        width, kinds = len(meta["node_fields"]), meta["node_types"][0]
+        return cls(
+            kinds=[kinds[each] for each in nodes["type"]],
+            names=[strings[each] for each in nodes["name"]],
+            ids=nodes["id"],
+            sizes=nodes["self_size"],
+            places={
+                node: (str(script), line + 1)
+                for node, script, line in zip(
+                    (spots["object_index"] // width).tolist(),
+                    spots["script_id"].tolist(),
+                    spots["line"].tolist(),
+                    strict=True,
+                )
+            },
+            first_edge=np.concatenate([[0], np.cumsum(nodes["edge_count"])]),
+            to=edges["to_node"] // width,
+            edge_kinds=edges["type"],
+            edge_names=edges["name_or_index"],
+            kinds_of_edges=meta["edge_types"][0],
+            strings=strings,
+        )
+
+    def way(self) -> tuple[Whole, Whole]:
+        """The nodes by distance from the root, and for each node the one before it on the shortest way (-9999: none).
+
+        Weak references keep nothing, and are left out. So does the table of a WeakMap: a value is kept by its key.
+        """
+        begins = np.repeat(np.arange(len(self.ids)), np.diff(self.first_edge))
+        strong = (self.edge_kinds != self.kinds_of_edges.index("weak")) & ~self._of_weak_maps(begins)
+        matrix = csr_array(
+            (np.ones(int(strong.sum()), np.int8), (begins[strong], self.to[strong])), shape=(len(self.ids),) * 2
+        )
+        order, above = breadth_first_order(matrix, 0, directed=True, return_predecessors=True)
+        return order.astype(np.int64), above.astype(np.int64)
+
+    def _of_weak_maps(self, begins: Whole) -> npt.NDArray[np.bool_]:
+        """Which edges lead from a WeakMap's table to a value. V8 gives that of the key the same name."""
+        tables = {
+            place: int(found[1])
+            for place, text in enumerate(self.strings)
+            if (found := WEAK_MAP.search(text)) is not None
+        }
+        named = np.flatnonzero(
+            np.isin(self.edge_names, list(tables)) & (self.edge_kinds == self.kinds_of_edges.index("internal"))
+        )
+        of = np.zeros(len(self.to), np.bool_)
+        of[named] = [self.ids[begins[each]] == tables[int(self.edge_names[each])] for each in named]
+        return of
+
+    def referring(self, to: int) -> list[tuple[int, str]]:
+        """The nodes that refer to one by a name of V8's own, with that name."""
+        at = np.flatnonzero((self.to == to) & (self.edge_kinds == self.kinds_of_edges.index("internal")))
+        nodes = np.searchsorted(self.first_edge, at, side="right") - 1
+        return [
+            (node, self.strings[name]) for node, name in zip(nodes.tolist(), self.edge_names[at].tolist(), strict=True)
+        ]
+
+    def edge(self, node: int, to: int) -> tuple[str, str]:
+        """Kind and name of the reference from one node to another; named ones before others."""
+        begin, end = self.first_edge[node], self.first_edge[node + 1]
+        found = []
+        for each in begin + np.flatnonzero(self.to[begin:end] == to):
+            kind, name = self.kinds_of_edges[self.edge_kinds[each]], int(self.edge_names[each])
+            found.append((kind, str(name) if kind in NUMBERED else self.strings[name]))
+        ranks = ("context", "property", "element")
+        return min(found, key=lambda each: ranks.index(each[0]) if each[0] in ranks else len(ranks))
+
+
+def _table(values: Sequence[int], fields: Sequence[str]) -> dict[str, Whole]:
+    whole = np.array(values, np.int64).reshape(-1, len(fields))
+    return {name: whole[:, place] for place, name in enumerate(fields)}
+
+
+OWN = ("code", "object shape")  # kinds of V8's own: they come while functions get hot
+CONTEXT = "system / Context"  # the variables of a scope
+THINGS = ("object", "closure", "native", "string", "concatenated string", "regexp", "bigint", "symbol")
+"""Kinds that a program has made itself."""
+MOST = 30  # keepers that are reported and watched
+Key = tuple[int, str]  # the id of an object that was there at the first snapshot, and the variable, if it is a scope
+
+
+@dataclass
+class Keeper:
+    """What keeps objects that came after the first snapshot."""
+
+    sizes: list[int] = field(default_factory=list)
+    """Bytes that it keeps, at each snapshot."""
+    items: list[int] = field(default_factory=list)
+    """Objects that it refers to itself."""
+    kind: str = ""
+    """Name of its constructor; `variable` for a variable of a scope."""
+    of: str = ""
+    """What most items are."""
+    owner: str = ""
+    """The way to it, as it is written in JavaScript: `cache.orders`."""
+    made_at: list[tuple[str, int, int]] = field(default_factory=list)
+    """Script, line and number of the functions and classes below it."""
+    closure: int = 0
+    """The id of a function that sees the variable; 0 if there is none."""
+
+
+class HeapGrowth:
+    """Takes the snapshots of one process, the oldest first."""
+
+    def __init__(self) -> None:
+        self.invocations: list[int] = []
+        self._first = np.empty(0, np.int64)
+        self._keepers: dict[Key, Keeper] = {}
+
+    def add(self, invocation: int, snapshot: Snapshot) -> None:
+        if not self.invocations:
+            self._first = snapshot.ids
+        self.invocations.append(invocation)
+        for key, found in _Kept(snapshot, self._first).keepers().items():
+            keeper = self._keepers.setdefault(key, Keeper())
+            missed = len(self.invocations) - 1 - len(keeper.sizes)
+            found.sizes = [*keeper.sizes, *[0] * missed, *found.sizes]
+            found.items = [*keeper.items, *[0] * missed, *found.items]
+            self._keepers[key] = found
+
+    def growing(self) -> Mapping[Key, Keeper]:
+        """The keepers with most bytes at the last snapshot."""
+        now = {key: each for key, each in self._keepers.items() if len(each.sizes) == len(self.invocations)}
+        most = sorted(now, key=lambda key: -now[key].sizes[-1])
+        return {key: now[key] for key in most[:MOST]}
+
+    def document(self, scripts: Mapping[str, str], grew_at: Mapping[Key, Sequence[Any]]) -> dict[str, Any]:
+        """`scripts` are the user's files by the script's id, `grew_at` the stacks after which a keeper had more."""
+        return {
+            "invocations": self.invocations,
+            "keepers": [
+                {
+                    "kind": each.kind,
+                    "of": each.of,
+                    "owner": each.owner,
+                    "bytes": each.sizes,
+                    "items": each.items,
+                    "grewAt": list(grew_at.get(key, ())),
+                    "madeAt": [[scripts[script], line, n] for script, line, n in each.made_at if script in scripts],
+                }
+                for key, each in self.growing().items()
+            ],
+        }
+
+
+class _Kept:
+    """The objects of a snapshot that were not there at the first one, by what keeps them."""
+
+    def __init__(self, snapshot: Snapshot, first: Whole) -> None:
+        """`first` are the ids of the first snapshot."""
+        self._snapshot = snapshot
+        order, self._above = snapshot.way()
+        self._is_old = np.isin(snapshot.ids, first)
+        self._new = order[~self._is_old[order] & (self._above[order] >= 0)]
+
+    def keepers(self) -> dict[Key, Keeper]:
+        snapshot, above = self._snapshot, self._above
+        keeper_of: dict[int, tuple[int, str]] = {}
+        item_of: dict[int, int] = {}
+        """By node: the first thing on the way from its keeper."""
+        found: dict[tuple[int, str], list[int]] = {}
+        for node in self._new.tolist():
+            over = int(above[node])
+            keeper_of[node] = keeper_of.get(over) or self._keeper(over, node)
+            item_of[node] = item_of.get(over, node if snapshot.kinds[node] in THINGS else -1)
+            if item_of[node] < 0:
+                del item_of[node]
+            if snapshot.kinds[node] not in OWN:
+                found.setdefault(keeper_of[node], []).append(node)
+        return {
+            (int(snapshot.ids[node]), variable): self._described(node, variable, nodes, item_of)
+            for (node, variable), nodes in found.items()
+        }
+
+    def _keeper(self, node: int, child: int) -> tuple[int, str]:
+        """The object that the user has made, or the variable: not its table, and not a link of its chain."""
+        snapshot, above = self._snapshot, self._above
+        while above[node] > 0:
+            if snapshot.kinds[node] in THINGS and not self._is_link(node, child):
+                break
+            node, child = int(above[node]), node
+        if snapshot.names[node] != CONTEXT:
+            return node, ""
+        return node, snapshot.edge(node, child)[1]
+
+    def _is_link(self, node: int, child: int) -> bool:
+        """Is it a link of a chain: of the child's kind, and reached by the same name?"""
+        snapshot = self._snapshot
+        if snapshot.names[node] != snapshot.names[child] or snapshot.kinds[node] != "object":
+            return False
+        return snapshot.edge(int(self._above[node]), node) == snapshot.edge(node, child)
+
+    def _described(self, node: int, variable: str, nodes: Sequence[int], item_of: Mapping[int, int]) -> Keeper:
+        snapshot = self._snapshot
+        items = {item_of[each] for each in nodes if each in item_of}
+        names = Counter(_named(snapshot, each) for each in items)
+        made = Counter(snapshot.places[each] for each in nodes if each in snapshot.places)
+        return Keeper(
+            sizes=[int(snapshot.sizes[list(nodes)].sum())],
+            items=[len(items)],
+            kind="variable" if variable else _named(snapshot, node),
+            of=names.most_common(1)[0][0] if names else "",
+            owner=self._owner(node, variable),
+            made_at=[(*place, number) for place, number in made.most_common()],
+            closure=self._closure(node) if variable else 0,
+        )
+
+    def _closure(self, scope: int) -> int:
+        """The id of the oldest function that was made in it, or in a scope within it."""
+        snapshot, scopes, seen = self._snapshot, [scope], {scope}
+        while scopes:
+            makers = [(each, name) for scope in scopes for each, name in snapshot.referring(scope)]
+            made = [
+                int(snapshot.ids[each])
+                for each, name in makers
+                if name == "context" and snapshot.kinds[each] == "closure"
+            ]
+            if made:
+                return min(made)
+            scopes = [each for each, name in makers if name == "previous" and each not in seen]
+            seen.update(scopes)
+        return 0
+
+    def _owner(self, node: int, variable: str) -> str:
+        """The names on the way to it, from the variable that holds it."""
+        snapshot, above = self._snapshot, self._above
+        said = variable
+        while not variable and above[node] > 0:
+            kind, name = snapshot.edge(int(above[node]), node)
+            if kind == "context":
+                return f"{name}{said}"
+            if kind == "property":
+                said = f".{name}{said}"
+            elif kind == "element" and snapshot.kinds[int(above[node])] in THINGS:
+                said = f"[{name}]{said}"
+            node = int(above[node])
+        return said.removeprefix(".") if variable or "." in said else ""
+
+
+def _named(snapshot: Snapshot, node: int) -> str:
+    kind, name = snapshot.kinds[node], snapshot.names[node]
+    if kind == "closure":
+        return f"function {name}".strip()
+    return name if kind == "object" else kind
+
+
+class HeapReader:
     """What one run has found: the growth of each process of the function."""
 
     def __init__(self) -> None:
@@ -40,10 +333,10 @@ class Heap:
         found = []
         for process, growth in self._growth.items():
             path = folder / f"watched-{process}.json"
-            told = loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            grew_at = {(each["id"], each["variable"]): each["stacks"] for each in told.get("grewAt", ())}
-            document = growth.document(told.get("scripts", {}), grew_at)
-            found.append({**document, "missing": told.get("missing", [])})
+            watched = loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            grew_at = {(each["id"], each["variable"]): each["stacks"] for each in watched.get("grewAt", ())}
+            document = growth.document(watched.get("scripts", {}), grew_at)
+            found.append({**document, "missing": watched.get("missing", [])})
         return found
 
 
@@ -58,7 +351,7 @@ def _wanted(growth: HeapGrowth) -> list[dict[str, Any]]:
 def holders(found: Mapping[str, Any], measured_kib: float) -> list[Holder]:
     """The lines that keep what grew, that with most of it first.
 
-    What keeps it, but by a line that was not seen, is told if that is as much as is worth a sentence.
+    What keeps it, but by a line that was not seen, is reported if that is as much as is worth a sentence.
     """
     made = []
     for each in found["keepers"]:

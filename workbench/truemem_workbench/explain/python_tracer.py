@@ -15,30 +15,25 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from truemem_workbench.explain.containers import Containers
+from truemem_workbench.explain.containers import Containers, TypeGrowth
 from truemem_workbench.explain.line_watch import Watch
 from truemem_workbench.explain.objects import Objects, kind_name
-from truemem_workbench.explain.type_growth import TypeGrowth
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
-AT = frozenset(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))
-"""Invocations after which there is a look."""
-FRAMES = 25
-"""Frames of a stack, the innermost ones."""
-LEAST_LOOKS = 4
-"""Looks before anything can be said to grow."""
+AT = frozenset(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))  # invocations after which there is a look
+FRAMES = 25  # frames of a stack, the innermost ones
+LEAST_LOOKS = 4  # looks before anything can be said to grow
 MOST_STACKS = 200
 PID = os.getpid()
 
-Raw = tuple[tuple[str, int], ...]
-"""A stack: file and line of each frame, the innermost first."""
+Raw = tuple[tuple[str, int], ...]  # a stack: file and line of each frame, the innermost first
 
 
 def held() -> dict[Raw, tuple[int, int]]:
     """Bytes and blocks by stack.
 
     `Snapshot.statistics` hashes the stack of each block, and takes ten times as long. The traces of one snapshot share
-    the stacks (cpython, Modules/_tracemalloc.c), so most are told apart by their address.
+    the stacks (cpython, Modules/_tracemalloc.c), so most are distinguished by their address.
     """
     stacks: dict[int, Raw] = {}
     sizes: defaultdict[int, list[int]] = defaultdict(list)
@@ -67,9 +62,9 @@ class Tracer:
         self.containers = Containers((self.invocations, self.stacks, self.threads, self.missing))
         self.watch = Watch()
         self.types = TypeGrowth()
-        self.types_told: list[dict[str, Any]] = []
+        self.types_described: list[dict[str, Any]] = []
         self.count = 0
-        self.lines_told = 0
+        self.lines_written = 0
         """Containers whose line was known when it was written last."""
 
     def before(self) -> None:
@@ -85,7 +80,7 @@ class Tracer:
         if self.count in AT:
             self.look()
             self.write()
-        elif self.watch.lines > self.lines_told:
+        elif self.watch.lines > self.lines_written:
             self.write()
 
     def look(self) -> None:
@@ -125,7 +120,7 @@ class Tracer:
     def _note_types(self, objects: Objects, ignored: set[int]) -> None:
         self.types.look(objects)
         if len(self.invocations) >= LEAST_LOOKS:
-            self.types_told = self.types.told(objects, ignored)
+            self.types_described = self.types.described(objects, ignored)
 
     def guarded(self, step: Callable[[], None]) -> None:
         """Do a step of ours. No text of the error: that may be the user's code, and run it."""
@@ -151,7 +146,7 @@ class Tracer:
 
     def write(self) -> None:
         """Write all that was found so far: what is there when the process is killed is a partial answer."""
-        self.lines_told = self.watch.lines
+        self.lines_written = self.watch.lines
         none = (0, 0)
         document = {
             "python": sys.version.split()[0],
@@ -165,8 +160,8 @@ class Tracer:
                 }
                 for stack in self.grown()[:MOST_STACKS]
             ],
-            "containers": self.containers.told(self.watch),
-            "types": self.types_told,
+            "containers": self.containers.described(self.watch),
+            "types": self.types_described,
             "collector": gc.isenabled(),
             "missing": self.missing,
         }
@@ -202,5 +197,4 @@ def handler(event: Any, context: Any) -> Any:
         ours(tracer.after)
 
 
-CALL = handler.__code__.co_firstlineno + 3
-"""The line that calls the user's handler."""
+CALL = handler.__code__.co_firstlineno + 3  # the line that calls the user's handler

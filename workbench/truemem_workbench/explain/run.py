@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +19,24 @@ from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from ..support.untrusted_text import loads, visible
 from . import native, node
-from .attribution import LEAST_LOOKS, Holder, attribute
-from .explanation import REST, Explanation
-from .node import Heap
-from .rest import UNCOLLECTED, UNKNOWN, likely
-from .users import Users
+from .attribution import LEAST_LOOKS, Holder, Users, attribute
+from .explanation import REST, UNCOLLECTED, UNKNOWN, Explanation, likely
+from .node import HeapReader
 
-LOOKS = 10
-"""Looks at what is held."""
+LOOKS = 10  # looks at what is held
 JITTER = (0.0, -0.02, 0.13, 0.13, -0.29, -0.39, -0.1, -0.18, 0.25, 0.0)
 """Where each of them lies beside its place at equal distances, in such distances: what is emptied after each 17
 invocations would seem to grow if it were looked at after each 18."""
-WATCHED = 20
-"""Invocations after the last look, in which the lines are seen."""
-TIMES = 4
-"""The run ends after so many times the plain run's seconds."""
-INVOKING = 0.95
-"""Share of that time in which it is invoked: the environment's end takes some as well."""
-SNAPSHOTS_S = 20
-"""Heap snapshots take this long, whatever the plain run took: some 0.5 s each, for a heap of 5 MiB."""
+WATCHED = 20  # invocations after the last look, in which the lines are seen
+TIMES = 4  # the run ends after so many times the plain run's seconds
+INVOKING = 0.95  # share of that time in which it is invoked: the environment's end takes some as well
+SNAPSHOTS_S = 20  # heap snapshots take this long, whatever the plain run took: some 0.5 s each, for a heap of 5 MiB
 NOT_UNDERSTOOD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-LONGEST = 300
-"""Bytes of an error that are shown."""
+LONGEST = 300  # bytes of an error that are shown
 
 
 @dataclass(frozen=True)
-class Tracer:
+class TracerModule:
     code: Path
     """Its module, which runs in the function's process."""
     handler: str
@@ -59,12 +52,12 @@ class Tracer:
     @classmethod
     def python(
         cls, module: str, read: Callable[[Path], list[dict[str, Any]]], variables: Mapping[str, str] | None = None
-    ) -> Tracer:
+    ) -> TracerModule:
         return cls(Path(__file__).with_name(f"{module}.py"), f"{__package__}.{module}.handler", read, variables or {})
 
     @classmethod
-    def node(cls) -> Tracer:
-        heap = Heap()
+    def node(cls) -> TracerModule:
+        heap = HeapReader()
         code = Path(__file__).with_name("node_tracer.mjs")
         return cls(code, f"{code.with_suffix('')}.handler", heap.read, extra_s=SNAPSHOTS_S, between=heap.between)
 
@@ -84,8 +77,8 @@ def _written(folder: Path) -> list[dict[str, Any]]:
     return [loads(path.read_text(encoding="utf-8")) for path in folder.glob("found-*.json")]
 
 
-def _tracer(function: Function) -> Tracer:
-    return Tracer.python("python_tracer", _written) if function.python else Tracer.node()
+def _tracer(function: Function) -> TracerModule:
+    return TracerModule.python("python_tracer", _written) if function.python else TracerModule.node()
 
 
 def limit_s(function: Function, plain_seconds: float) -> float:
@@ -108,19 +101,9 @@ def explain(
 
     `measured_kib` is the plain run's growth per invocation, `lines` are those of its invocations that were judged.
     """
-
-    def run(tracer: Tracer) -> Traced:
-        return trace(
-            function,
-            settings,
-            events,
-            tracer=tracer,
-            invocations=invocations,
-            plain_seconds=plain_seconds,
-            progress=progress,
-        )
-
-    traced = run(_tracer(function))
+    again = partial(trace, invocations=invocations, plain_seconds=plain_seconds, progress=progress)
+    run = partial(again, function, settings, events)
+    traced = run(tracer=_tracer(function))
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
     if traced.found and len(traced.found["invocations"]) < LEAST_LOOKS and not missing:
         missing.append("It ended too early to tell what grows. Try more --invocations.")
@@ -136,7 +119,7 @@ def explain(
     rest_kib = measured_kib - sum(each.kib for each in holders)
     if traced.found and function.python is not None and rest_kib > REST * measured_kib:
         if native.can_trace(function.python):
-            second = run(Tracer.python("native_tracer", native.read, native.VARIABLES))
+            second = run(tracer=TracerModule.python("native_tracer", native.read, native.VARIABLES))
             if second.found:
                 holders += native.beyond_python(second.found, traced.found, function.task_root, measured_kib)
             holders.sort(key=lambda each: -each.kib)
@@ -153,10 +136,10 @@ def _error(answer: bytes) -> str:
     """Type and message of a failed invocation."""
     try:
         members = loads(answer.decode(errors="replace"))
-        told = f"{members['errorType']}: {members['errorMessage']}"
+        message = f"{members['errorType']}: {members['errorMessage']}"
     except (LookupError, TypeError, ValueError):
-        told = answer.decode(errors="replace")
-    return visible(told[:LONGEST])
+        message = answer.decode(errors="replace")
+    return visible(message[:LONGEST])
 
 
 def looked_at(invocations: int) -> list[int]:
@@ -170,7 +153,7 @@ def trace(
     settings: Settings,
     events: Sequence[object],
     *,
-    tracer: Tracer,
+    tracer: TracerModule,
     invocations: int,
     plain_seconds: float,
     progress: Progress,

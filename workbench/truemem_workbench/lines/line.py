@@ -13,11 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from .batch_line import spread
 from .log_files import events
-from .record import Record, figure, record_of
-from .unread import NAMES, Unread, may_be_line, reason
-from .wrapped import Event, Found, inside
+from .record import Record, figure, record_of, spread
+from .wrapped import NAMES, Event, Found, Unread, inside, may_be_line, reason
 
 
 @dataclass(frozen=True, kw_only=True)

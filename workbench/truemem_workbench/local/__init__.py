@@ -14,9 +14,9 @@ from .configuration.function import Function
 from .configuration.settings import Settings
 
 if TYPE_CHECKING:
+    from .lifecycle.events import Event, Report
     from .lifecycle.journal import LogLine
-    from .running.session import Invocation, LocalLambda, Stopped
-    from .telemetry.events import Event, Report
+    from .session import Invocation, LocalLambda, Stopped
 
 __all__ = [
     "BadInput",
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 _LATE = {
-    "Event": ".telemetry.events",
-    "Invocation": ".running.session",
-    "LocalLambda": ".running.session",
+    "Event": ".lifecycle.events",
+    "Invocation": ".session",
+    "LocalLambda": ".session",
     "LogLine": ".lifecycle.journal",
-    "Report": ".telemetry.events",
-    "Stopped": ".running.session",
+    "Report": ".lifecycle.events",
+    "Stopped": ".session",
 }
 """Modules that need aiohttp: they are imported when a name of theirs is used."""
 

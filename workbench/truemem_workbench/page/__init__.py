@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..lines.line import Line
-    from .environments import Environment
+    from .environments import EnvironmentPage
 
 # Imports are late: scipy and matplotlib take a second, and the command line asks this package for its options alone.
 
 
-def gather(lines: Iterable[Line]) -> list[Environment]:
+def gather(lines: Iterable[Line]) -> list[EnvironmentPage]:
     """Group the lines by environment and judge them. The most important environments come first."""
     from . import environments
 
     return environments.gather(lines)
 
 
-def write(environments: Sequence[Environment], path: Path, left_out: int = 0, note: str = "") -> None:
+def write(environments: Sequence[EnvironmentPage], path: Path, left_out: int = 0, note: str = "") -> None:
     """Write the page. `left_out` is the number of environments that are not among these, `note` is below the title.
     Raises OSError."""
     from . import html
@@ -31,7 +31,7 @@ def write(environments: Sequence[Environment], path: Path, left_out: int = 0, no
     html.write(environments, path, left_out, note)
 
 
-def draw(environments: Sequence[Environment], path: Path) -> None:
+def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:
     """Write the PNG. Raises OSError."""
     from . import picture
 

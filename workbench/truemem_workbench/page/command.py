@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..aws.log_source import Source, source, source_options
+from ..aws.cloudwatch import source, source_options
 from ..support.bad_input import BadInput
-from ..support.outputs import check_outputs, output_option
-from ..support.terminal import tell
+from ..support.options import check_outputs, output_option
+from ..support.terminal import notify
 from ..support.untrusted_text import visible
 from . import draw, gather, write
 
 if TYPE_CHECKING:
-    from .environments import Environment
+    from .environments import EnvironmentPage
 
 DEFAULT = Path("page.html")
 ENDINGS = (".html", ".png")
@@ -51,19 +51,11 @@ def page(
 
     FILE is what `truemem report` reads: whole logs, exports of the console, answers of the aws command; also gzipped.
     """
-    try:
-        check_outputs(outputs, *ENDINGS)
-        _page(source(files, function_name, log_group, since), outputs or (DEFAULT,), only)
-    except BadInput as error:
-        tell("truemem page", error)
-        return 2
-    return 0
-
-
-def _page(where: Source, outputs: Sequence[Path], only: Sequence[str]) -> None:
+    check_outputs(outputs, *ENDINGS)
+    where = source(files, function_name, log_group, since)
     from ..lines.line import read  # judging needs scipy, half a second
     from ..lines.log_files import on_disk, size_of
-    from ..lines.unread import Unread, not_read
+    from ..lines.wrapped import Unread, not_read
     from ..support.terminal import progress
 
     unread = Unread()
@@ -78,13 +70,16 @@ def _page(where: Source, outputs: Sequence[Path], only: Sequence[str]) -> None:
         which = f" of {' or '.join(only)}" if only else ""
         why = f" ({note})" if note else ""
         raise BadInput(f"no line of the sidecar{which} in {where.place}{why}. Try the function's whole log")
-    for path in outputs:
+    for path in outputs or (DEFAULT,):
         _made(path, draw if path.suffix.lower() == ".png" else partial(write, note=note), environments)
     if note:
-        tell("truemem page", note)
+        notify("truemem page", note)
+    return 0
 
 
-def _made(path: Path, make: Callable[[Sequence[Environment], Path], None], environments: Sequence[Environment]) -> None:
+def _made(
+    path: Path, make: Callable[[Sequence[EnvironmentPage], Path], None], environments: Sequence[EnvironmentPage]
+) -> None:
     try:
         make(environments, path)
     except OSError as error:

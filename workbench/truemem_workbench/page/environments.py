@@ -8,14 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ..analysis import covariates
 from ..analysis.causes import find
-from ..analysis.commands import Commands, of_deployed
-from ..analysis.curves import Curves, Others, failed_of, runtime_of, was_killed
-from ..analysis.drift import Point
-from ..analysis.finding import Finding, of_none, urgency
-from ..analysis.resources import Told
-from ..analysis.runtime_reading import Reading, reading
+from ..analysis.curves import CurveBuilder
+from ..analysis.finding import Commands, Finding, commands_deployed, unmeasured, urgency
 from ..lines.line import Line
 from ..lines.record import figure
 
@@ -27,7 +22,6 @@ blocks that have a mapping of their own."""
 COLUMNS = ("time", "number", *FIGURES, "duration", "flags", "outcome")
 """Columns of one invocation: ms since 1970, number in its environment, the curves, ms, Flags, index in `words`."""
 
-KIB = 1024
 LATEST_MS = 8.64e15
 """Latest time that a browser's calendar knows."""
 WORDS, OTHER = 100, "failed"
@@ -52,11 +46,8 @@ class Flag(IntEnum):
     """The peak is a lower bound, because it is not the kernel's own watermark."""
 
 
-DIED = int(Flag.OUT_OF_MEMORY)
-
-
 @dataclass
-class Environment:
+class EnvironmentPage:
     """One execution environment with its invocations in order."""
 
     id: str
@@ -68,25 +59,12 @@ class Environment:
     holders: dict[str, float] = field(default_factory=dict)
     """Memory of function and extensions at the last close, in MiB."""
     columns: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in COLUMNS})
-    beside: dict[str, array[float]] = field(default_factory=lambda: {name: array("d") for name in covariates.MEMBERS})
-    """What may move with the memory: for the verdict."""
     request_ids: list[str] = field(default_factory=list)
-    last_samples: dict[float, float] = field(default_factory=dict)
-    """Last samples of invocations that shutdown closed, by number: not on the curve, and uncertain in the verdict."""
     words: list[str] = field(default_factory=lambda: [""])
     """Outcomes other than `success`, in words."""
-    told: Told = field(default_factory=Told)
-    """What else may run out."""
-    readings: list[Reading] = field(default_factory=list)
-    """What the heap of a garbage-collected runtime was."""
-    others: Others = field(default_factory=Others)
-    """The curves of the other witnesses."""
-    outcomes: list[tuple[str | None, str | None]] = field(default_factory=list)
-    """Status and error of the invocations that failed, but not for memory."""
-    runtime: str = ""
-    killed: list[int] = field(default_factory=list)
-    """Invocations in which something beside the function was killed, or an extension ended."""
-    finding: Finding = field(default_factory=lambda: of_none("No invocation was measured.", Commands(again="")))
+    curves: CurveBuilder = field(default_factory=CurveBuilder)
+    """What the finding is made from."""
+    finding: Finding = field(default_factory=lambda: unmeasured("No invocation was measured.", Commands(again="")))
     """The answer, set by `finish`."""
 
     def __len__(self) -> int:
@@ -112,23 +90,9 @@ class Environment:
             "flags": flags,
             "outcome": self._word(_outcome(line)),
         }
-        if "resources" in line.members:
-            self.told.add(row["number"] or 0, line.members["resources"])
-        if (found_heap := reading(line.members, len(self) + 1)) is not None:
-            self.readings.append(found_heap)
-        self.runtime = self.runtime or runtime_of([line])
-        self.others.add(int(row["number"] or 0), line)
-        if line.status not in (None, "success") and not line.out_of_memory:
-            self.outcomes.append((line.status, line.error_type))
-        if was_killed(line):
-            self.killed.append(int(row["number"] or 0))
-        if flags & Flag.ENDED and line.current_rss is not None:
-            self.last_samples[row["number"] or 0] = line.current_rss
+        self.curves.add(int(row["number"] or 0), line)
         for name, value in row.items():
             self.columns[name].append(NAN if value is None else value)
-        for name, column in self.beside.items():
-            found = covariates.member(line, name)
-            column.append(NAN if found is None else found)
         self.request_ids.append(line.request_id or "")
         self.function = line.function or self.function
         self.version = line.function_version or self.version
@@ -148,55 +112,9 @@ class Environment:
         numbers = self.columns["number"]
         order = sorted(range(len(self)), key=numbers.__getitem__)
         if order != list(range(len(self))):
-            self.columns, self.beside = (
-                {name: array("d", (column[i] for i in order)) for name, column in columns.items()}
-                for columns in (self.columns, self.beside)
-            )
+            self.columns = {name: array("d", (column[i] for i in order)) for name, column in self.columns.items()}
             self.request_ids = [self.request_ids[i] for i in order]
-        beside = {
-            name: dict(zip(map(int, self.columns["number"]), column, strict=True))
-            for name, column in self.beside.items()
-        }
-        self.readings.sort(key=lambda each: each.number)
-        points, numbers = self._points(), self.columns["number"]
-        died = (number for number, flags in zip(numbers, self.columns["flags"], strict=True) if int(flags) & DIED)
-        curves = Curves(
-            function=self.function,
-            invocations=len(self),
-            rss=points,
-            beside=beside,
-            others=self.others.curves(),
-            readings=self.readings,
-            told=self.told.found(numbers[-1] if self else 0),
-            runtime=self.runtime,
-            limit_mib=self.limit,
-            failed=failed_of(self.outcomes),
-            out_of_memory=[int(number) for number in died],
-            killed=self.killed,
-        )
-        self.finding = find(curves, commands(self.function))
-
-    def _points(self) -> list[Point]:
-        made = []
-        for number, time, left, peak, flags in zip(
-            *(self.columns[name] for name in ("number", "time", "current", "peak", "flags")), strict=True
-        ):
-            current = self.last_samples.get(number, left)
-            if math.isnan(current) and int(flags) & Flag.OUT_OF_MEMORY:
-                current = peak
-            if not math.isnan(current):
-                made.append(
-                    Point(
-                        invocation=int(number),
-                        time_ms=0.0 if math.isnan(time) else time,
-                        current_kib=current * KIB,
-                        peak_kib=None if math.isnan(peak) else peak * KIB,
-                        certain=not int(flags) & (Flag.RACED | Flag.RECOVERED | Flag.ENDED),
-                        begins=bool(int(flags) & (Flag.COLD_START | Flag.RESET)),
-                        died=bool(int(flags) & Flag.OUT_OF_MEMORY),
-                    )
-                )
-        return made
+        self.finding = find(self.curves.curves(), commands(self.function))
 
     def count(self, flag: Flag) -> int:
         return sum(1 for flags in self.columns["flags"] if int(flags) & flag)
@@ -210,7 +128,7 @@ class Gathered:
     """Lines by environment, in few bytes for each."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Environment] = {}
+        self._found: dict[tuple[str, str], EnvironmentPage] = {}
 
     def add(self, line: Line) -> None:
         """Add a line."""
@@ -218,10 +136,10 @@ class Gathered:
             return
         key = (line.function or "", line.environment)
         if key not in self._found:
-            self._found[key] = Environment(line.environment)
+            self._found[key] = EnvironmentPage(line.environment)
         self._found[key].add(line)
 
-    def environments(self, commands: Callable[[str], Commands] = of_deployed) -> list[Environment]:
+    def environments(self, commands: Callable[[str], Commands] = commands_deployed) -> list[EnvironmentPage]:
         """All of them with their findings, the most urgent first (`analysis.finding.urgency`). `commands`: what can be
         typed next, of a function by its name."""
         for environment in self._found.values():
@@ -229,7 +147,7 @@ class Gathered:
         return sorted(self._found.values(), key=_urgency)
 
 
-def gather(lines: Iterable[Line], commands: Callable[[str], Commands] = of_deployed) -> list[Environment]:
+def gather(lines: Iterable[Line], commands: Callable[[str], Commands] = commands_deployed) -> list[EnvironmentPage]:
     """Group lines by environment, as `Gathered` does."""
     gathered = Gathered()
     for line in lines:
@@ -237,14 +155,14 @@ def gather(lines: Iterable[Line], commands: Callable[[str], Commands] = of_deplo
     return gathered.environments(commands)
 
 
-def _urgency(environment: Environment) -> tuple[tuple[float, ...], str]:
+def _urgency(environment: EnvironmentPage) -> tuple[tuple[float, ...], str]:
     died, peak = environment.count(Flag.OUT_OF_MEMORY), environment.highest("peak")
     return urgency(environment.finding, died, peak, environment.limit), environment.id
 
 
-def most(environments: Sequence[Environment], invocations: int) -> list[Environment]:
+def most(environments: Sequence[EnvironmentPage], invocations: int) -> list[EnvironmentPage]:
     """Take whole environments from the first on while their invocations fit, at least one."""
-    kept: list[Environment] = []
+    kept: list[EnvironmentPage] = []
     room = invocations
     for environment in environments:
         if len(environment) <= room or not kept:

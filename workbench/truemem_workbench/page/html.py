@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..support.untrusted_text import script_json
-from .environments import Environment, most
+from .environments import EnvironmentPage, most
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = [f"{name}.js" for name in "data format series plot layers hands chart story detail overview main".split()]  # noqa: SIM905
@@ -32,13 +32,13 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 NO_UUID = bytes(16)
 
 
-def write(environments: Sequence[Environment], path: Path, left_out: int = 0, note: str = "") -> None:
+def write(environments: Sequence[EnvironmentPage], path: Path, left_out: int = 0, note: str = "") -> None:
     """Write the page. `left_out` is the number of environments that are not among these, `note` is below the title.
     Raises OSError."""
     path.write_text(page(environments, left_out, note), encoding="utf-8")
 
 
-def page(environments: Sequence[Environment], left_out: int = 0, note: str = "") -> str:
+def page(environments: Sequence[EnvironmentPage], left_out: int = 0, note: str = "") -> str:
     """The content of the file."""
     shown = most(environments, ROOM)
     style = (ASSETS / "style.css").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def page(environments: Sequence[Environment], left_out: int = 0, note: str = "")
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], (ASSETS / "page.html").read_text(encoding="utf-8"))
 
 
-def _about(environments: Sequence[Environment], left_out: int, note: str) -> dict[str, Any]:
+def _about(environments: Sequence[EnvironmentPage], left_out: int, note: str) -> dict[str, Any]:
     """All data but the columns. `layout` says how to cut the columns out of their bytes, in their order."""
     return {
         "environments": [_environment(environment) for environment in environments],
@@ -67,7 +67,7 @@ def _about(environments: Sequence[Environment], left_out: int, note: str) -> dic
     }
 
 
-def _environment(environment: Environment) -> dict[str, Any]:
+def _environment(environment: EnvironmentPage) -> dict[str, Any]:
     finding = environment.finding
     return {
         "id": environment.id,
@@ -91,12 +91,12 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _words(environments: Sequence[Environment]) -> list[str]:
+def _words(environments: Sequence[EnvironmentPage]) -> list[str]:
     """All outcomes in words, each once; 0 is success."""
     return list(dict.fromkeys(word for environment in environments for word in environment.words))[:WORDS]
 
 
-def _names(environments: Sequence[Environment]) -> list[str]:
+def _names(environments: Sequence[EnvironmentPage]) -> list[str]:
     """The columns that have any known value."""
     if not environments:
         return []
@@ -107,7 +107,7 @@ def _names(environments: Sequence[Environment]) -> list[str]:
     ]
 
 
-def _columns(environments: Sequence[Environment]) -> bytes:
+def _columns(environments: Sequence[EnvironmentPage]) -> bytes:
     """All request ids, 16 bytes each, then one column after the other over all environments."""
     places = {word: place for place, word in enumerate(_words(environments))}
     made = bytearray()
@@ -115,23 +115,23 @@ def _columns(environments: Sequence[Environment]) -> bytes:
         for request_id in environment.request_ids:
             made += packed(request_id) or NO_UUID
     for name in _names(environments):
-        letter = TYPES.get(name, "f")
-        column: array[float] = array(letter)
+        typecode = TYPES.get(name, "f")
+        column: array[float] = array(typecode)
         for environment in environments:
             values = environment.columns[name]
             if name == "outcome":
-                column.extend(array(letter, (places.get(environment.words[int(value)], 0) for value in values)))
-            elif letter in "df":
-                column.extend(array(letter, values.tolist()))
+                column.extend(array(typecode, (places.get(environment.words[int(value)], 0) for value in values)))
+            elif typecode in "df":
+                column.extend(array(typecode, values.tolist()))
             else:
-                column.extend(array(letter, map(int, values)))
+                column.extend(array(typecode, map(int, values)))
         if sys.byteorder == "big":
             column.byteswap()
         made += column.tobytes()
     return bytes(made)
 
 
-def _odd_ids(environments: Sequence[Environment]) -> dict[int, str]:
+def _odd_ids(environments: Sequence[EnvironmentPage]) -> dict[int, str]:
     """Request ids that are not UUIDs, by row."""
     ids = (request_id for environment in environments for request_id in environment.request_ids)
     return {row: request_id for row, request_id in enumerate(ids) if request_id and not UUID.fullmatch(request_id)}

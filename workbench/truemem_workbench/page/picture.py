@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from ..support.colours import CURRENT, MARK, PEAK, QUIET
+from ..support.terminal import CURRENT, MARK, PEAK, QUIET
 from ..support.untrusted_text import visible
-from .environments import Environment, Flag
+from .environments import EnvironmentPage, Flag
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ DEAD = "#C1121F"
 CURVES = (("mark", MARK, 2.6, "Max Memory Used"), ("peak", PEAK, 1.5, "peak"), ("current", CURRENT, 1.3, "current"))
 
 
-def draw(environments: Sequence[Environment], path: Path) -> None:
+def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:
     """Write the PNG of the first few environments, in the order of `gather`. Raises OSError."""
     shown = [environment for environment in environments if len(environment)][:PANELS]
     height = HEAD + PANEL_HEIGHT * max(1, len(shown))
@@ -81,7 +81,7 @@ def _legend(figure: Figure, y: float) -> None:
         x += 0.06 + 0.0145 * len(name)
 
 
-def _words(figure: Figure, environment: Environment, y: float, height: float) -> None:
+def _words(figure: Figure, environment: EnvironmentPage, y: float, height: float) -> None:
     """Write the cause and the name above a panel, and the answer under them."""
     died = environment.count(Flag.OUT_OF_MEMORY)
     finding = environment.finding
@@ -97,7 +97,7 @@ def _words(figure: Figure, environment: Environment, y: float, height: float) ->
     figure.text(0.03, y - 0.13 / height, wrapped, fontsize=9, color=QUIET, va="top", linespacing=1.3)
 
 
-def _panel(axes: Axes, environment: Environment) -> None:
+def _panel(axes: Axes, environment: EnvironmentPage) -> None:
     columns = {name: np.array(column) for name, column in environment.columns.items()}
     numbers = columns["number"]
     doubtful = columns["upper"] - columns["lower"] > 1
@@ -121,7 +121,7 @@ def _panel(axes: Axes, environment: Environment) -> None:
     _frame(axes, numbers, top)
 
 
-def _ceiling(environment: Environment) -> float:
+def _ceiling(environment: EnvironmentPage) -> float:
     """Upper end of the axis: above all values, and above the memory size if it is near."""
     top = max(environment.highest(name) for name in ("peak", "upper", "current", "mark"))
     if environment.limit is not None and top > LIMIT_SHOWN * environment.limit:

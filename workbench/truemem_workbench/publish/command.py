@@ -3,19 +3,67 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..aws.layer_zips import ARCHITECTURES, layer_zip
 from ..support.bad_input import BadInput
-from ..support.outputs import chosen, format_options
-from ..support.terminal import tell
-from .sharing import Share, share
+from ..support.options import chosen, format_options
+from ..support.terminal import notify, progress, table
+from .rollout import ALL, Share, Version, bring, look, regions, share
 
-if TYPE_CHECKING:  # boto3 and rich are for the work itself, not for every `truemem --help`
-    from .rollout import Version
+if TYPE_CHECKING:
+    from rich.table import Table
+
+KEYS = {"x86_64": "x86", "arm64": "arm64"}
+"""Architectures as keys of a mapping: CloudFormation takes letters and digits."""
+
+
+def _table(versions: Sequence[Version], share: Share | None) -> Table:
+    """One row for each region and architecture. ARNs and problems name both."""
+    made = table("", ("outcome",), (), ("layer version",))
+    for version in versions:
+        outcome = version.outcome
+        if version.shared and share is not None:
+            outcome += f", {_access(share)}"
+        made.add_row(outcome, ": ".join(text for text in (version.arn, version.problem) if text))
+    return made
+
+
+def _as_json(version: Version, share: Share | None) -> dict[str, Any]:
+    """One row as an object. Members without a value are left out."""
+    members = {
+        "region": version.region,
+        "architecture": version.layer.architecture,
+        "outcome": version.outcome,
+        "arn": version.arn,
+        "sha256": version.layer.sha256,
+        "access": _access(share) if version.shared and share is not None else None,
+        "problem": version.problem,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _mapping(versions: Sequence[Version]) -> Iterator[str]:
+    """Lines of YAML: ARN by region and architecture, for Fn::FindInMap."""
+    yield "# In a function: Layers: [!FindInMap [Truemem, !Ref 'AWS::Region', x86]]"
+    yield "Mappings:"
+    yield "  Truemem:"
+    region = ""
+    for version in versions:
+        if version.arn is None:
+            continue
+        if version.region != region:
+            region = version.region
+            yield f"    {region}:"
+        yield f"      {KEYS[version.layer.architecture]}: {version.arn}"
+
+
+def _access(share: Share) -> str:
+    return "public" if share.organization is None else share.organization
+
 
 NAME = "truemem publish"
 EPILOG = """
@@ -61,25 +109,21 @@ def publish(
     wanted = share(organization, public)
     layers = [layer_zip(each) for each in ARCHITECTURES if architecture in (None, each)]
 
-    from ..support.terminal import progress
-    from . import rollout
-    from .regions import ALL, regions
-
     names = regions(asked)
     with progress("looking", len(names)) as advance:
-        versions = rollout.look(names, layers, wanted, advance, used=asked == ALL)
+        versions = look(names, layers, wanted, advance, used=asked == ALL)
     if not versions:
         raise BadInput("no region of this account has a function. Try --regions eu-west-1")
     due = [version for version in versions if version.due(wanted)]
     if wanted is not None and due and not _agreed(wanted, due, yes):
-        tell(NAME, "nothing was published, and no access was given")
+        notify(NAME, "nothing was published, and no access was given")
         return 1
     with progress("publishing", len(due)) as advance:
-        rollout.bring(due, wanted, advance)
+        bring(due, wanted, advance)
     nowhere = all(version.arn is None for version in versions)
     if nowhere or form == "cloudformation":  # the mapping has no place for a problem
         for problem in dict.fromkeys(version.problem for version in versions if version.problem):
-            tell(NAME, problem)
+            notify(NAME, problem)
     if nowhere:
         return 2
     _show(versions, wanted, form)
@@ -102,17 +146,14 @@ def _agreed(wanted: Share, versions: Sequence[Version], yes: bool) -> bool:
 
 
 def _show(versions: Sequence[Version], wanted: Share | None, form: str) -> None:
-    from . import listing
-
     if form == "json":
         for version in versions:
-            click.echo(json.dumps(listing.document(version, wanted)))
+            click.echo(json.dumps(_as_json(version, wanted)))
     elif form == "cloudformation":
-        for line in listing.mapping(versions):
+        for line in _mapping(versions):
             click.echo(line)
     else:
-        from ..support.tables import fitted
-        from ..support.terminal import output
+        from ..support.terminal import fitted, output
 
         console = output()
-        console.print(fitted(listing.table(versions, wanted), console))
+        console.print(fitted(_table(versions, wanted), console))

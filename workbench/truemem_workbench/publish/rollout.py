@@ -2,19 +2,155 @@
 
 from __future__ import annotations
 
+import json
+import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from truemem import VERSION
 
 from ..aws.clients import client, refused
 from ..aws.layer_zips import LayerZip
 from ..support.bad_input import BadInput
 from ..support.terminal import Count
-from .layer_versions import publish, published
-from .regions import has_functions
-from .sharing import Share, covers
+
+KEPT = "sha256 "
+"""What stands before the hash in a layer version's description."""
+
+
+def layer_description(layer: LayerZip) -> str:
+    """Description of the layer version: the only place that Lambda's list shows, so the content's hash is in it."""
+    return f"True memory telemetry {VERSION}, {layer.architecture}, {KEPT}{layer.sha256}"
+
+
+def published_arn(client: Any, layer: LayerZip) -> str | None:
+    """ARN of the newest version with this content in the client's region, or None. Raises botocore's errors.
+
+    The caller needs lambda:ListLayerVersions and lambda:GetLayerVersion.
+    """
+    for page in client.get_paginator("list_layer_versions").paginate(LayerName=layer.name):
+        for version in page["LayerVersions"]:
+            if version.get("Description", "").endswith(KEPT + layer.sha256):
+                arn: str = version["LayerVersionArn"]
+                found = client.get_layer_version(LayerName=layer.name, VersionNumber=version["Version"])
+                if b64decode(found["Content"]["CodeSha256"]).hex() == layer.sha256:  # a description can say anything
+                    return arn
+    return None
+
+
+def publish_layer(client: Any, layer: LayerZip) -> str:
+    """Publish the zip as a new version. Returns its ARN. Raises botocore's errors."""
+    made = client.publish_layer_version(
+        LayerName=layer.name,
+        Description=layer_description(layer),
+        Content={"ZipFile": layer.path.read_bytes()},
+        CompatibleArchitectures=[layer.architecture],
+        LicenseInfo="Apache-2.0",
+    )
+    arn: str = made["LayerVersionArn"]
+    return arn
+
+
+ALL = "all"
+_NAME = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
+_BY_ORGANIZATION = "service control policy"
+"""Stands in Lambda's message if the organization, and not the caller's own policy, denies a call."""
+
+
+def regions(asked: str | None) -> list[str]:
+    """The names: the caller's region by default, for `all` those that are enabled for the account. Raises BadInput."""
+    if asked is None:
+        return [client("lambda").meta.region_name]
+    if asked == ALL:
+        with refused("the regions of this account", "ec2:DescribeRegions"):
+            return sorted(each["RegionName"] for each in client("ec2").describe_regions()["Regions"])
+    names = list(dict.fromkeys(name.strip() for name in asked.split(",")))
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise BadInput(f"--regions {asked}: {name!r} is no region. Try --regions eu-west-1,us-east-1, or all")
+    return names
+
+
+def has_functions(lambdas: Any, region: str) -> bool:
+    """True if the account has a function in the client's region. A region that the organization denies has none.
+
+    Raises BadInput.
+    """
+    with refused(f"functions in {region}", "lambda:ListFunctions", region):
+        from botocore.exceptions import ClientError
+
+        try:
+            return bool(lambdas.list_functions(MaxItems=1)["Functions"])
+        except ClientError as error:
+            if _BY_ORGANIZATION in error.response.get("Error", {}).get("Message", ""):
+                return False
+            raise
+
+
+ACTION = "lambda:GetLayerVersion"
+
+
+class Share(NamedTuple):
+    """The accounts that get access."""
+
+    organization: str | None
+    """ID of the organization, or None for every AWS account."""
+
+    @property
+    def whom(self) -> str:
+        return "Every AWS account" if self.organization is None else f"Every account of {self.organization}"
+
+    @property
+    def request(self) -> dict[str, str]:
+        """Arguments of AddLayerVersionPermission beside the version."""
+        given = {"Action": ACTION, "Principal": "*"}
+        if self.organization is None:
+            return {**given, "StatementId": "truemem-public"}
+        return {**given, "StatementId": f"truemem-{self.organization}", "OrganizationId": self.organization}
+
+    @property
+    def statement(self) -> dict[str, Any]:
+        """The statement as Lambda writes it into the policy. The resource, the version's ARN, is left out."""
+        made: dict[str, Any] = {"Effect": "Allow", "Principal": "*", "Action": ACTION}
+        if self.organization is not None:
+            made["Condition"] = {"StringEquals": {"aws:PrincipalOrgID": self.organization}}
+        return made
+
+
+def share(organization: str | None, public: bool) -> Share | None:
+    """What the two options ask for. None: the layer stays the account's own. Raises BadInput."""
+    if public and organization is not None:
+        raise BadInput("--public includes every organization. Leave --public or --organization out")
+    if organization is not None and not re.fullmatch(r"o-[a-z0-9]{10,32}", organization):
+        fix = "Try the ID that aws organizations describe-organization prints, such as o-a1b2c3d4e5"
+        raise BadInput(f"--organization {organization}: this is no ID of an organization. {fix}")
+    return Share(organization) if public or organization is not None else None
+
+
+def covers(policy: str, wanted: Share) -> bool:
+    """True if this policy, a JSON text, already gives that access, or more."""
+    return any(_allows(statement, wanted) for statement in json.loads(policy).get("Statement", []))
+
+
+def _allows(statement: dict[str, Any], wanted: Share) -> bool:
+    if statement.get("Effect") != "Allow" or ACTION not in _listed(statement.get("Action")):
+        return False
+    if statement.get("Principal") not in ("*", {"AWS": "*"}):
+        return False
+    condition = statement.get("Condition")
+    if not condition:
+        return True
+    only = {"StringEquals": {"aws:PrincipalOrgID": wanted.organization}}
+    return wanted.organization is not None and bool(condition == only)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
 
 AT_ONCE = 8
 """Regions that are worked on at the same time. Limits of AWS's API are for each region."""
@@ -77,7 +213,7 @@ def _look_in(region: str, layers: Sequence[LayerZip], share: Share | None, used:
 def _look_for(version: Version, share: Share | None) -> None:
     what = f"layer {version.layer.name} in {version.region}"
     with refused(what, "lambda:ListLayerVersions and lambda:GetLayerVersion", version.region):
-        version.arn = published(version.lambdas, version.layer)
+        version.arn = published_arn(version.lambdas, version.layer)
     if version.arn is None:
         return
     version.outcome = PRESENT
@@ -95,7 +231,7 @@ def _bring_one(version: Version, share: Share | None) -> None:
     try:
         if version.arn is None:
             with refused(what, "lambda:PublishLayerVersion", version.region):
-                version.arn = publish(version.lambdas, version.layer)
+                version.arn = publish_layer(version.lambdas, version.layer)
             version.outcome = PUBLISHED
         if share is not None and not version.shared:
             with refused(what, "lambda:AddLayerVersionPermission", version.region):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ..analysis.finding import COUNTED, TOO_FEW, Finding
-from ..support.amounts import brief, mib, whole
-from ..support.plural import counted
+from ..support.terminal import brief, counted, mib, whole
 from .summary import Function, Report
 
 NEAR = 0.9
@@ -82,8 +81,8 @@ def in_one_line(report: Report, found: Sequence[Action], *, named: int = 3) -> s
         if those and need is not Need.NOTHING:
             first = ", ".join([*list(those)[:named], *(["..."] if len(those) > named else [])])
             parts.append(f"{len(those):,} {need.text}" + (f" ({first})" if named else ""))
-    told = f"{counted(len(names), 'function')}, {counted(count, 'invocation')}"
-    return f"{told}: {', '.join(parts) or Need.NOTHING.text}"
+    counts = f"{counted(len(names), 'function')}, {counted(count, 'invocation')}"
+    return f"{counts}: {', '.join(parts) or Need.NOTHING.text}"
 
 
 _Found = tuple[Need, float, str]

@@ -1,23 +1,61 @@
-"""Makes a report from the store's lines: percentiles and sums by DuckDB, findings on all cores."""
+"""Reads what `truemem report` was given, and makes the report: figures by DuckDB, findings on all cores."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
-from typing import NamedTuple
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from .. import page
 from ..analysis import fleet
-from ..analysis.finding import urgency
-from ..lines.unread import WORDS as REASONS
-from . import sizing
-from .functions import function_of
-from .judging import Judged, Judges, finding_of, here, judged
-from .peak_percentiles import count, durations, left_out, parts, payloads, peaks_by
+from ..analysis.finding import TOO_FEW, Finding, most_urgent, urgency
+from ..analysis.fleet import RATE, Together
+from ..analysis.resources import Resource
+from ..aws.cloudwatch import Source
+from ..lines.line import read as read_lines
+from ..lines.log_files import on_disk, size_of
+from ..lines.wrapped import WORDS as REASONS
+from ..lines.wrapped import not_read
+from ..page import html as page_html
+from ..support.bad_input import BadInput
+from ..support.exit_codes import no_ctrl_c_in_children
+from ..support.terminal import Count, notify, progress
+from .judging import (
+    Judged,
+    Judges,
+    count_batch,
+    durations,
+    finding_of,
+    here,
+    judged,
+    left_out,
+    parts_by,
+    payloads,
+    peaks_by,
+)
 from .store import Loaded, Store
-from .summary import Environment, Function, LeftOut, Report
+from .summary import (
+    GB_SECOND,
+    HEADROOM,
+    Durations,
+    EnvironmentSummary,
+    Function,
+    Holder,
+    LeftOut,
+    Payload,
+    Peaks,
+    Report,
+    SizingFigures,
+    added,
+    advise_size,
+)
 
 WORTH_A_POOL = 200
 """Least number of environments for a pool of processes. Fewer are judged before a process has started."""
@@ -26,11 +64,11 @@ WORTH_A_POOL = 200
 class Prices(NamedTuple):
     """What the suggested sizes and their savings depend on."""
 
-    headroom: float = sizing.HEADROOM
+    headroom: float = HEADROOM
     """Share that is added to the need."""
     per_month: float | None = None
     """Invocations of all functions, for the saving."""
-    gb_second: float = sizing.GB_SECOND
+    gb_second: float = GB_SECOND
     """USD."""
 
 
@@ -51,7 +89,7 @@ def collect(
         waiting: tuple[Iterator[Judged], int] = iter(()), 0
         for lines in store.batches():  # the database makes the next batch while the processes judge this one
             before, waiting = waiting, (judged(store, by, judges), lines)
-            count(store, by)
+            count_batch(store, by)
             found += before[0]
             done(before[1])
         found += waiting[0]
@@ -71,7 +109,7 @@ def report_of(
     environments = [each.environment for each in found]
     environments.sort(key=lambda each: urgency(each.finding, each.peaks.out_of_memory, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
-    groups: dict[tuple[str, str], list[Environment]] = {}
+    groups: dict[tuple[str, str], list[EnvironmentSummary]] = {}
     for environment in environments:
         groups.setdefault((environment.function, environment.version), []).append(environment)
     peaks = peaks_by(store, "coalesce(function, ''), coalesce(version, '')")
@@ -86,7 +124,7 @@ def report_of(
     return Report(
         functions=[function(key) for key in sorted(groups)],
         environments=environments,
-        parts=parts(store) if by is not None else [],
+        parts=parts_by(store) if by is not None else [],
         by=by,
         by_left_out=by_left_out,
         lines=loaded.lines,
@@ -106,3 +144,190 @@ def _judges(store: Store) -> Iterator[Judges]:
     pool: Executor
     with ProcessPoolExecutor(os.cpu_count(), mp_context=multiprocessing.get_context("spawn")) as pool:
         yield lambda curves: pool.map(finding_of, curves, chunksize=25)
+
+
+def report_here(where: Source, options: Mapping[str, Any], prices: Prices) -> Report:
+    """Read and judge all lines on this machine. Writes the pages of --output, which need the lines again. `options` are
+    those of the command. Raises BadInput."""
+    by, environment = options["by"], options["environment"]
+    with tempfile.TemporaryDirectory(prefix="truemem-report-") as folder:
+        paths = [on_disk(file, Path(folder)) for file in where.paths(Path(folder), options["way"])]
+        size = sum(map(size_of, paths))
+        with Store() as store:
+            with progress("reading", size) as read:
+                loaded = store.load(
+                    paths, since_ms=where.since_ms, environment=environment, function=where.function, by=by, read=read
+                )
+            check_loaded(loaded, where)
+            with progress("judging", loaded.lines) as judged, no_ctrl_c_in_children():
+                made = collect(store, loaded, by=by, prices=prices, done=judged)
+        for html in options["outputs"]:
+            if html.suffix.lower() == ".html":
+                with progress("drawing", size) as read:
+                    _draw(made, paths, where, html, read)
+    return made
+
+
+def _draw(made: Report, paths: Sequence[Path], where: Source, html: Path, read: Count) -> None:
+    """Draw the most urgent environments, as many as a page holds. Nothing of the others is kept."""
+    environments = made.environments
+    shown = _foremost(environments, page_html.ROOM)
+    names = {name for _, name in shown}
+    drawn = page.gather(
+        line
+        for line in read_lines(paths, wanted=names.__contains__, done=read)
+        if (line.function or "", line.environment) in shown and where.wants(line.function, line.time_ms)
+    )
+    try:
+        page.write(drawn, html, left_out=len(environments) - len(shown), note=not_read(made.unread))
+    except OSError as error:
+        raise BadInput(f"{html} cannot be written: {error.strerror}") from error
+    if len(shown) < len(environments):
+        text = (
+            f"{html} has the {len(shown):,} most urgent of {len(environments):,} environments, as many as a page holds"
+        )
+        notify("truemem report", f"{text}. --environment chooses others")
+
+
+def _foremost(environments: Sequence[EnvironmentSummary], room: int) -> set[tuple[str, str]]:
+    """Take whole environments from the first on while their invocations fit, at least one. By function and id."""
+    shown: set[tuple[str, str]] = set()
+    for each in environments:
+        if each.peaks.invocations <= room or not shown:
+            shown.add((each.function, each.environment_id))
+            room -= each.peaks.invocations
+    return shown
+
+
+def check_loaded(loaded: Loaded, where: Source) -> None:
+    """Raise BadInput if there is no line, with what to try."""
+    if loaded.lines:
+        return
+    if loaded.elsewhere:
+        raise BadInput(
+            f"all {loaded.elsewhere:,} lines are of another time, function or environment."
+            " Leave --since, --function or --environment out"
+        )
+    place = where.place if where.log_group else "these files"
+    hint = "Try an earlier --since, or truemem doctor" if where.log_group else "Try truemem doctor FILE"
+    unread = f" ({not_read(loaded.unread)})" if loaded.unread else ""
+    raise BadInput(f"no line of the sidecar in {place}{unread}. {hint}")
+
+
+def function_of(
+    key: tuple[str, str],
+    environments: Sequence[EnvironmentSummary],
+    peaks: Peaks,
+    more: tuple[Payload | None, Durations | None, Together | None],
+    headroom: float,
+    per_month: float | None,
+    price: float,
+) -> Function:
+    causes = added([{environment.finding.cause: 1} for environment in environments])
+    held: dict[str, list[float]] = {}
+    for environment in environments:
+        for name, value in environment.holders.items():
+            held.setdefault(name, []).append(value)
+    billed = sum(each.billed for each in environments)
+    growing = [each.finding for each in environments if each.finding.grows]
+    payload, lasted, together = more
+    finding = _function_finding(environments, together)
+    latest = max(environments, key=lambda each: each.last_ms or 0)
+    seen = SizingFigures(
+        invocations=peaks.invocations,
+        size=latest.size,
+        need=_highest(each.need for each in environments),
+        others=_highest(each.others for each in environments),
+        mark=_highest(each.mark for each in environments),
+        unbounded=sum(each.unbounded for each in environments),
+        out_of_memory=peaks.out_of_memory,
+        environments=len(environments),
+        growing=len(growing),
+        together=together is not None and together.grows,
+        open=_open_question(finding),
+        settled=sum(each.settled for each in environments),
+        rising=sum(each.rises for each in environments),
+        billed_ms=sum(each.billed_ms for each in environments) / billed if billed else None,
+    )
+    return Function(
+        function=key[0],
+        version=key[1],
+        peaks=peaks,
+        environments=len(environments),
+        size=seen.size,
+        mark=seen.mark,
+        current_median=_median([each.current_last for each in environments]),
+        finding=finding,
+        causes=causes,
+        growth_kib=_highest(each.per_invocation_kib for each in growing),
+        together=together,
+        ended=sum(each.ended for each in environments),
+        growing=len(growing) or (together.environments if together is not None and together.grows else 0),
+        settled=seen.settled,
+        rising=seen.rising,
+        mark_only_rises=sum(_is_mark_misleading(each) for each in environments),
+        holders=[
+            Holder(name=name, environments=len(values), median=statistics.median(values), highest=max(values))
+            for name, values in sorted(held.items(), key=lambda item: -statistics.median(item[1]))
+        ],
+        lost=sum(each.lost for each in environments),
+        methods=added([each.methods for each in environments]),
+        payload=payload,
+        durations=lasted or Durations(p50=None, p99=None),
+        sizing=advise_size(seen, headroom=headroom, per_month=per_month, price=price),
+        resources=_most_urgent_resources(environments),
+    )
+
+
+def _function_finding(environments: Sequence[EnvironmentSummary], together: Together | None) -> Finding:
+    """The answer of the environment to act on first; of all of them together, where none grows alone."""
+    finding = most_urgent([(each.finding, each.peaks.invocations) for each in environments])
+    if finding.grows or finding.cause == "failing" or together is None or not together.grows:
+        return finding
+    return replace(
+        finding,
+        cause="leak",
+        title=f"Leak, that no environment shows alone: {together.sentence()}.",
+        holder="function",
+        per_invocation_kib=together.per_invocation_kib,
+        low_kib=together.low_kib,
+        high_kib=together.high_kib,
+        evidence=[f"of functions that are named so, at most {RATE:.1%} are expected to be false alarms"],
+        repair="",
+        grows=True,
+        settled=True,
+        pattern="a-cache-without-bound",
+    )
+
+
+def _open_question(finding: Finding) -> str:
+    """Why no size can be named."""
+    if finding.cause == "failing":
+        return "most invocations failed"
+    is_open = finding.cause == "undecided" and finding.pattern != TOO_FEW
+    return "whether memory grows is not known yet" if is_open else ""
+
+
+def _most_urgent_resources(environments: Sequence[EnvironmentSummary]) -> list[Resource]:
+    """Of each kind of what runs out the most urgent, the most urgent first."""
+    worst: dict[str, Resource] = {}
+    for resource in sorted((each for one in environments for each in one.resources), key=lambda each: each.urgency):
+        worst.setdefault(resource.name, resource)
+    return list(worst.values())
+
+
+def _is_mark_misleading(environment: EnvironmentSummary) -> bool:
+    """True if the mark looks like a leak: it has risen, but memory has settled well below it."""
+    begun, mark, held = environment.mark_first, environment.mark, environment.current_last
+    if not environment.settled or begun is None or mark is None or held is None:
+        return False
+    return mark > 1.05 * begun + 1 and mark > 1.1 * (held + (environment.others or 0.0))
+
+
+def _highest(values: Iterator[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..aws.log_source import source, source_options
+from ..aws.cloudwatch import source, source_options
 from ..support.bad_input import BadInput
-from ..support.outputs import check_outputs, chosen, format_options, output_option
-from ..support.terminal import Finite, tell
+from ..support.options import Finite, check_outputs, chosen, format_options, output_option
 from ..support.untrusted_text import quoted
+
+if TYPE_CHECKING:
+    from .summary import Report
 
 EPILOG = """
 \b
@@ -88,38 +90,34 @@ def report(files: tuple[Path, ...], **options: Any) -> int:
     Whole logs, with or without what `sam logs` and `aws logs tail` put before a line, exports of the console (CSV,
     JSON), answers of the aws command, gzipped or not.
     """
-    try:
-        return _report(files, options)
-    except BadInput as error:
-        tell("truemem report", error)
-        return 2
-
-
-def _report(files: tuple[Path, ...], options: dict[str, Any]) -> int:
     from .actions import actions
-    from .compare import compare
-    from .export import print_as, write
-    from .reading import read
-    from .render import View
-    from .saved_run import changes
+    from .collect import Prices
+    from .render import View, print_as, write_report
+    from .saved_run import changes, compare_versions
 
     form = chosen(options["form"], options["as_json"])
     _check_options(options)
     where = source(files, options["function_name"], options["log_group"], options["since"])
-    made = read(where, options)
+    prices = Prices(options["headroom"] / 100, options["per_month"], options["gb_second"])
+    if options["engine"] == "spark":
+        from .spark import report_on_spark as report_of
+    else:
+        from .collect import report_here as report_of
+    made = report_of(where, options, prices)
+    _check_by(made)
     view = View(
         report=made,
         actions=actions(made, options["order"]),
         top=None if options["everything"] else options["top"],
         headroom=options["headroom"] / 100,
-        comparison=None if options["compared"] is None else compare(made, options["compared"]),
+        comparison=None if options["compared"] is None else compare_versions(made, options["compared"]),
         changes=None
         if options["baseline"] is None
         else changes(made, options["baseline"], options["max_growth"] / 100, where.function),
     )
     for path in options["outputs"]:
         if path.suffix.lower() != ".html":
-            write(view, path)
+            write_report(view, path)
     print_as(view, form)
     return int(any(FAILURES[name](view) for name in options["fail_on"]))
 
@@ -159,3 +157,12 @@ def _check_name(by: str | None) -> None:
     """Raise BadInput for a --by that is not a name: it becomes a path, in which `"` ends a name and `*` means any."""
     if by is not None and ('"' in by or {"", "*"} & set(by.split("."))):
         raise BadInput(f"--by {by} is no name of a member. Try --by model_id, or --by a.b for a member of a member")
+
+
+def _check_by(made: Report) -> None:
+    """Raise BadInput if no line has the member of --by."""
+    if made.by is not None and all(part.value is None for part in made.parts):
+        raise BadInput(
+            f"--by {made.by}: no JSON line has it together with a request id (function_request_id, requestId,"
+            " request_id or aws_request_id). Try a name from your own log lines, or tenantId"
+        )

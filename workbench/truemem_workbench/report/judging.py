@@ -14,19 +14,157 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis import covariates, fleet
+from ..analysis import fleet
 from ..analysis.causes import find
-from ..analysis.commands import of_deployed
-from ..analysis.covariates import Value
 from ..analysis.curves import ENVIRONMENT, EXTENSION, PROCESSES, THREADS, Curves, Failed, others_of, runtime_of
-from ..analysis.drift import Point
-from ..analysis.finding import Finding
+from ..analysis.drift import MOVER_MEMBERS, Point, Value
+from ..analysis.finding import Finding, commands_deployed
 from ..analysis.resources import Resource, resources
-from ..analysis.runtime_reading import readings
+from ..analysis.runtime_heap import readings
 from ..lines.record import Record, record_of
-from .peak_percentiles import peaks_of, rounded
 from .store import Store
-from .summary import Environment
+from .summary import Durations, EnvironmentSummary, LeftOut, Part, Payload, Peaks
+
+# counts of values, not values: their number is bounded by Lambda's largest size in hundredths of a MiB
+_COUNTED = """
+SELECT function, version, by_value, round(peak, 2) AS peak, {more} AS more, count(*) AS n,
+    count(*) FILTER (out_of_memory) AS out_of_memory, count("current" - baseline) AS left_n,
+    coalesce(sum("current" - baseline), 0) AS left_sum
+FROM batch GROUP BY ALL
+"""
+
+# three digits are enough, and keep their number small
+_DURATIONS = """
+SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
+    round(duration_ms, 2 - floor(log10(greatest(duration_ms, 1)))::INT) AS ms, count(*) AS n
+FROM batch WHERE duration_ms IS NOT NULL GROUP BY ALL
+"""
+
+LARGE_MIB = 0.25
+"""Least size of event and answer together. With less, other memory counts for more."""
+PAYLOAD_MANY = 20
+"""Least number of such invocations."""
+PAYLOAD_ALIKE = 1.5
+"""The middle half must not differ by more than this factor. Otherwise the payload does not explain the peak."""
+PAYLOAD_TIMES = (0.5, 50.0)
+"""Values outside of this range are not caused by the payload."""
+
+_PAYLOAD_RATIOS = f"""
+SELECT coalesce(function, '') AS function, coalesce(version, '') AS version,
+    round((peak - baseline) / payload, 2) AS times, count(*) AS n
+FROM batch WHERE exact AND NOT raced AND payload >= {LARGE_MIB} AND peak IS NOT NULL AND baseline IS NOT NULL
+GROUP BY ALL
+"""
+
+
+TABLES = ("counts", "payloads", "durations")
+"""What all batches add their counts to."""
+
+
+def count_batch(store: Store, by: str | None) -> None:
+    """Add the invocations of the present batch."""
+    more = "round(peak - baseline, 1)" if by is not None else "NULL::FLOAT"  # only `parts` asks for it
+    for table, query in zip(TABLES, (_COUNTED.format(more=more), _PAYLOAD_RATIOS, _DURATIONS), strict=True):
+        store.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {query} LIMIT 0")
+        store.execute(f"INSERT INTO {table} {query}")
+
+
+def _ranked(by: str, value: str, table: str = "counts") -> str:
+    return f"""
+    SELECT {by} AS place, {value} AS value, sum(n) AS n,
+        sum(sum(n)) OVER (PARTITION BY {by} ORDER BY {value}) AS upto, sum(sum(n)) OVER (PARTITION BY {by}) AS whole
+    FROM {table} WHERE {value} IS NOT NULL GROUP BY {by}, {value}
+    """
+
+
+def peaks_by(store: Store, by: str) -> dict[Any, Peaks]:
+    """Nearest-rank percentiles of the counts, by one column or several."""
+    place = f"({by})"
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked(place, "peak")}), quantiles AS (
+        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS p50, min(value) FILTER (upto >= 0.99 * whole) AS p99,
+            max(value) AS highest FROM ranked GROUP BY place
+    )
+    SELECT {place} AS place, sum(n) AS invocations, sum(out_of_memory) AS out_of_memory, any_value(p50) AS p50,
+        any_value(p99) AS p99, any_value(highest) AS highest
+    FROM counts LEFT JOIN quantiles ON quantiles.place IS NOT DISTINCT FROM {place} GROUP BY {place}
+    """)
+    return {row["place"]: peaks_of(row) for row in rows}
+
+
+def parts_by(store: Store) -> list[Part]:
+    peaks = peaks_by(store, "by_value")
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked("by_value", "more")}), quantiles AS (
+        SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS more FROM ranked GROUP BY place
+    )
+    SELECT by_value, sum(left_n) AS left_n, sum(left_sum) AS left_sum, any_value(quantiles.more) AS more
+    FROM counts LEFT JOIN quantiles ON place IS NOT DISTINCT FROM by_value GROUP BY by_value
+    """)
+    made = [
+        Part(
+            value=row["by_value"],
+            peaks=peaks[row["by_value"]],
+            added_p50=rounded_mib(row["more"]),
+            left_mean=row["left_sum"] / row["left_n"] if row["left_n"] else None,
+            left_sum=rounded_mib(row["left_sum"]) if row["left_n"] else None,
+        )
+        for row in rows
+    ]
+    return sorted(made, key=lambda part: (part.value is None, -(part.left_sum or 0.0), part.value or ""))
+
+
+def left_out(store: Store) -> LeftOut:
+    """Count what `parts` leaves out: what the function said, and no invocation here belongs to it."""
+    (row,) = store.rows("""
+    SELECT count(*) FILTER (request IS NULL) AS without_id,
+        count(DISTINCT request) FILTER (request NOT IN (SELECT request FROM line WHERE request IS NOT NULL)) AS without
+    FROM own_lines WHERE by_value IS NOT NULL
+    """)
+    return LeftOut(without_request_id=int(row["without_id"]), without_line=int(row["without"]))
+
+
+def payloads(store: Store) -> dict[tuple[str, str], Payload]:
+    """The ratio of peak growth to payload, for each function and version in which the payload explains the peak."""
+    place = "(function, version)"
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked(place, "times", "payloads")})
+    SELECT place, sum(n) AS invocations, min(value) FILTER (upto >= 0.25 * whole) AS low,
+        min(value) FILTER (upto >= 0.5 * whole) AS middle, min(value) FILTER (upto >= 0.75 * whole) AS high
+    FROM ranked GROUP BY place
+    """)
+    return {
+        row["place"]: Payload(times=round(row["middle"], 2), invocations=int(row["invocations"]))
+        for row in rows
+        if row["invocations"] >= PAYLOAD_MANY
+        and PAYLOAD_TIMES[0] <= row["low"] <= row["high"] <= min(PAYLOAD_TIMES[1], PAYLOAD_ALIKE * row["low"])
+    }
+
+
+def durations(store: Store) -> dict[tuple[str, str], Durations]:
+    """Of each function and version that has any."""
+    rows = store.rows(f"""
+    WITH ranked AS ({_ranked("(function, version)", "ms", "durations")})
+    SELECT place, min(value) FILTER (upto >= 0.5 * whole) AS p50, min(value) FILTER (upto >= 0.99 * whole) AS p99
+    FROM ranked GROUP BY place
+    """)
+    return {row["place"]: Durations(p50=row["p50"], p99=row["p99"]) for row in rows}
+
+
+def peaks_of(row: dict[str, Any]) -> Peaks:
+    return Peaks(
+        invocations=int(row["invocations"]),
+        p50=rounded_mib(row["p50"]),
+        p99=rounded_mib(row["p99"]),
+        highest=rounded_mib(row["highest"]),
+        out_of_memory=int(row["out_of_memory"]),
+    )
+
+
+def rounded_mib(value: float | None) -> float | None:
+    """Round MiB as in the lines: the store keeps 4-byte floats."""
+    return None if value is None else round(value, 2)
+
 
 _ENVIRONMENTS = """
 SELECT environment, any_value(function) AS function, any_value(version) AS version,
@@ -63,7 +201,7 @@ FROM batch GROUP BY environment ORDER BY environment
 _POINTS = """
 SELECT * FROM (
     SELECT environment, invocation, coalesce(time_ms, 0) AS time_ms, peak, certain, begins, out_of_memory AS died,
-        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", told, threads,
+        coalesce("current", CASE WHEN out_of_memory THEN peak END) AS "current", by_value, threads,
         processes, held_truemem, environment_used, shared_by AS "sharedBy", files AS "rss.file",
         heap_held AS "heap.held", request_bytes AS "requestBytes"
     FROM batch WHERE invocation IS NOT NULL
@@ -104,7 +242,7 @@ class Judged(NamedTuple):
 
     key: int
     """The store's key of the environment: its place among the others."""
-    environment: Environment
+    environment: EnvironmentSummary
     evidence: fleet.Evidence
     """For the verdict on all environments of its function."""
 
@@ -136,7 +274,7 @@ def finding_of(column: Column) -> tuple[Finding, fleet.Evidence]:
     known = [None if math.isnan(peak) else peak for peak in peaks]
     flags = [each.tolist() for each in (column.certain, column.begins, column.died)]  # lists: Python reads them sooner
     points = list(map(Point._make, zip(numbers, column.time_ms.tolist(), currents, known, *flags, strict=True)))
-    return find(_curves(column, points), of_deployed(column.function)), fleet.evidence(points)
+    return find(_curves(column, points), commands_deployed(column.function)), fleet.evidence(points)
 
 
 def _curves(column: Column, points: Sequence[Point]) -> Curves:
@@ -151,14 +289,13 @@ def _curves(column: Column, points: Sequence[Point]) -> Curves:
     }
     sampled = sorted(column.sampled, key=lambda each: each["n"] or 0)
     return Curves(
-        function=column.function,
         invocations=len(points),
         rss=points,
         beside={name: dict(zip(numbers, _known(values), strict=True)) for name, values in column.beside.items()},
         others={**others, **_with_begins(others_of((each["n"] or 0, _record(each)) for each in sampled), points)},
         readings=readings(Record(members=json.loads(members)) for members in column.heaps),
-        told=column.resources,
-        runtime=runtime_of(_record(each) for each in sampled[:1])
+        reported=column.resources,
+        runtime="".join(runtime_of(_record(each)) for each in sampled[:1])
         or (json.loads(column.heaps[0])["heap"]["runtime"] if column.heaps else ""),
         limit_mib=column.size,
         failed=column.failed,
@@ -199,14 +336,14 @@ def _columns(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> li
     keys, begins = np.unique(found["environment"], return_index=True)
     ends = [*begins[1:], len(found["environment"])][: len(keys)]
     places = {int(key): slice(begin, end) for key, begin, end in zip(keys, begins, ends, strict=True)}
-    names = {name: name for name in covariates.MEMBERS} | ({"told": by} if by else {})
+    names = {name: name for name in MOVER_MEMBERS} | ({"by_value": by} if by else {})
 
     def column(row: dict[str, Any]) -> Column:
         at = places.get(row["environment"], slice(0, 0))
         beside = {name: found[column][at] for column, name in names.items()}
         others = {name: found[column][at].astype(float) * unit for name, (column, unit) in _OTHERS.items()}
         heaps = (*(row["runtime_heaps"] or []), row["last_runtime_heap"])
-        told = ((each["n"] or 0, json.loads(each["r"])) for each in row["resources"] or [])
+        reported = ((each["n"] or 0, json.loads(each["r"])) for each in row["resources"] or [])
         floats = {name: found[name][at].astype(float) for name in ("invocation", "time_ms", "current", "peak")}
         flags = {name: found[name][at].astype(bool) for name in ("certain", "begins", "died")}
         return Column(
@@ -218,7 +355,7 @@ def _columns(store: Store, rows: Sequence[dict[str, Any]], by: str | None) -> li
             others={name: values if _varies(values) else _last(values) for name, values in others.items()},
             sampled=row["sampled"] or [],
             heaps=[each for each in heaps if each is not None],
-            resources=resources(told, row["latest"] or 0),
+            resources=resources(reported, row["latest"] or 0),
             failed=Failed.of(row["failed"] or {}),
             ends=row["ends"] or [],
             deaths=row["deaths"] or [],
@@ -250,18 +387,18 @@ def _last(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _filled(name: str, values: Any) -> NDArray[Any]:
     """A column as a plain array: NaN, or None in texts, where there is no value."""
-    if name == "told":
+    if name == "by_value":
         return np.ma.filled(values.astype(object), None) if isinstance(values, np.ma.MaskedArray) else values
     if not isinstance(values, np.ma.MaskedArray):
         return np.asarray(values)
     return np.ma.filled(values.astype(float) if name != "environment" else values, np.nan)
 
 
-def _environment(row: dict[str, Any], told: Sequence[Resource], finding: Finding) -> Environment:
+def _environment(row: dict[str, Any], reported: Sequence[Resource], finding: Finding) -> EnvironmentSummary:
     held = row["holders"] or {}
     holders = {"function": held.get("f"), "truemem": held.get("t"), **json.loads(held.get("e") or "{}")}
-    mib = {name: rounded(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
-    return Environment(
+    mib = {name: rounded_mib(row[name]) for name in ("current_first", "current_last", "mark_first", "mark", "size")}
+    return EnvironmentSummary(
         function=row["function"] or "",
         version=row["version"] or "",
         environment_id=row["environment_id"],
@@ -269,9 +406,9 @@ def _environment(row: dict[str, Any], told: Sequence[Resource], finding: Finding
         **mib,
         first_ms=row["first_ms"],
         last_ms=row["last_ms"],
-        need=rounded(row["need"]),
+        need=rounded_mib(row["need"]),
         unbounded=row["unbounded"],
-        others=rounded(row["others"]),
+        others=rounded_mib(row["others"]),
         holders={name: round(value, 2) for name, value in holders.items() if value is not None},
         billed_ms=row["billed_ms"],
         billed=row["billed"],
@@ -281,5 +418,5 @@ def _environment(row: dict[str, Any], told: Sequence[Resource], finding: Finding
         out_of_memory_requests=row["killed"] or [],
         finding=finding,
         ended=len(row["ends"] or []),
-        resources=told,
+        resources=reported,
     )

@@ -1,25 +1,32 @@
-"""Prints a report: what to act on, tables, sentences. MiB unless said otherwise."""
+"""Prints a report (what to act on, tables, sentences) or writes it, also as JSON, CSV and one line. MiB unless said."""
 
 from __future__ import annotations
 
+import csv
+import dataclasses
+import io
+import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TextIO
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from ..analysis.finding import COUNTED
-from ..lines.unread import not_read
-from ..support.amounts import mib, whole
-from ..support.plural import counted
-from ..support.tables import fitted, table
-from ..support.untrusted_text import visible
+from ..aws.clients import is_object, put_object
+from ..lines.wrapped import not_read
+from ..support.bad_input import BadInput
+from ..support.terminal import counted, fitted, mib, output, table, whole
+from ..support.untrusted_text import cell, visible
 from .actions import Action, Need, in_one_line
-from .compare import Comparison
-from .saved_run import Changes
-from .sentences import sentences
-from .summary import Environment, Function, Part, Report
+from .saved_run import Changes, Comparison
+from .summary import ORDINARY_MIB, EnvironmentSummary, Function, Part, Report, Sizing
 
 WIDE = 120
 """Least width of a terminal that shows all columns."""
@@ -131,7 +138,7 @@ def _functions(functions: Sequence[Function], narrow: bool) -> Table:
     return made
 
 
-def _environments(environments: Sequence[Environment], narrow: bool, view: View) -> Table:
+def _environments(environments: Sequence[EnvironmentSummary], narrow: bool, view: View) -> Table:
     shown = environments[: view.top]
     title = "Environments: peaks, MiB"
     title += f"; {len(shown):,} of {len(environments):,}" if len(shown) < len(environments) else ""
@@ -213,7 +220,7 @@ def _changes(changes: Changes) -> Table:
     return made
 
 
-def _peaks(each: Function | Environment | Part) -> tuple[str, str, str, str]:
+def _peaks(each: Function | EnvironmentSummary | Part) -> tuple[str, str, str, str]:
     peaks = each.peaks
     return f"{peaks.invocations:,}", mib(peaks.p50), mib(peaks.p99), mib(peaks.highest)
 
@@ -226,3 +233,164 @@ def _causes(causes: Mapping[str, int]) -> Text:
 def _short(environment_id: str) -> str:
     """The end of a log stream's name, which is different for each: 2026/11/21/[$LATEST]8f73…"""
     return environment_id.rpartition("]")[2][:12] or environment_id
+
+
+_CSV = {
+    "function": "function",
+    "version": "version",
+    "environmentId": "environment_id",
+    "invocations": "peaks.invocations",
+    "peakP50": "peaks.p50",
+    "peakP99": "peaks.p99",
+    "peakMax": "peaks.highest",
+    "currentFirst": "current_first",
+    "currentLast": "current_last",
+    "markFirst": "mark_first",
+    "mark": "mark",
+    "memorySize": "size",
+    "outOfMemory": "peaks.out_of_memory",
+    "cause": "finding.cause",
+    "holder": "finding.holder",
+    "perInvocationKiB": "finding.per_invocation_kib",
+    "lowKiB": "finding.low_kib",
+    "highKiB": "finding.high_kib",
+    "invocationsLeft": "finding.invocations_left",
+    "confidence": "finding.confidence",
+    "hidden": "finding.hidden",
+    "firstMs": "first_ms",
+    "lastMs": "last_ms",
+}
+"""Columns of the CSV, and the attribute of an EnvironmentSummary that each shows."""
+
+
+def print_as(view: View, form: str) -> None:
+    """Print the report as `text`, `line`, `csv` or `json`."""
+    if form == "text":
+        show(view, output())
+    elif form == "line":
+        output().print(in_one_line(view.report, view.actions), soft_wrap=True)
+    else:
+        _write_as(view, form, sys.stdout)
+
+
+def write_report(view: View, path: Path) -> None:
+    """Write it as JSON or CSV, as the file's ending says; `s3://bucket/key` is an object. Raises BadInput."""
+    form = path.suffix.lower().removeprefix(".")
+    if is_object(path):
+        text = io.StringIO(newline="")
+        _write_as(view, form, text)
+        put_object(path, text.getvalue())
+        return
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            _write_as(view, form, file)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _write_as(view: View, form: str, file: TextIO) -> None:
+    if form == "csv":
+        to_csv(view.report, file)
+    else:
+        to_json(view, file)
+
+
+def to_json(view: View, file: TextIO) -> None:
+    """Write the whole report as JSON. Sizes in MiB, names as in the code, unknown figures null."""
+    report = view.report
+    document = {
+        "summary": in_one_line(report, view.actions),
+        "actions": [
+            {"function": each.function.function, "version": each.function.version, "need": each.need.text}
+            | {"text": each.text}
+            for each in view.actions
+        ],
+        **dataclasses.asdict(report),
+        "sentences": list(sentences(report, view.headroom)),
+    }
+    for kind in ("functions", "environments"):
+        for made, each in zip(document[kind], getattr(report, kind), strict=True):
+            made["finding"] = each.finding.document()
+    if view.comparison is not None:
+        document["comparison"] = {**dataclasses.asdict(view.comparison), "sentence": view.comparison.sentence()}
+    if view.changes is not None:
+        document["changes"] = dataclasses.asdict(view.changes)
+    json.dump(document, file, indent=2, default=_plain_number)
+    file.write("\n")
+
+
+def to_csv(report: Report, file: TextIO) -> None:
+    """Write one row per environment, the most urgent first. Sizes in MiB, unknown figures empty."""
+    writer = csv.writer(file)
+    writer.writerow(_CSV)
+    row = attrgetter(*_CSV.values())
+    writer.writerows(map(cell, row(each)) for each in report.environments)
+
+
+def _plain_number(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{value!r} is no JSON")
+
+
+NAMED = 3
+"""Most request ids in a sentence."""
+
+
+def sentences(report: Report, headroom: float) -> Iterator[str]:
+    """The sentences, the most urgent first."""
+    several = len(report.functions) > 1
+    for function in report.functions:
+        name = f"{function.function}:{function.version}: " if several else ""
+        for sentence in _of_function(function, report.environments, headroom):
+            yield name + sentence
+
+
+def _of_function(function: Function, environments: Sequence[EnvironmentSummary], headroom: float) -> Iterator[str]:
+    own = [each for each in environments if (each.function, each.version) == (function.function, function.version)]
+    if function.peaks.out_of_memory:
+        requests = [request for each in own for request in each.out_of_memory_requests][:NAMED]
+        among = f": {', '.join(requests)}" + (", ..." if function.peaks.out_of_memory > len(requests) else "")
+        count = f"{function.peaks.out_of_memory:,} of {function.peaks.invocations:,} invocations ran out of memory"
+        yield count + (among if requests else ".")
+    yield function.finding.paragraph()
+    if function.mark_only_rises:
+        many = counted(function.mark_only_rises, "environment")
+        yield (f"Max Memory Used rose in {many} whose memory has settled well below it: it keeps the highest moment.")
+    yield from of_size(function.sizing, headroom)
+    if (payload := function.payload) is not None:
+        yield (
+            f"Peak growth is {payload.times:,.1f} times the payload (event and answer together): the median of"
+            f" {counted(payload.invocations, 'invocation')} in exact mode with 256 KiB or more."
+        )
+
+
+def of_size(sizing: Sizing, headroom: float) -> Iterator[str]:
+    if sizing.suggested is None:
+        yield f"No memory size is suggested: {sizing.reason}."
+    else:
+        yield (
+            f"Smallest safe memory size: {sizing.suggested:,} MB. The function needed {mib(sizing.need)} MiB at most"
+            f" (upper bounds count), sidecar and extensions held {mib(sizing.others or 0.0)}; {headroom:.0%} are added,"
+            " then rounded up." + (f" It has {sizing.size:,.0f} MB now." if sizing.size else "")
+        )
+        if sizing.suggested > ORDINARY_MIB:
+            yield f"Above {ORDINARY_MIB:,} MB there are only Lambda Managed Instances."
+        if sizing.saving is not None:
+            word = "saves" if sizing.saving >= 0 else "costs"
+            yield f"At that traffic it {word} ${abs(sizing.saving):,.2f} a month, if durations stay as they are."
+        if sizing.cpu_now and sizing.cpu_then and sizing.suggested < (sizing.size or 0):
+            yield _of_cpu(sizing.cpu_now, sizing.cpu_then)
+    if sizing.mark_suggests is not None:
+        yield f"The mark, {whole(sizing.mark)} MB, would have suggested {sizing.mark_suggests:,} MB by the same rule."
+
+
+def _of_cpu(now: float, then: float) -> str:
+    text = f"Less memory is less CPU: {now:.2f} vCPU become {then:.2f}"
+    if then >= 1:
+        return text + "; code that runs on one core is as fast as before."
+    slower = min(now, 1.0) / then
+    return (
+        text
+        + f". Code that computes all the time takes up to {slower:.1f} times as long, and then saves little or nothing."
+    )

@@ -10,8 +10,8 @@ from typing import Any
 
 from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, SCHEMA, TEXT
 
-from ..lines.log_events import LONGEST
-from ..lines.unread import NAMES
+from ..lines.log_files import LONGEST
+from ..lines.wrapped import NAMES
 from ..support.untrusted_text import quoted
 
 BUFFER = 2 * LONGEST
@@ -162,10 +162,10 @@ _TEXT = (
 """The JSON of a line, after any text before it. NULL if another line, in quotes, is in that text."""
 
 INVOCATIONS = """
-SELECT line.*, told.told,
+SELECT line.*, request_values.by_value,
     NOT raced AND NOT recovered AND closed_by <> 'shutdown' AS certain,
     held_truemem + coalesce(held_by_extensions, 0) AS others
-FROM line LEFT JOIN told USING (request)
+FROM line LEFT JOIN request_values USING (request)
 WHERE environment BETWEEN $first AND $last AND line.rowid NOT IN (
     SELECT place FROM (
         SELECT rowid AS place, row_number() OVER (
@@ -178,11 +178,11 @@ WHERE environment BETWEEN $first AND $last AND line.rowid NOT IN (
 """The environments between two ids, one row per invocation. A line that repeats another is left out. It is looked for
 in few columns: a window over all of them takes three times as long."""
 
-SAID = "request UUID, told VARCHAR, rest VARCHAR"
-"""Columns of what `told_in` finds."""
-TOLD = """
-SELECT request, CASE count(DISTINCT told) WHEN 1 THEN min(told) ELSE '(several)' END AS told
-FROM said WHERE request IS NOT NULL AND told IS NOT NULL GROUP BY request
+OWN_LINES = "request UUID, by_value VARCHAR, rest VARCHAR"
+"""Columns of what `own_lines_in` finds."""
+REQUEST_VALUES = """
+SELECT request, CASE count(DISTINCT by_value) WHEN 1 THEN min(by_value) ELSE '(several)' END AS by_value
+FROM own_lines WHERE request IS NOT NULL AND by_value IS NOT NULL GROUP BY request
 """
 """One value for each request."""
 
@@ -223,7 +223,7 @@ def found_in(source: str) -> str:
 
 
 def spread() -> str:
-    """Split the lines of many invocations into a row for each (see `truemem_workbench.lines.batch_line`)."""
+    """Split the lines of many invocations into a row for each (see `truemem_workbench.lines.record`)."""
     last = {name: f"CASE WHEN place = whole THEN {_COLUMNS[name]} END" for name in _OF_THE_LAST}
     return f"""
     SELECT {_selected({**_COLUMNS, **last, **_OF_EACH})} FROM (
@@ -235,7 +235,7 @@ def spread() -> str:
     """
 
 
-def told_in(source: str, name: str) -> str:
+def own_lines_in(source: str, name: str) -> str:
     """The value under `name` in any structured line, by request id: `a.b` is a member of a member.
 
     The sidecar's own lines are among them. The request id is in the JSON, or, in Lambda's text format, before it. A
@@ -249,13 +249,14 @@ def told_in(source: str, name: str) -> str:
     wanted = " OR ".join(f"contains(line, {quoted(spelling)})" for spelling in sorted(spellings))
     ids = ", ".join(f"d ->> '$.{key}'" for key in _REQUEST_KEYS)
     return f"""
-    SELECT try_cast(request AS UUID) AS request, told, CASE WHEN told IS NULL AND line LIKE '%{{%' THEN line END AS rest
+    SELECT try_cast(request AS UUID) AS request, by_value,
+        CASE WHEN by_value IS NULL AND line LIKE '%{{%' THEN line END AS rest
     FROM (
         SELECT unnest(coalesce(
                 string_split(d ->> '$.aggregate.requestId', ' '),
                 [coalesce(try_cast(coalesce({ids}) AS UUID)::VARCHAR, regexp_extract(line, '{_UUID}'))]
             )) AS request,
-            coalesce(d ->> {path}, d ->> {inner}) AS told, line
+            coalesce(d ->> {path}, d ->> {inner}) AS by_value, line
         FROM (SELECT line, TRY(CAST({_TEXT} AS JSON)) AS d FROM {source} WHERE {wanted})
-    ) WHERE told IS NOT NULL OR line LIKE '%{{%'
+    ) WHERE by_value IS NOT NULL OR line LIKE '%{{%'
     """

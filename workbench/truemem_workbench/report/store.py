@@ -20,13 +20,40 @@ from typing import Any, NamedTuple, Self
 import duckdb
 
 from ..lines.log_files import as_it_is, events, gzipped, kind_of, odd_lines
-from ..lines.unread import Unread
-from ..lines.wrapped import Event
+from ..lines.wrapped import Event, Unread, around, compact, inside, reason
 from ..support.bad_input import BadInput
 from ..support.terminal import Count
 from ..support.untrusted_text import quoted
-from .plain_lines import plain_lines
-from .schema import COLUMNS, INVOCATIONS, REJECT_TABLES, REJECTED, SAID, TOLD, found_in, read_of, spread, told_in
+from .schema import (
+    COLUMNS,
+    INVOCATIONS,
+    OWN_LINES,
+    REJECT_TABLES,
+    REJECTED,
+    REQUEST_VALUES,
+    found_in,
+    own_lines_in,
+    read_of,
+    spread,
+)
+
+
+def plain_lines(events: Iterable[Event], unread: Unread, *, texts: bool) -> Iterator[tuple[bool, str]]:
+    """The sidecar's lines inside these events, each with True. What is not read is added to `unread`.
+
+    With `texts`, also all other JSON, each with False: for --by.
+    """
+    for event in events:
+        for found in inside(event):
+            if isinstance(found, str):
+                continue
+            if why := reason(found):
+                unread[why] += 1
+            else:
+                yield True, compact(found)
+        if texts:
+            yield from ((False, each) for each in around(event))
+
 
 MEMORY_MIB = 512
 """DuckDB's own memory limit."""
@@ -50,7 +77,7 @@ class Loaded:
     elsewhere: int
     """Lines of the sidecar of another time, function or environment."""
     unread: Unread = field(default_factory=Unread)
-    """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.lines.unread`)."""
+    """Lines that look like the sidecar's but were not read, by reason (`truemem_workbench.lines.wrapped`)."""
 
 
 class Store:
@@ -93,7 +120,7 @@ class Store:
         """
         unread = Unread()
         self._db.execute(f"CREATE TABLE found AS SELECT {COLUMNS} LIMIT 0")
-        self._db.execute(f"CREATE TABLE said ({SAID})")
+        self._db.execute(f"CREATE TABLE own_lines ({OWN_LINES})")
         for group in _groups(files):
             if group.plain:
                 self._read(group, by, read, unread)
@@ -101,7 +128,7 @@ class Store:
                 self._unwrap((event for path in group.files for event in events(path, read)), by, unread)
         self._unwrap(self._rest("found"), by, unread)
         if by is not None:
-            self._unwrap(self._rest("said"), by, unread=None)
+            self._unwrap(self._rest("own_lines"), by, unread=None)
         self._db.execute(f"INSERT INTO found {spread()}")
         everything = self.value("SELECT count(environment_id) FROM found WHERE many IS NULL")
         # sorted, an environment is a short stretch of every column
@@ -112,7 +139,7 @@ class Store:
             {"since": since_ms or 0, "environment": environment or "", "function": function},
         )
         self._db.execute("DROP TABLE found")
-        self._db.execute(f"CREATE TABLE told AS {TOLD}")
+        self._db.execute(f"CREATE TABLE request_values AS {REQUEST_VALUES}")
         lines = self.value("SELECT count(*) FROM line")
         return Loaded(lines, everything - lines, unread)
 
@@ -153,7 +180,7 @@ class Store:
             place.symlink_to(path.resolve())
         statements = [f"INSERT INTO found {found_in(read_of(places, group.compressed, rejects=True))}"]
         if by is not None:
-            statements.append(f"INSERT INTO said {told_in(read_of(places, group.compressed), by)}")
+            statements.append(f"INSERT INTO own_lines {own_lines_in(read_of(places, group.compressed), by)}")
         size = sum(path.stat().st_size for path in group.files)
         try:
             for done, statement in enumerate(statements):
@@ -181,23 +208,23 @@ class Store:
         if unread is not None:
             self._db.execute(f"INSERT INTO found {found_in(read_of([lines], False))}")
         if by is not None:
-            self._db.execute(f"INSERT INTO said {told_in(read_of([lines, texts], False), by)}")
+            self._db.execute(f"INSERT INTO own_lines {own_lines_in(read_of([lines, texts], False), by)}")
         for place in (lines, texts):
             place.unlink()  # it takes room
 
     @contextmanager
     def _followed(self, size: int, read: Count) -> Iterator[None]:
         """Call `read` while a statement runs, by DuckDB's own count of how far it is."""
-        told = 0
+        reached_bytes = 0
         ended = threading.Event()
 
         def look() -> None:
-            nonlocal told
+            nonlocal reached_bytes
             while not ended.wait(LOOK_S):
                 reached = int(size * min(max(self._db.query_progress(), 0.0), 100.0) / 100)
-                if reached > told:
-                    read(reached - told)
-                    told = reached
+                if reached > reached_bytes:
+                    read(reached - reached_bytes)
+                    reached_bytes = reached
 
         watcher = threading.Thread(target=look, daemon=True)
         watcher.start()
@@ -206,7 +233,7 @@ class Store:
         finally:
             ended.set()
             watcher.join()
-        read(size - told)
+        read(size - reached_bytes)
 
     def _rest(self, table: str) -> Iterator[str]:
         """The lines in a table that are to be unwrapped."""

@@ -31,7 +31,7 @@ class LastFinder:
         return spec_from_file_location(name, STAND_IN) if found is None and name == "runtime_client" else found
 
 
-def tell() -> None:
+def print_facts() -> None:
     """Load the client, and print the interpreter's facts."""
     import json
     import sysconfig
@@ -56,4 +56,4 @@ if __name__ == "__main__":
         sys.argv = ["awslambdaric", *handler]
         runpy.run_module("awslambdaric", run_name="__main__", alter_sys=True)
     else:
-        tell()
+        print_facts()

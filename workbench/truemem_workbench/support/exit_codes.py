@@ -10,13 +10,14 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 import click
 
-from .terminal import tell
+from .bad_input import BadInput
+from .terminal import notify
 from .untrusted_text import visible
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,21 +47,36 @@ def raise_on_signals() -> None:
         signal.signal(number, end)
 
 
-def ended(run: Callable[[], int]) -> int:
-    """Call `run` and return the exit code: that of `run`, or that of the signal or error that ended it."""
+def ended(command: click.Command, name: str) -> int:
+    """Run the command and return the exit code: its own, or that of the signal or error that ended it."""
     signals = _Signals()
     try:
-        code = run()
+        code = run(command, name)
         sys.stdout.flush()
     except BaseException as error:  # not always Ended: DuckDB makes a RuntimeError of it, click an Abort
-        code = 128 + signals.came if signals.came else _code(error)
+        code = 128 + signals.number if signals.number else _code(error)
     if code - 128 in ENDING:
-        _tell(code - 128)
+        _print_ending(code - 128)
     return code
 
 
+def run(command: click.Command, name: str) -> int:
+    """Run the command with the arguments of this process. Returns its exit code, also where it refuses its input."""
+    try:
+        code = command.main(prog_name=name, standalone_mode=False)
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else name
+        message = error.format_message().rstrip(".")
+        notify(path, f"{message}{'' if message.endswith('?') else '.'} Try {path} --help")
+        return error.exit_code
+    except BadInput as error:
+        notify(name, error)
+        return UNUSABLE
+    return code if isinstance(code, int) else 0
+
+
 @contextmanager
-def unheard_by_children() -> Iterator[None]:
+def no_ctrl_c_in_children() -> Iterator[None]:
     """Block Ctrl-C for child processes that start inside. A terminal sends it to all; here their pool ends them.
 
     Another thread receives it in place of this one.
@@ -82,12 +98,12 @@ class _Signals:
     """Handles signals. The first raises Ended, so that the command can clean up; the second ends it at once."""
 
     def __init__(self) -> None:
-        self.came = 0
+        self.number = 0
         for number in ENDING:
             signal.signal(number, self._end)
 
     def _end(self, number: int, _: FrameType | None) -> None:
-        self.came = number
+        self.number = number
         for each in ENDING:
             signal.signal(each, signal.SIG_DFL)
         watchdog = threading.Timer(PATIENCE_S, _give_up, (number,))
@@ -97,11 +113,11 @@ class _Signals:
 
 
 def _give_up(number: int) -> None:
-    _tell(number)
+    _print_ending(number)
     os._exit(128 + number)
 
 
-def _tell(number: int) -> None:
+def _print_ending(number: int) -> None:
     click.echo(f"truemem: ended by {signal.Signals(number).name}", err=True)
 
 
@@ -116,7 +132,7 @@ def _code(error: BaseException) -> int:
     if isinstance(error, OSError):
         _flush()
         where = f": {error.filename}" if error.filename else ". Look at where its output goes, and at TMPDIR"
-        tell("truemem", f"{error.strerror or error}{where}")
+        notify("truemem", f"{error.strerror or error}{where}")
         return UNUSABLE
     for line in "".join(traceback.format_exception(error)).splitlines():
         click.echo(visible(line), err=True)

@@ -1,11 +1,10 @@
-"""Shared by the commands at a terminal: width, progress bars, numeric options."""
+"""How values become text at a terminal: amounts, counts, problems in one line, tables of any width, progress bars."""
 
 from __future__ import annotations
 
-import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,100 @@ import click
 from .untrusted_text import visible
 
 if TYPE_CHECKING:  # rich is for the work itself, not for every `truemem --help`
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.table import Table
     from rich.text import Text
+
+
+def mib(value: float | None) -> str:
+    """Format MiB: with one decimal, from 1,000 on without."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.1f}"
+
+
+def brief(count: float) -> str:
+    """Format a count in a narrow place: `999,999`, `1.2M`, `3.4G`."""
+    for size, unit in ((1e9, "G"), (1e6, "M")):
+        if count >= size:
+            return f"{count / size:,.1f}{unit}"
+    return f"{count:,.0f}"
+
+
+def whole(value: float | None) -> str:
+    """Format an amount that the platform gives in whole MB."""
+    return "-" if value is None else f"{value:,.0f}"
+
+
+MARK, PEAK, CURRENT, QUIET = "#D55E00", "#0072B2", "#111111", "#6b6b6b"
+"""Colours of the pictures, from Okabe and Ito: colour-blind readers can tell them apart, also by lightness in grey."""
+
+
+def counted(count: int, one: str, several: str | None = None) -> str:
+    """Count things in words: `1 line`, `2 lines`. `several` is the plural if it is not made with an s."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first names of a list, and how many more there are: `a, b, c and 4 more`."""
+    rest = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
+
+
+INDENT = "  "
+
+
+def table(title: str, texts: Sequence[str], figures: Sequence[str], last: Sequence[str]) -> Table:
+    """A table with columns of texts, of figures, which are aligned right, and of texts again."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in texts:
+        made.add_column(name, overflow="fold")
+    for name in figures:
+        made.add_column(name, justify="right", no_wrap=True)
+    for name in last:
+        made.add_column(name)
+    return made
+
+
+def fitted(made: Table, console: Console) -> RenderableType:
+    """The table as it is, if it fits; otherwise its texts on one line and its figures on the next, for each row."""
+    from rich.console import Group
+
+    if console.measure(made, options=console.options.update(width=10_000)).maximum <= console.width:
+        return made
+    return Group(*_stacked(made, console))
+
+
+def _stacked(made: Table, console: Console) -> Iterator[Text]:
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    def text(cell: RenderableType) -> Text:
+        return cell if isinstance(cell, Text) else console.render_str(str(cell))
+
+    columns = [[text(column.header), *map(text, column.cells)] for column in made.columns]
+    aligned = [column.justify == "right" for column in made.columns]
+    widths = [max(cell_len(cell.plain) for cell in column) for column in columns]
+    if made.title:
+        yield Text("\n").append_text(text(made.title))
+    for number, row in enumerate(zip(*columns, strict=True)):
+        words = [cell for cell, figure in zip(row, aligned, strict=True) if not figure and cell.plain]
+        line = Text("")
+        for word in words:
+            if line.plain and cell_len(line.plain) + cell_len(word.plain) + 2 > console.width:
+                yield line
+                line = Text(INDENT)
+            line = line.append(INDENT if line.plain.strip() else "").append_text(word)
+        yield line
+        figures = [cell.plain.rjust(width) for cell, width, figure in zip(row, widths, aligned, strict=True) if figure]
+        if figures:
+            yield Text(INDENT + " ".join(figures), style="bold" if number == 0 else "")
+    if made.caption:
+        yield text(made.caption)
+
 
 Progress = Callable[[str, int, int], None]
 """Called with the present step, how much of it is done, and of how much."""
@@ -27,19 +118,9 @@ LONGEST = 2000
 """Longest message in characters."""
 
 
-class Finite(click.FloatRange):
-    """A range of numbers without NaN and infinity."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number: float = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is no finite number.", param, ctx)
-        return number
-
-
-def tell(command: str, problem: object) -> None:
-    """Print a problem on stderr, in one line."""
-    text = str(problem)
+def notify(command: str, message: object) -> None:
+    """Print a message on stderr, in one line."""
+    text = str(message)
     click.echo(f"{command}: {visible(text[:LONGEST])}{'...' if len(text) > LONGEST else ''}", err=True)
 
 

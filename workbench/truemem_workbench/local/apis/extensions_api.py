@@ -8,11 +8,10 @@ from aiohttp import web
 
 from ...support.untrusted_text import loads
 from .. import errors
-from ..configuration.variables import ACCOUNT, VERSION
-from ..lifecycle.serving import Serving
-from ..lifecycle.shutdown import shutdown_response
-from ..state.extension_state import Action
-from ..state.pending_next import PendingNext
+from ..configuration.settings import ACCOUNT, VERSION
+from ..lifecycle.environment import ExecutionEnvironment
+from ..lifecycle.generation import ExtensionAction, PendingNext
+from ..lifecycle.launcher import shutdown_response
 from .http import accepted, read, reply
 
 IDENTIFIER = "Lambda-Extension-Identifier"
@@ -20,7 +19,7 @@ MAX_BODY = 1024 * 1024
 
 
 class ExtensionsApi:
-    def __init__(self, environment: Serving) -> None:
+    def __init__(self, environment: ExecutionEnvironment) -> None:
         self._environment = environment
 
     def routes(self) -> list[web.RouteDef]:
@@ -53,22 +52,22 @@ class ExtensionsApi:
     async def next(self, request: web.Request) -> web.StreamResponse:
         generation = self._environment.generation
         extension = generation.registry.identify(request.headers.get(IDENTIFIER))
-        extension.act(Action.NEXT)
+        extension.act(ExtensionAction.NEXT)
         shutdown = generation.shutdown_event
         if shutdown is not None and "SHUTDOWN" in extension.events:
-            extension.act(Action.RELEASE)
+            extension.act(ExtensionAction.RELEASE)
             return shutdown_response(shutdown)
         pending_next = extension.pending_next = PendingNext(request)
         generation.notify()
         return await pending_next.answered()
 
     async def init_error(self, request: web.Request) -> web.Response:
-        return self._error(request, Action.INIT_ERROR)
+        return self._error(request, ExtensionAction.INIT_ERROR)
 
     async def exit_error(self, request: web.Request) -> web.Response:
-        return self._error(request, Action.EXIT_ERROR)
+        return self._error(request, ExtensionAction.EXIT_ERROR)
 
-    def _error(self, request: web.Request, action: Action) -> web.Response:
+    def _error(self, request: web.Request, action: ExtensionAction) -> web.Response:
         """Keep the error type for telemetry. Only the exit of the process ends the init or the invocation."""
         registry = self._environment.generation.registry
         unknown = "Unknown Lambda-Extension-Identifier"

@@ -12,22 +12,21 @@ from aiohttp import web
 
 from ...support.bad_input import BadInput
 from ...support.untrusted_text import loads
-from ..configuration.variables import VERSION, function_arn
+from ..configuration.settings import VERSION, function_arn
 from ..errors import ApiError, Failed
-from ..lifecycle.serving import Serving
-from ..state.invocation import Pending
+from ..lifecycle.environment import ExecutionEnvironment
+from ..lifecycle.invocation import Pending
 from .http import read, reply
 
 # NAME, ACCOUNT:function:NAME or a whole ARN; each with or without a qualifier.
 NAME = re.compile(r"(?:(?:arn:aws[\w-]*:lambda:[\w-]+:)?\d{12}:function:)?([\w-]+)(?::(\$LATEST|[\w-]+))?")
-EMULATOR_NAME = "function"
-"""The name of every function in AWS's emulator. It works here too."""
+EMULATOR_NAME = "function"  # the name of every function in AWS's emulator. It works here too.
 LOG_TAIL = 4096
 CALLERS_LIMIT = 6 * 1024 * 1024
 
 
 class InvokeApi:
-    def __init__(self, environment: Serving) -> None:
+    def __init__(self, environment: ExecutionEnvironment) -> None:
         self._environment = environment
 
     def routes(self) -> list[web.RouteDef]:

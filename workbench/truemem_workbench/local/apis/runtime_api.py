@@ -1,4 +1,4 @@
-"""The Runtime API, `/2018-06-01/runtime`. SnapStart's restore routes are in `snap_start`.
+"""The Runtime API, `/2018-06-01/runtime`: on demand, on Managed Instances, and SnapStart's restore.
 
 The body of a streaming response is collected, and the caller gets it whole. Its error trailers are not read.
 """
@@ -11,13 +11,12 @@ from abc import ABC, abstractmethod
 from aiohttp import web
 
 from .. import errors
-from ..errors import ApiError
-from ..lifecycle.environment import Environment
-from ..lifecycle.serving import Serving
-from ..state.generation import Runtime
-from ..state.invocation import MAX_PAYLOAD, Answer, Pending
-from ..state.pending_next import PendingNext
-from ..state.runtime_state import RuntimeAction, RuntimeState
+from ..configuration.settings import CREDENTIALS, CREDENTIALS_PATH, CREDENTIALS_TOKEN
+from ..errors import ApiError, Failure
+from ..lifecycle.environment import ExecutionEnvironment, OnDemandEnvironment
+from ..lifecycle.generation import PendingNext, Runtime, RuntimeAction, RuntimeState
+from ..lifecycle.invocation import MAX_PAYLOAD, Answer, Pending
+from ..lifecycle.managed_instances import ManagedEnvironment, Request, Worker
 from .http import accepted, read, reply
 
 MAX_STREAM = 200 * 1024 * 1024
@@ -33,7 +32,7 @@ REFUSED = {
 class RuntimeRoutes(ABC):
     """The routes of the Runtime API, and the parts of their handlers that Managed Instances share."""
 
-    def __init__(self, environment: Serving) -> None:
+    def __init__(self, environment: ExecutionEnvironment) -> None:
         self._serving = environment
 
     def routes(self) -> list[web.RouteDef]:
@@ -72,7 +71,7 @@ class RuntimeRoutes(ABC):
 class RuntimeApi(RuntimeRoutes):
     """The Runtime API of an environment that serves one invocation at a time."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: OnDemandEnvironment) -> None:
         super().__init__(environment)
         self._environment = environment
 
@@ -173,3 +172,89 @@ def _body(error_type: str, message: str) -> bytes:
     body = reply({"errorType": error_type, "errorMessage": message}).body
     assert isinstance(body, bytes)
     return body
+
+
+class ManagedRuntimeApi(RuntimeRoutes):
+    """The Runtime API of an environment that serves many requests at once."""
+
+    def __init__(self, environment: ManagedEnvironment) -> None:
+        super().__init__(environment)
+        self._environment = environment
+
+    async def next(self, request: web.Request) -> web.StreamResponse:
+        worker = Worker(request)
+        self._environment.generation.worker_ready(worker)
+        return await worker.pending_next.answered()
+
+    async def response(self, request: web.Request) -> web.Response:
+        claimed = self._claim(request)
+        try:
+            answer = await read_response(request)
+        except ApiError as error:
+            failure = Failure(refusal_type(error), error.message, "failure")
+            self._answer(claimed, refused(claimed.pending, error), failure)
+            raise
+        self._answer(claimed, answer)
+        return accepted()
+
+    async def error(self, request: web.Request) -> web.Response:
+        """Take an exception that the handler raised. Unlike on demand, the report's status is `error`."""
+        claimed = self._claim(request)
+        answer = Answer(await read(request, MAX_PAYLOAD), "Unhandled")
+        self._answer(claimed, answer, Failure(error_type(request), "the handler raised", "failure"))
+        return accepted()
+
+    def _claim(self, request: web.Request) -> Request:
+        attempt_id = request.headers.get("Lambda-Runtime-Invocation-Id")
+        claimed = self._environment.generation.claim(request.match_info["request_id"], attempt_id)
+        claimed.pending.moments.response_began = time.perf_counter()
+        return claimed
+
+    @staticmethod
+    def _answer(claimed: Request, answer: Answer, failure: Failure | None = None) -> None:
+        pending = claimed.pending
+        pending.reply(answer)
+        pending.moments.produced_bytes = len(answer.payload)
+        pending.moments.response_sent = time.perf_counter()
+        claimed.end(failure)
+
+
+class SnapStartApi:
+    """The routes that only SnapStart has.
+
+    There is no real snapshot here: the processes are frozen and continue after the restore. They see what they would
+    see in Lambda: they do not register again or call `next` again, the log stream is another one, and only telemetry
+    tells an extension of the restore (RIE rapid/handlers.go handleRestore).
+    """
+
+    def __init__(self, environment: OnDemandEnvironment) -> None:
+        self._environment = environment
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/2018-06-01/runtime/restore/next", self.next),
+            web.post("/2018-06-01/runtime/restore/error", self.error),
+            web.get(CREDENTIALS_PATH, self.credentials),
+        ]
+
+    async def next(self, request: web.Request) -> web.StreamResponse:
+        """Wait for the restore. The runtime calls this when its hooks for the snapshot are done."""
+        generation = self._environment.generation
+        generation.runtime.act(RuntimeAction.RESTORE_NEXT)
+        pending_next = generation.runtime.pending_next = PendingNext(request)
+        generation.notify()
+        return await pending_next.answered()
+
+    async def error(self, request: web.Request) -> web.Response:
+        """End the restore with an error, which the caller gets. Unlike init/error, the call itself ends it."""
+        generation = self._environment.generation
+        generation.runtime.act(RuntimeAction.RESTORE_ERROR)
+        body = await read(request, MAX_PAYLOAD)
+        generation.fail(Failure(error_type(request), "restore/error", "failure", payload=body))
+        return accepted()
+
+    async def credentials(self, request: web.Request) -> web.Response:
+        """Give out credentials. A snapshot must not contain any, so the AWS SDKs ask here."""
+        if request.headers.get("Authorization") != CREDENTIALS_TOKEN:
+            return web.Response(status=404)
+        return reply(CREDENTIALS)

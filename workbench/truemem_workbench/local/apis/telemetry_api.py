@@ -13,21 +13,17 @@ from aiohttp import web
 from ...support.untrusted_text import loads
 from .. import errors
 from ..errors import ApiError
-from ..lifecycle.serving import Serving
-from ..telemetry import events
-from ..telemetry.batch import Buffering
-from ..telemetry.delivery import Subscriber
-from ..telemetry.destinations import Destination, HttpDestination, TcpDestination
+from ..lifecycle import events
+from ..lifecycle.delivery import Buffering, Destination, HttpDestination, Subscriber, TcpDestination
+from ..lifecycle.environment import ExecutionEnvironment
 from .extensions_api import IDENTIFIER, MAX_BODY
 from .http import read, reply
 
 SCHEMA_VERSIONS = ["2022-07-01", "2022-12-13", "2025-01-29"]
-MANAGED_SCHEMA_VERSIONS = ["2025-01-29"]
-"""Schema versions that Managed Instances accept."""
+MANAGED_SCHEMA_VERSIONS = ["2025-01-29"]  # schema versions that Managed Instances accept
 SLOW_MS = 5_000
 """Extra delay of each batch with the telemetry fault `slow`. The end of the environment delivers earlier."""
-HOSTS = ("sandbox.localdomain", "sandbox")
-"""Host names of the environment's own listener. Here they mean 127.0.0.1."""
+HOSTS = ("sandbox.localdomain", "sandbox")  # host names of the environment's own listener. Here they mean 127.0.0.1.
 
 # AWS's own schema (Managed Instances edition of its emulator), with all versions that an ordinary function may ask for.
 SCHEMA: dict[str, Any] = {
@@ -76,7 +72,7 @@ MANAGED_SCHEMA = SCHEMA | {
 
 
 class TelemetryApi:
-    def __init__(self, environment: Serving, session: aiohttp.ClientSession) -> None:
+    def __init__(self, environment: ExecutionEnvironment, session: aiohttp.ClientSession) -> None:
         self._environment = environment
         self._session = session
 

@@ -13,8 +13,7 @@ from ...support.bad_input import BadInput
 from .function import Function
 
 RUNTIMES = ("nodejs20.x", "nodejs22.x")
-LOCK = Path(__file__).with_name("node")
-"""Folder of package.json and of the lock file, with a hash of each package."""
+LOCK = Path(__file__).with_name("node")  # folder of package.json and of the lock file, with a hash of each package
 SUFFIXES = (".js", ".mjs", ".cjs")
 BUILDING = ("npm", "cmake", "make", "g++", "xz", "python3")
 """aws-lambda-ric compiles a part of itself when it is installed."""
@@ -27,11 +26,11 @@ def cache() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "truemem"
 
 
-def from_node_handler(spec: str, runtime: str | None, tell: Callable[[str], None]) -> Function:
+def from_node_handler(spec: str, runtime: str | None, notify: Callable[[str], None]) -> Function:
     """Make a Function from `path/index.mjs:handler`. It runs as on the runtime `nodejs20.x`, in the file's folder.
 
     Without a runtime it is that of the node on the path. The first call installs the client, which takes a minute or
-    more; `tell` gets a sentence about it. Raises BadInput.
+    more; `notify` gets a sentence about it. Raises BadInput.
     """
     name, _, handler = spec.rpartition(":")
     path = Path(name)
@@ -41,9 +40,8 @@ def from_node_handler(spec: str, runtime: str | None, tell: Callable[[str], None
         raise BadInput(f"no file {name}. Try PATH/index.mjs:handler")
     if not re.fullmatch(r"[\w$]+", handler):
         raise BadInput(f"{handler!r} is no name of an export of {name}. Try {name}:handler")
-    runtime = runtime or _present()
-    node = _node(runtime)
-    client = installed_client(node, tell)
+    node, runtime = _node(runtime)
+    client = installed_client(node, notify)
     path = path.resolve()
     return Function(
         command=(str(node), str(client), f"{path.stem}.{handler}"),
@@ -59,7 +57,7 @@ def is_node(function: Function) -> bool:
     return (function.runtime or "").startswith("nodejs")
 
 
-def installed_client(node: Path, tell: Callable[[str], None] = lambda _: None) -> Path:
+def installed_client(node: Path, notify: Callable[[str], None] = lambda _: None) -> Path:
     """The script of aws-lambda-ric, installed for this node if it is not yet. Raises BadInput."""
     version = _output([str(node), "--version"]).strip()
     folder = cache() / f"aws-lambda-ric-node{version}"
@@ -70,7 +68,7 @@ def installed_client(node: Path, tell: Callable[[str], None] = lambda _: None) -
         raise BadInput(
             f"aws-lambda-ric needs {', '.join(lacking)} to be installed, which is not here. Install it, {INSTEAD}"
         )
-    tell(f"installing AWS's runtime client for Node.js {version} into {folder}, once: this takes a minute or more")
+    notify(f"installing AWS's runtime client for Node.js {version} into {folder}, once: this takes a minute or more")
     making = folder.with_name(f"{folder.name}-{os.getpid()}")
     try:
         making.mkdir(parents=True)
@@ -86,28 +84,21 @@ def installed_client(node: Path, tell: Callable[[str], None] = lambda _: None) -
     return script
 
 
-def _present() -> str:
-    """The runtime of the node on the path; the first of RUNTIMES if there is none, so that _node says so."""
+def _node(runtime: str | None) -> tuple[Path, str]:
+    """The node on the path, and its runtime, which must be the one that is asked for, if any. Raises BadInput."""
     found = shutil.which("node")
-    major = _output([found, "--version"]).strip().removeprefix("v").partition(".")[0] if found else ""
-    return next((each for each in RUNTIMES if each == f"nodejs{major}.x"), RUNTIMES[0])
-
-
-def _node(runtime: str) -> Path:
-    """The node on the path, if it is of the runtime's version. Raises BadInput."""
+    version = _output([found, "--version"]).strip().removeprefix("v") if found else ""
+    own = f"nodejs{version.partition('.')[0]}.x"
+    runtime = runtime or (own if own in RUNTIMES else RUNTIMES[0])
     wanted = runtime.removeprefix("nodejs").removesuffix(".x")
-    found = shutil.which("node")
     if found is None:
         raise BadInput(
             f"--runtime {runtime} needs Node.js, and no node is on the PATH. Install Node.js {wanted}, {INSTEAD}"
         )
-    version = _output([found, "--version"]).strip().removeprefix("v")
-    major = version.partition(".")[0]
-    if major != wanted:
-        other = next((each for each in RUNTIMES if each == f"nodejs{major}.x"), None)
-        fix = f"Try --runtime {other}" if other else f"Put Node.js {wanted} first on the PATH"
+    if runtime != own:
+        fix = f"Try --runtime {own}" if own in RUNTIMES else f"Put Node.js {wanted} first on the PATH"
         raise BadInput(f"--runtime {runtime} needs Node.js {wanted}, and {found} is {version}. {fix}")
-    return Path(found).resolve()
+    return Path(found).resolve(), runtime
 
 
 def _output(command: list[str]) -> str:

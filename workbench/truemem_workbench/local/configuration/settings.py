@@ -1,24 +1,64 @@
-"""The settings of a local Lambda."""
+"""The settings of a local Lambda, and what follows from them: environment variables and release order."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ...support.bad_input import BadInput
-from . import release_order
+from .function import Function
+
+RUNTIME_FIRST = 0.95
+RUNTIME_LEAD_US = ((0.0, 0), (0.25, 40), (0.5, 80), (0.9, 200), (0.99, 550), (1.0, 720))
+"""Quantiles of the runtime's lead under AWS's own emulator. Its code signals the extensions first, but Go's scheduler
+runs first what was signalled last."""
+EXTENSION_LEAD_US = 40  # longest lead of the extensions, in the other 5 % of the invocations
+LONGEST_US = 1_000_000
+
+
+class Lead(NamedTuple):
+    runtime_first: bool
+    us: float
+    """Time between the first and the second, in microseconds."""
+
+
+def release_lead(order: str, chance: Random) -> Lead:
+    """Draw the lead of one invocation: `aws`, `together`, `runtime:US` or `extension:US`. Others raise BadInput."""
+    if order == "aws":
+        if chance.random() < RUNTIME_FIRST:
+            return Lead(True, _quantile(chance.random()))
+        return Lead(False, chance.uniform(0, EXTENSION_LEAD_US))
+    if order == "together":
+        return Lead(chance.random() < 0.5, 0)
+    first, _, us = order.partition(":")
+    if first not in ("runtime", "extension") or not (us.isascii() and us.isdecimal()) or int(us) > LONGEST_US:
+        raise BadInput(
+            f"release {order!r}: it is aws, together, runtime:US or extension:US, up to {LONGEST_US} microseconds. "
+            "Try --release aws"
+        )
+    return Lead(first == "runtime", int(us))
+
+
+def _quantile(share: float) -> float:
+    """The runtime's lead at this quantile, in microseconds."""
+    for (low, low_us), (high, high_us) in pairwise(RUNTIME_LEAD_US):
+        if share <= high:
+            return low_us + (share - low) / (high - low) * (high_us - low_us)
+    return RUNTIME_LEAD_US[-1][1]
+
 
 TELEMETRY_STATUSES = (202, 400, 403, 500)
 MAX_EXTENSIONS = 10
 ON_DEMAND_INIT_S = 10.0
 LEAST_MIB, MOST_MIB, MOST_MANAGED_MIB = 128, 10_240, 32_768
-AHEAD_INIT_S = 130.0
-"""Least time for an init ahead of traffic. The function's timeout counts if it is longer."""
+AHEAD_INIT_S = 130.0  # least time for an init ahead of traffic. The function's timeout counts if it is longer.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +104,7 @@ class Settings:
             raise BadInput(f"timeout of {self.timeout_s:g} s: Lambda has up to 900. Try --timeout 30")
         if not 0 <= self.port <= 65_535:
             raise BadInput(f"port {self.port}: ports go up to 65535. Try --port 0 (a free one)")
-        release_order.lead(self.release, Random())
+        release_lead(self.release, Random())
         if self.telemetry != "on" and self.telemetry not in TELEMETRY_STATUSES:
             raise BadInput(f"telemetry {self.telemetry}: it is `on`, 202, 400, 403 or 500. Try --telemetry on")
         if self.managed_instances is not None:
@@ -159,3 +199,114 @@ def _check_variables(variables: Mapping[str, str]) -> None:
     size = sum(len(key) + len(value) for key, value in variables.items())
     if size > 4096:
         raise BadInput(f"environment variables of {size} bytes: Lambda has 4096 in all. Shorten or drop some")
+
+
+REGION = "us-east-1"
+ACCOUNT = "123456789012"
+VERSION = "$LATEST"
+CREDENTIALS = {
+    "AccessKeyId": "local",
+    "SecretAccessKey": "local",
+    "Token": "local",
+    "Expiration": "2099-01-01T00:00:00Z",
+}
+CREDENTIALS_PATH = "/2021-04-23/credentials"
+"""Path of the credentials on the Runtime API's port. Only SnapStart uses it."""
+CREDENTIALS_TOKEN = "local"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Addresses and folders of one environment on this machine."""
+
+    runtime_api: str
+    """`host:port`, without a scheme."""
+    log_stream: str
+    path: str
+    """Value of PATH. It begins with our own interpreter's folder, so that all processes have the same `python3`."""
+    tmp: str
+    """Folder in place of Lambda's /tmp. Processes get it as TMPDIR, and it is removed at the end."""
+    log_socket: Path | None = None
+    """Socket at which the workers of a runtime get a log stream each. Only on Managed Instances."""
+
+
+def function_arn(name: str, qualifier: str | None = None) -> str:
+    arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}"
+    return f"{arn}:{qualifier}" if qualifier else arn
+
+
+def extension_variables(settings: Settings, place: Place) -> dict[str, str]:
+    """Variables of an extension: without handler, task root, log group, log stream, and names that begin with `_`.
+
+    AWS documents the names that are withheld; the code removes every key that begins with `_`. PATH, LANG and TMPDIR
+    are not in the classic code's list; on a developer's machine an extension needs them to find its interpreter.
+    """
+    customer = {key: value for key, value in settings.environment.items() if not key.startswith("_")}
+    return _shared(settings, place) | customer | _platform(settings, place)
+
+
+def function_variables(function: Function, settings: Settings, place: Place) -> dict[str, str]:
+    """Variables of the function's process. The host's own environment is not passed on."""
+    own = {
+        "_HANDLER": function.handler,
+        "LAMBDA_TASK_ROOT": str(function.task_root),
+        "LAMBDA_RUNTIME_DIR": "/var/runtime",
+    }
+    if settings.initialization != "snap-start":  # one process would go on in many log streams
+        own["AWS_LAMBDA_LOG_GROUP_NAME"] = f"/aws/lambda/{settings.name}"
+        own["AWS_LAMBDA_LOG_STREAM_NAME"] = place.log_stream
+    if function.runtime:
+        own["AWS_EXECUTION_ENV"] = f"AWS_Lambda_{function.runtime}"
+    if settings.managed_instances:
+        own["AWS_LAMBDA_MAX_CONCURRENCY"] = str(settings.managed_instances)  # extensions do not get it
+    if place.log_socket:
+        own["_LAMBDA_TELEMETRY_LOG_FD_PROVIDER_SOCKET"] = str(place.log_socket)
+    if function.python and function.python != Path(
+        sys.executable
+    ):  # a handler that starts `python3` gets its own interpreter
+        place = replace(place, path=f"{function.python.parent}{os.pathsep}{place.path}")
+    return (
+        _shared(settings, place)
+        | dict(settings.environment)
+        | dict(function.variables)
+        | _platform(settings, place)
+        | own
+    )
+
+
+def _shared(settings: Settings, place: Place) -> dict[str, str]:
+    """Variables that the user's own settings may replace."""
+    return {
+        "PATH": place.path,
+        "LANG": "C.UTF-8",
+        "TZ": ":UTC",
+        "TMPDIR": place.tmp,
+        **_credentials(settings, place),
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_LAMBDA_LOG_FORMAT": settings.log_format,
+    }
+
+
+def _credentials(settings: Settings, place: Place) -> dict[str, str]:
+    """Credentials without any rights: boto3 needs some to make a client."""
+    if settings.initialization == "snap-start":
+        return {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://{place.runtime_api}{CREDENTIALS_PATH}",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN": CREDENTIALS_TOKEN,
+        }
+    return {
+        "AWS_ACCESS_KEY_ID": CREDENTIALS["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": CREDENTIALS["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": CREDENTIALS["Token"],
+    }
+
+
+def _platform(settings: Settings, place: Place) -> dict[str, str]:
+    return {
+        "AWS_LAMBDA_FUNCTION_NAME": settings.name,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(settings.memory_mib),
+        "AWS_LAMBDA_FUNCTION_VERSION": VERSION,
+        "AWS_LAMBDA_INITIALIZATION_TYPE": settings.initialization_type,
+        "AWS_LAMBDA_RUNTIME_API": place.runtime_api,
+    }

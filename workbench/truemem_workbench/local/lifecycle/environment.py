@@ -11,31 +11,150 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
+from abc import ABC, abstractmethod
 from random import Random
 from typing import Any, Literal
 
+from aiohttp import web
+
 from ..configuration.function import Function
-from ..configuration.release_order import lead
-from ..configuration.settings import Settings
+from ..configuration.settings import Lead, Settings, release_lead
 from ..errors import STOPPED, Failed, Failure
-from ..state.generation import Generation
-from ..state.hold import Hold
-from ..state.invocation import Pending, error_answer
-from ..telemetry import events
+from ..processes.freezer import Freezer
+from ..processes.memory import Memory
+from . import events
+from .generation import ExtensionAction, Generation, Hold, RuntimeAction, RuntimeState, wait_until
+from .invocation import Pending, error_answer
 from .journal import Journal
-from .launcher import Launcher
-from .release import release, resume_runtime
-from .serving import INIT_TIMEOUT, Serving
-from .shutdown import kill_all, shut_down
+from .launcher import Launcher, kill_all, shut_down
+
+INIT_TIMEOUT = Failure("Sandbox.Timedout", "Init timed out", "timeout")
+
+
+class ExecutionEnvironment(ABC):
+    """An execution environment. Create it in the event loop; `run` is its main task."""
+
+    memory: Memory
+    freezer: Freezer
+    generation: Generation
+
+    def __init__(self, function: Function, settings: Settings, launcher: Launcher, journal: Journal) -> None:
+        self.function = function
+        self.settings = settings
+        self.journal = journal
+        self._launcher = launcher
+        self._idle = asyncio.Event()
+        self._stopping = False
+        self._stop_reason = "spindown"
+
+    def equip(self, memory: Memory, freezer: Freezer) -> None:
+        """Set memory and freezer, once, before `run`. They are made after the environment: they ask for its `roots`."""
+        self.memory = self._launcher.memory = memory
+        self.freezer = self._launcher.freezer = freezer
+
+    def roots(self) -> dict[str, int]:
+        """Live processes by name: `runtime`, `extension:NAME`."""
+        return self.generation.roots()
+
+    def submit(self, pending: Pending) -> None:
+        """Queue an invocation. Its `answer` is set when the runtime posts it, its `report` at its end."""
+        if self._stopping:
+            pending.refuse(STOPPED)
+            return
+        self._idle.clear()
+        self._enqueue(pending)
+
+    async def settle(self) -> None:
+        """Wait until no invocation runs or waits, and all reports are made."""
+        await self._idle.wait()
+
+    def stop(self, reason: str, *, abort: bool) -> None:
+        """Make `run` end: after the running invocations, or at once with `abort`."""
+        self._stopping = True
+        self._stop_reason = reason
+        if abort or not self.generation.initialised:
+            self.generation.fail(STOPPED)
+        self._wake()
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Serve from the first init to the last shutdown. Cleans up also if it is cancelled or fails."""
+
+    @abstractmethod
+    def _enqueue(self, pending: Pending) -> None: ...
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """End the wait for the next invocation."""
+
+    def _start_clock(self, pending: Pending) -> float:
+        """The invocation begins now: sets its deadline. Returns the time, by perf_counter."""
+        pending.deadline_ms = int((time.time() + self.settings.timeout_s) * 1000)
+        pending.moments.released = time.perf_counter()
+        return pending.moments.released
+
+    def _timeout(self) -> Failure:
+        return Failure("Sandbox.Timedout", f"Task timed out after {self.settings.timeout_s:.2f} seconds", "timeout")
+
+
+async def release(generation: Generation, pending: Pending, freezer: Freezer, lead: Lead) -> None:
+    """Thaw, then send INVOKE to the extensions and the event to the runtime. All answers are prepared before the thaw.
+
+    The lead is the time from the first send to the second: both sends take the same time to reach the kernel.
+    """
+    runtime = generation.runtime
+    assert runtime.pending_next is not None
+    extensions = [each for each in generation.registry.all() if each.gates()]
+    for each in extensions:
+        assert each.pending_next is not None
+        each.act(ExtensionAction.RELEASE)
+        headers = {
+            "Content-Type": "application/json",
+            "Lambda-Extension-Event-Identifier": str(uuid.uuid4()),
+        }
+        await each.pending_next.load(web.Response(body=pending.extension_event(), headers=headers))
+    runtime.act(RuntimeAction.RELEASE)
+    runtime.current = pending
+    await runtime.pending_next.load(web.Response(body=pending.payload, headers=pending.runtime_headers()))
+
+    async def to_runtime() -> None:
+        assert runtime.pending_next is not None
+        pending.moments.released = time.perf_counter()
+        await runtime.pending_next.fire()
+
+    async def to_extensions() -> None:
+        for each in extensions:
+            assert each.pending_next is not None
+            await each.pending_next.fire()
+
+    first, second = (to_runtime, to_extensions) if lead.runtime_first else (to_extensions, to_runtime)
+    freezer.thaw()
+    begun = time.perf_counter()
+    await first()
+    if extensions:
+        await wait_until(begun + lead.us / 1e6)
+    await second()
+    generation.relay.resume()
+
+
+async def resume_runtime(generation: Generation) -> None:
+    """Answer restore/next, and wait until the restored runtime asks for its first event. Raises Failed."""
+    runtime = generation.runtime
+    if runtime.state is RuntimeState.RESTORE_READY and runtime.pending_next is not None:
+        runtime.act(RuntimeAction.RESTORE)
+        await runtime.pending_next.load(web.Response())
+        await runtime.pending_next.fire()
+    await generation.until(generation.runtime_ready)
+
 
 Phase = Literal["init", "snap-start", "invoke"]
 SPINDOWN = Failure("Sandbox.Failure", "The environment is not needed any more", "spindown")
 RESTORE_TIMEOUT = Failure("Sandbox.Timedout", "Restore timed out", "timeout")
-RESTORE_S = 10.0
-"""Time limit of the runtime's hooks after a SnapStart restore."""
+RESTORE_S = 10.0  # time limit of the runtime's hooks after a SnapStart restore
 
 
-class Environment(Serving):
+class OnDemandEnvironment(ExecutionEnvironment):
     """An environment that serves one invocation at a time, in the one task `run`."""
 
     def __init__(
@@ -161,7 +280,7 @@ class Environment(Serving):
         generation = self.generation
         self._snapshot = False
         self._renew()
-        generation.relay.tell_init_again()
+        generation.relay.resend_init()
         self.journal.restore_started(self.function.runtime)
         begun = time.perf_counter()
         self.freezer.thaw()
@@ -213,7 +332,7 @@ class Environment(Serving):
         generation = self.generation
         if generation.failure is not None:
             raise Failed(generation.failure)  # something died between the invocations: this one pays
-        await release(generation, pending, self.freezer, lead(self.settings.release, self._chance))
+        await release(generation, pending, self.freezer, release_lead(self.settings.release, self._chance))
         await generation.until(generation.runtime_ready)
         generation.processes["runtime"].drain()  # its lines come before its end
         runtime_done = self.journal.runtime_done(pending, None)

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..configuration.settings import Settings
-from ..configuration.variables import VERSION
+from ..configuration.settings import VERSION, Settings
 from ..errors import Failure
-from ..state.generation import Generation
-from ..state.invocation import Pending
-from ..telemetry import events
-from ..telemetry.delivery import Relay
-from ..telemetry.events import Event, Report
+from . import events
+from .delivery import Relay
+from .events import Event, Report
+from .generation import Generation
+from .invocation import Pending
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,10 @@ class Journal:
         """Emit the events of an ended init: no initRuntimeDone if an extension failed before the runtime's start."""
         if "runtime" in generation.processes:
             self.emit("platform.initRuntimeDone", events.init_runtime_done(self._settings, phase, failure))
-        self.extensions_told(generation)
+        self.extensions_reported(generation)
         report = events.init_report(self._settings, phase, failure, duration_s)
-        told = failure is not None or self._settings.initialization != "on-demand"
-        outcome = events.init_report_line(phase, failure, duration_s) if told else None
+        reported = failure is not None or self._settings.initialization != "on-demand"
+        outcome = events.init_report_line(phase, failure, duration_s) if reported else None
         self.emit("platform.initReport", report, outcome)
 
     def restore_started(self, runtime: str | None) -> None:
@@ -117,7 +116,7 @@ class Journal:
         line = events.restore_report_line(failure, duration_s)
         self.emit("platform.restoreReport", events.restore_report(failure, duration_s), line)
 
-    def extensions_told(self, generation: Generation) -> None:
+    def extensions_reported(self, generation: Generation) -> None:
         """Emit a platform.extension for each extension that registered or should have registered."""
         for each in generation.registry.all():
             record = events.extension(each.name, each.state.value, each.events, each.error_type)

@@ -15,13 +15,10 @@ import psutil
 from .cgroups import Cgroup, NotPermitted, create
 from .memory import tree
 
-SETTLE_S = 2.0
-"""Time for a process to stop. One that takes longer (an uninterruptible wait) keeps running."""
+SETTLE_S = 2.0  # time for a process to stop. One that takes longer (an uninterruptible wait) keeps running.
 
 
 class Freezer(Protocol):
-    mechanism: str
-
     def add(self, pid: int) -> None:
         """Add a process before its first instruction."""
 
@@ -41,7 +38,6 @@ class CgroupFreezer:
     def __init__(self, group: Cgroup, *, shared: bool = False) -> None:
         self.group = group
         self._shared = shared
-        self.mechanism = f"cgroup v{group.version}"
 
     def add(self, pid: int) -> None:
         if not self._shared:
@@ -65,7 +61,7 @@ class CgroupFreezer:
             if time.monotonic() > end:
                 return False
             await asyncio.sleep(0)
-            self._set(True)  # v1 looks again at a task that could not stop only when told again
+            self._set(True)  # v1 looks again at a task that could not stop only when asked again
         return True
 
     def thaw(self) -> None:
@@ -83,9 +79,7 @@ class CgroupFreezer:
 
 
 class SignalFreezer:
-    """Freezes with SIGSTOP to every process of the environment, which it finds by descent."""
-
-    mechanism = "signal"
+    """Freezes with SIGSTOP to every process of the environment, which it finds by descent; none without roots."""
 
     def __init__(self, roots: Callable[[], dict[str, int]]) -> None:
         self._roots = roots
@@ -122,21 +116,6 @@ class SignalFreezer:
         self.thaw()
 
 
-class NoFreezer:
-    """Does not freeze: the environment runs on between invocations, as under AWS's emulator."""
-
-    mechanism = "off"
-
-    def add(self, pid: int) -> None: ...
-
-    async def freeze(self) -> bool:
-        return True
-
-    def thaw(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def _stopped(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
@@ -144,7 +123,7 @@ def _stopped(pid: int) -> bool:
         return True
 
 
-def choose(
+def choose_freezer(
     asked: Literal["auto", "cgroup", "signal", "off"],
     group_name: str,
     memory_group: Cgroup | None,
@@ -152,7 +131,7 @@ def choose(
 ) -> tuple[Freezer, str | None]:
     """Choose the best permitted freezer, and a notice if there is a better one. Raises NotPermitted for `cgroup`."""
     if asked == "off":
-        return NoFreezer(), "no freeze between invocations, as asked"
+        return SignalFreezer(dict), "no freeze between invocations, as asked"
     if asked == "signal":
         return SignalFreezer(roots), None
     try:

@@ -24,9 +24,6 @@ WATCH_EVERY_S = 0.02
 
 
 class Memory(Protocol):
-    mechanism: str
-    """Name for people: `cgroup v1`, `watching`, `off`."""
-
     def add(self, pid: int) -> None:
         """Add a process before its first instruction."""
 
@@ -40,7 +37,7 @@ class Memory(Protocol):
         """Number of processes that the limit has killed so far."""
 
     def pids(self) -> list[int]:
-        """Every process of the environment, if the mechanism knows them by itself."""
+        """Every process of the environment, if it knows them by itself."""
 
     def close(self) -> None:
         """Kill the remaining processes, and remove the group."""
@@ -51,7 +48,6 @@ class CgroupMemory:
 
     def __init__(self, group: Cgroup, limit: int | None) -> None:
         self.group = group
-        self.mechanism = f"cgroup v{group.version}"
         self._highest = 0
         self._limit = limit
         v1 = group.version == 1
@@ -108,8 +104,6 @@ class WatchedMemory:
 
     It misses a spike between two readings, and counts pages that forked processes share once for each process.
     """
-
-    mechanism = "watching"
 
     def __init__(self, limit: int | None, roots: Callable[[], dict[str, int]]) -> None:
         self._limit = limit
@@ -175,7 +169,7 @@ def tree(roots: Iterable[int]) -> set[int]:
     return found
 
 
-def choose(
+def choose_memory(
     asked: Literal["auto", "cgroup", "watch", "off"],
     limit_mib: int,
     group_name: str,

@@ -1,19 +1,80 @@
-"""Starts real processes, reads their output line by line, and reports their exit."""
+"""Starts real processes as an ordinary user, reads their output line by line, and reports their exit."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import pwd
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from io import RawIOBase
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
-from .user import User
+UID, GID = 993, 990  # ids of the function and its extensions in Lambda (`sbx_user1051`)
+
+# The shell's own test, as the other user: path modes, ACLs and mounts all count.
+_CAN_READ = 'for path; do test -r "$path" || { echo "$path"; exit 1; }; done'
+
+
+@dataclass(frozen=True)
+class User:
+    uid: int
+    gid: int
+
+
+def ordinary() -> User:
+    """Lambda's ids, where that user has a name on this machine; else those of `nobody`: a JVM keeps its counters in a
+    file that has the user's name, and without one there is none."""
+    with suppress(KeyError):
+        pwd.getpwuid(UID)
+        return User(UID, GID)
+    with suppress(KeyError):
+        nobody = pwd.getpwnam("nobody")
+        return User(nobody.pw_uid, nobody.pw_gid)
+    return User(UID, GID)
+
+
+def choose_user(asked: Literal["auto", "current"], needs: Sequence[Path]) -> tuple[User | None, str | None]:
+    """Choose the user to switch to, or None for the current one, and a notice if Lambda does it in another way.
+
+    That user must be able to read the interpreter, the code and the extensions (`needs`).
+    """
+    if os.geteuid() != 0:
+        return None, None
+    if asked == "current":
+        return None, "processes run as root, as asked: in Lambda they are an ordinary user"
+    user = ordinary()
+    hidden = _first_unreadable(needs, user)
+    if hidden is None:
+        return user, None
+    return (
+        None,
+        f"processes run as root: uid {user.uid} cannot read {hidden}. Move it, or open its folders (chmod o+rx)",
+    )
+
+
+def _first_unreadable(paths: Sequence[Path], user: User) -> str | None:
+    shell = ["/bin/sh", "-c", _CAN_READ, "sh", *map(str, paths)]
+    done = subprocess.run(
+        shell,
+        user=user.uid,
+        group=user.gid,
+        extra_groups=[],
+        cwd="/",
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() if done.returncode else None
+
 
 # The process waits for a line before its first own instruction: by then we have put it into its cgroups. A preexec_fn
 # would do the same and is not safe in a process with threads. `env -i` because a shell exports variables of its own.
@@ -23,8 +84,7 @@ LAUNCHER = "env"
 NOT_PERMITTED, NOT_FOUND = 126, 127
 """Exit codes of the launcher for a command that it could not execute. The command itself may use the same codes."""
 
-LineSink = Callable[[str, str], None]
-"""Gets (stream, text): one line of `stdout` or `stderr`, without its newline."""
+LineSink = Callable[[str, str], None]  # gets (stream, text): one line of `stdout` or `stderr`, without its newline
 
 PIPE_SIZE = 65_536
 LONGEST_LINE = 262_118  # 2^18 - 26: where CloudWatch splits a log event
@@ -163,3 +223,44 @@ def spawn(
         popen.wait()
         raise
     return Process(popen, on_line, on_exit)
+
+
+LONGEST_PATH = 107  # longest path of a Unix socket in bytes (unix(7))
+
+
+class WorkerOutput:
+    """Streams for the workers of AWS's Python runtime client, whose lines would mix on one pipe. Listens until `close`.
+
+    The client asks for them at the socket in `_LAMBDA_TELEMETRY_LOG_FD_PROVIDER_SOCKET`. A worker connects twice, for
+    stdout and stderr, without saying which.
+    """
+
+    def __init__(self, path: Path, on_line: LineSink) -> None:
+        self._on_line = on_line
+        self._streams: list[LineStream] = []
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        path.chmod(0o666)  # the workers are another user
+        self._listener.listen(128)
+        self._listener.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            with connection:
+                self._streams.append(LineStream(connection.makefile("rb", buffering=0), "stdout", self._on_line))
+
+    def drain(self) -> None:
+        """Read every line that was written up to now."""
+        for stream in self._streams:
+            stream.drain()
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._listener.close()
+        for stream in self._streams:
+            stream.close()

@@ -1,0 +1,68 @@
+"""What the function's runtime or allocator says of its heap: by a probe in the process, or by a JVM's counters."""
+
+from __future__ import annotations
+
+from ..linux.process_table import KEPT_PROCESSES
+from ..measure.window import KERNEL_SLACK_KIB
+from ..wings import Wing
+from .java import HsperfFiles, Shown
+from .page import Heap, HeapLimitNotice, HeapPages, RuntimeHeap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..measure.process_reader import Readings
+    from ..measure.sampling import Budget
+    from ..measure.window import Window
+    from ..records.pending_record import PendingRecord
+    from ..wings import Site
+
+HEAP = "heap"
+
+
+class Heaps(Wing):
+    """The heaps of one environment."""
+
+    def __init__(self, site: Site) -> None:
+        self._table = site.table
+        self._pages = HeapPages(site.environ)
+        self._java = HsperfFiles()
+        self._limit = HeapLimitNotice(site.config.memory_mib)
+        self._children_kib: int | None = None
+        """RSS of the largest child that was ever waited for, as the probe last said; None if it never has."""
+
+    def readings_taken(self, readings: Readings) -> None:
+        readings.shown = self._java.take()  # the next invocation moves a JVM's counters
+
+    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: Budget, dying: bool) -> None:
+        processes = self._table.function()[:KEPT_PROCESSES]
+        shown = self._java.heap(processes, window.shown if isinstance(window.shown, Shown) else None)
+        pids = [process.pid for process in processes]
+        for record in records:
+            noted = self._pages.find(pids, record.request_id, record.time_ms)
+            # The page of a process whose allocator says nothing is worth less than a JVM's counters.
+            heap = shown if noted is None or (isinstance(noted, Heap) and noted.source == "none") else noted
+            if isinstance(noted, Heap):
+                self._compare_children(record, window, noted.children_kib)
+            if heap is not None:
+                record.note(HEAP, heap)
+                self._limit.look(heap)
+
+    def members(self, record: PendingRecord) -> Mapping[str, object]:
+        heap = record.notes.get(HEAP)
+        return {HEAP: heap.document()} if isinstance(heap, (Heap, RuntimeHeap)) else {}
+
+    def _compare_children(self, record: PendingRecord, window: Window, most: int) -> None:
+        """The probe says how large the largest child was that the function has ever waited for. Where that has risen
+        above what the function's own processes held, a child of this invocation was as large (what a child had before
+        exec() was its parent's memory)."""
+        before, self._children_kib = self._children_kib, most
+        held = max((status.hwm for status in window.closing), default=most)
+        is_new = before is not None and most > max(before, held + KERNEL_SLACK_KIB)
+        record.children_were(most, largest=most if is_new else 0)
+
+
+def door(site: Site) -> Wing:
+    """Always there: it costs nothing where nothing says anything."""
+    return Heaps(site)

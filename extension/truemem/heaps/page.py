@@ -1,0 +1,220 @@
+"""What the function's own runtime says of its heap, where a probe in it leaves a page (docs/heap.md).
+
+A probe writes its last readings into a page below /tmp, named by its pid. The function's code can write there too: a
+reading is of this invocation, whole, and numbers within bounds, or there is none. Where a heap may grow beyond the
+memory size, one line of the log says so.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from ..support.files import PAGE, SAFE_FLAGS, is_private, path_in
+from ..support.log import log
+from ..support.named_tuple import NamedTuple
+from ..support.numbers import mib, whole
+from ..verdict import heap_limit_advice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+SLOT = 256
+"""Of the page, for each reading by turns: those of invocations that end meanwhile leave this one alone."""
+
+NAME = "/.truemem-heap-"
+MAGIC = b"truemem-heap-3"
+DIGITS = 15
+"""Of the largest number that is believed."""
+EARLY_MS = 1000
+"""A function may be done before we have looked at the clock. Lambda's own retry of a request comes much later."""
+
+RUNTIMES = (b"nodejs", b"go", b"dotnet")
+"""Those whose figures are a RuntimeHeap. `python` has figures of its own, a Heap."""
+_SAME_NAMES = ("used", "committed", "live", "limit", "external", "metaspace", "collections")
+FIELDS = {**{name.encode(): name for name in _SAME_NAMES}, b"gcMs": "gc_ms"}
+"""Names in the page of a RuntimeHeap's fields; sizes in KiB."""
+MALLOC = (b"inUse", b"held", b"mapped")
+PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
+NAMES = {*FIELDS, *MALLOC, *PYTHON, b"blocks", b"children", b"bits"}
+"""All that are read. Others are for later versions, and are passed over."""
+
+
+class RuntimeHeap(NamedTuple):
+    """What one runtime says of its heap when an invocation had ended. Sizes in KiB; None: it does not say."""
+
+    runtime: str
+    """`java`, `nodejs`, `go` or `dotnet`."""
+    used: int | None
+    """By objects, those that nothing refers to any more included: the collector has not taken them yet. With Java 25's
+    Serial and Parallel collectors as of the end of the last collection: None before the first."""
+    committed: int
+    """Taken from the system for the heap, used or not."""
+    live: int | None = None
+    """Used just after the last major collection, or the last one that looked at all objects; None before the first, and
+    where another collection came before it could be read. Java before 25: without what that collection has left in
+    eden."""
+    limit: int | None = None
+    """The heap does not grow beyond it (`-Xmx`, `--max-old-space-size`, `GOMEMLIMIT`, `DOTNET_GCHeapHardLimit`)."""
+    external: int | None = None
+    """Memory outside of the heap that its objects own (Node.js: `external`, buffers included)."""
+    metaspace: int | None = None
+    """Classes and their code (Java: metaspace used; Node.js: compiled code, which is part of `used`)."""
+    collections: int | None = None
+    """Major collections since the process began."""
+    gc_ms: int | None = None
+    """Time that all collections took since the process began, ms."""
+
+    def document(self) -> dict[str, object]:
+        """The record's member `heap`, in MiB."""
+        members: dict[str, object] = {"runtime": self.runtime}
+        for name in ("used", "committed", "live", "limit", "external", "metaspace"):
+            size = getattr(self, name)
+            if size is not None:
+                members[name] = mib(size)
+        if self.collections is not None:
+            members["collections"] = self.collections
+        if self.gc_ms is not None:
+            members["gcMs"] = self.gc_ms
+        return members
+
+
+class Heap(NamedTuple):
+    """malloc's figures of one process when its handler had returned (mallinfo(3)), in KiB, and Python's own."""
+
+    in_use: int
+    """`uordblks`: allocated, in the heaps of all arenas."""
+    held: int
+    """`fordblks`: freed, and kept by the allocator."""
+    mapped: int
+    """`hblkhd`: allocated, each block with a mapping of its own."""
+    gc: list[int]
+    """gc.get_count(): objects since the last collection of each generation."""
+    threads: int
+    """Those that Python knows of."""
+    source: str
+    """`mallinfo2`, or `mallinfo`: 32 bits, so that a figure of 4 GiB begins at 0 again. `none`: not read."""
+    children_kib: int = 0
+    """RUSAGE_CHILDREN's ru_maxrss (getrusage(2)), KiB: highest RSS of any descendant that ended and was waited for,
+    since the process began; it never falls. None of them was larger.
+
+    It is the peak of one of them only where it is above the process's own peak at that time: the kernel counts
+    for a child the memory that it had before exec() as well, which is its parent's.
+    """
+    blocks: int | None = None
+    """sys.getallocatedblocks(): blocks in use of Python's own allocator, whose arenas are not malloc's. None: of a
+    probe that did not tell."""
+
+    def document(self) -> dict[str, object]:
+        """The record's member `heap`, in MiB."""
+        members: dict[str, object] = {"inUse": mib(self.in_use), "held": mib(self.held), "mapped": mib(self.mapped)}
+        if self.blocks is not None:
+            members["blocks"] = self.blocks
+        members["gc"] = self.gc
+        members["threads"] = self.threads
+        if self.source != "mallinfo2":
+            members["source"] = self.source
+        return members
+
+
+def parse(page: bytes, request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
+    """The reading of this request, taken since that time (epoch ms); None if it is not there, or not whole. Where the
+    `source` of a Heap is `none`, the children's figure is the only one in it."""
+    wanted = request_id.encode("utf-8", "replace")
+    for start in range(0, len(page), SLOT):
+        slot = page[start : start + SLOT]
+        if slot.startswith(MAGIC) and wanted in slot:
+            heap = _reading(slot, wanted, since_ms - EARLY_MS)
+            if heap is not None:
+                return heap
+    return None
+
+
+def _reading(slot: bytes, wanted: bytes, since_ms: int) -> Heap | RuntimeHeap | None:
+    text, newline, _ = slot.partition(b"\n")
+    fields = text.split(b" ")
+    if not newline or len(fields) < 6:
+        return None
+    magic, number, request, time_ms, runtime, *members, same = fields
+    # Begun and ended by the same number: not read while it was written.
+    taken_ms = whole(time_ms, DIGITS)
+    if magic != MAGIC or number != same or request != wanted or taken_ms is None or taken_ms < since_ms:
+        return None
+    figures: dict[bytes, int] = {}
+    for member in members:
+        name, equals, value = member.partition(b"=")
+        figure = whole(value, DIGITS)
+        if not equals or (figure is None and name in NAMES):
+            return None
+        if figure is not None and name in NAMES:
+            figures[name] = figure
+    if runtime == b"python":
+        return _python(figures)
+    if runtime not in RUNTIMES or b"used" not in figures or b"committed" not in figures:
+        return None
+    return RuntimeHeap(runtime.decode(), **{FIELDS[name]: figures[name] for name in figures if name in FIELDS})
+
+
+def _python(figures: dict[bytes, int]) -> Heap | None:
+    """malloc's figures are all there, or none are: the budget allowed no reading, or there is no mallinfo."""
+    children = figures.get(b"children", 0)
+    known = sum(name in figures for name in (*MALLOC, *PYTHON))
+    if not known:
+        return Heap(0, 0, 0, [], 0, "none", children)
+    if known < len(MALLOC) + len(PYTHON):
+        return None
+    in_use, held, mapped = (figures[name] for name in MALLOC)
+    *gc, threads = (figures[name] for name in PYTHON)
+    source = "mallinfo" if figures.get(b"bits") == 32 else "mallinfo2"
+    return Heap(in_use, held, mapped, gc, threads, source, children, figures.get(b"blocks"))
+
+
+class HeapPages:
+    """The pages of one environment's probes."""
+
+    def __init__(self, environ: Mapping[bytes, bytes]) -> None:
+        self._prefix = path_in(environ, "").rpartition("/")[0] + NAME
+
+    def find(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
+        """What one of these processes has noted for the request, if any."""
+        for pid in pids:
+            page = _read(f"{self._prefix}{pid}")
+            heap = parse(page, request_id, since_ms) if page else None
+            if heap is not None:
+                return heap
+        return None
+
+
+def _read(path: str) -> bytes:
+    """The page, or nothing: no link is followed, nothing is waited for, and what is not a private file is not read."""
+    try:
+        descriptor = posix.open(path, SAFE_FLAGS)
+    except OSError:
+        return b""
+    try:
+        return posix.pread(descriptor, PAGE, 0) if is_private(descriptor, PAGE) else b""
+    except OSError:
+        return b""
+    finally:
+        posix.close(descriptor)
+
+
+class HeapLimitNotice:
+    """Says so once in an environment, about the first heap that has a limit."""
+
+    def __init__(self, memory_mib: int) -> None:
+        """`memory_mib`: the function's memory size; 0 where that is not known."""
+        self._memory_kib = memory_mib * 1024
+        self._looked = False
+
+    def look(self, heap: Heap | RuntimeHeap | None) -> None:
+        """At the close of each invocation."""
+        if self._looked or not isinstance(heap, RuntimeHeap) or heap.limit is None:
+            return
+        self._looked = True
+        said = heap_limit_advice(
+            heap.runtime, heap.limit, self._memory_kib, (heap.metaspace or 0) + (heap.external or 0)
+        )
+        if said:
+            log("warn", said)

@@ -1,0 +1,196 @@
+"""Requests that run at the same time on Lambda Managed Instances: telemetry tells when each began and ended. Pure."""
+
+from __future__ import annotations
+
+from ..platform.telemetry import REPORT, START
+from ..records.pending_record import PendingRecord
+from .segments import RESOLUTION_NS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..platform.proxy import Invocation
+    from ..platform.telemetry import Event
+
+MS = 1_000_000
+
+RUNNING = 4096
+"""Requests that are kept while they run, and until the segment of their end is closed. Those beyond are counted as
+lost, and get no record."""
+
+EARLY = 64
+"""Reports kept at most that came in an earlier delivery than the start of their request."""
+
+LONGEST_NS = 1_000_000 * MS
+"""A request takes 900 s at most (developer guide, "Lambda quotas"): the report of an older one is lost."""
+
+
+class Request:
+    """One request until its line is printed. Times are epoch ns, as telemetry gives them."""
+
+    __slots__ = ("end_ns", "environment_kills", "kills", "passage", "record", "resolution_ns", "start_ns", "waited")
+
+    def __init__(self, record: PendingRecord, start_ns: int) -> None:
+        self.record = record
+        self.start_ns = start_ns
+        self.end_ns = start_ns
+        self.resolution_ns = RESOLUTION_NS
+        """Each of the two times may be wrong by this much."""
+        self.passage: Passage | None = None
+        """In exact mode: when it passed through the sidecar."""
+        self.kills = 0
+        """OOM kills of the function's processes while it ran,"""
+        self.environment_kills = 0
+        """and of all others."""
+        self.waited = False
+        """Its report was here before, and the segment of its end was not closed by then."""
+
+    def take_exact_times(self) -> bool:
+        """Replace the two times by those at which its event, and its worker's request for the next one, passed through
+        the sidecar. False where one of them did not."""
+        passage = self.passage
+        if passage is None or not passage.end_ns or passage.invocation.unsure:
+            return False
+        self.start_ns, self.end_ns, self.resolution_ns = passage.start_ns, passage.end_ns, 0
+        self.record.answered(passage.invocation)
+        return True
+
+
+class Passage:
+    """When a request's event passed through the sidecar, and the request for the next one. Epoch ns."""
+
+    __slots__ = ("end_ns", "invocation", "start_ns")
+
+    def __init__(self, invocation: Invocation, start_ns: int) -> None:
+        self.invocation = invocation
+        self.start_ns = start_ns
+        self.end_ns = 0
+
+
+class Requests:
+    """The requests of one environment that run, or have ended and are not printed."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Request] = {}
+        self._ended: list[Request] = []
+        self._early: dict[str, Event] = {}
+        """Reports of requests whose start has not come, oldest first."""
+        self._passages: dict[str, Passage] = {}
+        """In exact mode, by request id, until the request is printed."""
+        self._count = 0
+        self.lost = 0
+        """Events about requests that are not known here, and requests beyond RUNNING."""
+
+    def any(self) -> bool:
+        """Is there a request that is not printed?"""
+        return bool(self._running or self._ended)
+
+    def record_of(self, request_id: str | None) -> PendingRecord | None:
+        """Of a request that is not printed."""
+        running = self._running.get(request_id) if request_id is not None else None
+        if running is not None:
+            return running.record
+        return next((each.record for each in self._ended if each.record.request_id == request_id), None)
+
+    def running(self) -> int:
+        """How many requests wait for their report."""
+        return len(self._running)
+
+    def hear(self, events: list[Event], now_ns: int) -> None:
+        """Join a delivery of telemetry. Its events are in no certain order (Telemetry API, developer guide)."""
+        unknown = {START: 0}
+        for event in sorted(events, key=lambda event: event.time_ns or unknown.get(event.kind, now_ns)):
+            if event.kind == START:
+                self._start(event, now_ns)
+            elif event.kind == REPORT:
+                self._report(event, now_ns)
+
+    def began(self, invocation: Invocation, now_ns: int) -> None:
+        """In exact mode: the request's event has been handed on to the runtime."""
+        self._passages[invocation.request_id] = Passage(invocation, now_ns)
+        if len(self._passages) > RUNNING:
+            del self._passages[next(iter(self._passages))]
+
+    def ended_at(self, invocation: Invocation, now_ns: int) -> None:
+        """In exact mode: the request's worker has asked for its next event."""
+        passage = self._passages.get(invocation.request_id)
+        if passage is not None:
+            passage.end_ns = now_ns
+
+    def ended(self, until_ns: int) -> list[Request]:
+        """Take the requests that ended up to this time, and those that were not taken the last time: the clock may have
+        been set back."""
+        due = [request for request in self._ended if request.end_ns <= until_ns or request.waited]
+        self._ended = [request for request in self._ended if request.end_ns > until_ns and not request.waited]
+        for request in self._ended:
+            request.waited = True
+        for request in due:
+            self._passages.pop(request.record.request_id, None)
+        return due
+
+    def overdue(self, now_ns: int) -> list[Request]:
+        """Take the requests that are so old that their report was lost."""
+        overdue = [request for request in self._running.values() if request.start_ns < now_ns - LONGEST_NS]
+        for request in overdue:
+            request.end_ns = request.start_ns + LONGEST_NS
+            del self._running[request.record.request_id]
+        return overdue
+
+    def killed(self, count: int, of_function: bool = True) -> None:
+        """The kernel has killed `count` processes: count them for all requests that run. Of the function's it shows
+        later which request they were of: it does not end with success."""
+        for request in [*self._running.values(), *self._ended]:
+            if of_function:
+                request.kills += count
+            else:
+                request.environment_kills += count
+
+    def take_all(self, now_ns: int) -> list[Request]:
+        """Take every request: the environment ends."""
+        self.lost += len(self._early)
+        self._early.clear()
+        for request in self._running.values():
+            request.end_ns = max(now_ns, request.start_ns)
+        remaining = [*self._ended, *self._running.values()]
+        self._ended = []
+        self._running.clear()
+        return remaining
+
+    def _start(self, event: Event, now_ns: int) -> None:
+        request_id = event.request_id
+        if request_id is None or request_id in self._running or len(self._running) + len(self._ended) >= RUNNING:
+            self.lost += 1
+            return
+        self._count += 1
+        # Without a time it may have begun at any time: then its peak has no upper bound.
+        start_ns = event.time_ns if event.time_ns is not None else 0
+        record = PendingRecord(request_id, self._count, (start_ns or now_ns) // MS)
+        record.follows_init(cold_start=self._count == 1, suppressed=False)
+        record.join(event)
+        self._running[request_id] = Request(record, start_ns)
+        at_once = len(self._running)
+        for request in self._running.values():
+            request.record.shared(at_once)
+        early = self._early.pop(request_id, None)
+        if early is not None:
+            self._report(early, now_ns)
+
+    def _report(self, event: Event, now_ns: int) -> None:
+        request_id = event.request_id
+        request = self._running.pop(request_id or "", None)
+        if request is None:
+            self._keep(request_id, event)
+            return
+        request.end_ns = max(event.time_ns or now_ns, request.start_ns)
+        request.passage = self._passages.get(request_id or "")
+        request.record.join(event)
+        self._ended.append(request)
+
+    def _keep(self, request_id: str | None, event: Event) -> None:
+        """Keep a report: the start of its request may be in the next delivery."""
+        if request_id is None or request_id in self._early:
+            self.lost += 1
+            return
+        self._early[request_id] = event
+        if len(self._early) > EARLY:
+            del self._early[next(iter(self._early))]
+            self.lost += 1

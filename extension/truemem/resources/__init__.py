@@ -1,0 +1,404 @@
+"""What else runs out beside memory: /tmp, descriptors, threads, processes; and whether it grows (TRUEMEM_RESOURCES).
+
+The number of descriptors is the size of /proc/PID/fd since Linux 6.2 (proc_pid_fd(5)): one stat, 1 µs however many
+there are. Before that the folder has to be listed, which takes time for each; `FDSize` of /proc/PID/status tells
+beforehand how many they are at most.
+
+The verdicts are those of memory, whose thresholds are KiB: a descriptor, thread or process stands for COUNTED_KIB. So a
+rise of up to 21 is none: a pool of connections or threads that fills. From one in 24 invocations on, growth may be a
+leak, however far the limit is: counts move less than memory.
+"""
+
+from __future__ import annotations
+
+import posix
+
+from ..config import ALWAYS, OFF
+from ..linux.process_table import FUNCTION
+from ..linux.procfs import DIGITS, Gone, Procfs, field
+from ..support.files import tmp_of
+from ..support.named_tuple import NamedTuple
+from ..support.numbers import mib, whole
+from ..verdict import COUNTED_KIB, EVERY, GROWING, LEAST_KIB, STABLE, Drift, LeakVerdict
+from ..wings import Wing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..linux.process_table import Process, ProcessTable
+    from ..linux.procfs import Status
+    from ..measure.sampling import Budget
+    from ..measure.window import Window
+    from ..records.pending_record import PendingRecord
+    from ..support.clock import Clock
+    from ..wings import Site
+
+AT_ONCE = 24
+"""Processes whose descriptors are counted, the runtime first: 1 µs each."""
+ENTRY_NS = 300
+"""CPU time of listing one descriptor, before it was measured. One slot of its table is taken for one."""
+FOLDER_NS = 20_000
+"""The same of opening a folder, whatever is in it."""
+PID_NS = 1_000
+"""CPU time of looking for one zombie."""
+SHOWN_PART = 10
+"""The line shows what is in use by more than this part of its limit: a tenth."""
+MOST_SLOTS = 16_384
+"""A larger table is not listed: 10,000 descriptors take 4 ms (docs/resources.md)."""
+UNSURE = 0.9
+"""Share of a limit from which on it is read again: a process may raise its own (Node.js and Java do, as they start)."""
+
+
+class Limits(NamedTuple):
+    """What one process may use: soft limits (getrlimit(2)). None: unlimited, or not known."""
+
+    descriptors: int | None
+    """RLIMIT_NOFILE: descriptors that it may have open. In Lambda 1,024, on Managed Instances 4,096 (developer guide,
+    "Lambda quotas")."""
+    tasks: int | None
+    """RLIMIT_NPROC: processes and threads of its user together. In Lambda 1,024 in the environment (same page)."""
+
+
+NO_LIMITS = Limits(None, None)
+
+
+def parse_slots(text: bytes) -> int:
+    """FDSize of a `status`: slots of its table of descriptors, at least as many as it has open. 0 if not known."""
+    try:
+        return field(text, b"\nFDSize:")
+    except Gone:
+        return 0
+
+
+def parse_limits(text: bytes) -> Limits:
+    """The soft limits that we use, of /proc/PID/limits: one in a line, after its name."""
+    return Limits(*[_soft_limit(text, name) for name in (b"\nMax open files ", b"\nMax processes ")])
+
+
+def _soft_limit(text: bytes, name: bytes) -> int | None:
+    words = text.partition(name)[2].partition(b"\n")[0].split(None, 2)
+    return whole(words[0], DIGITS) if len(words) > 1 else None  # without a second word the line may be cut off
+
+
+class Descriptors:
+    """How many descriptors a process has open, and how many it may have.
+
+    Since Linux 6.2 the size of /proc/PID/fd is their number (proc_pid_fd(5)): one stat, 1 µs however many there are.
+    Before that the folder has to be listed, which takes time for each. `FDSize` of /proc/PID/status, the slots of the
+    process's table (proc_pid_status(5)), tells beforehand how many they are at most."""
+
+    def __init__(self, proc: Procfs) -> None:
+        self._proc = proc
+        self.is_sized = False
+        """Is the size of such a folder the number of descriptors? Found out with our own folder: some are open."""
+        self._limits: dict[tuple[int, int], Limits] = {}
+        """By pid and start time: read once, for that takes 15 µs."""
+        try:
+            # A captured tree is on a disk, where folders have sizes of their own.
+            self.is_sized = proc.root == "/proc" and posix.stat("/proc/self/fd").st_size > 0
+        except OSError:
+            pass
+
+    def count(self, process: Process) -> int:
+        """The descriptors that the process has open. Raises OSError: it has ended, or may not be looked at."""
+        folder = f"{self._proc.root}/{process.pid}/fd"
+        return posix.stat(folder).st_size if self.is_sized else len(posix.listdir(folder))
+
+    def slots(self, processes: Sequence[Process]) -> int | None:
+        """Slots of the tables of all these processes: what listing them costs depends on it. None where one of them has
+        too many, or does not tell."""
+        total = 0
+        for process in processes:
+            try:
+                slots = parse_slots(process.files.read("status"))
+            except Gone:
+                continue
+            if not 0 < slots <= MOST_SLOTS:
+                return None
+            total += slots
+        return total
+
+    def limits(self, process: Process, opened: int = 0) -> Limits:
+        """What the process may have, `opened` descriptors of which it has by now."""
+        key = process.pid, process.start_time
+        limits = self._limits.get(key)
+        known = limits.descriptors if limits is not None else None
+        if limits is None or (known is not None and opened > UNSURE * known):
+            try:
+                limits = parse_limits(self._proc.text(f"{process.pid}/limits", 4096))
+            except Gone:
+                limits = NO_LIMITS
+            self._limits[key] = limits
+        return limits
+
+    def keep(self, processes: Sequence[Process]) -> None:
+        """Forget the limits of all others."""
+        if len(self._limits) > len(processes):
+            keys = {(process.pid, process.start_time) for process in processes}
+            self._limits = {key: limits for key, limits in self._limits.items() if key in keys}
+
+
+class Usage(NamedTuple):
+    """What was in use when a window closed. None: not known, or not counted this time."""
+
+    tmp: tuple[int, int] | None = None
+    """/tmp: KiB in use, and its size in KiB. None also where it is a part of another disk, which others fill too."""
+    descriptors: int | None = None
+    """Open in the process of the function that is nearest to its limit,"""
+    descriptor_limit: int | None = None
+    """and that limit."""
+    holders: dict[str, int] | None = None
+    """Open in all processes of each holder: `function`, `truemem`, and extensions by name."""
+    threads: int = 0
+    """Of the function's processes; 0 where none was there."""
+    processes: int = 0
+    """The function's, zombies included,"""
+    zombies: int = 0
+    """and those among them that have ended, and that nothing has waited for."""
+    task_limit: int | None = None
+    """Processes and threads that the user may have."""
+
+
+class TmpDisk:
+    """The disk below /tmp."""
+
+    def __init__(self, folder: str = "/tmp") -> None:
+        self._folder = folder
+        self._is_own: bool | None = None
+
+    def read(self) -> tuple[int, int] | None:
+        """Used, and all that there is to use, KiB. None where it is not known, or is the disk of "/": Lambda's /tmp
+        is a disk of its own, of 512 to 10,240 MB (developer guide, "Lambda quotas"). 1 µs."""
+        try:
+            if self._is_own is None:
+                self._is_own = posix.stat(self._folder).st_dev != posix.stat("/").st_dev
+            disk = posix.statvfs(self._folder) if self._is_own else None
+        except OSError:
+            return None
+        if disk is None or not disk.f_blocks:
+            return None
+        used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize // 1024
+        return used, used + disk.f_bavail * disk.f_frsize // 1024  # what is kept for root is of no use
+
+
+class Resources:
+    """Reads them, within the CPU budget."""
+
+    def __init__(self, table: ProcessTable, proc: Procfs, clock: Clock, tmp: TmpDisk) -> None:
+        self._table = table
+        self._clock = clock
+        self._descriptors = Descriptors(proc)
+        self._tmp = tmp
+        self._entry_ns: float = ENTRY_NS
+
+    def read(self, closing: Sequence[Status], budget: Budget) -> Usage:
+        """All of it. `closing`: the function's processes as the window's end has found them. What takes more than some
+        µs is done only when `budget` has saved enough for it."""
+        usage = Usage(self._tmp.read())
+        function = self._table.function()[:AT_ONCE]
+        if not closing or not function:  # it has ended
+            return usage
+        self._descriptors.keep(function)
+        zombies = self._zombies(budget)
+        usage = usage._replace(
+            threads=sum(status.threads for status in closing),
+            processes=len(closing) + zombies,
+            zombies=zombies,
+            task_limit=self._descriptors.limits(function[0]).tasks,
+        )
+        counted = self._counted(function, budget)
+        if not counted:
+            return usage
+        limits = [(opened, self._descriptors.limits(process, opened).descriptors) for process, opened in counted]
+        opened, limit = max(limits, key=_nearness)
+        holders = {FUNCTION: sum(opened for opened, _ in limits)}
+        if matters(opened, limit):
+            self._add_others(holders, budget)
+        return usage._replace(descriptors=opened, descriptor_limit=limit, holders=holders)
+
+    def _zombies(self, budget: Budget) -> int:
+        known = self._table.zombies(again=False)
+        if not known or not budget.affords(PID_NS * known, self._clock.monotonic_ns()):
+            return known
+        return self._table.zombies()
+
+    def _counted(self, processes: Sequence[Process], budget: Budget) -> list[tuple[Process, int]]:
+        """The open descriptors of each that can be looked at. Empty where that costs too much now."""
+        if self._descriptors.is_sized:
+            return self._count(processes)
+        slots = self._descriptors.slots(processes)
+        folders_ns = FOLDER_NS * len(processes)
+        if slots is None or not budget.affords(folders_ns + slots * self._entry_ns, self._clock.monotonic_ns()):
+            return []
+        began_ns = self._clock.cpu_ns()
+        counted = self._count(processes)
+        cost_ns = self._clock.cpu_ns() - began_ns
+        budget.spend_beside(cost_ns, self._clock.monotonic_ns())
+        listed = sum(opened for _, opened in counted)
+        if listed:
+            entry_ns = max(ENTRY_NS, (cost_ns - folders_ns) / listed)
+            self._entry_ns += (entry_ns - self._entry_ns) / 4
+        return counted
+
+    def _count(self, processes: Sequence[Process]) -> list[tuple[Process, int]]:
+        counted = []
+        for process in processes:
+            try:
+                counted.append((process, self._descriptors.count(process)))
+            except OSError:
+                continue
+        return counted
+
+    def _add_others(self, holders: dict[str, int], budget: Budget) -> None:
+        """Add those of sidecar and extensions."""
+        for process, opened in self._counted(self._table.others()[:AT_ONCE], budget):
+            name = process.owner.partition(":")[2] or process.owner
+            holders[name] = holders.get(name, 0) + opened
+
+
+def matters(used: float, limit: float | None) -> bool:
+    """Is so much in use that a line tells of it?"""
+    return limit is not None and used * SHOWN_PART > limit > 0
+
+
+def _nearness(counted: tuple[int, int | None]) -> float:
+    opened, limit = counted
+    return opened / limit if limit else opened / (1 << 30)
+
+
+class _Verdict(LeakVerdict):
+    """Where nothing has moved there is nothing to look at: most functions, always."""
+
+    def look(
+        self,
+        levels: Sequence[float],
+        floors: Sequence[float],
+        invocations: int,
+        room_kib: float | None = None,
+        spikes: int = 0,
+    ) -> None:
+        if not self.since and max(levels) - min(levels) < LEAST_KIB:
+            self.name, self.growth, self.ended = STABLE, (0.0, 0.0, 0.0), ""
+        else:
+            super().look(levels, floors, invocations, room_kib, spikes)
+
+
+class _Series:
+    """One kind of thing, from invocation to invocation."""
+
+    def __init__(self, unit_kib: int, is_patient: bool) -> None:
+        self._unit_kib = unit_kib
+        self._drift = Drift(_Verdict(is_patient))
+        self._used: int | None = None
+        """As last known: it stands for an invocation at which it was not counted."""
+
+    def add(self, used: int | None, limit: int | None, time_ms: int) -> None:
+        self._drift.see(0, 0)
+        self._used = self._used if used is None else used
+        if self._used is not None:
+            limit_kib = None if limit is None else limit * self._unit_kib
+            self._drift.add(self._used * self._unit_kib, time_ms, limit_kib)
+
+    @property
+    def is_growing(self) -> bool:
+        return self._drift.verdict.name == GROWING
+
+    def verdict(self, rate_name: str, room: int | None) -> dict[str, object]:
+        """As the line has it; empty before there is one. `room` is left until the limit."""
+        verdict = self._drift.verdict
+        if not verdict.name:
+            return {}
+        rate = verdict.growth[0] / self._unit_kib
+        members: dict[str, object] = {"verdict": verdict.name}
+        if verdict.name != STABLE:
+            members[rate_name] = round(rate, 3) + 0.0
+        if self.is_growing and rate > 0 and room is not None:
+            members["invocationsLeft"] = int(max(0, room) / rate)
+        return members
+
+
+class ResourceDrift:
+    """The drift of what the processes that run now use. After a reset they are new, and so is this; /tmp is not
+    cleared then, but what fills it begins anew."""
+
+    def __init__(self) -> None:
+        # What is kept in /tmp is often a cache, as in memory.
+        self._tmp = _Series(1, is_patient=True)
+        self._descriptors, self._threads, self._processes = (_Series(COUNTED_KIB, is_patient=False) for _ in range(3))
+        self._count = 0
+
+    def add(self, usage: Usage, time_ms: int) -> None:
+        """Add an invocation that began at `time_ms`."""
+        self._count += 1
+        used, size = usage.tmp or (None, None)
+        tasks = usage.task_limit
+        self._tmp.add(used, size, time_ms)
+        self._descriptors.add(usage.descriptors, usage.descriptor_limit, time_ms)
+        self._threads.add(usage.threads or None, tasks, time_ms)
+        self._processes.add(usage.processes or None, tasks, time_ms)
+
+    def members(self, usage: Usage, always: bool) -> dict[str, object] | None:
+        """The member of the line of the invocation that was added last: what is above a tenth of its limit, or grows;
+        with `always` all that is known. Every 16th has the verdicts. None where there is nothing to tell."""
+        due = self._count % EVERY == 0
+        found: dict[str, object] = {}
+
+        def tell(
+            name: str, figures: Mapping[str, object], series: _Series, used: int, limit: int | None, beside: int = 0
+        ) -> None:
+            if always or matters(used, limit) or (due and series.is_growing):
+                room = None if limit is None else limit - used - beside
+                rate_name = "perInvocationKiB" if series is self._tmp else "perInvocation"
+                known = {key: value for key, value in figures.items() if value is not None}
+                found[name] = {**known, **(series.verdict(rate_name, room) if due else {})}
+
+        if usage.tmp is not None:
+            used, size = usage.tmp
+            tell("tmp", {"used": mib(used), "size": mib(size)}, self._tmp, used, size)
+        if usage.descriptors is not None:
+            opened, limit = usage.descriptors, usage.descriptor_limit
+            holders = usage.holders if usage.holders != {"function": opened} else None
+            figures = {"open": opened, "limit": limit, "holders": holders}
+            tell("descriptors", figures, self._descriptors, opened, limit)
+        if usage.threads:
+            threads, processes, zombies, limit = usage.threads, usage.processes, usage.zombies, usage.task_limit
+            # Each thread has a place among all that the user may have, and each process that was not waited for.
+            tell("threads", {"count": threads, "limit": limit}, self._threads, threads, limit, zombies)
+            figures = {"count": processes, "zombies": zombies or None, "limit": limit}
+            tell("processes", figures, self._processes, processes, limit, threads + zombies - processes)
+        return found or None
+
+
+RESOURCES = "resources"
+
+
+class ResourceUse(Wing):
+    """The resources of one environment."""
+
+    def __init__(self, site: Site) -> None:
+        self._resources = Resources(site.table, site.proc, site.clock, TmpDisk(tmp_of(site.environ)))
+        self._drift = ResourceDrift()
+        self._always = site.config.resources == ALWAYS
+
+    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: Budget, dying: bool) -> None:
+        if dying:  # what a dying function has tells nothing
+            return
+        usage = self._resources.read(window.closing, budget)
+        for record in records:
+            record.note(RESOURCES, usage)
+
+    def finishing(self, record: PendingRecord) -> None:
+        usage = record.notes.get(RESOURCES)
+        if isinstance(usage, Usage):
+            self._drift.add(usage, record.time_ms)
+
+    def members(self, record: PendingRecord) -> Mapping[str, object]:
+        usage = record.notes.get(RESOURCES)
+        members = self._drift.members(usage, always=self._always) if isinstance(usage, Usage) else None
+        return {RESOURCES: members} if members else {}
+
+
+def door(site: Site) -> Wing | None:
+    """Where it is not switched off."""
+    return ResourceUse(site) if site.config.resources != OFF else None

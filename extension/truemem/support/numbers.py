@@ -1,0 +1,20 @@
+"""Numbers: those that others send or write, and those of the printed line."""
+
+from __future__ import annotations
+
+
+def number(value: object) -> float | None:
+    """The value of a JSON document if it is a number, and not infinite, else None."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e15:
+        return None
+    return value
+
+
+def whole(text: bytes, digits: int) -> int | None:
+    """The number that is written there, in so many digits at most; None for anything else."""
+    return int(text) if text.isdigit() and len(text) <= digits else None
+
+
+def mib(kib: float) -> float:
+    """MiB with two decimals."""
+    return round(kib / 1024, 2)

@@ -1,0 +1,440 @@
+"""The drift of an environment: its CurrentRSS as a few levels, and the verdict on them as the line has it. Pure.
+
+A level is the median of CurrentRSS, in KiB, over a few invocations; its floor is their minimum. Levels are evenly
+spaced over all invocations: when there are LEVELS of them, each two are made one. So some hundred numbers are enough,
+however long the environment lives. A reset starts new processes, and a new history.
+
+Sidecar and workbench judge by this module alone, and so do both by `heap_limit_advice`.
+"""
+
+from __future__ import annotations
+
+from .support.named_tuple import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LEAST_KIB = 512
+"""A smaller rise is none: it is twice KERNEL_SLACK_KIB (measure/race)."""
+COUNTED_KIB = 24
+"""What a descriptor, thread or process stands for: LEAST_KIB is 21 of them, and GATE_KIB one in 24 invocations."""
+NOISE_KIB = 64
+"""A rise counts as this at least where something is told as a part of it."""
+PARTS = 6
+"""Parts of a series whose rises tell how evenly it rises."""
+LEAST_ERROR = 0.05
+"""The interval is at least this part of the slope wide, to each side: leaks come by chance and in steps."""
+SHORT = 400
+"""An interval is wider by this many invocations to those seen: slow movements are not seen yet."""
+LEAST_BEGUN, MOST_BEGUN = -0.3, 1.5
+BEGUN = 0.2
+"""Of the part of the rise that came at first, so much is held against what comes at the end."""
+ENOUGH = 0.16
+"""It goes on if the last third brings more than this part of the rise: of a straight line it is a third."""
+EVEN = 0.8
+"""It rises evenly if the low end of the interval is above this part of the slope. Then what came at first may have been
+large: it goes on if the last third brings more than"""
+EVEN_TAIL = 0.24
+"""of the rise since."""
+
+
+class Trend(NamedTuple):
+    """How some levels rise, KiB per level."""
+
+    slope: float
+    low: float
+    high: float
+    """Ends of the 95 % interval."""
+
+
+def trend(levels: Sequence[float], invocations: float = float("inf")) -> Trend:
+    """The trend of at least six levels, KiB, of so many invocations: without it nothing moves slowly."""
+    count = len(levels)
+    slope = middle(all_slopes(levels))
+    edges = [round(count * at / PARTS) for at in range(PARTS + 1)]
+    parts = [median(levels[edges[at] : edges[at + 1]]) for at in range(PARTS)]
+    # parts may differ by a level: of each rise only what the slope does not make of its length
+    off = [parts[at + 1] - parts[at] - slope * (edges[at + 2] - edges[at]) / 2 for at in range(PARTS - 1)]
+    mean = sum(off) / (PARTS - 1)
+    variance = sum([(one - mean) ** 2 for one in off]) / (PARTS - 2)
+    error = float((variance / (PARTS - 1)) ** 0.5) * PARTS / count
+    margin = max(error, LEAST_ERROR * abs(slope)) * (1 + SHORT / invocations)
+    return Trend(slope, slope - margin, slope + margin)
+
+
+def going_on(levels: Sequence[float], first: int, seen: Trend) -> float:
+    """How much of the rise of at least eight levels the last third brings, beyond what it takes to go on: above 0, it
+    goes on. `seen` is the trend of all but the `first` ones, at which much is loaded; what they brought counts against
+    it, except where the others rise evenly."""
+    judged = levels[first:]
+    if max(levels[1 : len(levels) // 3]) >= max(levels[-(len(levels) // 4) :]):
+        return -1.0  # it has been as high before
+    beyond = tail(levels[1:]) - BEGUN * begun(levels, first, seen.slope) - ENOUGH
+    return max(beyond, tail(judged) - EVEN_TAIL) if seen.low > EVEN * seen.slope else beyond
+
+
+def tail(levels: Sequence[float]) -> float:
+    """The part of their rise that the last third brings."""
+    last, third = median(levels[-3:]), len(levels) * 2 // 3
+    return (last - median(levels[third - 1 : third + 2])) / max(last - levels[0], NOISE_KIB)
+
+
+def begun(levels: Sequence[float], first: int, slope: float) -> float:
+    """What the `first` levels brought, as a part of the rise of the others."""
+    brought = median(levels[first : first + 3]) - levels[1]
+    return min(max(brought / max(slope * (len(levels) - first), NOISE_KIB), LEAST_BEGUN), MOST_BEGUN)
+
+
+def next_step(levels: Sequence[float]) -> float:
+    """The second largest step between levels that was never given back, if such a step may be due: one may be a load,
+    two are a habit, until twice the time between them has passed. Else 0."""
+    steps, above = [], levels[-1]
+    for at in range(len(levels) - 2, -1, -1):
+        lower = min(levels[at], above)
+        steps.append((above - lower, at))
+        above = lower
+    size = sorted(steps)[-2][0]
+    alike = [at for step, at in steps if step >= size / 2]
+    apart = (alike[0] - alike[-1]) / (len(alike) - 1)
+    return size if len(levels) - 1 - alike[0] <= 2 * apart else 0.0
+
+
+def all_slopes(levels: Sequence[float]) -> list[float]:
+    """The slope between each two levels, in order (Sen 1968)."""
+    found = []
+    for gap in range(1, len(levels)):
+        found += [(late - early) / gap for late, early in zip(levels[gap:], levels, strict=False)]
+    found.sort()
+    return found
+
+
+def middle(ordered: Sequence[float]) -> float:
+    """The median of values that are in order; 0 of none."""
+    if not ordered:
+        return 0.0
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def median(values: Sequence[float]) -> float:
+    """The median of at least one value."""
+    return middle(sorted(values))
+
+
+def parts_of(levels: Sequence[float], count: int) -> list[Sequence[float]]:
+    """So many parts of about the same length."""
+    edges = [round(len(levels) * at / count) for at in range(count + 1)]
+    return [levels[edges[at] : edges[at + 1]] for at in range(count)]
+
+
+STABLE = "stable"
+WARMING = "warming"
+PLATEAU = "plateau"
+GROWING = "growing"
+SPIKY = "spiky"
+INSUFFICIENT = "insufficient"
+
+GROWING_FROM = 128
+"""Invocations before growth may be called a leak: until then most caches grow as well."""
+URGENT_UNTIL = 1024
+"""Until then only if the memory limit is near, or not known: most that grows so far is a cache, and there is time."""
+NEAR = 4
+"""The limit is near if growth reaches it within this multiple of the invocations so far."""
+SLOW_KIB = 1.25
+"""Growth per invocation that is not called a leak while the limit is far: caches end as slowly."""
+GATE_KIB = 1.0
+"""The same for a gate."""
+GIVEN_BACK = 0.5
+"""Growth has been given back if so much of it is gone."""
+CERTAIN_KIB = 0.01
+"""Growth is certain if the low end of its interval is above this: the line has two decimals."""
+SMALL_KIB, EARLY_KIB, RUNTIME_KIB = 128, 1.0, 0.3
+"""Certain growth is not reported below this in all, nor, early, below EARLY_KIB per invocation, nor later below
+RUNTIME_KIB: clients of a runtime keep as much of each invocation (glibc's setenv, for the trace id)."""
+LEAST_LEVELS = 6
+"""A trend needs so many."""
+OPEN_KIB = 16
+"""Where as much growth per invocation as this is within the interval, it is too early for `stable` and `plateau`."""
+
+LEVELLED_OFF = "levelled off"
+FELL_BACK = "fell back"
+
+CONFIDENCE = ((4096, 0.94), (1024, 0.88), (0, 0.84))
+"""Of verdicts `growing` after so many invocations, so many were right (benchmarks/results/drift.md, "Confidence")."""
+
+
+class LeakVerdict:
+    """The verdict on one life of an environment: from a look to the next."""
+
+    def __init__(self, is_patient: bool = True) -> None:
+        """`is_patient`: does a leak have to be urgent, or long, to be called one? A gate that chooses its own events
+        is not patient."""
+        self._is_patient = is_patient
+        self._base = self._top = 0.0
+        """Where growth began, and its highest level since, KiB."""
+        self.name = ""
+        """Empty before the first look."""
+        self.growth = (0.0, 0.0, 0.0)
+        """KiB per invocation, and its 95 % interval. Where it has stopped, that of the time since."""
+        self.since = 0
+        """The invocation at which it was called growing; 0 if it is not."""
+        self.grown_kib = 0.0
+        """What it has grown by in all."""
+        self.confidence = 0.0
+        self.ended = ""
+        """Why it is not called growing any more."""
+
+    def look(
+        self,
+        levels: Sequence[float],
+        floors: Sequence[float],
+        invocations: int,
+        room_kib: float | None = None,
+        spikes: int = 0,
+    ) -> None:
+        """Judge at least eight levels, KiB, evenly spaced over all `invocations` of this life, and the floors of the
+        same. `room_kib` is left until the memory limit; None where that is not known. `spikes`: how many invocations
+        had one."""
+        first = max(2, len(levels) // 6)  # what is loaded and imported at the start
+        judged = floors[first:]
+        per_level = invocations / len(levels)
+        seen = self._see(judged, per_level)
+        rate, low, _ = self.growth
+        is_certain = low > CERTAIN_KIB
+        is_large = seen.slope * len(judged) > LEAST_KIB
+        going = going_on(floors, first, seen)
+        if self.since:
+            self._withdraw(going, levels)
+        elif is_certain and is_large and going > 0 and self._is_leak(rate, invocations, room_kib):
+            self.since, self.ended = invocations, ""
+            self._base, self._top = min(judged), max(levels[first:])
+        if self.since and is_certain:
+            self.name, self.grown_kib = GROWING, max(0.0, levels[-1] - self._base)
+            self.confidence = next(share for least, share in CONFIDENCE if invocations >= least)
+            return
+        self.name = self._settled(levels, judged, per_level)
+        if 0 < 2 * spikes <= invocations and self.name == STABLE:
+            self.name = SPIKY  # where most have one, that is what an invocation needs
+
+    def _see(self, judged: Sequence[float], per_level: float) -> Trend:
+        """Set the growth to that of some levels."""
+        seen = trend(judged, len(judged) * per_level)
+        self.growth = (seen.slope / per_level, seen.low / per_level, seen.high / per_level)
+        return seen
+
+    def _is_leak(self, rate: float, invocations: int, room_kib: float | None) -> bool:
+        """Is certain growth that goes on a leak?"""
+        if invocations < GROWING_FROM:
+            return False
+        if room_kib is not None and room_kib <= NEAR * invocations * rate:
+            return True
+        if not self._is_patient:
+            return rate >= GATE_KIB
+        return rate >= SLOW_KIB and (invocations >= URGENT_UNTIL or room_kib is None)
+
+    def _withdraw(self, going: float, levels: Sequence[float]) -> None:
+        """End it if it has been given back, or does not go on."""
+        self._top = max(self._top, levels[-1])
+        half = self._base + GIVEN_BACK * (self._top - self._base)
+        if going <= 0 or median(levels[-max(1, len(levels) // 6) :]) < half:
+            self.ended = FELL_BACK if levels[-1] < half else LEVELLED_OFF
+            self.since = 0
+
+    def _settled(self, levels: Sequence[float], judged: Sequence[float], per_level: float) -> str:
+        """The verdict where nothing is called a leak: WARMING while growth is certain, or while the interval is too
+        wide to deny it. Else PLATEAU if there was growth."""
+        whole, step = self.growth, next_step(judged)
+        small_kib = max(RUNTIME_KIB, min(EARLY_KIB, SMALL_KIB / (len(judged) * per_level)))
+        for since in (0, len(judged) // 2, len(judged) * 2 // 3):
+            late = judged[since:]
+            if len(late) < LEAST_LEVELS:
+                break
+            self._see(late, per_level)
+            rate, low, high = self.growth
+            high = max(high, step / (len(late) * per_level))  # the next step may be due
+            self.growth = (rate, low, high)
+            if (low <= 0 or rate <= small_kib) and high <= OPEN_KIB:
+                start = levels[max(1, len(levels) // 24)]
+                last = parts_of(levels, 3)[2]
+                rise = median(last) - start
+                grew = rise > max(2 * LEAST_KIB, 6 * noise_of(levels), start / 50) and min(last) - start > rise / 2
+                return PLATEAU if grew else STABLE
+        self.growth = whole
+        return WARMING
+
+
+def levels_of(values: Sequence[float], count: int) -> tuple[list[float], list[float]]:
+    """So many levels of the values, or fewer, and their floors: where all values are there at once."""
+    parts = parts_of(values, min(count, len(values)))
+    return [median(part) for part in parts], [min(part) for part in parts]
+
+
+def noise_of(levels: Sequence[float]) -> float:
+    """Standard deviation of one level, KiB, from how far each lies off its two neighbours: growth cancels out."""
+    off = [abs(levels[at] - (levels[at - 1] + levels[at + 1]) / 2) for at in range(1, len(levels) - 1)]
+    return median(off) * 1.4826 / 1.2247 if off else 0.0
+
+
+BLOCK = 4
+"""Invocations in a level at first; it doubles when two levels are made one."""
+LEVELS = 40
+"""Levels kept, at most."""
+FIRST = 8
+"""Levels that a verdict needs."""
+MINIMUM = BLOCK * FIRST
+"""Invocations that a verdict needs."""
+STEP = 4
+"""Levels from one look to the next."""
+EVERY = 16
+"""A verdict is printed with each invocation whose number is a multiple of this, and with the last."""
+SPIKE_KIB = 16 * 1024
+"""A peak this far above CurrentRSS before and after it is a spike, if that is a quarter of CurrentRSS as well."""
+
+
+def look_schedule() -> Iterator[tuple[int, int]]:
+    """When it is looked at the levels: invocations in one level, and their number, of each look without end."""
+    stride, count = BLOCK, FIRST
+    while True:
+        yield stride, count
+        if count == LEVELS:
+            stride, count = stride * 2, LEVELS // 2
+        count += STEP
+
+
+class Drift:
+    """The drift of the processes that run now."""
+
+    def __init__(self, verdict: LeakVerdict | None = None) -> None:
+        """`verdict`: another judge than that of memory."""
+        self._block: list[int] = []
+        """CurrentRSS of the invocations since the last median."""
+        self._sum, self._summed = 0.0, 0
+        """Sum of the medians that are to become one level, and their number,"""
+        self._floor = 0
+        """and the lowest CurrentRSS among them."""
+        self._levels: list[float] = []
+        self._floors: list[float] = []
+        self._stride = BLOCK
+        """Invocations in one level."""
+        self._looks = look_schedule()
+        self._look_at = next(self._looks)[1]
+        """With so many levels the next look is due."""
+        self._first_ms = self._last_ms = 0
+        self._held_kib = 0
+        self._spikes = self._seen = 0
+        """Spikes and invocations so far."""
+        self.count = 0
+        """Invocations whose CurrentRSS counts."""
+        self.verdict = verdict or LeakVerdict()
+
+    def see(self, held_kib: int, peak_kib: int) -> None:
+        """Count an invocation: its CurrentRSS, as far as it is known, and its peak."""
+        self._seen += 1
+        self._spikes += is_spike(peak_kib, max(self._held_kib, held_kib))
+        self._held_kib = held_kib
+
+    def add(self, held_kib: int, time_ms: int, limit_kib: int | None = None) -> None:
+        """Add the CurrentRSS of an invocation that began at `time_ms`, where it is known for certain. `limit_kib`: what
+        the function can have; None where that is not known."""
+        self._first_ms = self._first_ms or time_ms
+        self._last_ms = time_ms
+        self.count += 1
+        self._block.append(held_kib)
+        if len(self._block) == BLOCK:
+            lowest = min(self._block)
+            self._floor = min(self._floor, lowest) if self._summed else lowest
+            self._sum += median(self._block)
+            self._summed += 1
+            self._block.clear()
+            if self._summed * BLOCK == self._stride:
+                self._levels.append(self._sum / self._summed)
+                self._floors.append(self._floor)
+                self._sum, self._summed = 0.0, 0
+                self._judge(limit_kib)
+
+    def due(self) -> bool:
+        """Is a verdict to be printed with this invocation?"""
+        return bool(self.verdict.name) and self.count % EVERY == 0
+
+    def document(self, invocation: int, room_kib: int | None) -> dict[str, object]:
+        """The verdict as the line of the environment's `invocation`, which was seen last, has it; empty without one.
+        `room_kib` is left until the memory limit; None where that is not known."""
+        verdict = self.verdict
+        if not verdict.name:
+            return {}
+        growth, low, high = verdict.growth
+        members: dict[str, object] = {"verdict": verdict.name, "perInvocationKiB": round(growth, 2) + 0.0}
+        if verdict.name in (GROWING, WARMING):  # every byte of a line is paid for
+            members["low"], members["high"] = round(low, 2), round(high, 2)
+            if self._last_ms > self._first_ms:
+                per_ms = growth * (self._seen - 1) / (self._last_ms - self._first_ms)
+                members["perMinuteKiB"] = round(per_ms * 60_000, 2)
+        if verdict.name == GROWING:
+            if growth > 0 and room_kib is not None:
+                members["invocationsLeft"] = int(max(0, room_kib) / growth)
+            members["confidence"] = verdict.confidence
+            members["since"] = invocation - self._seen + verdict.since
+            members["grownKiB"] = int(verdict.grown_kib)
+        if verdict.ended:
+            members["ended"] = verdict.ended
+        return members
+
+    def _judge(self, limit_kib: int | None) -> None:
+        levels, floors = self._levels, self._floors
+        room_kib = None if limit_kib is None else limit_kib - levels[-1]
+        if len(levels) == self._look_at:
+            self._look_at = next(self._looks)[1]
+            # Invocations between those that count have leaked as well.
+            self.verdict.look(levels, floors, self._seen, room_kib, self._spikes)
+        if len(levels) == LEVELS:
+            self._levels = [(levels[at] + levels[at + 1]) / 2 for at in range(0, LEVELS, 2)]
+            self._floors = [min(floors[at], floors[at + 1]) for at in range(0, LEVELS, 2)]
+            self._stride *= 2
+
+
+def is_spike(peak_kib: float, held_kib: float) -> bool:
+    """Is a peak far above the CurrentRSS before and after it?"""
+    return peak_kib - held_kib > max(SPIKE_KIB, held_kib / 4)
+
+
+class _HeapLimit(NamedTuple):
+    """How the limit of one runtime's heap is set."""
+
+    how: str
+    """With `%d` for MiB, or `%X` for bytes."""
+    percent: int
+    """Of the memory size, to be proposed, if what is outside of the heap leaves so much."""
+    beside_kib: int = 0
+    """By how much the heap's limit is above the value that is set."""
+
+
+_HEAP_LIMITS = {
+    # AWS's own Java runtimes give the heap 85 % (445,645 KiB of 512 MiB; DataDog/datadog-lambda-extension#117).
+    "java": _HeapLimit(
+        "-Xmx%dm, or a lower -XX:MaxRAMPercentage, where JAVA_TOOL_OPTIONS or the command has it (that wins)", 85
+    ),
+    # Outside of V8's old generation: its young one, buffers, code, stacks.
+    # Its limit has 48 MiB of the young one in it, whatever the old one has (Node.js 20).
+    "nodejs": _HeapLimit("--max-old-space-size=%d in the variable NODE_OPTIONS", 75, 48 * 1024),
+    # "leave an additional 5-10% of headroom" (A Guide to the Go Garbage Collector, "Suggested uses").
+    "go": _HeapLimit("the variable GOMEMLIMIT=%dMiB", 90),
+    # The default in a container that has a limit (learn.microsoft.com, "Runtime configuration options for GC").
+    "dotnet": _HeapLimit("the variable DOTNET_GCHeapHardLimit=0x%X", 75),
+}
+
+
+def heap_limit_advice(runtime: str, limit_kib: int, memory_kib: int, outside_kib: int = 0) -> str:
+    """What to set where the heap's limit, with what the runtime is known to hold outside of its heap, is above the
+    memory size. "" where it is not, or where the runtime or a size (0) is not known."""
+    setting = _HEAP_LIMITS.get(runtime)
+    if setting is None or not limit_kib or not memory_kib or limit_kib + outside_kib <= memory_kib:
+        return ""
+    mib = min(memory_kib * setting.percent // 100, memory_kib - outside_kib - setting.beside_kib) // 1024
+    value = mib << 20 if "%X" in setting.how else mib
+    what_to_do = f"Set {setting.how % value}" if mib > 0 else "No limit fits: it needs a larger memory size"
+    beside = f" and {outside_kib // 1024} MiB outside of it" if outside_kib >= 1024 else ""
+    return (
+        f"the heap may grow to {limit_kib // 1024} MiB{beside}, the function has {memory_kib // 1024} MiB: it can be "
+        f"killed before the garbage collector has to run. {what_to_do}"
+    )

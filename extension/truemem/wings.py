@@ -1,0 +1,209 @@
+"""What a feature that can be taken out may hear, and what it may bring. `startup` has the table of those there are.
+
+The spine knows no wing. A wing is a package whose `door(site)` makes a `Wing`, or None where it is not wanted. It
+overrides the methods that it wants to hear; what no wing overrides is not called, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from .support.named_tuple import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any, Protocol
+
+    from .config import Config
+    from .linux.process_table import ProcessTable
+    from .linux.procfs import Procfs
+    from .measure.process_reader import Readings
+    from .measure.sampling import Budget
+    from .measure.window import Window
+    from .records.pending_record import EnvironmentState, PendingRecord
+    from .records.record import InvocationRecord
+    from .support.clock import Clock
+
+    class Lifecycle(Protocol):
+        """One execution environment, from the first `next` to SHUTDOWN."""
+
+        def run(self) -> None:
+            """Serve until SHUTDOWN."""
+
+    class Lines(Protocol):
+        """Makes lines of finished records."""
+
+        def add(self, record: InvocationRecord, dropped: int) -> Iterable[Line]:
+            """Lines that can be printed now. What this record's line says was `dropped`."""
+
+        def overdue(self, now_ms: int) -> Iterable[Line]:
+            """Those that have waited for long enough, at epoch `now_ms`."""
+
+        def rest(self) -> Iterable[Line]:
+            """Those that still wait: the environment ends."""
+
+    class Sender(Protocol):
+        """Sends records somewhere, without waiting. Times are monotonic ns."""
+
+        running_ms: Callable[[], float]
+        """Time that the environment has run, without its freezes. Set by the loop."""
+
+        def interests(self) -> dict[int, int]:
+            """What to wait for: events by descriptor."""
+
+        def due_ns(self, now_ns: int) -> int:
+            """When `step` has something to do, whatever comes."""
+
+        def step(self) -> None:
+            """Go on, as far as that goes without waiting."""
+
+        def hurry(self, limit_ns: float, last: bool = False) -> None:
+            """The environment ends: send all, for so long at most. `last`: nothing comes after."""
+
+
+class Site(NamedTuple):
+    """What a wing is made with."""
+
+    config: Config
+    environ: Mapping[bytes, bytes]
+    name: str
+    """Of the extension's file."""
+    managed: bool
+    """On Managed Instances."""
+    table: ProcessTable
+    proc: Procfs
+    clock: Clock
+
+
+class Line(NamedTuple):
+    """One line to be printed."""
+
+    text: str
+    slots: Sequence[int] = ()
+    """Where the journal has what it tells."""
+    lost: int = 0
+    """How many records are lost with it, beyond one, and how many losses that it tells of."""
+
+
+class Keeper:
+    """Keeps what must outlive a SIGKILL of this process. This one keeps nothing."""
+
+    problem = ""
+    """Why it does not, for the log."""
+    history = b""
+    """What the last process has remembered."""
+
+    def empty(self) -> bool:
+        """Has no earlier process left anything?"""
+        return True
+
+    def forget(self) -> None:
+        """What was left is another environment's."""
+
+    def recover(self, history: EnvironmentState, config: Config, kills: int) -> list[tuple[InvocationRecord, bool]]:
+        """What an earlier process has left, `kills` OOM kills ago: each record, and whether it was sent elsewhere."""
+        return []
+
+    def remember(self, history: str) -> None:
+        """Keep the history, which goes on over a reset."""
+
+    def begin(self, number: int, time_ms: int, event: bytes) -> None:
+        """The environment's invocation `number` runs, since epoch `time_ms`: `event` as the platform sent it."""
+
+    def checkpoint_due(self, level_kib: int, urgent: bool, now_ns: int) -> bool:
+        """Is it to be written at this level? `urgent`: the invocation may be about to die. `now_ns`: monotonic."""
+        return False
+
+    def checkpoint(
+        self,
+        record: PendingRecord,
+        window: Window,
+        largest: tuple[str, int, int] | None,
+        others_kib: int,
+        extensions: Mapping[str, int],
+    ) -> None:
+        """What is known of the memory of the invocation that runs (see death_report)."""
+
+    def keep(self, number: int, record: InvocationRecord) -> int | None:
+        """It is closed: its slot, or None where it is not kept."""
+        return None
+
+    def sending(self, slot: int) -> None:
+        """It is about to be sent elsewhere; its line may wait for others still."""
+
+    def printing(self, slot: int) -> None:
+        """Its line is about to be written."""
+
+    def printed(self, slot: int) -> None:
+        """Its line is written, or lost for good."""
+
+    def remove(self) -> None:
+        """The environment ends."""
+
+
+class Wing:
+    """Hears nothing, and brings nothing. Each wing overrides what it is for."""
+
+    lost = 0
+    """What it has lost: lines tell of it."""
+    where = ""
+    """For the log: where it sends records."""
+    keeper: Keeper | None = None
+    sender: Sender | None = None
+    managed: Callable[[Any], Lifecycle] | None = None
+    """Makes the lifecycle of Managed Instances, of Parts (lifecycle/parts)."""
+    lines: Callable[[Callable[[InvocationRecord], str]], Lines] | None = None
+    """Makes other lines than one of each record."""
+
+    def readings_taken(self, readings: Readings) -> None:
+        """The function's watermarks were read and reset. The runtime waits: a few µs."""
+
+    def begun(self, record: PendingRecord, members: Mapping[str, Any]) -> None:
+        """The invocation has begun: members of INVOKE, or of platform.start."""
+
+    def window_closed(self, records: Sequence[PendingRecord], window: Window, budget: Budget, dying: bool) -> None:
+        """The window of these invocations was closed. What takes more than some µs is paid out of `budget`. `dying`:
+        the environment ends with them."""
+
+    def finishing(self, record: PendingRecord) -> None:
+        """It is printed now, and its members are asked for: once."""
+
+    def members(self, record: PendingRecord) -> Mapping[str, object]:
+        """Members of its line, by name: asked for when it is closed, and when it is printed."""
+        return {}
+
+    def finished(self, made: InvocationRecord, record: PendingRecord | None) -> None:
+        """It is about to be printed. `record` is None where an earlier process has measured it."""
+
+
+def _overridden(wings: Sequence[Wing], name: str) -> tuple[Callable[..., Any], ...]:
+    return tuple(getattr(wing, name) for wing in wings if getattr(type(wing), name) is not getattr(Wing, name))
+
+
+class Wings:
+    """Those that are there."""
+
+    def __init__(self, wings: Sequence[Wing] = ()) -> None:
+        self._wings = wings
+        self.readings_taken = _overridden(wings, "readings_taken")
+        self.begun = _overridden(wings, "begun")
+        self.window_closed = _overridden(wings, "window_closed")
+        self.finishing = _overridden(wings, "finishing")
+        self.finished = _overridden(wings, "finished")
+        self._members = _overridden(wings, "members")
+        self.keeper: Keeper = next((wing.keeper for wing in wings if wing.keeper is not None), Keeper())
+        self.sender = next((wing.sender for wing in wings if wing.sender is not None), None)
+        self.managed = next((wing.managed for wing in wings if wing.managed is not None), None)
+        self.lines = next((wing.lines for wing in wings if wing.lines is not None), None)
+        self.where = ",".join(wing.where for wing in wings if wing.where)
+
+    @property
+    def lost(self) -> int:
+        """What all of them have lost."""
+        return sum(wing.lost for wing in self._wings)
+
+    def members(self, record: PendingRecord) -> dict[str, object]:
+        """Members of a record's line, by name."""
+        added: dict[str, object] = {}
+        for members in self._members:
+            added.update(members(record))
+        return added

@@ -1,0 +1,1 @@
+"""What the maintainers ask and measure outside of the product."""

@@ -1,0 +1,158 @@
+"""A function as its SAM template has it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.check.local_run import Run
+from truemem_workbench.check.target import Target, resolve
+from truemem_workbench.local import BadInput
+
+from tests.check.conftest import FUNCTIONS
+
+TEMPLATE = FUNCTIONS / "template.yaml"
+ROOT = Path(__file__).parents[2]
+
+
+def resolved(folder: Path, text: str) -> Target:
+    """The function `It` of a template with this text; its code may be in the folder, or where CODE is."""
+    (folder / "template.yaml").write_text(text.replace("CODE", str(FUNCTIONS)))
+    return resolve(f"{folder / 'template.yaml'}:It")
+
+
+def test_the_text_is_taken_over_and_a_stacks_part_named() -> None:
+    target = resolve(f"{TEMPLATE}:Inner")
+    assert (target.name, target.memory_mib, target.timeout_s) == ("Inner", 320, 20)
+    assert target.environment == {"SHARED": "1", "OWN": "true"}
+    assert target.function.task_root == (FUNCTIONS / "src").resolve()
+    assert target.function.handler == "pkg.inner.handler"
+    assert (target.source, target.line) == (FUNCTIONS / "src" / "pkg" / "inner.py", 7)
+    notices = target.notices
+    for name in ("TABLE", "SECRET", "REGION"):
+        assert any(f"only a stack knows {name} of Inner" in notice for notice in notices)
+    assert any(notice.startswith("python3.8 is asked for") for notice in notices)
+    plain = resolve(f"{TEMPLATE}:Plain")
+    assert plain.memory_mib == 128
+    assert any("only a stack knows MemorySize" in notice for notice in plain.notices)
+
+
+def test_a_handler_below_the_code_folder_runs() -> None:
+    with Run(resolve(f"{TEMPLATE}:Inner")) as run:
+        variables: Any = run.invoke({}).payload
+    assert (variables["SHARED"], variables["OWN"]) == ("1", "true")
+    assert variables["AWS_LAMBDA_FUNCTION_NAME"] == "Inner"
+    assert variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "320"
+    assert "TABLE" not in variables
+
+
+TEXTS = """
+Parameters:
+  Stage: {Type: String, Default: test}
+  Size: {Type: Number, Default: 7}
+  Unset: {Type: String}
+Globals: {Function: {Handler: steady.handler, Layers: [!Ref Shared]}}
+Resources:
+  It:
+    Type: AWS::Serverless::Function
+    Properties:
+      CodeUri: CODE
+      Layers: ["arn:aws:lambda:eu-west-1:1:layer:other:3", !Sub "arn:${AWS::Region}", !GetAtt A.B]
+      Environment:
+        Variables:
+          WHOLE: !Sub "table-${Stage}"
+          TWICE: !Sub "${Stage}-${Size}"
+          OWN: !Sub ["${Name}/${Stage}", {Name: !Sub "${Size}x"}]
+          LITERAL: !Sub "${!Stage}"
+          UNSET: !Sub "${Stage}-${Unset}"
+          OWN_UNKNOWN: !Sub ["${Name}", {Name: !GetAtt A.B}]
+          REGION: !Sub "${AWS::Region}"
+"""
+
+
+def test_sub_is_done_with_the_defaults_of_parameters(tmp_path: Path) -> None:
+    target = resolved(tmp_path, TEXTS)
+    assert target.environment == {"WHOLE": "table-test", "TWICE": "test-7", "OWN": "7x/test", "LITERAL": "${Stage}"}
+    for unknown in ("UNSET", "OWN_UNKNOWN", "REGION"):
+        assert any(f"knows {unknown} " in notice for notice in target.notices), unknown
+    (layers,) = (notice for notice in target.notices if notice.startswith("layers"))
+    assert "are not here: Shared, arn:aws:lambda:eu-west-1:1:layer:other:3, arn:${AWS::Region}, A.B." in layers
+
+
+PROGRAMS = """
+Resources:
+  It:
+    Type: AWS::Serverless::Function
+    Properties:
+      Handler: steady.handler
+      CodeUri: CODE
+      MemorySize: 16384
+      CapacityProviderConfig: {LambdaManagedInstancesCapacityProviderConfig: {CapacityProviderArn: ARN}}
+      Environment: {Variables: {AWS_LAMBDA_EXEC_WRAPPER: WRAPPER, TRUEMEM_EXEC_WRAPPER: /opt/vendor}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "kept", "is_named"),
+    [
+        ("/opt/truemem/exact", False, False),  # the default here
+        ("/opt/nowhere", False, True),
+        ("/usr/bin/env", True, False),
+    ],
+)
+def test_a_wrapper_of_a_layer_is_left_out(tmp_path: Path, wrapper: str, kept: bool, is_named: bool) -> None:
+    target = resolved(tmp_path, PROGRAMS.replace(": WRAPPER", f": {wrapper}"))
+    assert target.environment == ({"AWS_LAMBDA_EXEC_WRAPPER": wrapper} if kept else {})
+    notices = [each for each in target.notices if each.startswith("AWS_LAMBDA_EXEC_WRAPPER of It in ")]
+    assert [each.endswith(f"is not here: {wrapper}") for each in notices] == [True] * is_named
+    assert any(each.endswith("is not here: /opt/vendor") for each in target.notices)
+
+
+def test_a_managed_size_runs_with_the_most_on_demand(tmp_path: Path) -> None:
+    target = resolved(tmp_path, PROGRAMS)
+    assert target.memory_mib == 10_240
+    assert any(each.endswith("has 16384 MiB, and is run on demand here: 10240 MiB") for each in target.notices)
+
+
+PROPERTIES = [
+    ("InlineCode: x", r"It in .*template\.yaml has its code in the template \(InlineCode\)"),
+    ("CodeUri: nowhere", r"CodeUri of It in .*template\.yaml is no folder of this machine: nowhere\. Try sam build"),
+    ("CodeUri: !Ref Bucket", r"CodeUri of It in .* is no folder of this machine: only a stack knows it"),
+    ("MemorySize: 64", r"MemorySize of It in .*template\.yaml is 64: Lambda has 128 to 10240\. Fix the template"),
+    ("MemorySize: 16384", "is 16384: Lambda has 128 to 10240, and with CapacityProviderConfig up to 32768"),
+    ("MemorySize: 32769, CapacityProviderConfig: {}", r"is 32769: Lambda has 128 to 32768\. Fix the template"),
+    ("MemorySize: large", r"MemorySize of It in .* is 'large', not a whole number"),
+    ("Timeout: 1000", r"Timeout of It in .* is 1000: Lambda has 1 to 900"),
+    ("Handler: other.handler", r"no .*other\.py for Handler other\.handler of It in .*, which has no CodeUri"),
+    ("Runtime: provided.al2023", r"no .*bootstrap of It in .*, which has no CodeUri"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), PROPERTIES)
+def test_a_wrong_property_is_refused_with_its_name(tmp_path: Path, given: str, said: str) -> None:
+    (tmp_path / "steady.py").write_text("def handler(event, context): ...")
+    properties = given if given.startswith("Handler") else f"Handler: steady.handler, {given}"
+    with pytest.raises(BadInput, match=said):
+        resolved(tmp_path, f"Resources: {{It: {{Type: AWS::Serverless::Function, Properties: {{{properties}}}}}}}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (f"{TEMPLATE}:Node", "runs on ruby3.3"),
+        (f"{TEMPLATE}:Image", "is an image"),
+        (f"{TEMPLATE}:Uploaded", "is no folder of this machine"),
+        (
+            f"{TEMPLATE}:Table",
+            r"no AWS::Serverless::Function 'Table' in .* \(found: Inner, Plain, Node, Image, Uploaded\). Try",
+        ),
+        (f"{TEMPLATE}", r"names no function\. Try"),
+        (f"{ROOT / 'template.yaml'}:Nothing", r"found: .*Incident"),  # our own can be read
+    ],
+    ids=["another runtime", "an image", "code on S3", "no such function", "a template alone", "our own template"],
+)
+def test_what_cannot_be_run_here_is_refused_in_one_line(spec: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as refusal:
+        resolve(spec)
+    assert "\n" not in str(refusal.value)
+    target = resolve(f"{FUNCTIONS / 'leaky.py'}:handler")
+    assert (target.line, target.name) == (10, "functions")

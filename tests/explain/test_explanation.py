@@ -1,0 +1,151 @@
+"""What `--explain` says in every output, and of growth that no line explains."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.check.limits import Limits, find
+from truemem_workbench.check.outputs import github_annotations, github_summary, junit_document
+from truemem_workbench.check.result import Result
+from truemem_workbench.explain.attribution import Holder
+from truemem_workbench.explain.explanation import UNKNOWN, Explanation, likely
+from truemem_workbench.explain.growth_page import page
+from truemem_workbench.lines.line import Line
+
+from tests.check.conftest import LEAK, Check, Refused, run_of
+from tests.check.conftest import STEADY as STEADY_HANDLER
+
+HERE = str(Path(__file__).parent / "functions" / "order_book.py")
+
+
+def an_explanation(measured_kib: float = 8.0) -> Explanation:
+    holder = Holder(HERE, 19, 8.0, "dict of dict", "app.store.data", 1.0, ((HERE, 19),))
+    return Explanation([holder], measured_kib, 320, 4.0, ["An invocation did not end: 3 of 9 were traced."])
+
+
+def a_result(explanation: Explanation) -> Result:
+    measurement = run_of(LEAK, warm_up=40)
+    return Result(measurement, find(measurement, Limits()), Path("app.py"), 1, explanation)
+
+
+def test_every_output_has_the_line() -> None:
+    result = a_result(an_explanation())
+    place = "tests/explain/functions/order_book.py"
+    assert f"{place}:19" in result.text()
+    assert "self.data[key] = value" in result.text()
+    assert f"{place}:19" in (junit_document(result).find(".//failure").text or "")  # type: ignore[union-attr]
+    assert github_annotations(result)[0].startswith(f"::error file={place},line=19,title=truemem")
+    (line,) = result.document()["explanation"]["lines"]  # type: ignore[index]
+    assert (line["line"], line["perInvocationKiB"], line["share"]) == (19, 8.0, 1.0)
+
+
+def test_what_no_line_explains_is_said() -> None:
+    said = "\n".join(an_explanation(measured_kib=20).lines())
+    assert "12.0 KiB per invocation, 60% of the growth, are in no object that was seen" in said
+    assert "3 of 9 were traced" in said
+
+
+def test_the_command_explains_what_grows(invoke_check: Check, tmp_path: Path) -> None:
+    leak, path = f"{Path(__file__).with_name('functions') / 'planted.py'}:module_list", tmp_path / "growth.html"
+    done = invoke_check(leak, "--explain", "--invocations", 130, "--output", path)
+    assert done.exit_code == 1, done.output
+    assert "under a tracer, for " in done.stderr
+    assert "ORDERS.append(order)" in done.stdout
+    assert "ORDERS.append(order)" in path.read_text()
+
+
+def test_the_command_explains_nothing_where_nothing_grows(invoke_check: Check, tmp_path: Path) -> None:
+    path = tmp_path / "growth.html"
+    done = invoke_check(STEADY_HANDLER, "--explain", "--invocations", 130, "--output", path)
+    assert done.exit_code == 0, done.output
+    assert "tracer" not in done.output
+    assert "Nothing grew, so nothing was traced." in path.read_text()
+
+
+def test_what_cannot_be_explained_is_refused(refused: Refused, tmp_path: Path) -> None:
+    assert "no tracer can be attached" in refused("--function", "my-function", "--explain")
+    bootstrap = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"
+    assert "no handler in Python or Node.js" in refused(bootstrap, "--explain")
+    assert "Try --explain with it" in refused(STEADY_HANDLER, "--output", tmp_path / "growth.html")
+
+
+def test_every_output_has_what_keeps_it_without_a_line() -> None:
+    holders = [Holder("", 0, 6.0, "Array of Object", "kept"), Holder("", 0, 2.0, "Map of Object", "sent")]
+    explanation = Explanation(holders, 8.0, 320, 4.0)
+    result = a_result(explanation)
+    for text in (result.text(), junit_document(result).find(".//failure").text or "", github_summary(result)):  # type: ignore[union-attr]
+        for row in ("6.0                 75%    line not seen  Array of Object kept", "Map of Object sent"):
+            assert row in text
+    assert "in no object that was seen" not in result.text()
+    assert not any("what grows" in each for each in github_annotations(result))
+    first, _ = result.document()["explanation"]["lines"]  # type: ignore[index]
+    assert (first["kind"], first["owner"], first["perInvocationKiB"]) == ("Array of Object", "kept", 6.0)
+    assert first.keys().isdisjoint(("file", "line", "source"))
+    html = page(explanation, "FAILED")
+    assert "<td>line not seen" in html
+    assert '"labels":["all that grew","Array of Object kept","Map of Object sent"]' in html
+
+
+# --- growth that no line explains -------------------------------------------------------------------------------------
+
+PATTERNS = Path(__file__).parents[2] / "docs" / "patterns.md"
+
+
+def lines(of: dict[str, Any]) -> list[Line]:
+    """Of 100 invocations: a figure that is a pair begins with the first and grows by the second."""
+
+    def at(value: Any, place: int) -> Any:
+        if isinstance(value, dict):
+            return {name: at(each, place) for name, each in value.items()}
+        return value[0] + value[1] * place
+
+    members = ({name: at(value, place) for name, value in of.items()} for place in range(100))
+    return [Line(current_rss=20, members=each) for each in members]
+
+
+STEADY = {
+    "threads": (4, 0),
+    "processes": (1, 0),
+    "rss": {"file": (20, 0), "shmem": (0, 0)},
+    "heap": {"held": (1, 0), "inUse": (9, 0), "mapped": (2, 0)},
+}
+
+
+@pytest.mark.parametrize(
+    ("grows", "pattern"),
+    [
+        ({}, "fragmentation"),
+        ({"threads": (4, 1)}, "arenas-for-each-thread"),
+        ({"processes": (1, 0.01)}, "child-processes"),
+        ({"rss": {"file": (20, 0.008)}}, "mapped-files"),
+        ({"rss": {"shmem": (0, 0.008)}}, "mapped-files"),
+        ({"heap": {"held": (1, 0.008)}}, "arenas"),
+        ({"heap": {"inUse": (9, 0.008)}}, "a-cache-without-bound"),
+        ({"heap": {"mapped": (2, 0.008)}}, "a-cache-without-bound"),
+    ],
+)
+def test_the_figure_that_grows_as_much_names_the_pattern(grows: dict[str, Any], pattern: str) -> None:
+    cause = likely(lines({**STEADY, **grows}), 8.0)
+    assert cause.pattern == pattern
+    heading = f"## {pattern.replace('-', ' ').capitalize()}\n"
+    assert heading in PATTERNS.read_text()
+
+
+def test_a_figure_that_grows_by_little_names_none() -> None:
+    assert likely(lines({**STEADY, "rss": {"file": (20, 0.002)}}), 8.0) == UNKNOWN
+    assert likely([], 8.0) == UNKNOWN
+
+
+def test_the_sentence_and_the_document_name_the_pattern() -> None:
+    explanation = Explanation([], 8.0, 100, 1.0, rest=likely(lines({**STEADY, "threads": (4, 1)}), 8.0))
+    said = "\n".join(explanation.sentences())
+    assert "1.00 threads more per invocation (docs/patterns.md#arenas-for-each-thread)" in said
+    assert explanation.document()["restPattern"] == "arenas-for-each-thread"
+
+
+def test_without_memray_kept_mapped_files_are_a_pattern(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.explain.native.can_trace", lambda _: False)
+    handler = f"{Path(__file__).with_name('functions') / 'libraries.py'}:files"
+    done = invoke_check(handler, "--explain", "--invocations", 130, "--max-drift", 4)
+    assert done.exit_code == 1, done.output
+    assert "docs/patterns.md#mapped-files" in done.stdout

@@ -1,0 +1,268 @@
+"""Node.js functions: heap snapshots name what keeps, and watched lines the line that keeps it."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from truemem_workbench.explain.explanation import Explanation, what
+from truemem_workbench.explain.node import HeapGrowth, Snapshot, holders
+from truemem_workbench.local import Function
+from truemem_workbench.local.configuration.node_function import BUILDING
+
+from tests.check.conftest import Check
+from tests.explain.test_run import FUNCTIONS, explained, names_first
+
+META: dict[str, Any] = {
+    "node_fields": ["type", "name", "id", "self_size", "edge_count"],
+    "node_types": [["synthetic", "object", "closure", "array", "code"]],
+    "edge_fields": ["type", "name_or_index", "to_node"],
+    "edge_types": [["context", "element", "property", "internal", "weak"]],
+    "location_fields": ["object_index", "script_id", "line", "column"],
+}
+Edge = tuple[str, Any, str]
+"""Kind, name, and the node it leads to."""
+
+
+def snapshot(nodes: dict[str, tuple[str, str, int, list[Edge]]], places: dict[str, tuple[int, int]]) -> Snapshot:
+    """Nodes are kind, name, bytes and edges, by a name of ours that gives the id; the root is the first."""
+    strings: list[str] = []
+    order = list(nodes)
+    rows: list[int] = []
+    edges: list[int] = []
+
+    def text(value: str) -> int:
+        strings.append(value)
+        return len(strings) - 1
+
+    for each, (kind, name, size, below) in nodes.items():
+        number = int.from_bytes(each.encode(), "big")
+        rows += [META["node_types"][0].index(kind), text(name), number, size, len(below)]
+        for edge, label, to in below:
+            at = label if edge == "element" else text(label)
+            edges += [META["edge_types"][0].index(edge), at, 5 * order.index(to)]
+    spots = [part for each, (script, line) in places.items() for part in (5 * order.index(each), script, line, 0)]
+    return Snapshot.parse(
+        {"snapshot": {"meta": META}, "nodes": rows, "edges": edges, "strings": strings, "locations": spots}
+    )
+
+
+def weak_map(kept: int) -> Snapshot:
+    """A module's WeakMap `sizes` with as many values of 1,024 bytes, whose keys are in its Set `seen`."""
+    keys = {f"k{number}": f"v{number}" for number in range(kept)}
+    table = int.from_bytes(b"pairs", "big")
+    name = f"3 / part of key (Object @1) -> value (Object @2) pair in WeakMap (table @{table})"
+    return snapshot(
+        {
+            "root": ("synthetic", "", 0, [("element", 1, "scope")]),
+            "scope": ("object", "system / Context", 40, [("context", "sizes", "map"), ("context", "seen", "set")]),
+            "map": ("object", "WeakMap", 16, [("internal", "table", "pairs")]),
+            "set": ("object", "Set", 16, [("internal", "table", "table")]),
+            "pairs": ("array", "", 8, [("internal", name, value) for value in keys.values()]),
+            "table": ("array", "", 8, [("element", number, key) for number, key in enumerate(keys)]),
+            **{key: ("object", "Object", 16, [("internal", name, value)]) for key, value in keys.items()},
+            **{value: ("object", "Object", 1024, []) for value in keys.values()},
+        },
+        {},
+    )
+
+
+def heap(kept: int, *, weak: bool = False) -> Snapshot:
+    """A module's list `orders` with as many functions of 1,024 bytes, which are of script 7, line 3."""
+    items = [f"f{number}" for number in range(kept)]
+    reference = "weak" if weak else "element"
+    return snapshot(
+        {
+            "root": ("synthetic", "", 0, [("element", 1, "scope")]),
+            "scope": ("object", "system / Context", 40, [("context", "orders", "list")]),
+            "list": ("object", "Array", 16, [("internal", "elements", "table")]),
+            "table": ("array", "", 8, [(reference, n if not weak else str(n), each) for n, each in enumerate(items)]),
+            **{each: ("closure", "", 1024, []) for each in items},
+        },
+        dict.fromkeys(items, (7, 2)),
+    )
+
+
+def grown(kept: list[int], **options: Any) -> list[dict[str, Any]]:
+    growth = HeapGrowth()
+    for number, each in enumerate(kept):
+        growth.add(10 * number, heap(each, **options))
+    found = growth.document({"7": "/task/app.mjs"}, {})
+    keepers: list[dict[str, Any]] = found["keepers"]
+    return keepers
+
+
+def test_a_list_keeps_what_came_after_the_first_snapshot() -> None:
+    (keeper,) = grown([10, 20, 30, 40, 50])
+    assert keeper["bytes"] == [1024 * each for each in (0, 10, 20, 30, 40)]
+    assert (keeper["kind"], keeper["of"], keeper["owner"]) == ("Array", "function", "orders")
+    assert keeper["madeAt"] == [["/task/app.mjs", 3, 40]]
+    assert grown([10, 20, 30], weak=True) == []
+    # without a watched line it is that of the functions that are kept
+    (holder,) = holders({"invocations": [0, 10, 20, 30, 40], "keepers": [keeper]}, 1.0)
+    assert (holder.file, holder.line, holder.kib, holder.items) == ("/task/app.mjs", 3, 1.0, 1.0)
+
+
+def test_a_value_of_a_weak_map_is_kept_by_its_key() -> None:
+    growth = HeapGrowth()
+    for number in range(5):
+        growth.add(10 * number, weak_map(10 * number))
+    (keeper,) = growth.growing().values()
+    assert (keeper.kind, keeper.owner, keeper.sizes[-1]) == ("Set", "seen", 40 * 1040)
+
+
+def test_a_variable_is_read_by_the_oldest_function_of_its_scope() -> None:
+    def variable(kept: int) -> Snapshot:
+        return snapshot(
+            {
+                "root": ("synthetic", "", 0, [("element", 1, "f1"), ("element", 2, "f2"), ("element", 3, "inner")]),
+                "scope": ("object", "system / Context", 40, [("context", "text", f"text {kept}")]),
+                "f1": ("closure", "", 64, [("internal", "context", "block")]),
+                "f2": ("closure", "", 64, [("internal", "context", "block")]),
+                "inner": ("object", "system / Context", 40, []),
+                "block": ("object", "system / Context", 40, [("internal", "previous", "scope")]),
+                f"text {kept}": ("closure", "", 1024 * kept, []),
+            },
+            {},
+        )
+
+    growth = HeapGrowth()
+    for number in range(5):
+        growth.add(10 * number, variable(number))
+    (keeper,) = growth.growing().values()
+    assert (keeper.kind, keeper.owner, keeper.closure) == ("variable", "text", int.from_bytes(b"f1", "big"))
+
+
+def keepers_of(*owners: str, kib: float) -> dict[str, Any]:
+    at = [0, 10, 20, 30, 40]
+    each = {"kind": "Array", "of": "Object", "bytes": [int(kib * 1024 * n) for n in at], "items": at}
+    return {
+        "invocations": at,
+        "keepers": [{**each, "owner": owner, "grewAt": [], "madeAt": []} for owner in owners],
+    }
+
+
+def test_what_keeps_is_named_without_a_line_as_well() -> None:
+    found = holders(keepers_of("kept", "sent", kib=8), 16.0)
+    assert [(each.file, each.line, each.kib, what(each)) for each in found] == [
+        ("", 0, 8.0, "Array of Object kept"),
+        ("", 0, 8.0, "Array of Object sent"),
+    ]
+    assert holders(keepers_of("kept", kib=1), 16.0) == []
+    assert holders(keepers_of("kept", kib=1), 0.0) == []
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=5))
+def test_bytes_are_those_of_new_objects(kept: list[int]) -> None:
+    for keeper in grown(kept):
+        assert keeper["bytes"] == [1024 * max(0, each - kept[0]) for each in kept]
+
+
+@pytest.mark.parametrize("document", [{}, {"snapshot": {"meta": META}, "nodes": [1], "edges": [], "strings": []}])
+def test_what_is_no_heap_snapshot_is_an_error(document: dict[str, Any]) -> None:
+    with pytest.raises((LookupError, ValueError)):
+        Snapshot.parse(document)
+
+
+# --- functions in Node.js ---------------------------------------------------------------------------------------------
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="no node on the path")
+
+
+def traced(handler: str, timeout_s: float = 30) -> Explanation:
+    node, client = Path(str(NODE)).resolve(), FUNCTIONS / "client.mjs"
+    function = Function(
+        command=(str(node), str(client), f"planted.{handler}"),
+        task_root=FUNCTIONS,
+        handler=f"planted.{handler}",
+        runtime="nodejs20.x",
+        needs=(FUNCTIONS, node, client),
+    )
+    return explained(function, timeout_s=timeout_s)
+
+
+NIGHTLY = {
+    "map": "Map of Object bySession",
+    "set": "Set of Object seen",
+    "members": "Object of Object state.orders",
+    "instance": "Map of Object store.#data",
+    "module": "Object of Object",
+    "closure": "Array of function callbacks",
+    "listener": "Array of function emitter._events.saved",
+    "timer": "TimersList of Timeout timerListMap[3600000]",
+    "linked": "variable chain",
+    "copy": "variable copied",
+    "nested": "variable copied",
+    "samename": "variable copied",
+    "undone": "Array of Object ORDERS",
+    "weak": "Set of Object seen",
+    "proxied": "Array of Object target",
+    "frozen": "Array of Object ORDERS",
+    "buffers": "Array of Buffer ORDERS",
+    "promises": "Array of function pending",
+    "strings": "variable text",
+}
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("handler", "kind"),
+    [
+        ("list", "Array of Object ORDERS"),
+        *(pytest.param(*each, marks=pytest.mark.nightly) for each in NIGHTLY.items()),
+    ],
+)
+def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
+    explanation = traced(handler)
+    first = names_first(explanation, handler, "//")
+    assert f"{first.kind} {first.owner}".strip() == kind
+    assert 0.9 < first.kib / (8000 / 1024) < 1.1
+    assert explanation.missing == ()
+
+
+@needs_node
+@pytest.mark.parametrize("handler", ["bounded", pytest.param("steady", marks=pytest.mark.nightly)])
+def test_what_does_not_grow_is_not_accused(handler: str) -> None:
+    explanation = traced(handler)
+    assert explanation.holders == []
+    assert "garbage that V8 has not collected yet" in "\n".join(explanation.lines())
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        ("raises", "170 of 170 invocations failed"),
+        pytest.param("ends", "had 2 processes", marks=pytest.mark.nightly),
+        pytest.param("hangs", "Task timed out", marks=pytest.mark.nightly),
+        pytest.param("hangsEarly", "Task timed out", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_partial_answer_says_what_is_missing(handler: str, said: str) -> None:
+    explanation = traced(handler, timeout_s=3 if handler.startswith("hangs") else 30)
+    names_first(explanation, "list", "//")
+    assert any(said in each for each in explanation.missing), explanation.missing
+
+
+@needs_node
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(any(shutil.which(tool) is None for tool in BUILDING), reason="no npm, or no compiler")
+@pytest.mark.parametrize("module", ["index.mjs", "index.js"])
+def test_the_command_explains_through_awss_own_client(invoke_check: Check, tmp_path: Path, module: str) -> None:
+    export = "export const handler =" if module == "index.mjs" else "exports.handler ="
+    (tmp_path / module).write_text(
+        f"const kept = [];\n{export} async () => {{\n  kept.push(new Array(10000).fill(kept.length));\n}};\n"
+    )
+    (tmp_path / "template.yaml").write_text(
+        "Resources:\n  Orders:\n    Type: AWS::Serverless::Function\n"
+        "    Properties: {Runtime: nodejs20.x, Handler: index.handler, CodeUri: ., MemorySize: 512}\n"
+    )
+    for target in (f"{tmp_path / module}:handler", f"{tmp_path / 'template.yaml'}:Orders"):
+        done = invoke_check(target, "--explain", "--max-drift", 8, "--format", "github")
+        assert done.exit_code == 1, done.output
+        assert f"{module}:3  Array of Array kept" in done.stdout
+        assert f"{module},line=2," in done.stdout  # the handler's own annotation

@@ -1,0 +1,181 @@
+"""Functions with a planted leak run under the tracer: the line that keeps it is named.
+
+The tracer runs none of the function's code, takes nothing away from it, and says what it could not see.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem_workbench.explain.attribution import Holder
+from truemem_workbench.explain.explanation import Explanation
+from truemem_workbench.explain.run import explain
+from truemem_workbench.local import Function, Settings
+
+FUNCTIONS = Path(__file__).with_name("functions")
+
+
+def explained(
+    handler: str | Function, plain_seconds: float = 60, module: str = "planted.py", timeout_s: float = 30
+) -> Explanation:
+    function = Function.from_spec(f"{FUNCTIONS / module}:{handler}") if isinstance(handler, str) else handler
+    return explain(
+        function,
+        Settings(name="planted", memory_mib=1024, timeout_s=timeout_s),
+        [{}],
+        invocations=160,
+        plain_seconds=plain_seconds,
+        measured_kib=8.0,
+        progress=lambda _, __, ___: None,
+    )
+
+
+def line_marked(handler: str, comment: str = "#") -> tuple[str, int]:
+    """The line that ends with this mark."""
+    for path in sorted(FUNCTIONS.glob("*.py" if comment == "#" else "*.mjs")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if line.endswith(f"{comment} {handler}"):
+                return str(path), number
+    raise AssertionError(handler)
+
+
+def names_first(explanation: Explanation, line: str, comment: str = "#") -> Holder:
+    """The first that keeps: its line has this mark."""
+    first = explanation.holders[0]
+    assert (first.file, first.line) == line_marked(line, comment), explanation.lines()
+    return first
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"),
+    [
+        ("module_list", "list of dict planted.ORDERS"),
+        pytest.param("dict_cache", "dict of dict planted.STATE['orders']", marks=pytest.mark.nightly),
+        pytest.param("untracked", "dict of bytearray planted.RAW", marks=pytest.mark.nightly),
+        pytest.param("instance", "dict of dict planted.store.data", marks=pytest.mark.nightly),
+        pytest.param("cached", "cache planted.price", marks=pytest.mark.nightly),
+        pytest.param("handlers", "list of logging.StreamHandler planted.log.handlers", marks=pytest.mark.nightly),
+        ("threads", "dict of threading.Thread threading._active"),
+        pytest.param("tasks", "list of _asyncio.Task planted.TASKS", marks=pytest.mark.nightly),
+        pytest.param("errors", "list of ValueError planted.ERRORS", marks=pytest.mark.nightly),
+        pytest.param("callbacks", "list of function planted.store.callbacks['saved']", marks=pytest.mark.nightly),
+        ("linked", "Link planted.head"),
+    ],
+)
+def test_the_line_that_keeps_comes_first(handler: str, kind: str) -> None:
+    explanation = explained(handler)
+    first = names_first(explanation, handler)
+    assert f"{first.kind} {first.owner}".strip() == kind
+    assert 7.8 < first.kib < 13  # 8,000 bytes, and a thread or a task with it
+    assert explanation.missing == ()
+
+
+def test_a_native_block_is_found_by_memray() -> None:
+    explanation = explained("native")
+    first = names_first(explanation, "native")
+    assert (first.kind, len(explanation.holders)) == ("native block", 1)
+    assert first.native == ("ffi_call",)  # the C function that ctypes calls through, and malloc's caller
+    assert 0.9 < first.kib / (8000 / 1024) < 1.1
+    assert explanation.missing == ()
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "predictions",
+        pytest.param("native_thread", marks=pytest.mark.nightly),
+        pytest.param("native_forks", marks=pytest.mark.nightly),
+        pytest.param("arrays", marks=pytest.mark.nightly),
+        pytest.param("sessions", marks=pytest.mark.nightly),
+        pytest.param("files", marks=pytest.mark.nightly),
+    ],
+)
+def test_the_line_comes_first_beside_native_libraries(handler: str) -> None:
+    explanation = explained(handler, module="libraries.py")
+    names_first(explanation, handler)
+    assert explanation.missing == ()
+
+
+@pytest.mark.nightly
+def test_a_model_that_is_not_kept_is_not_accused() -> None:
+    assert explained("steady", module="libraries.py").holders == []
+
+
+def test_without_memray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.explain.native.can_trace", lambda _: False)
+    assert any("pip install memray" in said for said in explained("native").missing)
+
+
+def test_a_full_cache_is_not_accused() -> None:
+    assert explained("bounded").holders == []
+
+
+@pytest.mark.parametrize(
+    ("options", "line", "missing"),
+    [
+        ({"handler": "forks"}, "module_list", []),  # a child process writes nothing of ours
+        ({"handler": "ends"}, "module_list", ["had 2 processes"]),
+        pytest.param({"handler": "native_ends"}, "native", ["had 2 processes"], marks=pytest.mark.nightly),
+        ({"handler": "raises"}, "module_list", ["170 of 170 invocations failed"]),
+        ({"handler": "hangs", "plain_seconds": 3}, "module_list", ["An invocation did not end: 70 of"]),
+        pytest.param(
+            {"handler": "aborts", "module": "libraries.py"},
+            "aborts",
+            ["signal: aborted", "had 2 processes"],
+            marks=pytest.mark.nightly,
+        ),
+    ],
+    ids=["it forks", "its process ends", "native", "it fails", "it never ends", "it crashes"],
+)
+def test_a_partial_answer_says_what_is_missing(options: dict[str, Any], line: str, missing: list[str]) -> None:
+    explanation = explained(**options)
+    names_first(explanation, line)
+    assert [part for part in missing if not any(part in said for said in explanation.missing)] == []
+    assert bool(explanation.missing) == bool(missing)
+
+
+def test_too_few_looks_are_said() -> None:
+    explanation = explained("module_list", plain_seconds=0)
+    assert explanation.holders == []
+    assert any("ended after 0 s: 0 of" in said for said in explanation.missing), explanation.missing
+
+
+# --- a hostile function -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "attributes",
+        "proxies",
+        "pool",
+        *(pytest.param(each, marks=pytest.mark.nightly) for each in ("sequence", "keys")),
+    ],
+)
+def test_no_code_of_the_functions_objects_runs(handler: str) -> None:
+    """Nor is a line of the handler accused of what a thread keeps that was there before (`pool`)."""
+    explanation = explained(handler, module="hostile.py")
+    assert explanation.missing == ()  # the handler raises if any has run
+    names_first(explanation, handler)
+
+
+def test_a_function_that_traces_itself_is_left_alone() -> None:
+    explanation = explained("traces", module="hostile.py")
+    names_first(explanation, "traces")
+    assert explanation.missing == ("The function traces itself (sys.settrace): no line was seen that keeps.",)
+
+
+def test_a_function_that_ends_the_tracing_is_said() -> None:
+    explanation = explained("stops", module="hostile.py")
+    assert any("has stopped tracemalloc" in said for said in explanation.missing), explanation.missing
+    assert not any("ended too early" in said for said in explanation.missing), explanation.missing
+    assert {each.kind for each in explanation.holders} <= {"block", "list of bytearray"}
+
+
+def test_what_cannot_be_understood_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*_: object) -> None:
+        raise TypeError("a dict where a text should be")
+
+    monkeypatch.setattr("truemem_workbench.explain.run.attribute", raises)
+    monkeypatch.setattr("truemem_workbench.explain.native.can_trace", lambda _: False)
+    assert any("a dict where a text should be" in said for said in explained("module_list").missing)

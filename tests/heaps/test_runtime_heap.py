@@ -1,0 +1,301 @@
+"""Leak, or a lazy garbage collector: from figures alone."""
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from truemem_workbench.analysis import causes, runtime_heap
+from truemem_workbench.analysis.curves import curves_of
+from truemem_workbench.analysis.finding import Commands, Finding
+from truemem_workbench.analysis.heap import malloc_heaps
+from truemem_workbench.analysis.runtime_heap import LEAKS, RUNTIMES, CollectedHeap, longest_life, readings
+from truemem_workbench.lines.line import Line, parse_event
+from truemem_workbench.lines.record import Record
+
+BASE = 40.0
+"""RSS of a runtime without its heap, MiB."""
+
+
+def record(number: int, rss: float, **heap: Any) -> Line:
+    line = {
+        "_aws": {},
+        "schema": 1,
+        "environmentId": "a",
+        "invocation": number,
+        "CurrentRSS": rss,
+        "processes": 1,
+        "memoryLimit": 512,
+        "heap": {"runtime": "java", "limit": 435, **heap},
+    }
+    (made,) = parse_event(json.dumps(line))
+    return made
+
+
+def life(
+    needed: Callable[[int], float],
+    /,
+    *,
+    invocations: int = 240,
+    garbage: float = 4.0,
+    committed: float = 120.0,
+    native: Callable[[int], float] = lambda _: 0.0,
+    **heap: Any,
+) -> list[Line]:
+    """A collector that runs whenever the heap is full. Sizes in MiB; each invocation makes so much garbage."""
+    lines: list[Line] = []
+    waste, top, collections, left = 0.0, 0.0, 0, None
+    for number in range(1, invocations + 1):
+        waste += garbage
+        if needed(number) + waste > committed:
+            waste, collections, left = 0.0, collections + 1, needed(number)
+        used = needed(number) + waste
+        top = max(top, used)
+        members: dict[str, Any] = {
+            "used": used,
+            "committed": committed,
+            "live": left,
+            "collections": collections,
+            "metaspace": 20.0,
+        }
+        own: dict[str, Any] = {name: value(number) if callable(value) else value for name, value in heap.items()}
+        members = {name: value for name, value in {**members, **own}.items() if value is not None}
+        outside = native(number) + float(members.get("external", 0))
+        lines.append(record(number, BASE + top + outside, **members))
+    return lines
+
+
+def found(lines: Iterable[Record]) -> CollectedHeap:
+    heap = runtime_heap.find(lines)
+    assert heap is not None
+    return heap
+
+
+def answer(lines: Iterable[Line]) -> Finding:
+    return causes.find(curves_of(lines), Commands(again="again", heap="add the probe"), is_patient=False)
+
+
+NODE: dict[str, Any] = {"runtime": "nodejs", "metaspace": 1}
+TROUBLES: dict[str, tuple[list[Line], tuple[str, str, str], float]] = {
+    "a leak on the heap": (life(lambda n: 10 + n / 4), ("leak", "leak", "live objects"), 256),
+    "native memory beside a level heap": (
+        life(lambda _: 12, committed=40, native=lambda n: n / 4),
+        ("native", "native", "native memory"),
+        256,
+    ),
+    "native memory beside a heap that is touched by and by": (
+        life(lambda _: 12, invocations=400, garbage=2, committed=300, native=lambda n: n / 4),
+        ("native", "native", "native memory"),
+        256,
+    ),
+    "buffers of Node.js": (
+        life(lambda _: 12, committed=40, external=lambda n: 3 + n / 4, **NODE),
+        ("external", "leak", "buffers outside of the heap"),
+        256,
+    ),
+    "classes that are never unloaded": (
+        life(lambda _: 12, metaspace=lambda n: 20 + n // 8, native=lambda n: n / 4),
+        ("classes", "leak", "classes"),
+        128,
+    ),
+    "code that is compiled anew in Node.js": (
+        life(lambda _: 12, runtime="nodejs", metaspace=lambda n: 1 + n / 16),
+        ("classes", "leak", "code"),
+        64,
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_what_grows_is_named_with_its_rate(trouble: str) -> None:
+    lines, (kind, cause, holder), rate = TROUBLES[trouble]
+    finding = answer(lines)
+    assert (found(lines).kind, finding.cause, finding.holder) == (kind, cause, holder)
+    assert finding.grows
+    assert finding.per_invocation_kib == pytest.approx(rate, rel=0.1)
+    assert finding.next == "again"  # the line has the heap: no probe is missing
+
+
+def test_the_end_of_a_leak_is_where_the_first_limit_is() -> None:
+    finding = answer(life(lambda n: 10 + n / 4, limit=256))
+    assert finding.invocations_left == pytest.approx((256 - 66) * 4, rel=0.05)
+    assert finding.then == "the runtime's own heap is full and its process ends"
+    assert answer(life(lambda n: 10 + n / 4, limit=1400)).then.startswith("the memory size is reached")
+
+
+QUIET: dict[str, tuple[list[Line], tuple[str, str]]] = {
+    "it had no need to run": (life(lambda _: 12, garbage=0.9, committed=300), ("lazy", "undecided")),
+    "it runs, and what is live stays": (life(lambda _: 12, committed=120), ("lazy", "collector")),
+    "the heap is touched for the first time": (life(lambda _: 12, garbage=0.5, committed=400), ("lazy", "undecided")),
+    "a cache that filled": (life(lambda n: 10 + min(n, 80) / 2, committed=90), ("filled", "cache")),
+    "it moves with load": (
+        life(lambda n: 30 + 15 * math.sin(2 * math.pi * n / 200), invocations=600, garbage=6),
+        ("lazy", "collector"),
+    ),
+    "it was given back": (
+        life(lambda n: 15 + 40 * math.sin(math.pi * n / 400), invocations=400, garbage=6),
+        ("lazy", "collector"),
+    ),
+    "ZGC, Shenandoah: nothing is told of what is live": (
+        life(lambda n: 10 + n / 4, garbage=0, committed=120, live=None, collections=None),
+        ("lazy", "undecided"),
+    ),
+    "Java 25: nothing is told before a collection": (
+        [record(n, 50 + n / 2, committed=400, collections=0) for n in range(1, 241)],
+        ("lazy", "undecided"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUIET)
+def test_a_collector_is_not_accused(case: str) -> None:
+    lines, (kind, cause) = QUIET[case]
+    finding = answer(lines)
+    assert (found(lines).kind, finding.cause, finding.grows) == (kind, cause, False)
+
+
+@pytest.mark.parametrize("full", [2.5, 3, 4])
+@pytest.mark.parametrize("garbage", [3, 6, 12])
+def test_a_cache_of_random_keys_nine_tenths_full_is_no_leak(full: float, garbage: float) -> None:
+    """Its bend is no movement that would hide how little is left of its growth."""
+    lines = life(lambda n: 10 + 60 * (1 - math.exp(-n * full / 600)), invocations=600, garbage=garbage)
+    assert found(lines).kind in ("filling", "filled")
+
+
+@pytest.mark.parametrize("needed", [lambda n: 12 + max(0, n - 400) / 4, lambda n: 15 if n < 500 else 50])
+def test_growth_that_began_late_is_not_called_level(needed: Callable[[int], float]) -> None:
+    finding = found(life(needed, invocations=600, garbage=6))
+    assert finding.kind == "filling"
+    assert finding.live.before == pytest.approx(13.5, abs=2)
+    assert finding.live.after == pytest.approx(55, abs=6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_leak_is_found_under_live_objects_that_move(seed: int) -> None:
+    source = random.Random(seed)
+    needed = [10 + source.uniform(0, 15) + n / 10 for n in range(601)]
+    assert found(life(needed.__getitem__, invocations=600, garbage=12)).kind == "leak"
+
+
+def test_a_limit_above_the_memory_size_has_a_value_to_set() -> None:
+    finding = answer(life(lambda _: 12, limit=1400))
+    assert (finding.cause, finding.pattern) == ("collector", "a-heap-limit-above-the-memory-size")
+    assert "the function has 512 MiB" in finding.repair
+    assert "Set -Xmx435m" in finding.repair
+    assert answer(life(lambda _: 12)).repair == ""
+
+
+def buffers(collected_at: int, left: float) -> list[Line]:
+    """Node.js 20 with the last 60 of buffers of 60 KiB: so they rose for 1,000 invocations, and no collection came."""
+
+    def external(n: int) -> float:
+        return 3 + n * 0.06 - (n >= collected_at) * (1 - left) * collected_at * 0.06
+
+    return life(
+        lambda _: 12,
+        invocations=600,
+        garbage=0.02,
+        committed=300,
+        runtime="nodejs",
+        metaspace=1,
+        external=external,
+        collections=lambda n: int(n >= collected_at),
+    )
+
+
+def test_buffers_that_no_collection_came_for_may_be_garbage() -> None:
+    for lines in (buffers(1000, 0), buffers(5, 1)):
+        assert (found(lines).kind, answer(lines).cause) == ("filling", "undecided")
+    assert found(buffers(400, 0.1)).kind not in LEAKS
+    assert found(buffers(400, 0.9)).kind == "external"
+
+
+def test_classes_that_no_collection_came_for_are_undecided() -> None:
+    def metaspace(n: int) -> float:
+        return 20 + n // 8
+
+    assert answer(life(lambda _: 12, garbage=0.2, committed=300, metaspace=metaspace)).cause == "undecided"
+    assert answer(life(lambda _: 12, metaspace=metaspace, runtime="nodejs")).cause == "leak"
+
+
+def test_a_few_lines_are_too_few() -> None:
+    assert found(life(lambda n: 10 + n, invocations=20)).kind not in LEAKS
+
+
+def test_only_the_process_that_ran_last_is_judged() -> None:
+    leak, level = life(lambda n: 10 + n / 4), life(lambda _: 12)
+    again = [Record(members={**line.members, "invocation": 240 + n}) for n, line in enumerate(level, 1)]
+    assert found([*leak, *again]).kind == "lazy"
+    assert len(longest_life(readings([*leak, *again]))) == 240
+
+
+def test_growth_that_has_ended_long_ago_is_no_leak() -> None:
+    """The collector runs while a cache fills, and then not again: what objects use since then bounds what is live."""
+    filled = life(lambda n: 10 + n, invocations=60, garbage=20)
+    later = [record(60 + n, 160, used=72 + n % 5, committed=120, live=60, collections=11) for n in range(1, 300)]
+    assert found([*filled, *later]).kind not in LEAKS
+
+
+def test_what_is_python_s_is_not_read() -> None:
+    line = record(1, 50)
+    python = Record(members={**line.members, "heap": {"inUse": 1.0, "held": 2.0, "mapped": 0.0}})
+    assert runtime_heap.find([python]) is None
+    assert malloc_heaps(life(lambda _: 12)) == []
+
+
+ANYTHING = st.one_of(
+    st.none(), st.booleans(), st.floats(), st.integers(-5, 2000), st.text(max_size=3), st.lists(st.none(), max_size=1)
+)
+FIGURES = ("used", "committed", "live", "limit", "external", "metaspace", "collections", "gcMs")
+HEAPS = st.fixed_dictionaries(
+    {"runtime": st.sampled_from([*RUNTIMES, "cobol"])}, optional=dict.fromkeys(FIGURES, ANYTHING)
+)
+OTHERS = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("CurrentRSS", "processes", "invocation", "memoryLimit", "coldStart"), ANYTHING)
+)
+
+
+@given(st.lists(st.tuples(HEAPS, OTHERS), max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_any_members_give_a_kind_or_none(lines: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    heap = runtime_heap.find(Record(members={**others, "heap": heap}) for heap, others in lines)
+    assert heap is None or heap.invocations > 0
+
+
+@given(st.integers(1, 300), st.integers(0, 1000), st.sampled_from(RUNTIMES))
+@settings(max_examples=150, deadline=None)
+def test_any_valid_figures_give_a_finding(count: int, seed: int, runtime: str) -> None:
+    source = random.Random(seed)
+    lines = [
+        record(
+            number,
+            source.uniform(0, 600),
+            **{name: source.uniform(0, 600) for name in FIGURES[:6] if name == "committed" or source.random() < 0.7},
+            runtime=runtime,
+            collections=number // 3,
+        )
+        for number in range(1, count + 1)
+    ]
+    assert answer(lines).paragraph()
+
+
+@given(
+    st.integers(40, 400),
+    st.floats(1, 100),
+    st.floats(0.2, 30),
+    st.floats(1.1, 6),
+    st.integers(0, 1000),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_leak_is_found_where_what_is_live_is_flat(
+    invocations: int, live: float, garbage: float, room: float, seed: int
+) -> None:
+    """What is live goes up and down by a third, with what an invocation needs."""
+    source = random.Random(seed)
+    needed = [live * source.uniform(0.9, 1.2) for _ in range(invocations + 1)]
+    lines = life(needed.__getitem__, invocations=invocations, garbage=garbage, committed=live * room + 2 * garbage)
+    assert found(lines).kind not in LEAKS

@@ -1,0 +1,46 @@
+"""What a function prints and answers, at the terminal of `truemem local run`."""
+
+import json
+
+import pytest
+from truemem_workbench.cli.local_console import Console
+from truemem_workbench.local.lifecycle.journal import LogLine
+from truemem_workbench.local.session import Invocation
+
+HOSTILE = "\x1b[2J\x1b]52;c;eA==\x07\u202e\x9b\ud800"
+SHOWN = "\\x1b[2J\\x1b]52;c;eA==\\x07\\u202e\\u009b\\ud800"
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(as_json=False)
+
+
+def test_a_log_line_is_shown_and_not_obeyed(console: Console, capsys: pytest.CaptureFixture[str]) -> None:
+    console.log(LogLine("function", "stdout", f"{HOSTILE}\rsecond\tpart", 0.0))
+    console.log(LogLine(f"extension:{HOSTILE}", "stdout", "x", 0.0))
+
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.endswith(f" | {SHOWN}")
+    assert second == "            second part"
+    assert third.endswith(" | x")
+    assert SHOWN in third
+
+
+def test_an_answer_is_shown_line_by_line(console: Console, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = b'{"a":\n"\x1b[2J"}\n note: all is well'
+    console.response(Invocation("1", None, raw, None, 200, "arn"))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("| ")[2] or line for line in lines] == [
+        '{"a":',
+        '            "\\x1b[2J"}',
+        "             note: all is well",
+    ]
+
+
+def test_a_line_of_the_sidecar_stays_json(console: Console, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"schema": 1, "a": "ü \u202e \x7f \x85 \ufeff 日本"}
+    console.log(LogLine("extension:truemem", "stdout", json.dumps(document, ensure_ascii=False), 0.0))
+
+    assert json.loads(capsys.readouterr().out.partition("| ")[2]) == document

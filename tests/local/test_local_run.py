@@ -1,0 +1,202 @@
+"""The command itself: `truemem local run`, as a process."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from tests.local.conftest import (
+    APP,
+    BOUND_S,
+    EXTENSIONS,
+    HANDLER,
+    RECORDER,
+    RUN,
+    LocalRun,
+    cgroups_of,
+    interrupted,
+    needs_cgroups,
+    run,
+    until,
+)
+
+BAD = [
+    (["app.py:handler"], "(found: main, lambda_handler). Try "),
+    ([HANDLER, "--extensions", "extensions"], "/extension is not executable. Try chmod +x"),
+    (["nowhere.py:handler"], "no file nowhere.py. Try PATH/app.py:handler"),
+    ([HANDLER, "--extensions", "nowhere"], "no folder nowhere to take extensions from. Try --extensions"),
+    ([HANDLER, "--memory", "64"], "memory of 64 MiB: Lambda has 128 to 10240. Try --memory 512"),
+    ([HANDLER, "--memory", "much"], "'much' is not a valid integer"),
+    ([HANDLER, "--event", '{"a":'], "is not JSON: '{\"a\":'"),
+    ([HANDLER, "--event", "@nowhere.json"], "cannot read the event from nowhere.json"),
+    ([HANDLER, "--invocations", "3"], "--invocations 3 without an event. Try --event"),
+    ([HANDLER, "--env", "NAME"], "--env NAME has no value. Try --env NAME=VALUE"),
+    ([HANDLER, "--telemetry", "of"], "'of' is neither `on` nor a status"),
+    ([HANDLER, "--scenario", "crahs"], "'crahs' is not one of 'timeout', 'crash'"),
+    ([HANDLER, "--bogus"], "No such option '--bogus'. "),
+    ([HANDLER, "--scenario", "crash", "--invocations", "2"], "--scenario with --invocations"),
+    ([HANDLER, "--scenario", "crash", "--managed-instances", "2"], "--scenario with --managed-instances"),
+    ([HANDLER, "--snap-start", "--provisioned-concurrency"], "Leave one out"),
+    ([HANDLER, "--snap-start", "--tenant", "blue"], "no tenant isolation with snap-start. Leave one out"),
+    ([HANDLER, "--scenario", "long-freeze", "--gap", "-1"], "gap of -1 s: from 0 to 86400 (a day). Try --gap 5"),
+    ([HANDLER, "--scenario", "long-freeze", "--gap", "nan"], "gap of nan s"),
+    ([HANDLER, "--event", "{}", "--output", "a.svg"], "its ending is not .png or .html. Try --output a.png"),
+    ([HANDLER, "--event", "{}", "--output", "nowhere/a.png"], "cannot write nowhere/a.png: No such file"),
+    ([HANDLER, "--output", "a.png"], "--output a.png draws the invocations of an event. Try --event"),
+    ([HANDLER, "--scenario", "crash", "--event", "{}", "--output", "a.png"], "without --scenario"),
+    ([HANDLER, "--event", "{}", "--no-sidecar", "--output", "a.png"], "Leave --no-sidecar out"),
+    ([HANDLER, "--event", "{}", "--raw", "--json"], "--raw with --json"),
+    ([], "Missing argument"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), BAD, ids=[says[:30] for _, says in BAD])
+def test_bad_input_is_one_line_and_exit_code_2(
+    tmp_path: Path, local_run: LocalRun, arguments: list[str], says: str
+) -> None:
+    (tmp_path / "app.py").write_text("def main(event, context): ...\ndef lambda_handler(event, context): ...\n")
+    (tmp_path / "extensions").mkdir()
+    (tmp_path / "extensions" / "extension").write_text("#!/bin/sh")
+    done = local_run(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("truemem local run: ")
+    assert says in done.stderr
+
+
+def test_a_port_in_use(local_run: LocalRun) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = local_run(HANDLER, "--no-sidecar", "--port", str(port))
+    assert done.returncode == 2
+    assert done.stderr == f"truemem local run: port {port} is in use. Try --port 0 (a free one)\n"
+
+
+def test_an_event_from_standard_input_twice(local_run: LocalRun) -> None:
+    done = local_run(HANDLER, "--no-sidecar", "--event", "-", "--invocations", "2", "--json", text='{"print": "hello"}')
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    responses = [line["response"]["payload"]["event"] for line in lines if "response" in line]
+    texts = [line["log"]["text"] for line in lines if "log" in line]
+    assert done.returncode == 0, done.stderr
+    assert responses == [{"print": "hello"}] * 2
+    assert texts.count("hello") == 2
+    assert len([text for text in texts if text.startswith("REPORT ")]) == 2
+
+
+class Serving:
+    """The command without --event, serving until it is ended."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [*RUN, HANDLER, "--no-sidecar", "--json", *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def invoke(self, payload: object) -> Any:
+        """Once it says where it serves."""
+        assert self.process.stdout is not None
+        lines = map(json.loads, self.process.stdout)
+        url = next(line["serving"]["url"] for line in lines if "serving" in line)
+        return requests.post(url, json=payload, timeout=BOUND_S).json()
+
+    def everything(self) -> tuple[list[psutil.Process], str, Path]:
+        """Its processes, the id of its environment, its working folder."""
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        runtime = next(child for child in children if "awslambdaric" in " ".join(child.cmdline()))
+        environment = runtime.environ()
+        stream = environment["AWS_LAMBDA_LOG_STREAM_NAME"]
+        return children, stream.partition("]")[2], Path(environment["TMPDIR"]).parent
+
+
+def test_what_it_prints_for_boto3_can_be_run() -> None:
+    with subprocess.Popen(
+        [*RUN, HANDLER, "--no-sidecar", "--name", "mine"], stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        call, credentials = (
+            next(line for line in served.stdout if word in line) for word in ("boto3.client", "export")
+        )
+        python = f"{sys.executable} -c \"import boto3; print({call.strip()}['Payload'].read())\""
+        script = f"{credentials[credentials.index('export') :]}{python}"
+        done = subprocess.run(["/bin/sh", "-c", script], env={}, capture_output=True, text=True, check=False)
+        served.send_signal(signal.SIGINT)
+        served.stdout.read()
+    assert "FunctionName='mine'" in call
+    assert done.stdout.startswith('b\'{"event": {}'), done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_nothing(number: signal.Signals) -> None:
+    serving = Serving("--extensions", str(EXTENSIONS))
+    assert serving.invoke({"a": 1})["event"] == {"a": 1}
+    children, environment_id, folder = serving.everything()
+    assert folder.exists()
+
+    serving.process.send_signal(number)
+    assert serving.process.wait(BOUND_S) == 0
+    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
+    assert not folder.exists()
+    assert not cgroups_of(environment_id)
+
+
+def test_ctrl_c_during_an_invocation() -> None:
+    command = [*RUN, HANDLER, "--no-sidecar", "--json", "--event", '{"sleep": 600}']
+    assert interrupted(command, "START RequestId") == 130
+
+
+@needs_cgroups
+def test_even_a_kill_leaves_nothing() -> None:
+    """Frozen processes would stay for ever: a guard ends them."""
+    serving = Serving()
+    serving.invoke({})
+    children, environment_id, folder = serving.everything()
+    assert cgroups_of(environment_id)
+
+    serving.process.kill()
+    serving.process.wait(BOUND_S)
+    assert not psutil.wait_procs(children, timeout=BOUND_S)[1]
+    until(lambda: not folder.exists() and not cgroups_of(environment_id))
+
+
+@pytest.mark.parametrize("event", [["--event", "{}"], []], ids=["invoking", "serving"])
+def test_a_closed_pipe_ends_the_command_without_a_traceback(tmp_path: Path, event: list[str]) -> None:
+    (tmp_path / "recorder").symlink_to(RECORDER)  # it subscribes: that, too, makes a line of the log
+    command = [*RUN, HANDLER, "--extensions", str(tmp_path), "--no-sidecar", "--user", "current", "--raw", *event]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "INIT_START" in process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+        code = process.wait(BOUND_S)
+    assert code == 128 + signal.SIGPIPE
+    assert "Traceback" not in said
+
+
+def test_output_that_cannot_be_written_is_an_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = run(HANDLER, "--no-sidecar", "--event", "{}", stdout=full)
+    assert done.returncode == 2
+    assert done.stderr.startswith("truemem: No space left on device")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
+def test_notices_say_what_an_unprivileged_user_lacks() -> None:
+    home = Path("/tmp") / f"truemem-unprivileged-{os.getpid()}"
+    home.mkdir(mode=0o777)
+    try:
+        shutil.copy(APP, home / "app.py")
+        unprivileged = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": home}
+        done = run(f"{home}/app.py:handler", "--no-sidecar", "--event", "{}", **unprivileged)
+    finally:
+        shutil.rmtree(home)
+    assert done.returncode == 0, done.stderr
+    assert "watching instead, no kernel OOM kill" in done.stderr
+    assert "SIGSTOP and SIGCONT instead" in done.stderr

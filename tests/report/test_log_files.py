@@ -1,0 +1,131 @@
+"""Logs as people have them: whatever stands around a line, it is found, once, and as it was."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from truemem_workbench.analysis.drift import points
+from truemem_workbench.lines.line import read
+from truemem_workbench.report.store import Store
+from truemem_workbench.support.bad_input import BadInput
+
+from tests.report.conftest import Command
+from tests.report.forms import ENVIRONMENTS, FORMS, subscription
+from tests.report.written import line, log, request
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_same_invocations(form: str, truemem: Command, tmp_path: Path) -> None:
+    path = tmp_path / "it's a log [*]"
+    path.write_text(FORMS[form], encoding="utf-8", newline="")
+    page = tmp_path / "page.html"
+
+    report = truemem("report", path, "--json").document
+    drawn = truemem("page", path, "--output", page)
+
+    assert [(each["environment_id"], each["peaks"]["invocations"]) for each in report["environments"]] == ENVIRONMENTS
+    assert not any(report["unread"].values())
+    assert ('"count":3,' in page.read_text(), drawn.err) == (True, "")
+    assert "3 lines of the sidecar." in truemem("doctor", path).out
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])  # as PowerShell writes
+@pytest.mark.parametrize("form", ["lines", "console, CSV", "Firehose"])
+def test_every_encoding_has_the_same_lines(form: str, encoding: str, packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / ("log [*].gz" if packed else "it's a log [*]")
+    content = (("\ufeff" if encoding == "utf-16-be" else "") + FORMS[form]).encode(encoding)
+    path.write_bytes(gzip.compress(content) if packed else content)
+
+    one_by_one = [(each.environment, each.invocation, each.request_id) for each in read([path])]
+    with Store() as store:
+        loaded = store.load([path])
+        in_the_store = store.rows("SELECT environment_id, invocation, request::VARCHAR AS r FROM line ORDER BY ALL")
+
+    assert one_by_one == [(f"2026/11/21/[$LATEST]{e}", i, request(e, i)) for e, i in (("a", 1), ("a", 2), ("b", 1))]
+    assert [tuple(each.values()) for each in in_the_store] == one_by_one
+    assert (loaded.lines, loaded.unread.total()) == (3, 0)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["as it came", "packed again"])
+def test_records_that_were_packed_one_by_one_are_one_file(
+    pack: Callable[[bytes], bytes], truemem: Command, tmp_path: Path
+) -> None:
+    """As Firehose writes what CloudWatch Logs has packed."""
+    path = tmp_path / "delivery"
+    path.write_bytes(pack(b"".join(gzip.compress(subscription(line("a", n)).encode()) for n in (1, 2))))
+
+    assert truemem("report", path, "--json").document["lines"] == 2
+
+
+def one_by_one(paths: list[Path]) -> int:
+    return len(list(read(paths)))
+
+
+def in_the_store(paths: list[Path]) -> int:
+    with Store() as store:
+        store.load(paths)
+        for _ in store.batches():
+            return int(store.value("SELECT count(*) FROM batch"))
+    return 0
+
+
+AGAIN = line("a", 2, recovered=True, mayRepeat=True, _aws=None)
+"""As the next process prints it."""
+
+
+@pytest.mark.parametrize("count", [one_by_one, in_the_store])
+@pytest.mark.parametrize(
+    "lines",
+    [[line("a", 1), line("a", 2), AGAIN], [AGAIN, line("a", 1), line("a", 2)], [line("a", 1), AGAIN]],
+    ids=["the line came", "the line comes later", "the line never came"],
+)
+def test_a_line_that_may_repeat_counts_once(
+    count: Callable[[list[Path]], int], lines: list[str], tmp_path: Path
+) -> None:
+    path = log(tmp_path, lines)
+
+    assert count([path]) == 2
+    assert count([path, path]) == 2  # the same log twice
+
+
+def test_members_that_are_not_known_are_passed_over(truemem: Command, tmp_path: Path) -> None:
+    later = [line("a", n, largestRSS=80.0, shards={"a": [1]}) for n in (1, 2)]
+    ran = truemem("report", log(tmp_path, [*later, line("a", 3)]), "--json")
+    assert ran.document["lines"] == 3
+    assert ran.document["environments"][0]["peaks"]["highest"] == 100
+    for command in ("doctor", "page"):
+        assert (
+            truemem(command, log(tmp_path, later), *["--output", tmp_path / "x.html"] * (command == "page")).code == 0
+        )
+
+
+def test_a_line_cut_off_is_counted_and_harms_nothing(tmp_path: Path) -> None:
+    cut = line("a", 2)[:200] + '"environmentId":"schema","schema"'
+    path = log(tmp_path, [line("a", 1), cut, '{"schema": "of something else", "environmentId": 7}', line("a", 3)])
+    with path.open("ab") as file:
+        file.write(b'\xff\xfe{"schema":1,"environmentId":"\xff"}\n')
+
+    with Store() as store:
+        loaded = store.load([path])
+
+    assert (loaded.lines, loaded.unread) == (3, {"cut_off": 1})  # what is not UTF-8 is read as well
+
+
+def test_a_broken_gzip_file_is_bad_input(tmp_path: Path) -> None:
+    path = tmp_path / "broken.gz"
+    path.write_bytes(gzip.compress(line().encode() * 100)[:200])
+
+    with pytest.raises(BadInput, match=r"broken.gz cannot be read"):
+        list(read([path]))
+
+
+def test_the_verdict_gets_what_each_invocation_left_behind(tmp_path: Path) -> None:
+    path = log(tmp_path, [line("a", 1), line("a", 2, CurrentRSS=95.5, raced=True), line("a", 3, closedBy="shutdown")])
+
+    first, raced, last = points(list(read([path])))
+
+    assert (first.current_kib, first.peak_kib, first.certain) == (90 * 1024, 100 * 1024, True)
+    assert (raced.current_kib, raced.invocation, raced.certain) == (95.5 * 1024, 2, False)
+    assert not last.certain

@@ -1,0 +1,30 @@
+"""The level of several processes that share pages, near the limit: it is the environment's own."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from truemem.linux.cgroup import MemorySource, MemoryUsage
+from truemem.linux.procfs import Procfs, Status
+from truemem.measure.environment_memory import EnvironmentMemory
+
+LIMIT_KIB = 512 * 1024
+
+
+@pytest.mark.parametrize(("source", "used"), [("cgroup2", 300), ("cgroup1", 300), ("meminfo", 340)])
+def test_the_level_of_several_processes_is_the_environments(source: str, used: int) -> None:
+    """meminfo leaves out mapped files, which can be reclaimed: those of the largest process stand for all."""
+    files = SimpleNamespace(status=lambda: Status(0, 0, 0, 40 * 1024, 0, 1))
+    table: Any = SimpleNamespace(function=lambda: [SimpleNamespace(pid=pid, files=files) for pid in (8, 9)])
+    levels = [MemoryUsage(source, 300 * 1024, None), None]
+    level: Any = SimpleNamespace(source=source, read=lambda: levels.pop(0))
+    memory = EnvironmentMemory(table, level)
+    for expected in used * 1024, 0:
+        assert memory.together_kib(9, counted_kib=LIMIT_KIB, limit_kib=LIMIT_KIB) == expected
+
+
+@pytest.mark.parametrize(("share", "limit_kib"), [(0.9, LIMIT_KIB), (9, 0)])
+def test_it_is_not_asked_far_from_the_limit_nor_without_one(share: float, limit_kib: int) -> None:
+    table: Any = None
+    memory = EnvironmentMemory(table, MemorySource(Procfs()))
+    assert memory.together_kib(9, round(share * LIMIT_KIB), limit_kib) == 0

@@ -1,0 +1,391 @@
+"""The causes of what grows: evidence in, a finding out, None where the curves do not support it. Pure.
+
+Each is a row of the table in `causes`, which says the order, the repair and the next command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from truemem.verdict import GATE_KIB
+
+from ..support.terminal import counted
+from .curves import (
+    BLOCKS,
+    DESCRIPTORS,
+    EXTENSION,
+    FILES,
+    HELD,
+    IN_USE,
+    PROCESSES,
+    THREADS,
+    TMP,
+)
+from .drift import INSUFFICIENT, Verdict
+from .finding import Cause, Finding
+from .resources import Resource
+from .runtime_heap import LEAKS, CollectedHeap
+from .witnesses import BLOCK_KIB, Witnesses
+
+PER_BLOCK = 1.5
+"""Python's blocks per invocation below which they do not grow: AWS's client keeps one (its trace id)."""
+OF_OBJECTS = 0.25
+"""Python's objects hold what grows if their blocks explain this part of it."""
+OF_NATIVE = 0.2
+"""Native memory beside a collected heap grows if it explains this part of what RSS has risen by: the heap touches what
+it has for the first time as well."""
+MOST_HELD = 0.5
+"""What malloc holds explains growth if it grows by this part of it."""
+OBJECTS = "Python objects"
+GARBAGE = 0.5
+"""What has grown is garbage if a collection frees this part of it."""
+_NATIVE = "Release what is allocated, or take a newer version of the library that keeps it."
+_DUMPS = {
+    "java": "Compare two heap dumps (jcmd PID GC.heap_dump FILE) to see who keeps it, and give that a bound.",
+    "go": "Compare two heap profiles (runtime/pprof) to see who keeps it, and give that a bound.",
+    "dotnet": "Compare two dumps (dotnet-gcdump) to see who keeps it, and give that a bound.",
+}
+"""Repair where --explain cannot name the line."""
+THRESHOLD = {"MALLOC_MMAP_THRESHOLD_": "32768"}
+"""Blocks from 32 KiB on are mapped, and go back to the system when they are freed. It helped in the incident and in our
+measurements (sample_function/README.md)."""
+_KILLS = "the memory size is reached, and Lambda ends the environment"
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """One of what is counted, and ends at a limit of its own, or with memory."""
+
+    name: str
+    title: str
+    """`{rate}` is a figure, `{name}` that of child processes, in brackets."""
+    holder: str
+    ends: str
+    """What happens at its limit."""
+    full: str
+    """What is said where it is near its limit, and does not grow."""
+
+    def __call__(self, witnesses: Witnesses) -> Finding | None:
+        reported = next((each for each in witnesses.curves.reported if each.name == self.name), None)
+        is_known = witnesses.grows(self.name) or witnesses.rose_to_the_end(self.name)
+        if not is_known and (reported is None or not reported.runs_out):
+            return None
+        if is_known or reported is None:
+            rate, left = witnesses.rate(self.name), witnesses.left(self.name, reported)
+        else:
+            rate, left = reported.per_invocation or 0.0, reported.invocations_left
+        if self.name in (DESCRIPTORS, TMP) and witnesses.memory_ends_before(left):
+            return None
+        return self._found(witnesses, reported, rate, left)
+
+    def _found(self, witnesses: Witnesses, reported: Resource | None, rate: float, left: int | None) -> Finding:
+        rss = witnesses.rss
+        of_memory = self.name != TMP and rss.name == "growing"
+        then = self.ends
+        if of_memory:
+            memory_left = witnesses.memory_left(rss.per_invocation_kib or 0.0)
+            if self.name == PROCESSES:  # their RSS has what they share many times
+                memory_left = witnesses.environment_left()
+            if memory_left is not None and (left is None or memory_left < left):
+                left, then = memory_left, _KILLS
+        if witnesses.curves.out_of_memory:  # which came first
+            left = None
+        evidence = [] if reported is None else [reported.amount]
+        if reported is not None and reported.zombies:
+            evidence.append(f"{reported.zombies:,} of them have ended and were never waited for")
+        if of_memory and rate > 0:
+            evidence.append(f"RSS grows with them, by {size_words((rss.per_invocation_kib or 0.0) / rate)} for each")
+        children = witnesses.curves.children if self.name == PROCESSES else ""
+        words = f"{size_words(rate)} more" if self.name == TMP else f"{rate:,.2g} more"
+        return Finding(
+            cause=self.name,  # type: ignore[arg-type]
+            title=self.title.format(rate=words, name=f" ({children})" if children else "") if rate > 0 else self.full,
+            holder=f"{self.holder} ({children})" if children else self.holder,
+            per_invocation_kib=rss.per_invocation_kib if of_memory else rate if self.name == TMP else None,
+            hidden=not witnesses.rss_shows,
+            invocations_left=left,
+            then=then,
+            evidence=evidence,
+            grows=True,
+        )
+
+
+processes_stay = _Counted(
+    PROCESSES,
+    "Child processes stay{name}: {rate} in each invocation.",
+    "child processes",
+    "no process can be started (EAGAIN)",
+    "Nearly as many processes run as may.",
+)
+
+threads_stay = _Counted(
+    THREADS,
+    "Threads stay: {rate} in each invocation.",
+    "threads",
+    "no thread can be started",
+    "Nearly as many threads run as may.",
+)
+
+descriptors_stay = _Counted(
+    DESCRIPTORS,
+    "Descriptors stay open: {rate} in each invocation.",
+    "descriptors",
+    "opening a file or a socket fails (EMFILE)",
+    "Nearly as many descriptors are open as may be.",
+)
+
+tmp_fills = _Counted(
+    TMP,
+    "/tmp fills: {rate} in each invocation.",
+    "/tmp",
+    "writing to /tmp fails (ENOSPC)",
+    "/tmp is nearly full.",
+)
+
+
+def extension_grows(witnesses: Witnesses) -> Finding | None:
+    """The extension that grows most, if the function does not grow by more."""
+    growing = [name for name in witnesses.curves.extensions if witnesses.grows(f"{EXTENSION}{name}")]
+    if not growing:
+        return None
+    worst = max(growing, key=lambda name: witnesses.rate(f"{EXTENSION}{name}"))
+    verdict = witnesses.of(f"{EXTENSION}{worst}")
+    if witnesses.rss.name == "growing" and (witnesses.rss.per_invocation_kib or 0) > (verdict.per_invocation_kib or 0):
+        return None
+    before, after = witnesses.span(f"{EXTENSION}{worst}")
+    grows = (witnesses.rss.low_kib or 0.0) > GATE_KIB
+    function = f"grows as well, by {size_words(witnesses.rss.per_invocation_kib)}" if grows else "does not"
+    killed = witnesses.curves.killed
+    evidence = [_span(before, after)]
+    if killed:
+        evidence.append(f"the environment was ended for it in invocation {killed[0]}")
+    return _grown(
+        witnesses,
+        "extension",
+        verdict,
+        title=f"The extension {worst} keeps memory: {rate_words(verdict)}. The function {function}.",
+        holder=worst,
+        evidence=evidence,
+        share=None,
+        hidden=True,
+        repair=""
+        if worst != "truemem"
+        else "That is our own defect: please report it, and switch the sidecar off with TRUEMEM_ENABLED=false.",
+    )
+
+
+def is_garbage(witnesses: Witnesses) -> bool:
+    """True if a collection of garbage has freed most of what had grown."""
+    freed = witnesses.curves.freed
+    return freed is not None and freed >= GARBAGE
+
+
+def leak_in_use(witnesses: Witnesses) -> Finding | None:
+    """malloc's memory in use, or Python's objects, grow: in Python."""
+    in_use, blocks = witnesses.of(IN_USE), witnesses.of(BLOCKS)
+    if "growing" not in (in_use.name, blocks.name):
+        return None
+    if is_garbage(witnesses) and not witnesses.curves.is_collected:
+        return None
+    known = in_use if in_use.name == "growing" or (in_use.low_kib or 0.0) > 0 else blocks
+    of_blocks = witnesses.rate(BLOCKS) * BLOCK_KIB
+    is_native = blocks.name != "insufficient" and witnesses.rate(BLOCKS) < PER_BLOCK
+    holder = "native memory" if is_native else "memory in use"
+    if of_blocks >= OF_OBJECTS * (in_use.per_invocation_kib or 0.0):
+        holder = OBJECTS
+    if witnesses.curves.runtime == "nodejs":
+        holder, is_native = "live objects", False
+    evidence = [f"in use {_span(*witnesses.span(IN_USE))}"] if known is in_use else []
+    if blocks.name != "insufficient":
+        evidence.append(f"{witnesses.rate(BLOCKS):,.0f} more blocks of Python's allocator after each invocation")
+    if witnesses.rss_shows and (known is blocks or holder == OBJECTS):
+        known = max(known, witnesses.rss, key=_rate_of)  # small objects are in no figure of malloc
+    if witnesses.curves.freed is not None and not witnesses.curves.is_collected:
+        evidence.append(f"collecting garbage frees {max(0.0, witnesses.curves.freed):.0%} of what has grown")
+    some = "some " if known is blocks else ""
+    hidden = "" if witnesses.rss_shows else ", and RSS does not show it: the memory was freed before, and is used again"
+    confidence = known.confidence or in_use.confidence
+    sure = f" with {confidence:.0%} confidence" if confidence else ""
+    title = f"Leak{sure}: {some}{rate_words(known)} kept in {holder}{hidden}."
+    return _grown(
+        witnesses,
+        "native" if is_native else "leak",
+        known,
+        title=title,
+        holder=holder,
+        evidence=[*evidence, rss_span(witnesses)],
+        confidence=confidence,
+        repair=_NATIVE if is_native else "",
+    )
+
+
+def _rate_of(verdict: Verdict) -> float:
+    return verdict.per_invocation_kib or 0.0
+
+
+def leak_on_heap(witnesses: Witnesses) -> Finding | None:
+    """What is live in a collected heap grows, or what its objects own outside of it."""
+    heap = witnesses.curves.heap
+    if heap is None or heap.kind not in LEAKS or (heap.kind == "native" and not _is_native(heap, witnesses)):
+        return None
+    if heap.kind == "classes" and not heap.is_metaspace_kept:
+        return None  # they may be garbage
+    course = {"leak": heap.live, "classes": heap.metaspace, "external": heap.external, "native": heap.native}[heap.kind]
+    code = "code" if heap.last.runtime == "nodejs" else "classes"
+    holder = {
+        "leak": "live objects",
+        "classes": code,
+        "external": "buffers outside of the heap",
+        "native": "native memory",
+    }[heap.kind]
+    seen = f"{holder} {_span(course.before * 1024, course.after * 1024)}"
+    after = f" after {counted(heap.collections, 'major collection')}" if heap.kind == "leak" else ""
+    rate = course.per_invocation_kib
+    if heap.kind == "native":  # RSS has all of it
+        rate = min(rate, witnesses.rss.per_invocation_kib or rate)
+    verdict = replace(
+        witnesses.rss if witnesses.rss.name != "insufficient" else INSUFFICIENT,
+        per_invocation_kib=rate,
+        low_kib=None,
+        high_kib=None,
+    )
+    left = None
+    if heap.kind == "leak" and heap.last.limit is not None and rate > 0:
+        left = int(max(0.0, heap.last.limit - heap.live.after) * 1024 / rate)
+    made = _grown(
+        witnesses,
+        "native" if heap.kind == "native" else "leak",
+        verdict,
+        title=f"Leak: {size_words(rate)} more in each invocation, in {holder}.",
+        holder=holder,
+        evidence=[f"{seen}{after}", rss_span(witnesses)],
+        repair=_NATIVE if heap.kind == "native" else _DUMPS.get(heap.last.runtime, ""),
+        pattern={
+            "leak": "a-cache-without-bound",
+            "classes": "classes-that-are-never-unloaded",
+        }.get(heap.kind, "buffers-outside-of-the-heap"),
+    )
+    if left is not None and (made.invocations_left is None or left < made.invocations_left):
+        made = replace(made, invocations_left=left, then="the runtime's own heap is full and its process ends")
+    return made
+
+
+def _is_native(heap: CollectedHeap, witnesses: Witnesses) -> bool:
+    """True if RSS may grow, and native memory explains enough of what it has risen by."""
+    if witnesses.rss.name not in ("warming", "growing") or heap.rss_before is None or heap.rss_after is None:
+        return False
+    return heap.native.after - heap.native.before >= OF_NATIVE * (heap.rss_after - heap.rss_before)
+
+
+def hoarding_grows(witnesses: Witnesses) -> Finding | None:
+    """RSS grows, what is in use does not, and malloc holds what grows."""
+    if witnesses.rss.name not in ("growing", "warming") or not witnesses.knows(IN_USE, HELD):
+        return None
+    rate = witnesses.rss.per_invocation_kib or 0.0
+    held = witnesses.of(HELD)
+    explains = (held.per_invocation_kib or 0.0) / rate if rate > 0 else 0.0
+    certain = "growing" in (held.name, witnesses.rss.name) and held.name in ("growing", "warming")
+    if witnesses.of(IN_USE).name == "growing" or not certain or explains < MOST_HELD:
+        return None
+    return _grown(
+        witnesses,
+        "hoarding",
+        held,
+        title=(
+            f"Hoarding, not a leak: {rate_words(held)} freed by the function and held by malloc. What is in use does"
+            " not grow."
+        ),
+        holder="malloc",
+        evidence=[
+            f"held {_span(*witnesses.span(HELD))}",
+            f"in use {_span(*witnesses.span(IN_USE))}",
+            rss_span(witnesses),
+        ],
+        setting=THRESHOLD,
+    )
+
+
+def native_beside(witnesses: Witnesses) -> Finding | None:
+    """RSS grows, and neither malloc nor Python's objects do: it is mapped."""
+    if witnesses.rss.name != "growing" or not witnesses.knows(IN_USE):
+        return None
+    rate = witnesses.rss.per_invocation_kib or 0.0
+    inside = sum(max(0.0, witnesses.of(name).per_invocation_kib or 0.0) for name in (IN_USE, HELD))
+    blocks = witnesses.rate(BLOCKS) * BLOCK_KIB
+    if inside + blocks > MOST_HELD * rate:
+        return None
+    files = (witnesses.of(FILES).per_invocation_kib or 0.0) > MOST_HELD * rate
+    holder = "mapped files" if files else "mapped memory"
+    return _grown(
+        witnesses,
+        "native",
+        witnesses.rss,
+        title=f"Leak in native memory: {rate_words(witnesses.rss)}, in {holder}.",
+        holder=holder,
+        evidence=[f"in use by malloc {_span(*witnesses.span(IN_USE))}", rss_span(witnesses)],
+        pattern="mapped-files" if files else "",
+    )
+
+
+def leak_by_rss(witnesses: Witnesses) -> Finding | None:
+    """RSS grows, and no other witness knows more."""
+    verdict = witnesses.rss
+    if verdict.name != "growing":
+        return None
+    heap = witnesses.curves.heap
+    if heap is not None or witnesses.knows(IN_USE):
+        return None
+    sure = f" with {verdict.confidence:.0%} confidence" if verdict.confidence else ""
+    return _grown(
+        witnesses,
+        "leak",
+        verdict,
+        title=f"Leak{sure}, as far as RSS can tell: {rate_words(verdict)}.",
+        holder="function",
+        confidence=verdict.confidence,
+        settled=verdict.settled,
+        evidence=[rss_span(witnesses), "RSS does not tell what is in use from what an allocator or a collector holds"],
+    )
+
+
+def _grown(witnesses: Witnesses, cause: Cause, verdict: Verdict, **words: object) -> Finding:
+    """A finding on memory that grows."""
+    rss, rate = witnesses.rss, verdict.per_invocation_kib or 0.0
+    rss_rate = (rss.per_invocation_kib or 0.0) if witnesses.rss_shows else 0.0
+    made = Finding(
+        cause=cause,
+        title="",
+        per_invocation_kib=rate,
+        low_kib=verdict.low_kib,
+        high_kib=verdict.high_kib,
+        share=min(1.0, rate / rss_rate) if rss_rate > 0 else None,
+        hidden=not rss_rate,
+        invocations_left=witnesses.memory_left(max(rate, rss_rate)),
+        then=_KILLS,
+        grows=True,
+    )
+    return replace(made, **words)  # type: ignore[arg-type]
+
+
+def rss_span(witnesses: Witnesses) -> str:
+    before, after = witnesses.span("rss")
+    return f"RSS {_span(before, after)}"
+
+
+def _span(before: float, after: float) -> str:
+    """A change of KiB, in MiB."""
+    digits = 0 if abs(after - before) >= 8192 else 1
+    return f"{before / 1024:,.{digits}f} to {after / 1024:,.{digits}f} MiB"
+
+
+def rate_words(verdict: Verdict) -> str:
+    rate = f"{size_words(verdict.per_invocation_kib)} more in each invocation"
+    if verdict.low_kib is None or verdict.high_kib is None:
+        return rate
+    return f"{rate} (95 % interval {size_words(verdict.low_kib)} to {size_words(verdict.high_kib)})"
+
+
+def size_words(kib: float | None) -> str:
+    if kib is None:
+        return "?"
+    return f"{kib / 1024:,.1f} MiB" if abs(kib) >= 1024 else f"{kib:,.1f} KiB"

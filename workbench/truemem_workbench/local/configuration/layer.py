@@ -1,0 +1,97 @@
+"""What a function gets from truemem's layer: the sidecar, exact mode and the heap probe."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import truemem
+
+from .function import WRAPPER, Function
+from .node_function import is_node
+from .settings import extensions_of
+
+SIDECAR = "truemem"  # name under which the sidecar registers
+
+
+def sidecar() -> Path:
+    """Path of the program that starts the sidecar from source: it is in the package, of a checkout or installed."""
+    return Path(truemem.__file__).with_name("run")
+
+
+def beside_sidecar(attached: Path | None, folder: Path | None) -> dict[str, Path]:
+    """The extensions to start, by name: the sidecar first, then all of the folder. One of the same name replaces the
+    sidecar, as in the layer whose folder it is. Raises BadInput."""
+    others = {} if folder is None else {path.name: path for path in extensions_of(folder)}
+    return {**({} if attached is None else {SIDECAR: attached}), **others}
+
+
+def exact_program(attached: Path) -> Path | None:
+    """Path of the `exact` program that belongs to this sidecar, in its layer or package. None if it is not there."""
+    path = attached.resolve().parents[1] / SIDECAR / "exact"
+    return path if path.is_file() and os.access(path, os.X_OK) else None
+
+
+def in_exact_mode(
+    function: Function, environment: Mapping[str, str], attached: Path
+) -> tuple[Function, Mapping[str, str]] | None:
+    """Prepare the function and its variables for exact mode. Returns None if `exact` is missing, or the user has set a
+    wrapper.
+
+    A managed runtime gets `AWS_LAMBDA_EXEC_WRAPPER`; a bootstrap is started through the program.
+    """
+    program = exact_program(attached)
+    if program is None or WRAPPER in environment:
+        return None
+    if function.runtime is None:
+        return function.behind(program), environment
+    return function, {**environment, WRAPPER: str(program)}
+
+
+WHEEL = Path(__file__).parents[2] / "demo" / "layer"
+CHECKOUT = Path(__file__).parents[4] / "layer"
+"""The layer's files as setup.py puts them into a wheel, and in a checkout."""
+REFUSES = re.compile(r"--(experimental-)?permission\b")
+"""Under Node.js's permission model no file can be required that is not named: the function would not start."""
+LOADED = re.compile(r"\bheap\.cjs\b")
+
+
+COLLECT = "TRUEMEM_HEAP_COLLECT"
+"""Path of a file: the probe collects garbage before the next reading each time that it has changed."""
+
+
+def with_probe(function: Function, environment: Mapping[str, str], collect: Path | None = None) -> Function:
+    """The function with a variable that loads the probe, beside what the user has set in `environment`. The function as
+    it is if no probe can be loaded: another runtime, or the probe is not here.
+
+    The variable is of the function's process alone. Extensions do not get it. `collect`: a file that asks the probe to
+    collect garbage when it changes; it need not be there.
+    """
+    made = _with_probe(function, environment)
+    if collect is None or made is function:
+        return made
+    return replace(made, variables={**made.variables, COLLECT: str(collect)})
+
+
+def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
+    layer = next((folder for folder in (WHEEL, CHECKOUT) if (folder / "truemem").is_dir()), None)
+    if layer is None:
+        return function
+    if function.python is not None:
+        folder = layer / "truemem" / "python"
+        value = ":".join(filter(None, (str(folder), environment.get("PYTHONPATH"))))
+        return _loading(function, "PYTHONPATH", value, folder / "sitecustomize.py", layer / "python/truemem_heap.py")
+    preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
+    if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED.search(options):
+        return function
+    return _loading(function, "NODE_OPTIONS", f'{options} --require "{preload}"'.strip(), preload)
+
+
+def _loading(function: Function, variable: str, value: str, *files: Path) -> Function:
+    # A path with these is read as two folders, or as the end of an option.
+    if not all(path.is_file() and not set(':"\\') & set(str(path)) for path in files):
+        return function
+    return replace(function, variables={**function.variables, variable: value}, needs=(*function.needs, *files))

@@ -1,1 +1,0 @@
-"""Lambda Managed Instances: many requests at once, no freeze."""

@@ -1,1 +1,0 @@
-"""The local Lambda as a whole: server, session, and the scenarios."""

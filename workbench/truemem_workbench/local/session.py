@@ -1,0 +1,207 @@
+"""The local Lambda for synchronous code: it runs in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import json
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ..support.untrusted_text import loads
+from .configuration.function import Function
+from .configuration.settings import Settings, function_arn
+from .errors import Failed
+from .lifecycle.environment import OnDemandEnvironment
+from .lifecycle.events import Event, Report
+from .lifecycle.generation import Hold
+from .lifecycle.invocation import Pending
+from .lifecycle.journal import LogLine
+from .server import LOOPBACK, Server
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What a caller of Lambda's Invoke API gets."""
+
+    request_id: str
+    payload: object
+    """The answer as JSON; None if it is not JSON."""
+    raw: bytes
+    function_error: str | None
+    """`Unhandled`, or None."""
+    status: int
+    """HTTP status: 200, also with a function error."""
+    arn: str
+
+
+class Stopped(Exception):
+    """Raised by `invoke` if the environment was stopped before the answer came."""
+
+
+class LocalLambda:
+    """One execution environment on this machine. Entering it serves the APIs and starts init; leaving it stops
+    everything.
+
+    It serves one invocation at a time, or N of them with `Settings(managed_instances=N)`: then call `invoke` from N
+    threads. One more invocation waits; the real service would use another environment. Every attribute may be read from
+    any thread.
+    """
+
+    def __init__(self, function: Function, settings: Settings, on_log: Callable[[LogLine], None] | None = None) -> None:
+        """`on_log` gets every log line when it comes, in the server's thread."""
+        self._settings = settings
+        self._server = Server(function, settings, on_log)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="truemem-local", daemon=True)
+        self._stopped = False
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> LocalLambda:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop(abort=error is not None)
+
+    def start(self) -> None:
+        """Serve the APIs and begin init. Raises BadInput for a port in use, or a mechanism that is not permitted."""
+        self._thread.start()
+        starting = asyncio.run_coroutine_threadsafe(self._server.start(), self._loop)
+        try:
+            starting.result()
+        except BaseException:  # refused, or Ctrl-C while it starts
+            concurrent.futures.wait([starting])
+            self.stop(abort=True)
+            raise
+        atexit.register(self.stop, abort=True)
+
+    def stop(self, reason: str = "spindown", *, abort: bool = False) -> None:
+        """Send SHUTDOWN and stop. No process, cgroup, socket or folder stays. A second call does nothing.
+
+        It waits for a running invocation, unless `abort` is true.
+        """
+        if self._stopped:
+            return
+        try:
+            self._call(self._server.stop(reason, abort=abort))
+        finally:
+            self._end_thread()
+            atexit.unregister(self.stop)
+
+    def _end_thread(self) -> None:
+        self._stopped = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+    # --- invocations --------------------------------------------------------------------------------------------------
+
+    def invoke(
+        self, payload: object = None, *, tenant_id: str | None = None, timeout: float | None = None
+    ) -> Invocation:
+        """Invoke the function. Returns when the runtime posts its response or an error, as Lambda's Invoke API does.
+
+        The extensions may work for longer: `settle` and `report` wait for them. For a request of another tenant,
+        another environment replaces the present one first. Raises TimeoutError after `timeout` seconds, Stopped if the
+        environment is stopped, BadInput for a tenant if Lambda takes none.
+        """
+        if self._stopped:
+            raise Stopped("the environment was stopped")
+        self._settings.check_tenant(tenant_id)
+        return self._call(self._invoke(json.dumps(payload).encode(), tenant_id), timeout)
+
+    async def _invoke(self, payload: bytes, tenant_id: str | None) -> Invocation:
+        pending = Pending(payload, function_arn(self._settings.name), tenant_id=tenant_id)
+        self._server.environment.submit(pending)
+        try:
+            answer = await pending.answer
+        except Failed as failed:
+            raise Stopped(failed.failure.message) from None
+        try:
+            parsed = loads(answer.payload, lenient=True)
+        except ValueError:
+            parsed = None
+        return Invocation(pending.request_id, parsed, answer.payload, answer.function_error, 200, pending.arn)
+
+    def settle(self, *, timeout: float | None = None) -> None:
+        """Wait until no invocation runs or waits. Then all is frozen, and all reports and lines are there."""
+        if not self._stopped:
+            self._call(self._server.environment.settle(), timeout)
+
+    def report(self, request_id: str, *, timeout: float | None = None) -> Report:
+        """Wait for the end of an invocation, freeze or reset included. Returns its REPORT."""
+        self.settle(timeout=timeout)
+        return next(report for report in self.reports if report.request_id == request_id)
+
+    # --- what happened ------------------------------------------------------------------------------------------------
+
+    @property
+    def endpoint(self) -> str:
+        """Address of the Invoke API, for boto3's `endpoint_url`."""
+        return f"http://{LOOPBACK}:{self._server.port}"
+
+    @property
+    def notices(self) -> list[str]:
+        """What this machine does not permit, in sentences for the user."""
+        return list(self._server.notices)
+
+    @property
+    def reports(self) -> list[Report]:
+        return list(self._server.journal.reports)
+
+    @property
+    def events(self) -> list[Event]:
+        """Every event of the platform so far, in order, also if no extension has got it."""
+        return list(self._server.journal.events)
+
+    @property
+    def logs(self) -> list[LogLine]:
+        return list(self._server.journal.lines)
+
+    def extension_stdout(self, name: str) -> list[str]:
+        """The lines that an extension has printed on stdout so far."""
+        return [line.text for line in self.logs if line.source == f"extension:{name}" and line.stream == "stdout"]
+
+    def processes(self) -> dict[str, int]:
+        """Live pids by name: `runtime`, `extension:NAME`."""
+        return {} if self._stopped else self._server.environment.roots()
+
+    @property
+    def environment_id(self) -> str:
+        """Id of the environment: the end of its first log stream's name. Its cgroups are `truemem-ID`."""
+        return self._server.id
+
+    @property
+    def hold(self) -> Hold:
+        """Holds the runtime, for scenarios. Set before the start, it holds the runtime's first `next` as well."""
+        return self._server.hold
+
+    @property
+    def environment(self) -> OnDemandEnvironment:
+        """The environment, for scenarios. Not on Managed Instances, which have no scenarios."""
+        assert isinstance(self._server.environment, OnDemandEnvironment)
+        return self._server.environment
+
+    @property
+    def log_stream(self) -> str:
+        """The present log stream. It changes with a SnapStart restore, another tenant, or a new managed environment."""
+        return self._server.journal.log_stream
+
+    @property
+    def environment_dir(self) -> Path:
+        """The private working folder. Its `tmp` is the processes' TMPDIR. `stop` removes it."""
+        return self._server.folder

@@ -1,1 +1,0 @@
-"""The platform's events, and their delivery to the extensions."""

@@ -1,1 +1,0 @@
-"""Asks Lambda itself what its environment permits, and removes everything again."""

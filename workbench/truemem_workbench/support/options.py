@@ -1,0 +1,104 @@
+"""Options that are the same for every command, how they are read, and the command as the user typed it."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from .bad_input import BadInput
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Finite(click.FloatRange):
+    """A range of numbers without NaN and infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
+
+
+def option_group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Add these options and arguments to a command, in this order: the same group for several commands."""
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def format_options(*names: str) -> Callable[[F], F]:
+    """Add --format with these names, of which `text` is the default, and --json. Read both with `chosen`."""
+
+    return option_group(
+        click.option("--format", "form", type=click.Choice(names), help="What is printed [default: text]."),
+        click.option("--json", "as_json", is_flag=True, help="Short for --format json."),
+    )
+
+
+def chosen(form: str | None, as_json: bool) -> str:
+    """The format, `text` by default. Raises BadInput if two are asked for."""
+    if as_json and form not in (None, "json"):
+        raise BadInput(f"--json with --format {form}: standard output takes one of them. Leave one out")
+    return "json" if as_json else form or "text"
+
+
+def output_option(*endings: str, default: str | None = None) -> Callable[[F], F]:
+    """Add --output, for files whose endings say what is written (`.png`). Check them with `check_outputs`."""
+    text = f"Also write a file: its ending says what ({', '.join(endings)}). Repeatable."
+    if default is not None:
+        text = f"Write a file: its ending says what ({', '.join(endings)}). Repeatable [default: {default}]."
+    return click.option(
+        "--output", "outputs", multiple=True, metavar="FILE", type=click.Path(path_type=Path), help=text
+    )
+
+
+def check_outputs(outputs: Sequence[Path], *endings: str) -> None:
+    """Raise BadInput for a file with another ending, before any work is done."""
+    for path in outputs:
+        if path.suffix.lower() not in endings:
+            named = " or ".join(endings)
+            raise BadInput(f"--output {path}: its ending is not {named}. Try --output {path.stem or 'out'}{endings[0]}")
+
+
+def typed(context: click.Context, command: str, only: Collection[str] = (), but: Collection[str] = ()) -> str:
+    """`command`, with the arguments and options that were given on the command line: `only` some, or all `but` some."""
+    words = [command]
+    for parameter in context.command.params:
+        given = context.params.get(parameter.name or "")
+        if context.get_parameter_source(parameter.name or "") is not ParameterSource.COMMANDLINE or given is None:
+            continue
+        if isinstance(parameter, click.Argument):
+            words.append(shlex.quote(str(given)))
+            continue
+        name = max(parameter.opts, key=len)
+        if name not in but and (not only or name in only):
+            values = given if isinstance(given, tuple) else (given,)
+            is_flag = isinstance(parameter, click.Option) and parameter.is_flag
+            words += [name] if is_flag else [word for value in values for word in (name, shlex.quote(str(value)))]
+    return " ".join(words)
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def since_ms(text: str, now_ms: float) -> float:
+    """Parse `90m`, `3h`, `2d` ago, or an ISO 8601 time (without a zone it is local), to epoch ms. Raises BadInput."""
+    if ago := re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip()):
+        return now_ms - float(ago[1]) * _SECONDS[ago[2]] * 1000
+    try:
+        return datetime.fromisoformat(text.strip()).timestamp() * 1000
+    except ValueError:
+        raise BadInput(f"--since {text} is no time. Try --since 3h, or --since 2026-11-21T12:00:00Z") from None

@@ -1,1 +1,0 @@
-"""Public reports of memory that grows, as programs: reads a case, makes it ready to run, measures it."""
