@@ -38,6 +38,7 @@ quick: lint types ## Before a commit, in 2 minutes: lint, types, the tests of si
 	@$(PYTEST) $(ON_BOTH_CORES) -m smoke tests/drift tests/scenarios $(ARGS)
 
 test: lint types layer pytest ## Lint, types, tests: what CI runs, in 11 minutes
+	@$(BIN)/python -m tests.deletable --changed HEAD~1 --most 1
 
 nightly: layer executable faults deletable pyspark ## What takes long: builds from nothing, the scenarios against the executable, faults
 	@$(PYTEST) -m nightly tests

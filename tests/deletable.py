@@ -110,11 +110,12 @@ def changed(known: list[str], revision: str) -> list[str]:
 @click.command(help=__doc__)
 @click.argument("chosen", nargs=-1, metavar="[WING]...")
 @click.option("--changed", "revision", metavar="REVISION", help="Only wings that have changed since.")
+@click.option("--most", type=int, help="Of the changed ones, so many at most: each takes a minute.")
 @click.option("--full", is_flag=True, help="Types of workbench and tests as well.")
-def main(chosen: tuple[str, ...], revision: str | None, full: bool) -> None:
+def main(chosen: tuple[str, ...], revision: str | None, most: int | None, full: bool) -> None:
     """See the module."""
     known = wings.names(ROOT / SIDECAR)
-    wanted = changed(known, revision) if revision else list(chosen or known)
+    wanted = changed(known, revision)[:most] if revision else list(chosen or known)
     for wing in wanted:
         if wing not in known:
             raise click.BadParameter(f"no wing {wing}; there are {', '.join(known)}")
