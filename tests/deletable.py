@@ -44,7 +44,7 @@ def imports(file: Path) -> Iterator[str]:
 
 def belongs(copy: Path, path: Path, wing: str) -> bool:
     """Is this file the wing's own test, or does it need the wing?"""
-    if path.parts[:2] == ("tests", wing):
+    if path.parts[:2] == ("tests", wing) or path.match(f"tests/scenarios/test_{wing}*"):
         return True
     if path.suffix != ".py" or path.is_relative_to(SIDECAR):
         return False

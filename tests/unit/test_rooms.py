@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from truemem.startup import WINGS
 
 ROOT = Path(__file__).parents[2]
 PLACES = {"truemem": ROOT / "extension", "truemem_workbench": ROOT / "workbench", "testing": ROOT}
@@ -28,7 +29,7 @@ def contracts(folder: Path) -> subprocess.CompletedProcess[str]:
         ("truemem.linux.procfs", "from ..platform import http1"),
         ("truemem.measure.window", "from ..records import record"),
         ("truemem.records.record", "from .. import startup"),
-        ("truemem.lifecycle.publisher", "from .. import journal"),
+        ("truemem.lifecycle.publisher", f"from .. import {next(iter(WINGS))}"),
         ("truemem_workbench.support.terminal", "from truemem_workbench.lines import record"),
         ("truemem_workbench.analysis.drift", "def late() -> None:\n    from truemem_workbench.report import summary"),
         ("truemem_workbench.local.lifecycle.generation", "from truemem_workbench.local.apis import http"),
