@@ -27,7 +27,7 @@ def members(records: list[Record], *names: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("exact", "modes"),
     [
-        pytest.param(False, [None, None, None, None, None], marks=pytest.mark.smoke, id="default"),
+        pytest.param(False, [None, None, None, None, None], id="default"),
         pytest.param(True, ["exact", None, "exact", None, "exact"], id="exact"),
     ],
 )
@@ -78,6 +78,7 @@ def test_an_extension_that_dies_ends_the_invocation() -> None:
     assert (records[2].invocation, records[2].suppressedInit) == (3, True)
 
 
+@pytest.mark.smoke
 def test_provisioned_concurrency_waits_after_its_init() -> None:
     with Environment(initialization="provisioned-concurrency") as environment:
         environment.local.settle()
