@@ -6,6 +6,7 @@ overrides the methods that it wants to hear; what no wing overrides is not calle
 
 from __future__ import annotations
 
+from .support.log import log, reason
 from .support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
@@ -175,21 +176,18 @@ class Wing:
         """It is about to be printed. `record` is None where an earlier process has measured it."""
 
 
-def _overridden(wings: Sequence[Wing], name: str) -> tuple[Callable[..., Any], ...]:
-    return tuple(getattr(wing, name) for wing in wings if getattr(type(wing), name) is not getattr(Wing, name))
-
-
 class Wings:
-    """Those that are there."""
+    """Those that are there. What fails in one is counted, and costs the spine nothing."""
 
     def __init__(self, wings: Sequence[Wing] = ()) -> None:
         self._wings = wings
-        self.readings_taken = _overridden(wings, "readings_taken")
-        self.begun = _overridden(wings, "begun")
-        self.window_closed = _overridden(wings, "window_closed")
-        self.finishing = _overridden(wings, "finishing")
-        self.finished = _overridden(wings, "finished")
-        self._members = _overridden(wings, "members")
+        self._failures = 0
+        self.readings_taken = self._overridden("readings_taken")
+        self.begun = self._overridden("begun")
+        self.window_closed = self._overridden("window_closed")
+        self.finishing = self._overridden("finishing")
+        self.finished = self._overridden("finished")
+        self._members = self._overridden("members")
         self.keeper: Keeper = next((wing.keeper for wing in wings if wing.keeper is not None), Keeper())
         self.sender = next((wing.sender for wing in wings if wing.sender is not None), None)
         self.managed = next((wing.managed for wing in wings if wing.managed is not None), None)
@@ -199,11 +197,26 @@ class Wings:
     @property
     def lost(self) -> int:
         """What all of them have lost."""
-        return sum(wing.lost for wing in self._wings)
+        return self._failures + sum(wing.lost for wing in self._wings)
 
     def members(self, record: PendingRecord) -> dict[str, object]:
         """Members of a record's line, by name."""
         added: dict[str, object] = {}
         for members in self._members:
-            added.update(members(record))
+            added.update(members(record) or {})
         return added
+
+    def _overridden(self, name: str) -> tuple[Callable[..., Any], ...]:
+        made = [wing for wing in self._wings if getattr(type(wing), name) is not getattr(Wing, name)]
+        return tuple(self._guarded(getattr(wing, name)) for wing in made)
+
+    def _guarded(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(*arguments: object, **named: object) -> object:
+            try:
+                return call(*arguments, **named)
+            except Exception as error:
+                self._failures += 1
+                log("error", reason(error))
+                return None
+
+        return guarded

@@ -367,3 +367,22 @@ def test_without_a_function_it_says_what_it_looked_for(tmp_path: Path, capfd: py
     assert line.startswith("truemem WARN no process of the function is found, nothing is measured: it is what")
     assert "started by pid 5 after us; seen instead: 4 of extensions, 0 with another" in line
     assert "127.0.0.1:9001" not in line
+
+
+class Broken(Wing):
+    """A bug in a wing."""
+
+    def window_closed(self, *_: object, **__: object) -> None:
+        raise MemoryError
+
+    def members(self, record: PendingRecord) -> dict[str, object]:
+        raise ValueError
+
+
+def test_what_fails_in_a_wing_costs_no_kill_and_no_line() -> None:
+    scene = Scene(wing=lambda _: Broken())
+    scene.event()
+    scene.kills.new = 1
+    scene.event(process_exited=True)
+    assert scene.records[0].kernel_kills == 1
+    assert scene.publisher.current() is scene.records[1]

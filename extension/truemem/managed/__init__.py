@@ -11,7 +11,7 @@ from ..lifecycle.loop import Loop
 from ..lifecycle.publisher import Publisher
 from ..lifecycle.window_closer import KillPlacement, notice
 from ..measure import sampling
-from ..measure.window import current
+from ..measure.window import Window, current
 from ..platform.extensions_api import MANAGED_TIMEOUT_MS
 from ..platform.telemetry import REPORT, START
 from ..records.pending_record import DEATHS, NEXT_REQUEST, EnvironmentState, Measured, death_report
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..lifecycle.loop import Event, Parts
     from ..lifecycle.machine import Pending
-    from ..measure.window import Window
+    from ..measure.environment_memory import HeldMemory
     from ..records.pending_record import PendingRecord
     from ..wings import Site
 
@@ -262,19 +262,22 @@ class ManagedInstances:
         if not requests:
             return
         memory = self._environment_memory.read()
-        for request in requests:
-            record = request.record
-            if record.measured is None:  # else it has died
-                self._complete(request)
-            record.holds(memory)
-            if record.cold_start:
-                self._first(record, request.start_ns)
+        for request in requests:  # each by itself: one that fails costs the others nothing
+            self._loop.did(lambda request=request: self._prepare(request, memory))  # type: ignore[misc]
         last = self._segments.segments.at(self._clock.epoch_ns())
         window, records = last.window if last is not None else None, [request.record for request in requests]
-        for window_closed in self._wings.window_closed if window is not None else ():
-            window_closed(records, window, self._segments.budget, dying=False)
+        for window_closed in self._wings.window_closed:
+            window_closed(records, window or Window(), self._segments.budget, dying=window is None)
         for record in records:
-            self._publisher.print_one(record)
+            self._loop.did(lambda record=record: self._publisher.print_one(record))  # type: ignore[misc]
+
+    def _prepare(self, request: Request, memory: HeldMemory) -> None:
+        record = request.record
+        if record.measured is None:  # else it has died
+            self._complete(request)
+        record.holds(memory)
+        if record.cold_start:
+            self._first(record, request.start_ns)
 
     def _complete(self, request: Request) -> None:
         """Add what the segments tell."""
