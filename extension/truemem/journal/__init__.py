@@ -16,6 +16,7 @@ from ..records.record import VALUES, InvocationRecord, finished
 from ..support import minijson
 from ..support.files import PAGE, is_private, path_in
 from ..support.named_tuple import NamedTuple
+from ..support.numbers import number as json_number
 from ..wings import Keeper, Wing
 
 TYPE_CHECKING = False
@@ -332,7 +333,11 @@ def _closed(entry: JournalEntry, slot: int) -> InvocationRecord | None:
         numbers = [time_ms, members["invocation"], *values.values()]
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
-    if not known or not isinstance(members.get("requestId"), str) or not all(map(_is_number, numbers)):
+    if (
+        not known
+        or not isinstance(members.get("requestId"), str)
+        or any(json_number(value) is None for value in numbers)
+    ):
         return None
     marks = {"recovered": True, **({"mayRepeat": True} if entry.may_repeat else {})}
     return InvocationRecord(int(time_ms), values, {**members, **marks}, slot)
@@ -363,8 +368,8 @@ def _seen(curve: Any) -> tuple[Window, DeathReport | None]:
     """What a curve tells. Raises ValueError or TypeError for what is none."""
     baseline, sampled, last, level, largest, samples = curve
     pairs = [(at_ms, kib) for at_ms, kib in samples]
-    numbers = [baseline, sampled, last, level or 0, *(number for pair in pairs for number in pair)]
-    if not all(map(_is_number, numbers)) or not isinstance(largest, dict) or len(pairs) > SHOWN:
+    numbers = [baseline, sampled, last, level or 0, *(value for pair in pairs for value in pair)]
+    if any(json_number(value) is None for value in numbers) or not isinstance(largest, dict) or len(pairs) > SHOWN:
         raise ValueError
     window = Window(int(baseline), sampled=int(sampled), last=int(last), curve=MemoryCurve())
     for at_ms, kib in pairs:
@@ -374,10 +379,6 @@ def _seen(curve: Any) -> tuple[Window, DeathReport | None]:
     named = {name: largest[name] for name in ("process", "extension", "pid", "rss") if name in largest}
     level_kib, growth = None if level is None else int(level), window.curve.growth_kib_per_s()
     return window, DeathReport("", level_kib, growth, named, at_ms=round(window.curve.last_ns() / 1e6))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e15
 
 
 def door(site: Site) -> Wing | None:

@@ -139,8 +139,6 @@ class ManagedInstances:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._table = parts.table
-        self._recorder = parts.recorder
         self._environment_memory = parts.environment_memory
         self._clock = parts.clock
         # An environment that fails is not reset but ended: a journal would have no reader.

@@ -237,7 +237,6 @@ class OtlpOutput:
 
     def __init__(self, settings: OtlpSettings, config: Config, region: str, clock: Clock) -> None:
         self._settings = settings
-        self._config = config
         self._clock = clock
         self._connection = CollectorConnection(settings.host, settings.port, settings.timeout_ms)
         lines = [f"POST {settings.path} HTTP/1.1", f"Host: {settings.address}", "Content-Type: application/json"]
