@@ -13,21 +13,18 @@ import json
 import multiprocessing
 import multiprocessing.synchronize
 import statistics
-import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 import psutil
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from truemem_workbench.local import BadInput
 
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE
-from benchmarks.publish import ROOT, machine, markdown, replace, shown
+from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, replace, shown
 from testing.environment import SLACK_MIB, Environment
 from testing.workload import Judgement, events
 
@@ -139,9 +136,8 @@ def row(mode: Mode, judgements: Sequence[Judgement]) -> Result:
     )
 
 
-def measure(mode: Mode, count: int, polling: bool, progress: Progress) -> list[Result]:
+def measure(mode: Mode, count: int, polling: bool, advance: Callable[[], None]) -> list[Result]:
     """Run the workload once: a row for truemem, or with `polling` rows for what looks on beside it."""
-    task = progress.add_task("polling" if polling else mode.name, total=count)
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     pollers = []
@@ -163,7 +159,7 @@ def measure(mode: Mode, count: int, polling: bool, progress: Progress) -> list[R
             start = time.monotonic()
             answers.append(environment.invoke(**event))
             spans.append((start, time.monotonic()))
-            progress.advance(task)
+            advance()
         stop.set()
         for poller in pollers:
             poller.join()
@@ -255,30 +251,17 @@ def publish(results: Sequence[Result]) -> None:
 
 @click.command(help=__doc__)
 @click.option("--invocations", default=1000, show_default=True, help="Of each row.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-@click.option("--write/--no-write", default=True, help="Write results and the page's table.")
-def main(invocations: int, as_json: bool, write: bool) -> None:
+def main(invocations: int) -> None:
     """See the module."""
     results: list[Result] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            for mode in MODES:
-                results += measure(mode, invocations, polling=False, progress=progress)
-            results += measure(MODES[-1], invocations, polling=True, progress=progress)
-    except (OSError, AssertionError, RuntimeError, BadInput) as error:
-        click.echo(f"could not measure: {error}", err=True)
-        sys.exit(2)
-    console = Console(width=150, file=sys.stderr if as_json else None)
-    console.print(shown("Error of each invocation's peak RSS against the known truth, MiB", FULL, full(results)))
-    if as_json:
-        click.echo(json.dumps([asdict(result) for result in results]))
-    if write:
-        publish(results)
-    broken = [result.name for result in results if result.promise_kept is False]
-    if broken:
-        click.echo(f"broken promise: {'; '.join(broken)}. (Is the machine idle?)", err=True)
-        sys.exit(1)
+    with measuring() as bar:
+        for mode in MODES:
+            results += measure(mode, invocations, False, bar(mode.name, invocations))
+        results += measure(MODES[-1], invocations, True, bar("polling", invocations))
+    title = "Error of each invocation's peak RSS against the known truth, MiB"
+    Console(width=150).print(shown(title, FULL, full(results)))
+    publish(results)
+    exit_if_broken([result.name for result in results if result.promise_kept is False])
 
 
 if __name__ == "__main__":

@@ -11,23 +11,20 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from truemem_workbench.local import BadInput, Function
+from truemem_workbench.local import Function
 
 from benchmarks.accuracy import percentile
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE
-from benchmarks.publish import machine, markdown, shown
+from benchmarks.publish import exit_if_broken, machine, markdown, measuring, shown
 from testing.environment import SLACK_MIB, Environment
 
 RESULTS = Path(__file__).with_name("results") / "children.md"
@@ -209,33 +206,19 @@ def publish(sizes: Sequence[Result], kinds: Sequence[Result]) -> None:
 
 @click.command(help=__doc__)
 @click.option("--part", default=1.0, show_default=True, help="Of the usual number of invocations.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-@click.option("--write/--no-write", default=True, help="Write the results page.")
-def main(part: float, as_json: bool, write: bool) -> None:
+def main(part: float) -> None:
     """See the module."""
     made: list[Made] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            for memory_mib in MEMORY_MIB:
-                events = planned(memory_mib, part)
-                task = progress.add_task(f"{memory_mib} MiB", total=len(events))
-                made += measure(memory_mib, events, partial(progress.advance, task))
-    except (OSError, AssertionError, RuntimeError, BadInput) as error:
-        click.echo(f"could not measure: {error!r}", err=True)
-        sys.exit(2)
+    with measuring() as bar:
+        for memory_mib in MEMORY_MIB:
+            events = planned(memory_mib, part)
+            made += measure(memory_mib, events, bar(f"{memory_mib} MiB", len(events)))
     sizes, kinds = grouped(made, by_size), grouped(sorted(made, key=by_kind), by_kind)
-    console = Console(width=150, file=sys.stderr if as_json else None)
+    console = Console(width=150)
     console.print(shown("Is the peak known?", HEADINGS, cells(sizes)))
     console.print(shown("By kind", HEADINGS, cells(kinds)))
-    if as_json:
-        click.echo(json.dumps([asdict(result) for result in (*sizes, *kinds)]))
-    if write:
-        publish(sizes, kinds)
-    broken = [f"{result.name}, {lived(result.life)}" for result in sizes if not result.promise_kept]
-    if broken:
-        click.echo(f"broken promise: {'; '.join(broken)}. (Is the machine idle?)", err=True)
-        sys.exit(1)
+    publish(sizes, kinds)
+    exit_if_broken([f"{result.name}, {lived(result.life)}" for result in sizes if not result.promise_kept])
 
 
 if __name__ == "__main__":

@@ -8,27 +8,23 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measur
 from __future__ import annotations
 
 import gc
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from truemem_workbench.local import BadInput, Function, LocalLambda, Settings
+from truemem_workbench.local import Function, LocalLambda, Settings
 
 from benchmarks.accuracy import percentile
 from benchmarks.added import spans
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE
-from benchmarks.publish import ROOT, machine, markdown, replace, shown
+from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, replace, shown
 from benchmarks.running import VCPU_MIB, confined
 
 RESULTS = Path(__file__).with_name("results") / "exact.md"
@@ -250,32 +246,17 @@ def publish(results: Sequence[Result]) -> None:
 
 @click.command(help=__doc__)
 @click.option("--part", default=1.0, show_default=True, help="Of the usual number of turns.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-@click.option("--write/--no-write", default=True, help="Write the results page and the table.")
-def main(part: float, as_json: bool, write: bool) -> None:
+def main(part: float) -> None:
     """See the module."""
     results: list[Result] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            for memory_mib in (VCPU_MIB, SMALL_MIB):
-                for kind in KINDS:
-                    blocks = max(2, round(kind.blocks * part * (1 if memory_mib >= VCPU_MIB else 0.25)))
-                    task = progress.add_task(f"{memory_mib} MiB, {kind.name}", total=blocks)
-                    results.append(measure(kind, memory_mib, blocks, partial(progress.advance, task)))
-    except (OSError, AssertionError, RuntimeError, LookupError, BadInput) as error:
-        click.echo(f"could not measure: {error!r}", err=True)
-        sys.exit(2)
-    console = Console(width=160, file=sys.stderr if as_json else None)
-    console.print(shown("Without / with exact mode", HEADINGS, cells(results)))
-    if as_json:
-        click.echo(json.dumps([asdict(result) for result in results]))
-    if write:
-        publish(results)
-    broken = [result.name for result in results if result.promise_kept is False]
-    if broken:
-        click.echo(f"broken promise: {'; '.join(broken)}. (Is the machine idle?)", err=True)
-        sys.exit(1)
+    with measuring() as bar:
+        for memory_mib in (VCPU_MIB, SMALL_MIB):
+            for kind in KINDS:
+                blocks = max(2, round(kind.blocks * part * (1 if memory_mib >= VCPU_MIB else 0.25)))
+                results.append(measure(kind, memory_mib, blocks, bar(f"{memory_mib} MiB, {kind.name}", blocks)))
+    Console(width=160).print(shown("Without / with exact mode", HEADINGS, cells(results)))
+    publish(results)
+    exit_if_broken([result.name for result in results if result.promise_kept is False])
 
 
 if __name__ == "__main__":

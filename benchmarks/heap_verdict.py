@@ -8,7 +8,6 @@ Exit codes: 0 the promise was kept, 1 it was broken, 2 there is nothing to run i
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
@@ -102,12 +101,12 @@ class Drawn:
         return round(float(low * (high / low) ** self.source.random()))
 
 
-def plans(runtimes: Sequence[str], runs: int, seed: int) -> list[Plan]:
+def plans(runtimes: Sequence[str], runs: int) -> list[Plan]:
     """So many runs of each kind for each group of runtimes."""
     made = []
     for number in range(runs):
         for kind in KINDS:
-            drawn = Drawn(random.Random(f"{seed} {number} {kind} {runtimes[0]}"))
+            drawn = Drawn(random.Random(f"{SEED} {number} {kind} {runtimes[0]}"))
             made.append(_plan(kind, runtimes[number % len(runtimes)], drawn))
     return made
 
@@ -198,25 +197,15 @@ def jvms() -> dict[str, str]:
 
 @click.command()
 @click.option("--runs", default=20, show_default=True, help="Of each kind and runtime.")
-@click.option("--seed", default=SEED, show_default=True)
-@click.option("--only", type=click.Choice(["java", "nodejs"]), help="One runtime alone.")
-@click.option("--kind", type=click.Choice(list(KINDS)), help="One kind alone.")
-@click.option("--again", type=click.Path(path_type=Path), multiple=True, help="Judge the lines kept here; run nothing.")
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep the lines in this folder, and write no page.")
-def main(runs: int, seed: int, only: str | None, kind: str | None, again: Sequence[Path], keep: Path | None) -> None:
+def main(runs: int) -> None:
     """Run all of it: about two hours."""
     console, began = Console(stderr=True), time.monotonic()
-    if again:
-        sys.exit(
-            _finish([_judged_again(path) for folder in again for path in sorted(folder.glob("*.json"))], seed, None)
-        )
-    java = sorted(jvms()) if shutil.which("javac") and only != "nodejs" else []
-    node = ["nodejs"] if PRELOAD.is_file() and shutil.which("node") and only != "java" else []
+    java = sorted(jvms()) if shutil.which("javac") else []
+    node = ["nodejs"] if PRELOAD.is_file() and shutil.which("node") else []
     if not java and not node:
         console.print("there is neither a JDK, nor Node.js with the layer's preload")
         sys.exit(2)
-    wanted = [plan for group in (java, node) if group for plan in plans(group, runs, seed)]
-    wanted = [plan for plan in wanted if kind in (None, plan.kind)]
+    wanted = [plan for group in (java, node) if group for plan in plans(group, runs)]
     found: list[Told] = []
     with tempfile.TemporaryDirectory(prefix="truemem-heap-verdict-", dir="/tmp") as name:
         folder = Path(name)
@@ -226,30 +215,15 @@ def main(runs: int, seed: int, only: str | None, kind: str | None, again: Sequen
             subprocess.run(["javac", "--release", "17", "-d", name, source], check=True)
         for number, plan in enumerate(wanted, 1):
             found.append(last := run(plan, folder))
-            if keep is not None:
-                keep.mkdir(exist_ok=True)
-                document = {"plan": vars(plan), "lines": last.lines}
-                (keep / f"{plan.runtime} {plan.kind} {number}.json").write_text(json.dumps(document), encoding="utf-8")
             mark = "right" if last.is_right else "WRONG"
             said = f"{last.heap}; {last.finding.title}"
             console.print(f"{number} of {len(wanted)}: {plan.runtime} {plan.kind}: {mark}: {said}", markup=False)
             if not last.is_right:
                 console.print(f"   {plan} {len(last.lines)} lines, RSS: {last.drift}", markup=False)
-    sys.exit(_finish(found, seed, keep, f"; {time.monotonic() - began:.0f} s"))
-
-
-def _judged_again(path: Path) -> Told:
-    document = json.loads(path.read_text(encoding="utf-8"))
-    return told(Plan(**document["plan"]), document["lines"])
-
-
-def _finish(found: Sequence[Told], seed: int, keep: Path | None, lasted: str = "") -> int:
-    """Print the table, and write the page unless the lines were kept. Returns the exit code."""
     table, kept = summary(found)
     click.echo(table)
-    if keep is None:
-        RESULTS.write_text(_page(table, seed, lasted), encoding="utf-8")
-    return 0 if kept else 1
+    RESULTS.write_text(_page(table, f"; {time.monotonic() - began:.0f} s"), encoding="utf-8")
+    sys.exit(0 if kept else 1)
 
 
 def summary(told: Sequence[Told]) -> tuple[str, bool]:
@@ -270,7 +244,7 @@ def summary(told: Sequence[Told]) -> tuple[str, bool]:
     return markdown(headings, rows, 2), kept
 
 
-def _page(table: str, seed: int, lasted: str) -> str:
+def _page(table: str, lasted: str) -> str:
     versions = ", ".join(name.title() for name in sorted(jvms()))
     return f"""# Leak, or a lazy garbage collector?
 
@@ -278,7 +252,7 @@ def _page(table: str, seed: int, lasted: str) -> str:
 
 {table}
 
-Sizes are drawn by seed {seed}; thresholds were chosen with others. Each run is one process under the local Lambda in
+Sizes are drawn by seed {SEED}; thresholds were chosen with others. Each run is one process under the local Lambda in
 exact mode, with {MEMORY_MIB} MiB; Node.js under AWS's own client. Java: {versions} in turn, with the Serial
 collector. The heap's limit is 435 MiB for the lazy collector (85 % of the memory size, as AWS's runtimes have it), 256
 for native memory and classes, 1.5 to 4.5 times the cache, 128 to 435 MiB for the leak. In each invocation 2 to 24 MiB

@@ -9,17 +9,13 @@ Exit codes: 0 measured, 2 not measured.
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from benchmarks import added, cold_start, namespace, publish, running
 from benchmarks.contenders import EXECUTABLE, FLOOR, GO, OURS, PLAIN, SOURCED, UNSAVED, contenders
@@ -89,47 +85,34 @@ def write_results(
 @click.option(
     "--go", type=click.Path(exists=True, path_type=Path), help=f"Compare with {GO}: a checkout, or its build."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 @click.option("--write/--no-write", default=True, help="Write results and tables.")
-def main(rounds: int, go: Path | None, as_json: bool, write: bool) -> None:
+def main(rounds: int, go: Path | None, write: bool) -> None:
     """See the module."""
     namespace.enter()
     part = rounds / cold_start.ROUNDS
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    try:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            Progress(*columns, console=Console(stderr=True), transient=True) as progress,
-        ):
-
-            def step(name: str, total: int) -> Callable[[], None]:
-                return partial(progress.advance, progress.add_task(name, total=total))
-
-            Path(folder).chmod(0o755)  # an extension runs as an ordinary user
-            compared = contenders(Path(folder), go)
-            ours = compared[0]
-            advance = step("cold starts", len(compared) * (rounds + 1))
-            starts = cold_start.measure(compared, rounds, advance)
-            answers = running.scale(ours, round(500 * part), step("functions of all sizes", len(running.SCALE)))
-            count = round(GROWTH_INVOCATIONS * part)
-            growths = [running.growth(ours, count, step("own memory", count + 1000))]
-            advance = step("sampling", 2)
-            samplings = []
-            for memory_mib in (128, running.VCPU_MIB):
-                samplings.append(running.sampling(ours, memory_mib, max(2, SAMPLING_S * part)))
-                advance()
-            blocks = max(2, round(25 * part))
-            sides = {"floor": compared[-1].command[0], "with": EXECUTABLE}
-            steps = (len(sides) + 1) * len(added.HANDLERS) * blocks
-            addeds = added.measure({name: Path(path) for name, path in sides.items()}, blocks, step("added", steps))
-            sizes = measure_sizes()
-            line_bytes = addeds[0].line_bytes
-            costs = [
-                cost(mib, line_bytes, answers[0].cpu_ms, starts[0].register_median, growths[0].pss) for mib in SIZES_MIB
-            ]
-    except (OSError, AssertionError, RuntimeError, LookupError) as error:
-        click.echo(f"could not measure: {error!r}", err=True)
-        sys.exit(2)
+    with tempfile.TemporaryDirectory() as folder, publish.measuring() as step:
+        Path(folder).chmod(0o755)  # an extension runs as an ordinary user
+        compared = contenders(Path(folder), go)
+        ours = compared[0]
+        advance = step("cold starts", len(compared) * (rounds + 1))
+        starts = cold_start.measure(compared, rounds, advance)
+        answers = running.scale(ours, round(500 * part), step("functions of all sizes", len(running.SCALE)))
+        count = round(GROWTH_INVOCATIONS * part)
+        growths = [running.growth(ours, count, step("own memory", count + 1000))]
+        advance = step("sampling", 2)
+        samplings = []
+        for memory_mib in (128, running.VCPU_MIB):
+            samplings.append(running.sampling(ours, memory_mib, max(2, SAMPLING_S * part)))
+            advance()
+        blocks = max(2, round(25 * part))
+        sides = {"floor": compared[-1].command[0], "with": EXECUTABLE}
+        steps = (len(sides) + 1) * len(added.HANDLERS) * blocks
+        addeds = added.measure({name: Path(path) for name, path in sides.items()}, blocks, step("added", steps))
+        sizes = measure_sizes()
+        line_bytes = addeds[0].line_bytes
+        costs = [
+            cost(mib, line_bytes, answers[0].cpu_ms, starts[0].register_median, growths[0].pss) for mib in SIZES_MIB
+        ]
     sections = [
         start_section(starts),
         answer_section(answers),
@@ -140,24 +123,10 @@ def main(rounds: int, go: Path | None, as_json: bool, write: bool) -> None:
         cost_section(costs, line_bytes),
     ]
     reached = aims(starts, growths, answers, samplings, addeds, sizes)
-    console = Console(width=160, file=sys.stderr if as_json else None)
+    console = Console(width=160)
     console.print(publish.shown("Aims", ("figure", "aim", "reached", "met"), reached))
     for title, headings, cells, _ in sections:
         console.print(publish.shown(title, headings, cells))
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "start": [asdict(row) for row in starts],
-                    "answer": [asdict(row) for row in answers],
-                    "growth": [asdict(row) for row in growths],
-                    "sampling": [asdict(row) for row in samplings],
-                    "added": [asdict(row) for row in addeds],
-                    "size": [asdict(row) for row in sizes],
-                    "cost": [asdict(row) for row in costs],
-                }
-            )
-        )
     if write:
         write_results(sections, short_start(starts), reached, ratios(starts, growths, sizes))
 

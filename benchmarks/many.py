@@ -7,24 +7,21 @@ Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measur
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from truemem_workbench.local import BadInput, Function, LocalLambda, Settings
+from truemem_workbench.local import Function, LocalLambda, Settings
 
 from benchmarks.accuracy import percentile
 from benchmarks.added import spans
 from benchmarks.contenders import EXACT_MODE, EXECUTABLE
 from benchmarks.exact import Side
-from benchmarks.publish import machine, markdown, shown
+from benchmarks.publish import exit_if_broken, machine, markdown, measuring, shown
 
 RESULTS = Path(__file__).with_name("results") / "many.md"
 FUNCTION = Path(__file__).with_name("functions") / "many.py"
@@ -131,37 +128,26 @@ HEADINGS = ("children", "mode", "response, ms", "after it, ms", "CPU of the side
 
 
 @click.command()
-@click.option("--turns", default=TURNS, show_default=True, type=click.IntRange(1), help="Of five invocations a side.")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-def main(turns: int, as_json: bool) -> None:
+def main() -> None:
     """See the module."""
-    console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     results: list[Result] = []
-    try:
-        with Progress(*columns, console=console) as progress:
-            task = progress.add_task("many processes", total=len(CHILDREN) * turns)
-            for children in CHILDREN:
-                results += measure(children, turns, lambda: progress.advance(task))
-    except (BadInput, RuntimeError) as error:
-        raise click.ClickException(str(error)) from None
+    with measuring() as bar:
+        advance = bar("many processes", len(CHILDREN) * TURNS)
+        for children in CHILDREN:
+            results += measure(children, TURNS, advance)
     RESULTS.write_text(
         f"""# Many processes
 
 What the sidecar adds to an invocation of a function with so many idle children, to the response and to the time
-after it, against the same function without the sidecar, by turns. Medians of {turns * BLOCK} invocations a side.
+after it, against the same function without the sidecar, by turns. Medians of {TURNS * BLOCK} invocations a side.
 Promise, whatever the number: {promises()}.
 Made by `python -m benchmarks.many` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.
 
 {markdown(HEADINGS, rows(results), 2)}
 """
     )
-    if as_json:
-        click.echo(json.dumps([asdict(result) for result in results]))
-    else:
-        Console().print(shown("Many processes", HEADINGS, rows(results)))
-    if not all(result.promise_kept for result in results):
-        sys.exit(1)
+    Console().print(shown("Many processes", HEADINGS, rows(results)))
+    exit_if_broken([f"{result.children} children" for result in results if not result.promise_kept])
 
 
 if __name__ == "__main__":

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from truemem_workbench.support.bad_input import BadInput
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,6 +33,28 @@ def shown(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
     for cells in rows:
         table.add_row(*cells)
     return table
+
+
+@contextmanager
+def measuring() -> Iterator[Callable[[str, int], Callable[[], None]]]:
+    """Gives a function that adds a progress bar (name, steps) and returns what to call after each step.
+
+    Exits with code 2 if it could not be measured.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            yield lambda name, steps: partial(progress.advance, progress.add_task(name, total=steps))
+    except (OSError, AssertionError, RuntimeError, LookupError, BadInput) as error:
+        click.echo(f"could not measure: {error!r}", err=True)
+        sys.exit(2)
+
+
+def exit_if_broken(promises: Sequence[str]) -> None:
+    """Exit with code 1 if there are any broken promises."""
+    if promises:
+        click.echo(f"broken promise: {'; '.join(promises)}. (Is the machine idle?)", err=True)
+        sys.exit(1)
 
 
 def replace(page: Path, name: str, text: str, by: str = "make bench") -> None:

@@ -159,10 +159,8 @@ def named(settings: dict[str, str]) -> list[str]:
 
 @click.command(help=__doc__)
 @click.option("--calls", default=400, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-@click.option("--write/--no-write", default=True, help="Write the sample's README.")
 @click.option("--child", type=int, hidden=True)
-def main(calls: int, as_json: bool, write: bool, child: int | None) -> None:
+def main(calls: int, child: int | None) -> None:
     """See the module."""
     if child is not None:
         click.echo(json.dumps(call_handler(child)))
@@ -181,10 +179,9 @@ def main(calls: int, as_json: bool, write: bool, child: int | None) -> None:
     headings = ["`LOAD_FROM`", "`CACHE_SIZE`", "other", *FIGURES]
     cells = [[*named(row["settings"]), *(f"{row[figure]:.0f}" for figure in FIGURES)] for row in rows]
     made = markdown(headings, cells, text_columns=3)
-    click.echo(json.dumps(rows) if as_json else made)
-    if write:
-        replace(SAMPLE / "README.md", "settings", f"{calls} random calls, on {machine()}; MiB:\n\n{made}\n")
-        replace(SAMPLE / "README.md", "changes", changes(rows))
+    click.echo(made)
+    replace(SAMPLE / "README.md", "settings", f"{calls} random calls, on {machine()}; MiB:\n\n{made}\n")
+    replace(SAMPLE / "README.md", "changes", changes(rows))
 
 
 if __name__ == "__main__":

@@ -2,37 +2,35 @@
 
 The kernel's watermark can miss what threads touch while another one unmaps. So a record of a process with threads may
 be an interval. Real libraries and runtimes show how often it is, how wide, and how far the watermark was from the
-truth: the kernel's own trace of each change of RSS (kmem:rss_stat), as root. With --before, the same by an older
-sidecar. Writes results/threads.md and the table of docs/how-it-measures.md.
+truth: the kernel's own trace of each change of RSS (kmem:rss_stat), as root. Writes results/threads.md and the table of
+docs/how-it-measures.md.
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from dataclasses import replace as replace_in
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import track
-from truemem_workbench.local import BadInput, Function
+from truemem_workbench.local import Function
 from truemem_workbench.local.configuration.function import with_project_python
 from truemem_workbench.local.configuration.node_function import from_node_handler
 
 from benchmarks.accuracy import percentile
 from benchmarks.contenders import EXECUTABLE
-from benchmarks.publish import ROOT, machine, markdown, replace, shown
+from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, replace, shown
 from testing.environment import SLACK_MIB, Environment, Record
 
 RESULTS = Path(__file__).with_name("results") / "threads.md"
@@ -67,7 +65,6 @@ class Row:
     group: str
     invocations: int
     exact: int
-    exact_before: int | None
     width_p50: float | None
     """Of the intervals,"""
     width_max: float | None
@@ -150,14 +147,13 @@ def claims(record: Record) -> bool:
 def records(
     function: Function,
     events: Sequence[Mapping[str, object]],
-    sidecar: Path,
     variables: Mapping[str, str],
     trace: Trace | None,
 ) -> tuple[list[Record], list[float]]:
     """Of all invocations but the first ones, with the truths (MiB) where they can be traced."""
     curves = []
     with Environment(
-        function, sidecar=sidecar, memory_mib=MEMORY_MIB, exact=True, user="current", environment=variables
+        function, sidecar=EXECUTABLE, memory_mib=MEMORY_MIB, exact=True, user="current", environment=variables
     ) as environment:
         runtime = environment.local.processes
 
@@ -174,9 +170,7 @@ def records(
     return made, [truth(record, levels) for record, levels in zip(made, curves, strict=False)]
 
 
-def row(
-    name: str, group: str, lines: Sequence[Record], truths: Sequence[float], before: Sequence[Record] | None
-) -> Row:
+def row(name: str, group: str, lines: Sequence[Record], truths: Sequence[float]) -> Row:
     exact = [claims(line) for line in lines]
     widths = [
         (MEMORY_MIB if line.peakUpper is None else line.peakUpper) - line.peakLower
@@ -191,7 +185,6 @@ def row(
         group,
         len(lines),
         sum(exact),
-        None if before is None else sum(map(claims, before)),
         round(percentile(widths, 50), 1) if widths else None,
         round(max(widths), 1) if widths else None,
         round(percentile([line.PeakRSS for line in lines], 50), 1),
@@ -229,7 +222,6 @@ def functions(folder: Path, python: str | None) -> Iterator[tuple[str, str, Func
 HEADINGS = (
     "",
     "",
-    "figures, before",
     "figures",
     "width p50 / max",
     "of a peak of",
@@ -240,16 +232,13 @@ HEADINGS = (
 
 
 def cells(row: Row) -> list[str]:
-    def share(count: int | None) -> str:
-        return "" if count is None else f"{count} of {row.invocations}"
-
     def two(value: float | None) -> str:
         return "" if value is None else f"{value:.2f}"
 
     width = "" if row.width_p50 is None else f"{row.width_p50} / {row.width_max}"
     outside = "" if row.outside is None else f"{row.outside}"
     return [
-        *(row.group, row.name, share(row.exact_before), share(row.exact), width, f"{row.rss:.0f}"),
+        *(row.group, row.name, f"{row.exact} of {row.invocations}", width, f"{row.rss:.0f}"),
         *(two(row.error), two(row.missed), outside),
     ]
 
@@ -283,41 +272,26 @@ def publish(rows: Sequence[Row]) -> None:
 
 @click.command(help=__doc__)
 @click.option("--invocations", default=20, show_default=True, help="Of each function.")
-@click.option("--before", type=click.Path(exists=True, path_type=Path), help="An older sidecar, to compare with.")
 @click.option("--python", help="An interpreter that has PyTorch.")
-@click.option("--only", help="One kind of work alone; writes no page.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
-def main(invocations: int, before: Path | None, python: str | None, only: str | None, as_json: bool) -> None:
+def main(invocations: int, python: str | None) -> None:
     """See the module."""
     rows: list[Row] = []
     variables = {"MODEL_COUNT": "2"}
-    try:
-        with tempfile.TemporaryDirectory(dir="/tmp") as name, tracing() as trace:
-            Path(name).chmod(0o755)
-            kinds = [each for each in functions(Path(name), python) if only in (None, each[0])]
-            for title, group, function, kind in track(kinds, console=Console(stderr=True), transient=True):
-                events = [kind[number % len(kind)] for number in range(WARM_UP + invocations)]
-                lines, _ = records(function, events, EXECUTABLE, variables, None)
-                traced, truths = records(function, events, EXECUTABLE, variables, trace) if trace else (lines, [])
-                older = records(function, events, before, variables, None)[0] if before else None
-                made = row(title, group, lines, [], older)
-                judged = row(title, group, traced, truths, None)
-                rows.append(
-                    Row(**{**asdict(made), **{key: getattr(judged, key) for key in ("error", "missed", "outside")}})
-                )
-    except (OSError, AssertionError, RuntimeError, BadInput) as error:
-        click.echo(f"could not measure: {error!r}", err=True)
-        sys.exit(2)
-    console = Console(width=170, file=sys.stderr if as_json else None)
-    console.print(shown("Functions with threads, MiB", HEADINGS, [cells(each) for each in rows]))
-    if as_json:
-        click.echo(json.dumps([asdict(each) for each in rows]))
-    if only is None:
-        publish(rows)
-    broken = [each.name for each in rows if each.outside or (each.error or 0) > SLACK_MIB]
-    if broken:
-        click.echo(f"broken promise: {', '.join(broken)}. (Is the machine idle?)", err=True)
-        sys.exit(1)
+    with measuring() as bar, tempfile.TemporaryDirectory(dir="/tmp") as name, tracing() as trace:
+        Path(name).chmod(0o755)
+        known = list(functions(Path(name), python))
+        advance = bar("functions", len(known))
+        for title, group, function, kind in known:
+            events = [kind[number % len(kind)] for number in range(WARM_UP + invocations)]
+            lines, _ = records(function, events, variables, None)
+            traced, truths = records(function, events, variables, trace) if trace else (lines, [])
+            judged = row(title, group, traced, truths)
+            made = row(title, group, lines, [])
+            rows.append(replace_in(made, error=judged.error, missed=judged.missed, outside=judged.outside))
+            advance()
+    Console(width=170).print(shown("Functions with threads, MiB", HEADINGS, [cells(each) for each in rows]))
+    publish(rows)
+    exit_if_broken([each.name for each in rows if each.outside or (each.error or 0) > SLACK_MIB])
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ Exit codes: 0 all is as promised, 1 something was lost without a report or did h
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 
 import click
@@ -26,9 +24,8 @@ NAMES = [experiment.name for experiment in experiments(chosen())]
 @click.command(help=__doc__, context_settings={"max_content_width": 100})
 @click.option("--quick", is_flag=True, help="A few of each, in less than a minute: what the tests do.")
 @click.option("--only", multiple=True, type=click.Choice(NAMES), help="This experiment alone; can be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
 @click.option("--write/--no-write", "keep", default=True, help="Write the tables that were run in full.")
-def main(quick: bool, only: tuple[str, ...], as_json: bool, keep: bool) -> None:
+def main(quick: bool, only: tuple[str, ...], keep: bool) -> None:
     """See the module."""
     subject = chosen()
     rows: dict[str, list[Row]] = {name: [] for name in HEADINGS}
@@ -52,15 +49,11 @@ def main(quick: bool, only: tuple[str, ...], as_json: bool, keep: bool) -> None:
                     skipped.append(f"{experiment.name}: {reason}")
                 except (OSError, AssertionError, RuntimeError, LookupError) as error:
                     skipped.append(f"{experiment.name}: {error!r}")
-    every = [row for made in rows.values() for row in made]
-    broken = [each for row in every for each in row.broken]
-    if as_json:
-        click.echo(json.dumps({"sidecar": str(subject), "rows": [asdict(row) for row in every], "skipped": skipped}))
-    else:
-        console = Console(width=160)
-        for name, made in rows.items():
-            if made:
-                console.print(table(made, name))
+    broken = [each for made in rows.values() for row in made for each in row.broken]
+    console = Console(width=160)
+    for name, made in rows.items():
+        if made:
+            console.print(table(made, name))
     for each in skipped:
         click.echo(f"could not run {each}", err=True)
     for each in broken:

@@ -1,6 +1,5 @@
 """`make faults`, a few of each: nothing harms the function, and nothing is lost in silence."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -37,9 +36,9 @@ def test_as_promised(name: str) -> None:
 
 def test_a_quick_run_prints_its_rows_and_writes_nothing() -> None:
     before = RESULTS.read_text(), PAGE.read_text()
-    done = CliRunner().invoke(main, ["--quick", "--only", "stdout", "--json"])
+    done = CliRunner().invoke(main, ["--quick", "--only", "stdout"])
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["rows"][0]["fault"] == "standard output is hung up"
+    assert "standard output is hung up" in done.stdout
     assert (RESULTS.read_text(), PAGE.read_text()) == before
 
 
