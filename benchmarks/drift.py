@@ -7,7 +7,6 @@ recorded programs. Writes results/drift.md, and the recorded curves into docs/pa
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -387,12 +386,11 @@ def measured(
 @click.option(
     "--tuning", is_flag=True, help="Of tuning seeds, to look at while the verdict is changed. Writes nothing."
 )
-@click.option("--processes", default=os.cpu_count(), show_default=True)
-def main(seeds: int, tuning: bool, processes: int) -> None:
+def main(seeds: int, tuning: bool) -> None:
     """See the module."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     judging, teaching = (TUNING[:seeds], TUNING[len(TUNING) // 2 :]) if tuning else (SEALED[:seeds], TUNING)
-    with Pool(processes) as pool, Progress(*columns, console=Console(stderr=True)) as progress:
+    with Pool() as pool, Progress(*columns, console=Console(stderr=True)) as progress:
         results = measured(pool, progress, "compositions", measure, judging)
         taught = measured(pool, progress, "the oracle's", learn, teaching)
         rows = measured(pool, progress, "recorded programs", measure_real, list(recorded.REAL))

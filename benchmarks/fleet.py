@@ -76,8 +76,7 @@ def leak_table(told: Sequence[tuple[float, Together | None, int]]) -> str:
 @click.command()
 @click.option("--fleets", default=1300, show_default=True, help="Fleets without a leak.")
 @click.option("--leaks", default=100, show_default=True, help="Fleets of each leak.")
-@click.option("--write/--no-write", default=True, help="Write the results page.")
-def main(fleets: int, leaks: int, write: bool) -> None:
+def main(fleets: int, leaks: int) -> None:
     """See the module."""
     kinds = list(QUIET)
     with Pool() as workers:
@@ -98,8 +97,7 @@ environments are long enough, and calm. A function is accused if p is at most {R
 base and settling of 1 to 20 MiB. Growing alone: {ALONE} environments of each fleet, by their own verdict.
 """
     click.echo(text)
-    if write:
-        RESULTS.write_text(text)
+    RESULTS.write_text(text)
     accused = sum(each is not None and each.grows for *_, each in free)
     missed = sum(kib >= PROMISED_KIB and not (each is not None and each.grows) for kib, each, _ in leaky)
     if accused or missed:

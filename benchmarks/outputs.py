@@ -27,7 +27,7 @@ RESULT = ROOT / "benchmarks" / "results" / "outputs.md"
 BLOCK = 25
 """Invocations in a row; then it is the next one's turn."""
 HOUR_MS, SECOND_MS = "3600000", "1000"
-MEMORY_AFTER = 300
+MEMORY_AFTER = REQUESTS = 300
 OURS_QUIET = Contender(OURS, (EXECUTABLE,), errors=False)
 
 
@@ -104,13 +104,13 @@ def memory(side: Side, agent: Agent) -> None:
     agent.waiting()
 
 
-def request_ms(collector: Collector, requests: int) -> float:
+def request_ms(collector: Collector) -> float:
     """CPU time of a request from its making to its answer, at the median: of the source, in this process."""
     found, _ = settings.otlp({name.encode(): value.encode() for name, value in collector.variables.items()})
     assert found is not None
     output = OtlpOutput(found, Config({}), "eu-central-1", Clock())
     now_ns, took = time.monotonic_ns(), []
-    for number in range(requests):
+    for number in range(REQUESTS):
         record = InvocationRecord(number, {"PeakRSS": 50.0, "CurrentRSS": 40.0}, {"environmentId": "one"})
         output.add(record, None)
         now_ns += 2_000_000_000
@@ -146,9 +146,7 @@ def rows(made: list[Side]) -> list[list[str]]:
 @click.command(help=__doc__)
 @click.option("--count", default=1000, show_default=True, help="Invocations of each.")
 @click.option("--rounds", default=30, show_default=True, help="Starts of each.")
-@click.option("--requests", default=300, show_default=True, help="To a collector, to measure their CPU time.")
-@click.option("--write/--no-write", default=True, help="Write the table.")
-def main(count: int, rounds: int, requests: int, write: bool) -> None:
+def main(count: int, rounds: int) -> None:
     """See the module."""
     if not EXECUTABLE.exists():
         raise click.ClickException(f"{EXECUTABLE} is not there: run `make layer`.")
@@ -162,7 +160,7 @@ def main(count: int, rounds: int, requests: int, write: bool) -> None:
         for side in made:
             memory(side, agent)
         second.bodies.clear()
-        each_ms = request_ms(second, requests)
+        each_ms = request_ms(second)
         size = statistics.fmean(map(len, second.bodies))
     headings = ["", "exec to register", "exec to `next`", "CPU of an invocation", "PSS", "private dirty"]
     table = markdown(headings, rows(made))
@@ -172,8 +170,7 @@ def main(count: int, rounds: int, requests: int, write: bool) -> None:
         f"after {MEMORY_AFTER} invocations, each alone. A request, of {size:,.0f} bytes, takes {each_ms:.1f} ms of CPU "
         f"time (the source under python3). On {machine()}."
     )
-    if write:
-        RESULT.write_text(f"# What outputs cost\n\n{text}\n")
+    RESULT.write_text(f"# What outputs cost\n\n{text}\n")
     click.echo(text)
 
 
