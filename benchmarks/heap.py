@@ -113,14 +113,14 @@ def jvm(folder: Path) -> list[list[str]]:
     from truemem.linux.process_table import FUNCTION, Process
     from truemem.linux.procfs import Procfs
 
-    def micros(do: Callable[[], object], times: int = 500) -> float:
+    def micros(do: Callable[[], object]) -> float:
         def once() -> float:
             began = time.perf_counter_ns()
             do()
             return (time.perf_counter_ns() - began) / 1000
 
         once()
-        return middle(once, times)
+        return middle(once, 500)
 
     def looks(pid: int) -> tuple[float, float]:
         """Those of a sidecar that has just begun, and later ones."""

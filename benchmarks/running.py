@@ -16,6 +16,7 @@ from benchmarks.accuracy import percentile
 from benchmarks.bare import Extension, FunctionProcesses
 from benchmarks.contenders import Contender
 
+FIRST = 1000
 HARDLY_SAMPLING = {"TRUEMEM_CPU_BUDGET": "0.01"}
 
 VCPU_MIB = 1769
@@ -107,15 +108,15 @@ def answers(contender: Contender, name: str, count: int, **function: int) -> Ans
     return Answer(name, count, round(percentile(took, 50)), round(percentile(took, 99)), round(cpu_ms, 3))
 
 
-def growth(contender: Contender, count: int, advance: Callable[[], None], first: int = 1000) -> Growth:
-    """See Growth: `first` invocations, then `count` more."""
+def growth(contender: Contender, count: int, advance: Callable[[], None]) -> Growth:
+    """See Growth: FIRST invocations, then `count` more."""
     with attached(contender) as extension:
-        for number in range(first):
+        for number in range(FIRST):
             invoke(extension, number)
             advance()
         time.sleep(0.5)
         before, open_before = extension.memory_kib(), descriptors(extension.pid)
-        for number in range(first, first + count):
+        for number in range(FIRST, FIRST + count):
             invoke(extension, number)
             advance()
         time.sleep(0.5)

@@ -83,11 +83,11 @@ def dies(_: Collector, connection: Connection, __: bytes) -> bool:
     return False
 
 
-def once(first: Behaviour, then: Behaviour = takes) -> Behaviour:
-    """The first request is answered in another way than those after it."""
+def once(first: Behaviour) -> Behaviour:
+    """The first request is answered in another way than those after it, which are taken."""
 
     def answering(collector: Collector, connection: Connection, body: bytes) -> bool:
-        return (first if len(collector.bodies) == 1 else then)(collector, connection, body)
+        return (first if len(collector.bodies) == 1 else takes)(collector, connection, body)
 
     return answering
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from truemem_workbench.support.terminal import counted
+
+__all__ = ["NotHere", "Row", "counted"]
+
 
 class NotHere(Exception):
     """This machine does not permit the experiment; the message says why."""
@@ -22,8 +26,3 @@ class Row:
     """What was lost of the records, and how it was told."""
     broken: list[str] = field(default_factory=list)
     """All that was not as promised: harm to the function, or a loss without a report."""
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 line`, `2,000 lines`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -93,11 +93,11 @@ def hidden_event(kind: str, chance: random.Random) -> dict[str, Any]:
     return {"do": "threads", **HIDDEN_THREADS[kind], "count": chance.choice(HIDDEN_THREADS[kind]["count"]), **size}
 
 
-def hidden_events(count: int, seed: int, kinds: tuple[str, ...] = HIDDEN) -> Iterator[tuple[str, dict[str, Any]]]:
+def hidden_events(count: int, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """So many of each kind, in turn: (kind, event)."""
     chance = random.Random(seed)
     for _ in range(count):
-        for kind in kinds:
+        for kind in HIDDEN:
             yield kind, hidden_event(kind, chance)
 
 

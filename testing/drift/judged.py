@@ -55,12 +55,12 @@ def drifts(curve: Iterable[Point], limit_kib: float = 0) -> Iterator[Drift]:
 
 
 def sidecar_at(
-    current: Floats, peak: Floats, time_ms: Floats, lengths: Sequence[int], limit_kib: float = 0
+    current: Floats, peak: Floats, time_ms: Floats, lengths: Sequence[int]
 ) -> tuple[dict[int, Told], int | None]:
     """The sidecar's verdict after each of these numbers of invocations, and the first invocation at which it said
     growing, or None. KiB and ms."""
     told, first = {}, None
-    for number, made in enumerate(drifts(_points(current, peak, time_ms), limit_kib), 1):
+    for number, made in enumerate(drifts(_points(current, peak, time_ms)), 1):
         if first is None and made.verdict.name == GROWING:
             first = number
         if number in lengths:
