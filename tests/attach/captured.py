@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -44,6 +45,11 @@ RUNS = {
     "hot": Run({"truemem": {"TRUEMEM_AGGREGATE": "60"}}, [{"mib": 60 if n == 70 else 1, "ms": 1} for n in range(130)]),
     "no telemetry": Run({"telemetry": 202}, [{"mib": 5, "ms": 20}] * 2),
 }
+
+
+LONG = ("drift", "hot")
+"""Runs of which the platform's lines about each invocation are left out."""
+PLATFORM = re.compile("(START|END|REPORT) ")
 
 
 def live(run: Run) -> list[LogEvent]:
@@ -99,6 +105,8 @@ def main() -> None:
         while name == "race" and not any('"raced":true' in event.message for event in log):
             log = live(run)  # losing a race is a matter of luck
         for event in log:
+            if name in LONG and PLATFORM.match(event.message):
+                continue
             message = event.message.replace("\n", "\r")  # an event of several lines
             parts.append(f"{event.time_ms}\t{event.stream}\t{message}\n")
     FILE.write_text("".join(parts))

@@ -17,11 +17,11 @@ from typing import NamedTuple
 Value = float | str | bool | None
 """bool: a JSON boolean, or what a condition came to. None: absent, or not known."""
 
-AGGREGATES = ("avg", "count", "earliest", "latest", "max", "min", "pct", "sum")
+AGGREGATES = ("count", "earliest", "latest", "max", "pct", "sum")
 """Functions of `stats` over a group of rows."""
 ARGUMENTS: Mapping[str, int | None] = {
-    **dict.fromkeys((*AGGREGATES, "abs", "ispresent"), 1),
-    **dict.fromkeys(("coalesce", "concat", "greatest")),
+    **dict.fromkeys((*AGGREGATES, "ispresent"), 1),
+    **dict.fromkeys(("coalesce", "greatest")),
     "pct": 2,
 }
 """How many arguments each takes; None: any number."""
@@ -53,7 +53,7 @@ def aggregate(name: str, values: Sequence[Value], share: Value = None) -> Value:
     numbers = sorted(number(value) for value in present)
     if name == "pct":  # the service's own interpolation is not told: by the nearest rank
         return numbers[max(0, math.ceil(number(share) / 100 * len(numbers)) - 1)]
-    return {"avg": sum(numbers) / len(numbers), "max": numbers[-1], "min": numbers[0], "sum": sum(numbers)}[name]
+    return numbers[-1] if name == "max" else sum(numbers)
 
 
 def call(name: str, values: Sequence[Value]) -> Value:
@@ -61,11 +61,7 @@ def call(name: str, values: Sequence[Value]) -> Value:
         return values[0] is not None
     if name == "coalesce":
         return next((value for value in values if value is not None), None)
-    if None in values:
-        return None
-    if name == "concat":
-        return "".join(map(str, values))
-    return max(map(number, values)) if name == "greatest" else abs(number(values[0]))
+    return None if None in values else max(map(number, values))  # greatest
 
 
 def operate(sign: type[ast.AST], left: Value, right: Value) -> Value:
@@ -127,11 +123,7 @@ class Limit(NamedTuple):
     rows: int
 
 
-class Display(NamedTuple):
-    items: tuple[Named, ...]
-
-
-Command = Fields | Filter | Parse | Stats | Sort | Limit | Display
+Command = Fields | Filter | Parse | Stats | Sort | Limit
 
 KEYWORDS = {"and": "and", "or": "or", "not": "not", "in": "in", "like": "in", "=": "=="}
 """In Python, where that differs or is no field."""
@@ -201,8 +193,6 @@ def _command(tokens: Sequence[Token]) -> Command:
             return Sort(tuple(map(_parsed_sort_key, _split(keys, ","))))
         case [Token(_, "limit"), Token("number", count, _)]:
             return Limit(int(count))
-        case [Token(_, "display"), *names]:
-            return Display(tuple(Named(_field(*name), name[0].text) for name in _split(names, ",")))
     raise SyntaxError(f"{_written(tokens)!r} is not a command that is known here")
 
 
@@ -354,7 +344,7 @@ def names(query: str) -> set[str]:
 
 def _items(command: Command) -> Sequence[Named]:
     match command:
-        case Fields(items) | Display(items):
+        case Fields(items):
             return items
         case Stats(items, by):
             return (*by, *items)
@@ -402,8 +392,6 @@ def run(query: str, events: Iterable[LogEvent]) -> list[Row]:
                 ordered = True
             case Limit(count):
                 limit = count
-            case Display(items):
-                columns = [item.name for item in items]
     if not ordered and all("@timestamp" in row for row in rows):
         rows.reverse()  # events come newest first; the order of groups is not defined
     return [{name: row.get(name) for name in columns or SYSTEM_FIELDS[:2]} for row in rows[:limit]]

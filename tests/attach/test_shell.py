@@ -10,7 +10,6 @@ from typing import Any
 
 import boto3
 import pytest
-import requests
 from mypy_boto3_lambda import LambdaClient
 from truemem.line_schema import METRICS
 
@@ -19,9 +18,10 @@ from tests.attach.captured import stored
 from tests.attach.pages import block
 from tests.attach.test_snippets import ARN, DIST, PAGE, or_skip, or_skip_layer
 from tests.layer.built import script
-from tests.report.conftest import put_events, put_function
-from tests.sample.s3_server import CREDENTIALS, s3_server
+from tests.report.conftest import aws, aws_endpoint, put_events, put_function
 from tests.template.stack import EMPTY_ZIP
+
+__all__ = ["aws", "aws_endpoint"]
 
 REGION = "eu-west-1"
 NAME = "my-function"
@@ -30,32 +30,18 @@ Shell = Callable[..., list[str]]
 
 
 @pytest.fixture
-def lambdas(monkeypatch: pytest.MonkeyPatch) -> Iterator[LambdaClient]:
-    """moto's server, empty; the AWS variables point there, and nowhere else."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    with s3_server() as endpoint:
-        variables = {
-            **CREDENTIALS,
-            **dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), REGION),
-            "AWS_ENDPOINT_URL": endpoint,
-            "AWS_CONFIG_FILE": os.devnull,
-            "AWS_EC2_METADATA_DISABLED": "true",
-            "AWS_PAGER": "",
-        }
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        # moto keeps its accounts for the life of the process
-        requests.post(f"{endpoint}/moto-api/reset", timeout=30).raise_for_status()
-        boto3.setup_default_session(region_name=REGION)
-        yield boto3.client("lambda")
+def lambdas(aws: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[LambdaClient]:
+    """Lambda of moto's server; the AWS variables point there."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.setenv(name, REGION)
+    boto3.setup_default_session(region_name=REGION)
+    yield boto3.client("lambda")
     boto3.DEFAULT_SESSION = None
 
 
-def create(layers: list[str], variables: dict[str, str] | None = None) -> None:
+def create(layers: list[str]) -> None:
     """The user's function, as it is before anything is attached."""
-    settings = {"Environment": {"Variables": variables}} if variables is not None else {}
-    put_function(boto3.client, NAME, Architectures=["x86_64"], Layers=layers, **settings)
+    put_function(boto3.client, NAME, Architectures=["x86_64"], Layers=layers)
 
 
 def publish(lambdas: LambdaClient, name: str) -> str:

@@ -16,7 +16,7 @@ import yaml
 from deploy.application import translated
 from layer.__main__ import main as layer_command
 from testing.installs import Missing
-from tests.attach.pages import block, blocks, cfn_lint, instructions
+from tests.attach.pages import block, cfn_lint, instructions
 from tests.layer.built import script
 
 PAGE = "attach.md"
@@ -31,19 +31,6 @@ def or_skip(find: Callable[[], Path]) -> Path:
         return find()
     except Missing as reason:
         pytest.skip(str(reason))
-
-
-def test_every_snippet_of_the_page_has_a_test() -> None:
-    modules = ("test_snippets.py", "test_shell.py", "../infrastructure/test_serverless.py")
-    own = "".join(Path(__file__).parent.joinpath(name).read_text() for name in modules)
-    named = [made for made in blocks(PAGE) if made.language]
-    assert all(f'"{made.name}"' in own for made in named)
-    assert len(named) >= 11
-
-
-def test_all_of_them_attach_the_same_arn() -> None:
-    for name in ("cli", "sam"):
-        assert ARN in block(PAGE, name)
 
 
 # --- YAML -------------------------------------------------------------------------------------------------------------
@@ -91,11 +78,6 @@ def or_skip_layer() -> Path:
     if not (built / "truemem").is_dir():
         pytest.skip(f"{built} is not there: make layer")
     return built
-
-
-@pytest.mark.parametrize(("name", "known"), [("image", "FROM COPY ENV"), ("exact-image", "FROM COPY ENTRYPOINT CMD")])
-def test_the_images_are_of_instructions_that_docker_knows(name: str, known: str) -> None:
-    assert [instruction for instruction, _ in instructions(block(PAGE, name))] == known.split()
 
 
 def test_the_images_entry_point_starts_the_runtime() -> None:

@@ -13,12 +13,12 @@ from mypy_boto3_lambda import LambdaClient
 
 from tests.attach import tools
 from tests.attach.pages import block
-from tests.attach.test_shell import lambdas
+from tests.attach.test_shell import aws, aws_endpoint, lambdas
 from tests.attach.test_snippets import WRAPPER, or_skip
 from tests.infrastructure.cdk import ARN, EXACT, ROOT, VENDOR
 from tests.template.stack import EMPTY_ZIP
 
-__all__ = ["lambdas"]  # a fixture
+__all__ = ["aws", "aws_endpoint", "lambdas"]  # fixtures
 
 MODULE = ROOT / "infrastructure" / "terraform"
 
@@ -67,11 +67,6 @@ def test_module_and_example_are_formatted(tmp_path: Path) -> None:
     for folder in (MODULE, tmp_path):
         checked = run(folder, "fmt", "-check", "-diff")
         assert (checked.returncode, checked.stdout) == (0, "")
-
-
-@pytest.mark.nightly
-def test_the_example_is_valid(terraform: Terraform) -> None:
-    assert "The configuration is valid" in terraform(example(), "validate")
 
 
 INPUTS: dict[str, tuple[str, dict[str, str]]] = {
