@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import boto3
 import pytest
 import requests
+from botocore.loaders import create_loader
 from click.testing import CliRunner
 from truemem_workbench.cli.__main__ import cli
 
@@ -72,6 +74,10 @@ def aws_endpoint() -> Iterator[str]:
         yield endpoint
 
 
+botocore_loader = cache(create_loader)
+"""To parse AWS's service models takes most of a client's time: once for all tests."""
+
+
 @pytest.fixture
 def aws(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """Clients of that server, empty; and its address is in the environment, so that the command finds it too."""
@@ -80,6 +86,7 @@ def aws(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
     places = {"AWS_ENDPOINT_URL": aws_endpoint, "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
     for name, value in {**CREDENTIALS, **places, **files}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr("botocore.session.create_loader", botocore_loader)
     session: Any = boto3.Session()
     client: Callable[[str], Any] = session.client
     return client
