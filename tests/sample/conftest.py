@@ -60,7 +60,7 @@ def model_dir() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def sample(model_dir: Path) -> Sample:
     """Start the sample function with some variables, hand it some events, collect everything."""
 

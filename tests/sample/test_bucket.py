@@ -1,6 +1,7 @@
 """Models from S3: moto's server over HTTP, behind boto3."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bucket import Bucket, BucketError
@@ -27,28 +28,29 @@ def key(model: int) -> str:
     return f"models/{model_name(SMALL, model)}"
 
 
-def sources(s3: S3, folder: Path, limit: int = 2**20) -> BucketModels:
-    return BucketModels(Bucket(s3.bucket, "models/", s3.client), ModelStore(folder, limit), SMALL)
+def sources(s3: S3, folder: Path) -> BucketModels:
+    return BucketModels(Bucket(s3.bucket, "models/", s3.client), ModelStore(folder, 2**20), SMALL)
+
+
+@pytest.fixture(scope="module")
+def local(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The answers without a bucket."""
+    return sample(*EVENTS, **SMALL_SETTINGS, MODEL_DIR=str(tmp_path_factory.mktemp("local"))).answers
 
 
 @pytest.mark.parametrize("load_from", ["bytes", "path"])
-def test_what_the_bucket_lacks_is_made_and_uploaded(sample: Sample, s3: S3, tmp_path: Path, load_from: str) -> None:
-    local = sample(*EVENTS, **SMALL_SETTINGS, MODEL_DIR=str(tmp_path / "local"))
-    remote = sample(*EVENTS, **SMALL_SETTINGS, **s3.variables, MODEL_DIR=str(tmp_path / "store"), LOAD_FROM=load_from)
-
-    assert remote.code == 0, remote.stderr
-    assert remote.answers == local.answers
-    assert s3.keys() == [key(model) for model in range(4)]
-    assert all(s3.content(key(model)) == made(model) for model in range(4))
-
-
-@pytest.mark.parametrize("load_from", ["bytes", "path"])
-def test_what_the_bucket_has_is_downloaded(sample: Sample, s3: S3, tmp_path: Path, load_from: str) -> None:
+def test_what_the_bucket_lacks_is_made_and_uploaded(
+    sample: Sample, local: list[dict[str, Any]], s3: S3, tmp_path: Path, load_from: str
+) -> None:
     # number 3's weights under number 1's key: only who reads the bucket can answer with them
     s3.client.put_object(Bucket=s3.bucket, Key=key(1), Body=made(3))
-    variables = {**SMALL_SETTINGS, **s3.variables, "MODEL_DIR": str(tmp_path), "LOAD_FROM": load_from}
-    one, three = sample({"model": 1}, {"model": 3}, **variables).answers
-    assert one["output"] == three["output"]
+    remote = sample(*EVENTS, **SMALL_SETTINGS, **s3.variables, MODEL_DIR=str(tmp_path), LOAD_FROM=load_from)
+
+    assert remote.code == 0, remote.stderr
+    three = local[0]["output"]
+    assert remote.answers == [{**each, "output": three} if each["model"] == 1 else each for each in local]
+    assert s3.keys() == [key(model) for model in range(4)]
+    assert [s3.content(key(model)) for model in range(4)] == [made(model) for model in (0, 3, 2, 3)]
 
 
 def test_bytes_are_read_with_every_load_and_files_once(s3: S3, tmp_path: Path) -> None:
@@ -86,14 +88,12 @@ def test_an_object_of_another_size_is_refused_by_name(s3: S3, tmp_path: Path, ho
     assert list(tmp_path.iterdir()) == []
 
 
-NOWHERE = "NoSuchBucket: there is no bucket nowhere: check MODEL_BUCKET (or --bucket), or create it"
-
-
-def test_a_bucket_that_is_not_there_is_named(sample: Sample, s3: S3, tmp_path: Path) -> None:
-    variables = {**s3.variables, "MODEL_BUCKET": "nowhere", "MODEL_DIR": str(tmp_path)}
-    run = sample({"model": 1}, **variables)
-    assert run.code != 0
-    assert run.stderr.splitlines()[-1] == f"bucket.BucketError: s3://nowhere/models/model-01-24x256.onnx: {NOWHERE}"
+def test_a_bucket_that_is_not_there_is_named(s3: S3, tmp_path: Path) -> None:
+    models = BucketModels(Bucket("nowhere", "models/", s3.client), ModelStore(tmp_path, 2**20), SMALL)
+    with pytest.raises(BucketError) as caught:
+        models.content(1)
+    why = "NoSuchBucket: there is no bucket nowhere: check MODEL_BUCKET (or --bucket), or create it"
+    assert str(caught.value) == f"s3://nowhere/{key(1)}: {why}"
 
 
 def test_what_is_forbidden_says_which_permission_is_missing() -> None:
@@ -109,27 +109,20 @@ def test_what_is_forbidden_says_which_permission_is_missing() -> None:
             bucket.size("m")
 
 
-@pytest.fixture
-def shell(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
-    """The variables that the upload's user has."""
+def test_upload_makes_and_uploads_what_is_missing_and_says_so(
+    s3: S3, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL_S3": s3.endpoint}.items():
         monkeypatch.setenv(name, value)
-    return s3
+    s3.client.put_object(Bucket=s3.bucket, Key=key(0), Body=made(0))
+    s3.client.put_object(Bucket=s3.bucket, Key=key(1), Body=b"half")
 
+    assert main(["upload", "--count", "3", "--layers", "2", "--width", "16", "--bucket", s3.bucket]) == 0
 
-UPLOAD = ["upload", "--count", "3", "--layers", "2", "--width", "16"]
-
-
-def test_upload_makes_and_uploads_what_is_missing_and_says_so(shell: S3, capsys: pytest.CaptureFixture[str]) -> None:
-    shell.client.put_object(Bucket=shell.bucket, Key=key(0), Body=made(0))
-    shell.client.put_object(Bucket=shell.bucket, Key=key(1), Body=b"half")
-
-    assert main([*UPLOAD, "--bucket", shell.bucket]) == 0
-
-    url = f"s3://{shell.bucket}/models/model-"
+    url = f"s3://{s3.bucket}/models/model-"
     assert capsys.readouterr().out.splitlines() == [
         f"1/3 {url}00-2x16.onnx: there already",
         f"2/3 {url}01-2x16.onnx: uploaded, 0.0 MiB",
         f"3/3 {url}02-2x16.onnx: uploaded, 0.0 MiB",
     ]
-    assert [shell.content(key(model)) for model in range(3)] == [made(model) for model in range(3)]
+    assert [s3.content(key(model)) for model in range(3)] == [made(model) for model in range(3)]

@@ -13,7 +13,8 @@ from tests.sample.conftest import SAMPLE
 def test_each_variable_is_a_setting() -> None:
     variables = {
         "LOAD_FROM": "path",
-        "CACHE_SIZE": "8",
+        "MODEL_COUNT": "100",
+        "CACHE_SIZE": "100",
         "POP_BEFORE_LOAD": "true",
         "MMAP_THRESHOLD": "32768",
         "MODEL_BUCKET": "my-models.eu",
@@ -21,7 +22,8 @@ def test_each_variable_is_a_setting() -> None:
     }
     settings = Settings(
         load_from="path",
-        cache_size=8,
+        model_count=100,
+        cache_size=100,
         pop_before_load=True,
         mmap_threshold=32768,
         model_bucket="my-models.eu",
@@ -35,52 +37,28 @@ def test_an_empty_variable_means_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "fix"),
+    ("variables", "said"),
     [
-        ("LOAD_FROM", "s3", "set it to bytes or path"),
-        ("CACHE_SIZE", "sixteen", "0 to 40"),
-        ("POP_BEFORE_LOAD", "yes", "true or false"),
-        ("MMAP_THRESHOLD", "32KiB", "try 32768"),
-        ("MODEL_DIR", "models", "an absolute path"),
-        ("MODEL_BUCKET", "s3://models", "without s3://"),
-        ("MODEL_PREFIX", "models", "one at the end"),
-        ("MODEL_WIDTH", "wide", "16 to 4096"),
-    ],
-)
-def test_a_bad_value_names_variable_value_and_what_to_do(name: str, value: str, fix: str) -> None:
-    with pytest.raises(BadSetting) as caught:
-        read_settings({name: value})
-
-    message = str(caught.value)
-    assert message.startswith(f"{name}={value!r} is not ")
-    assert fix in message
-    assert "\n" not in message
-
-
-def test_the_cache_may_hold_as_many_as_there_are_models() -> None:
-    assert read_settings({"MODEL_COUNT": "100", "CACHE_SIZE": "100"}).cache_size == 100
-    with pytest.raises(BadSetting, match="CACHE_SIZE='4' is not a number from 0 to 3"):
-        read_settings({"MODEL_COUNT": "3", "CACHE_SIZE": "4"})
-
-
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
+        ({"LOAD_FROM": "s3"}, "LOAD_FROM='s3' is not a way to load: set it to bytes or path"),
+        ({"CACHE_SIZE": "sixteen"}, "CACHE_SIZE='sixteen' is not a number from 0 to 40"),
+        ({"POP_BEFORE_LOAD": "yes"}, "POP_BEFORE_LOAD='yes' is not a switch: set it to true or false"),
+        ({"MMAP_THRESHOLD": "32KiB"}, "MMAP_THRESHOLD='32KiB' is not .*try 32768"),
+        ({"MODEL_DIR": "models"}, "MODEL_DIR='models' is not an absolute path"),
+        ({"MODEL_BUCKET": "s3://models"}, "MODEL_BUCKET='s3://models' is not .*without s3://"),
+        ({"MODEL_PREFIX": "models"}, "MODEL_PREFIX='models' is not .*one at the end"),
+        ({"MODEL_WIDTH": "wide"}, "MODEL_WIDTH='wide' is not a number from 16 to 4096"),
+        ({"MODEL_COUNT": "3", "CACHE_SIZE": "4"}, "CACHE_SIZE='4' is not a number from 0 to 3"),
         (
             {"MODEL_LAYERS": "256", "MODEL_WIDTH": "1025"},
             "MODEL_LAYERS=256 with MODEL_WIDTH=1025 is 1027 MiB a model, and 1024 is the most: lower one of them",
         ),
-        (
-            {"MODEL_STORE_MIB": "6"},
-            "MODEL_STORE_MIB=6 does not hold one model of 6.0 MiB (MODEL_LAYERS=24, MODEL_WIDTH=256):"
-            " raise it, and the function's ephemeral storage with it",
-        ),
+        ({"MODEL_STORE_MIB": "6"}, r"MODEL_STORE_MIB=6 does not hold one model of 6\.0 MiB \(MODEL_LAYERS=24, "),
     ],
 )
-def test_what_is_wrong_only_together_is_said_together(variables: dict[str, str], words: str) -> None:
-    with pytest.raises(BadSetting) as caught:
+def test_a_bad_value_names_variable_value_and_what_to_do(variables: dict[str, str], said: str) -> None:
+    with pytest.raises(BadSetting, match=f"^{said}") as caught:
         read_settings(variables)
-    assert str(caught.value) == words
+    assert "\n" not in str(caught.value)
 
 
 def test_every_variable_is_on_the_page_with_its_default() -> None:

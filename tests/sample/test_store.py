@@ -48,9 +48,7 @@ def test_a_file_is_made_once_and_found_from_then_on(tmp_path: Path) -> None:
     assert asked == [1]
 
 
-def test_the_least_recently_used_files_are_dropped(
-    tmp_path: Path,
-) -> None:
+def test_the_least_recently_used_files_are_dropped(tmp_path: Path) -> None:
     for number in (1, 2, 3, 1):
         use(ModelStore(tmp_path, 300), number, 100)
 
