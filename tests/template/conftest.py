@@ -1,21 +1,18 @@
-"""The application, built once by AWS's own tools, and accounts to create it in."""
+"""The application, built once by AWS's own tools."""
 
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 
 from deploy import application
 from testing.installs import Missing
-from tests.sample.s3_server import s3_server
-from tests.template import sam, stack
+from tests.template import sam
 from tests.template.resolve import Resolver
-from tests.template.stack import Account, Stack, plain
+from tests.template.stack import plain
 
-REGION = "eu-central-1"
 Resources = Callable[[str], dict[str, dict[str, Any]]]
 EVERYTHING = {"Drive": "true", "Tracing": "true", "LogFormat": "JSON", "LogLevel": "WARN"}
 
@@ -41,28 +38,6 @@ def build() -> Iterator[Path]:
             yield sam.build(Path(name))
         except Missing as reason:
             pytest.skip(str(reason))
-
-
-@pytest.fixture(scope="session")
-def aws() -> Iterator[str]:
-    """Endpoint of moto's real server, which boto3 talks to over HTTP."""
-    with s3_server() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture(scope="session")
-def account(aws: str, template: application.Template) -> Account:
-    """With the code uploaded."""
-    session = boto3.session.Session("testing", "testing", region_name=REGION)
-    made = Account(lambda name: session.client(name, endpoint_url=aws))
-    stack.upload(made, template)
-    return made
-
-
-@pytest.fixture(scope="session")
-def truth(account: Account, template: application.Template) -> Stack:
-    """The stack, with all that is off by default on."""
-    return stack.create(account, template, "truth", **EVERYTHING)
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from truemem_workbench.publish.layer_files import unpack
 
 from tests.attach.pages import instructions
 from tests.layer.built import ROOT
 from tests.template import sam
-from tests.template.test_build import MACHINES, machine
 
 pytestmark = pytest.mark.timeout(sam.LONGEST_S + 120)
 
@@ -48,13 +46,3 @@ def test_its_opt_is_the_layers_content(build: Path, tmp_path: Path) -> None:
     assert checked.stdout.startswith("truemem ")
     started = subprocess.run([opt / "truemem" / "exact", "echo", "started"], capture_output=True, text=True, check=True)
     assert started.stdout == "started\n"
-
-
-def test_modes_survive_unpacking(tmp_path: Path) -> None:
-    layer = ROOT / "dist" / "truemem-layer-arm64.zip"
-    if not layer.is_file():
-        pytest.skip("there is no layer: make layer")
-    unpack(layer, tmp_path / "opt")
-    for executable in (tmp_path / "opt" / "extensions" / "truemem", tmp_path / "opt" / "truemem" / "exact"):
-        assert executable.stat().st_mode & 0o777 == 0o755
-        assert machine(executable) == MACHINES["arm64"]

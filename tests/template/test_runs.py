@@ -9,10 +9,11 @@ from truemem_workbench.local import Function
 from deploy import application
 from testing.environment import Environment
 from testing.installs import Missing
+from tests.sample.s3_server import make_bucket, s3_server
 from tests.scenarios.clients import installed
 from tests.template import sam
 from tests.template.resolve import Resolver
-from tests.template.stack import Account, Stack, plain
+from tests.template.stack import plain
 
 pytestmark = [pytest.mark.filterwarnings("ignore:Tried to parse"), pytest.mark.timeout(sam.LONGEST_S + 120)]
 
@@ -33,28 +34,31 @@ def built(folder: Path, wrapper: Path) -> Function:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the layer is for Linux")
 @pytest.mark.parametrize("name", ["IncidentX86", "RepairedX86"])
 def test_a_built_function_with_the_built_layer_tells_the_truth(
-    name: str, build: Path, template: application.Template, truth: Stack, account: Account, aws: str
+    name: str, build: Path, template: application.Template
 ) -> None:
-    settings = Resolver(plain(template), {}, truth.ids).resources("AWS::Lambda::Function")[name]
-    variables = {**settings["Environment"]["Variables"], **SMALL, "AWS_ENDPOINT_URL_S3": aws}
-    wrapper = variables.pop("AWS_LAMBDA_EXEC_WRAPPER")  # there is no /opt on this machine
+    settings = Resolver(plain(template), {}, {"Models": "models"}).resources("AWS::Lambda::Function")[name]
     models = [0, 1, 2, 3, 4, 0]
-    with Environment(
-        built(build / name, build / "TruememX86" / wrapper.removeprefix("/opt/")),
-        sidecar=build / "TruememX86" / "extensions" / "truemem",
-        environment=variables,
-        memory_mib=int(settings["MemorySize"]),
-        timeout_s=settings["Timeout"],
-    ) as environment:
-        payloads = []
-        for model in models:
-            invocation = environment.local.invoke({"model": model, "batch": 8})
-            assert invocation.function_error is None, invocation.payload
-            environment.invocations.append(invocation)
-            assert isinstance(invocation.payload, dict)
-            payloads.append(invocation.payload)
-        records = environment.records()
-        log = environment.log()
+    with s3_server() as endpoint:
+        bucket = make_bucket(endpoint, "models")
+        variables = {**settings["Environment"]["Variables"], **SMALL, "AWS_ENDPOINT_URL_S3": endpoint}
+        wrapper = variables.pop("AWS_LAMBDA_EXEC_WRAPPER")  # there is no /opt on this machine
+        with Environment(
+            built(build / name, build / "TruememX86" / wrapper.removeprefix("/opt/")),
+            sidecar=build / "TruememX86" / "extensions" / "truemem",
+            environment=variables,
+            memory_mib=int(settings["MemorySize"]),
+            timeout_s=settings["Timeout"],
+        ) as environment:
+            payloads = []
+            for model in models:
+                invocation = environment.local.invoke({"model": model, "batch": 8})
+                assert invocation.function_error is None, invocation.payload
+                environment.invocations.append(invocation)
+                assert isinstance(invocation.payload, dict)
+                payloads.append(invocation.payload)
+            records = environment.records()
+            log = environment.log()
+        uploaded = bucket.keys()
 
     assert [payload["cached"] for payload in payloads] == [1, 2, 3, 4, 4, 4]
     assert payloads[0]["output"] == payloads[-1]["output"]
@@ -65,6 +69,5 @@ def test_a_built_function_with_the_built_layer_tells_the_truth(
         assert record.MaxMemoryUsed is not None
         assert record.status == "success"
         assert record.memoryLimit == settings["MemorySize"]
-    uploaded = account.client("s3").list_objects_v2(Bucket=variables["MODEL_BUCKET"])["Contents"]
     assert len(uploaded) >= len(set(models))
-    assert all(each["Key"].startswith(variables["MODEL_PREFIX"]) for each in uploaded)
+    assert all(key.startswith(variables["MODEL_PREFIX"]) for key in uploaded)

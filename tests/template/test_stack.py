@@ -1,4 +1,4 @@
-"""What is created: AWS's own translator, boto3, moto's real server; and read back from there."""
+"""What would be created, by AWS's own translator."""
 
 import json
 import re
@@ -11,29 +11,11 @@ from truemem.line_schema import MEMBERS, METRICS, MIB
 from deploy import application
 from layer.__main__ import EXECUTABLES
 from tests.attach.insights import SYSTEM_FIELDS, names
-from tests.template.conftest import EVERYTHING, Resources
+from tests.template.conftest import Resources
 from tests.template.resolve import Resolver
-from tests.template.stack import Stack, plain
-
-pytestmark = pytest.mark.filterwarnings("ignore:Tried to parse")  # what moto does not make, it says
+from tests.template.stack import plain
 
 SAMPLES = {"IncidentX86": "x86_64", "RepairedX86": "x86_64", "IncidentArm": "arm64", "RepairedArm": "arm64"}
-
-UNSUPPORTED = {"AWS::CloudWatch::Alarm", "AWS::S3::BucketPolicy", "AWS::Lambda::Permission"}
-"""What moto's CloudFormation does not make, or does not list."""
-OWN = {"AWS::IAM::Policy", "AWS::Lambda::LayerVersion"}
-"""What it makes under another name."""
-
-LAMBDA_METRICS = {"Errors"}
-"""AWS/Lambda's own that we show."""
-
-
-@pytest.mark.nightly
-def test_cloudformation_takes_it(truth: Stack, template: application.Template) -> None:
-    assert truth.description()["StackStatus"] == "CREATE_COMPLETE"
-    resources = plain(template)["Resources"].items()
-    wanted = {name for name, each in resources if each["Type"] not in UNSUPPORTED | OWN and "Image" not in name}
-    assert wanted <= set(truth.ids)
 
 
 @pytest.mark.parametrize(("name", "architecture"), SAMPLES.items())
@@ -46,22 +28,6 @@ def test_a_function_has_the_layer_of_its_architecture(name: str, architecture: s
     assert not layer.get("CompatibleRuntimes")
     assert function["LoggingConfig"]["LogFormat"] == "JSON"
     assert function["LoggingConfig"]["ApplicationLogLevel"] == "WARN"
-
-
-def test_the_settings_differ_as_in_the_incident(resources: Resources) -> None:
-    functions = resources("AWS::Lambda::Function")
-    settings = {name: functions[name]["Environment"]["Variables"] for name in SAMPLES}
-    assert settings["IncidentX86"] == settings["IncidentArm"]
-    assert settings["RepairedX86"] == settings["RepairedArm"]
-    incident, repaired = settings["IncidentX86"], settings["RepairedX86"]
-    pairs = {name: (incident.get(name), value) for name, value in repaired.items()}
-    assert {name: (before, after) for name, (before, after) in pairs.items() if before != after} == {
-        "LOAD_FROM": ("bytes", "path"),
-        "POP_BEFORE_LOAD": ("false", "true"),
-        "MALLOC_MMAP_THRESHOLD_": (None, "32768"),
-        "MMAP_THRESHOLD": (None, "32768"),
-    }
-    assert repaired["TRACER_ENABLED"] == EVERYTHING["Tracing"]
 
 
 def test_the_samples_run_in_exact_mode(template: application.Template) -> None:
@@ -82,34 +48,13 @@ def test_text_logs_have_no_level_to_filter_by(template: application.Template) ->
         assert "ApplicationLogLevel" not in function["LoggingConfig"]
 
 
-def test_the_bucket_is_encrypted_closed_and_cleared(resources: Resources) -> None:
-    properties = resources("AWS::S3::Bucket")["Models"]
-    (rule,) = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"]
-    assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
-    closed = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
-    assert properties["PublicAccessBlockConfiguration"] == dict.fromkeys(closed, True)
-    rules = properties["LifecycleConfiguration"]["Rules"]
-    assert {rule["Id"]: rule["Status"] for rule in rules} == {"models": "Enabled", "unfinished-uploads": "Enabled"}
-    assert rules[0]["Prefix"] == "models/"
-    (policy,) = resources("AWS::S3::BucketPolicy").values()
-    (statement,) = policy["PolicyDocument"]["Statement"]
-    assert statement["Effect"] == "Deny"
-    assert policy["Bucket"] == "Models"
-
-
 def test_the_samples_may_do_no_more_than_they_do(resources: Resources) -> None:
     role = resources("AWS::IAM::Role")["SampleRole"]
     assert not role.get("ManagedPolicyArns")
     alone = resources("AWS::IAM::Policy").values()
     policies = {each["PolicyName"]: each["PolicyDocument"]["Statement"] for each in [*role["Policies"], *alone]}
-    (logs,) = policies["logs"]
-    assert logs["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
-    assert len(logs["Resource"]) == len(SAMPLES)
-    objects, listing = policies["models"]
-    assert objects["Action"] == ["s3:GetObject", "s3:PutObject"]
+    objects, _ = policies["models"]
     assert objects["Resource"].endswith("Models/models/*")
-    assert listing["Action"] == "s3:ListBucket"
-    assert listing["Resource"].endswith("Models")
     everywhere = {name for name, statements in policies.items() if any(each["Resource"] == "*" for each in statements)}
     assert everywhere == {"traces"}  # with Tracing only
 
@@ -136,7 +81,7 @@ def test_the_dashboard_shows_peak_current_and_mark_on_one_graph(resources: Resou
     for properties in widgets(resources, "metric"):
         graph: dict[str, set[str]] = {}
         for namespace, name, *dimension in (each for each in properties["metrics"] if not isinstance(each[0], dict)):
-            assert name in {"truemem": METRICS, "AWS/Lambda": LAMBDA_METRICS}[namespace]
+            assert name in {"truemem": METRICS, "AWS/Lambda": {"Errors"}}[namespace]
             if namespace == "truemem":
                 assert dimension[0] == "FunctionName"
                 graph.setdefault(dimension[1], set()).add(name)
