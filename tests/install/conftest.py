@@ -1,13 +1,15 @@
 """truemem as a user installs it: a wheel of this clone, in virtual environments of their own."""
 
 import os
+import pty
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,22 @@ class Installed:
         return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=100, check=False)
 
 
+def in_a_terminal(
+    command: Sequence[str | Path], cwd: Path, variables: Mapping[str, str] | None = None, typed: str = ""
+) -> tuple[int, str]:
+    """Run the command in a terminal where the user types that. Returns its exit code and what the terminal showed."""
+    controller, terminal = pty.openpty()
+    running = subprocess.Popen(command, cwd=cwd, env=variables, stdin=terminal, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    os.write(controller, typed.encode())
+    shown = b""
+    with suppress(OSError):  # its last writer has ended
+        while data := os.read(controller, 65536):
+            shown += data
+    os.close(controller)
+    return running.wait(timeout=100), shown.decode(errors="replace")
+
+
 @pytest.fixture(scope="session")
 def zips() -> list[Path]:
     """The layer as `make test` builds it before the tests; without it the test is skipped."""
@@ -65,12 +83,8 @@ def zips() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def wheel(zips: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As `make wheel` builds it."""
-    return build_wheel(tmp_path_factory.mktemp("wheel"), zips)
-
-
-def build_wheel(folder: Path, zips: Iterable[Path]) -> Path:
-    """The wheel of a copy: an older build in the checkout must not get in, and the checkout gets none."""
+    """As `make wheel` builds it, of a copy: an older build in the checkout must not get in."""
+    folder = tmp_path_factory.mktemp("wheel")
     (folder / "copy" / "dist").mkdir(parents=True)
     for path in zips:
         shutil.copy(path, folder / "copy" / "dist")
@@ -88,19 +102,13 @@ def build_wheel(folder: Path, zips: Iterable[Path]) -> Path:
 def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Installed]:
     """Make an environment with the wheel, and links to the packages that are wanted and installed here."""
 
-    def make(
-        *,
-        only: Collection[str] | None = None,
-        without: Collection[str] = (),
-        folder: Path | None = None,
-    ) -> Installed:
+    def make(*, only: Collection[str] | None = None, folder: Path | None = None) -> Installed:
         folder = folder or tmp_path_factory.mktemp("installed")
         venv.create(folder, symlinks=True)
         packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
         for entry in Path(sysconfig.get_path("purelib")).iterdir():
             name = re.split("[-.]", entry.name)[0]  # of a package, a module, or a .dist-info folder
-            wanted = only is None or name in only
-            if wanted and name not in without and not name.startswith(OURS):
+            if (only is None or name in only) and not name.startswith(OURS):
                 (packages / entry.name).symlink_to(entry)
         subprocess.run(
             [*PIP, "--python", folder / "bin" / "python", "install", "--no-deps", "--no-index", wheel], check=True

@@ -1,11 +1,7 @@
 """README's commands for an account, as they are typed: from a bare machine, by the wheel alone, in a terminal."""
 
 import json
-import os
-import pty
 import re
-import subprocess
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +10,7 @@ import pytest
 from moto.awslambda.models import LambdaFunction
 
 from tests.account.conftest import Account
-from tests.install.conftest import ROOT, Installed
+from tests.install.conftest import ROOT, Installed, in_a_terminal
 from tests.report.conftest import put_events
 from tests.report.written import line_now
 
@@ -26,29 +22,6 @@ def typed() -> list[list[str]]:
     """README's commands, word by word."""
     (block,) = re.findall(r"^```bash account\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     return [command.replace("NAME", NAME).split() for command in block.splitlines()]
-
-
-def in_a_terminal(command: list[str | Path], folder: Path) -> tuple[int, str]:
-    """Run the command in a terminal where the user types y once. Returns its exit code and what the terminal showed."""
-    controller, terminal = pty.openpty()
-    shown: list[bytes] = []
-    running = subprocess.Popen(command, cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal)
-    os.close(terminal)
-    os.write(controller, b"y\n")
-
-    def read() -> None:
-        try:
-            while data := os.read(controller, 65536):
-                shown.append(data)
-        except OSError:
-            return  # the program has ended
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    code = running.wait(timeout=100)
-    reader.join()
-    os.close(controller)
-    return code, b"".join(shown).decode()
 
 
 @pytest.mark.filterwarnings("ignore:Tried to parse", "ignore:Unable to delete")
@@ -74,7 +47,7 @@ def test_the_commands_of_the_readme_work_as_typed(
     said = {}
     for program, *arguments in commands:
         assert program == "truemem"
-        code, said[arguments[0]] = in_a_terminal([bare.bin / program, *arguments], tmp_path)
+        code, said[arguments[0]] = in_a_terminal([bare.bin / program, *arguments], tmp_path, typed="y\n")
         assert code == 0, said[arguments[0]]
         if arguments[0] == "attach":
             assert account.held(NAME).layers == [vendor, "arn:aws:lambda:us-east-1:123456789012:layer:truemem-x86_64:1"]

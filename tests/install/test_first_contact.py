@@ -5,7 +5,6 @@ As root and as a user whose home cannot be written to; in narrow and wide termin
 
 import gzip
 import os
-import pty
 import re
 import subprocess
 import tempfile
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.install.conftest import ROOT, Installed
+from tests.install.conftest import ROOT, Installed, in_a_terminal
 from tests.report.written import life, log
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -113,23 +112,7 @@ def run(machine: Path, here: Path, command: str, how: How) -> subprocess.Complet
     typed += ["bash", "-o", "pipefail", "-c", command]
     if not how.terminal:
         return subprocess.run(typed, cwd=here, env=variables, capture_output=True, text=True, timeout=800, check=False)
-    main, its = pty.openpty()
-    with os.fdopen(main, "rb", buffering=0) as reader:
-        process = subprocess.Popen(typed, cwd=here, env=variables, stdin=its, stdout=its, stderr=its)
-        os.close(its)
-        shown = b"".join(_read(reader.fileno()))
-        return subprocess.CompletedProcess(typed, process.wait(), shown.decode(errors="replace"), "")
-
-
-def _read(descriptor: int) -> Iterator[bytes]:
-    while True:
-        try:
-            data = os.read(descriptor, 65536)
-        except OSError:
-            return  # its last writer has ended
-        if not data:
-            return
-        yield data
+    return subprocess.CompletedProcess(typed, *in_a_terminal(typed, here, variables), "")
 
 
 @pytest.mark.parametrize("how", HOW.values(), ids=HOW)

@@ -1,15 +1,12 @@
 """Every command and the pytest plugin, from a wheel and in a user's own folder."""
 
 import json
-import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.install.conftest import Installed, build_wheel
+from tests.install.conftest import Installed
 from tests.report.written import life, log
 from tests.template.test_build import MACHINES, machine
 
@@ -87,26 +84,6 @@ def test_its_layer_becomes_the_files_of_an_image(bare: Installed, folder: Path, 
     done = bare("truemem", "layer-files", "--architecture", architecture, "opt", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert machine(folder / "opt" / "extensions" / "truemem") == MACHINES[architecture]
-
-
-def test_a_wheel_without_the_layer_says_so(tmp_path: Path) -> None:
-    wheel = build_wheel(tmp_path, zips=[])
-    with zipfile.ZipFile(wheel) as archive:
-        assert not [name for name in archive.namelist() if name.endswith(".zip")]
-        archive.extractall(tmp_path / "installed")
-    program = "import sys; from truemem_workbench.cli.__main__ import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "layer-files", "opt"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "truemem layer-files: there is no layer for x86_64 here. Try make layer in the checkout, or install the wheel\n"
-    )
 
 
 @pytest.mark.nightly
