@@ -1,4 +1,4 @@
-"""The page's snippet for the Serverless Framework: the keys, and what the framework packages."""
+"""The page's snippet for the Serverless Framework: what the framework packages."""
 
 import json
 import os
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from testing.installs import CACHE, node_packages
 from tests.attach.pages import block
@@ -15,20 +14,12 @@ from tests.attach.test_snippets import or_skip
 from tests.infrastructure.cdk import ARN, EXACT, HERE
 from tests.scenarios.clients.installed import node
 
-SNIPPET = block("attach.md", "serverless")
-
-
-def test_layer_and_wrapper_are_for_all_functions_of_the_service() -> None:
-    provider = yaml.safe_load(SNIPPET)["provider"]
-    assert (provider["layers"], provider["architecture"]) == ([ARN], "x86_64")
-    assert provider["environment"] == EXACT
-
 
 @pytest.mark.nightly
 @pytest.mark.timeout(400)  # the framework is installed once
 def test_the_packaged_function_has_them(tmp_path: Path) -> None:
     framework = or_skip(lambda: node_packages(CACHE / "serverless", HERE / "tools" / "serverless"))
-    (tmp_path / "serverless.yml").write_text(SNIPPET)
+    (tmp_path / "serverless.yml").write_text(block("attach.md", "serverless"))
     (tmp_path / "app.py").write_text("def handler(event, context): ...\n")
     command: list[str | Path] = [or_skip(node), framework / "serverless" / "bin" / "serverless.js", "package"]
     variables = {**os.environ, "SLS_TELEMETRY_DISABLED": "1", "SLS_NOTIFICATIONS_MODE": "off", "CI": "1"}
