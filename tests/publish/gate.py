@@ -13,9 +13,6 @@ from tests.report.service import Reply, Request, serving
 
 REGIONS = """<DescribeRegionsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><regionInfo>{}</regionInfo>
 </DescribeRegionsResponse>"""
-DENIED = (
-    """<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error></Errors></Response>"""
-)
 
 
 class Call(NamedTuple):
@@ -40,9 +37,8 @@ def refusal(code: str, message: str = "no") -> Answer:
 
 def regions(*names: str) -> Answer:
     """What EC2 says to DescribeRegions."""
-    return Answer(
-        200, REGIONS.format("".join(f"<item><regionName>{name}</regionName></item>" for name in names)).encode()
-    )
+    listed = "".join(f"<item><regionName>{name}</regionName></item>" for name in names)
+    return Answer(200, REGIONS.format(listed).encode())
 
 
 class Gate:

@@ -17,11 +17,11 @@ MINE = Share(ORGANIZATION)
 EVERYONE = Share(None)
 
 
-def statements(version: int = 1, architecture: str = "arm64") -> list[dict[str, Any]]:
+def statements(version: int = 1) -> list[dict[str, Any]]:
     """The policy of a layer version in us-east-1, without ids and ARNs."""
     client = boto3.client("lambda", region_name="us-east-1")
     try:
-        found = client.get_layer_version_policy(LayerName=f"truemem-{architecture}", VersionNumber=version)
+        found = client.get_layer_version_policy(LayerName="truemem-arm64", VersionNumber=version)
     except client.exceptions.ResourceNotFoundException:
         return []
     members = ("Effect", "Principal", "Action", "Condition")
