@@ -66,7 +66,6 @@ def attach(
     PublishLayerVersion. For its notes: lambda:ListAliases, logs:DescribeLogGroups. To choose functions:
     lambda:ListFunctions, tag:GetResources, cloudformation:ListStackResources.
     """
-
     form = chosen(form, as_json)
     wanted = Wanted(_variables(settings), exact=exact, heap=heap)
     records = RecordsFile(state)
@@ -95,15 +94,10 @@ def attach(
     choice.publish(shown)
     code = carry_out(plans(), calls, records, kept=None, form=form)
     if form == "text":
-        _print_next(shown, state)
+        name = next((each.state.name for each in shown if isinstance(each, Plan)), "NAME")
+        click.echo(f"What was there before: {state}")
+        click.echo(f"Does it measure? truemem doctor {name} --follow")
     return code
-
-
-def _print_next(plans: Sequence[object], state: Path) -> None:
-
-    name = next((each.state.name for each in plans if isinstance(each, Plan)), "NAME")
-    click.echo(f"What was there before: {state}")
-    click.echo(f"Does it measure? truemem doctor {name} --follow")
 
 
 def _variables(settings: Sequence[str]) -> Mapping[str, str]:
@@ -163,12 +157,10 @@ def detach(
 
     It needs lambda:GetFunctionConfiguration, UpdateFunctionConfiguration and GetLayerVersion.
     """
-
     form = chosen(form, as_json)
     records = RecordsFile(state)
     kept = records.read()
-    chosen_otherwise = functions or pattern or tag or stack
-    if recorded and chosen_otherwise:
+    if recorded and (functions or pattern or tag or stack):
         raise BadInput("--all is each function of the file. Leave the others out")
     if recorded and not kept:
         raise BadInput(f"{state} has no function. Name them, or try --state FILE")
@@ -187,7 +179,6 @@ def detach(
 
 
 def _detach_plan(state: FunctionState, record: Change | None) -> Plan | Left:
-
     if state.image and record is None:
         return Left(state.name, "a container image: what it has of truemem is in the image")
     if state.busy:

@@ -60,12 +60,12 @@ def draw(environments: Sequence[EnvironmentPage], path: Path) -> None:
         figure.savefig(path, format="png")
 
 
-def thinned(x: Floats, y: Floats, columns: int = COLUMNS) -> tuple[Floats, Floats]:
+def thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Keep the lowest and the highest value of each pixel, so that no spike is lost. Short curves stay as they are."""
-    if len(x) <= 2 * columns:
+    if len(x) <= 2 * COLUMNS:
         return x, y
     kept = []
-    for part in np.array_split(np.arange(len(x)), columns):
+    for part in np.array_split(np.arange(len(x)), COLUMNS):
         known = part[~np.isnan(y[part])]
         if len(known):
             kept += sorted({int(known[np.argmin(y[known])]), int(known[np.argmax(y[known])])})
