@@ -80,6 +80,3 @@ class Resolver:
 
     def _not(self, argument: list[Any]) -> bool:
         return not self(argument[0])
-
-    def _or(self, argument: list[Any]) -> bool:
-        return any(self(each) for each in argument)
