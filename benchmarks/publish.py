@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from subprocess import SubprocessError
 
 import click
 from rich.console import Console
@@ -45,7 +46,7 @@ def measuring() -> Iterator[Callable[[str, int], Callable[[], None]]]:
     try:
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             yield lambda name, steps: partial(progress.advance, progress.add_task(name, total=steps))
-    except (OSError, AssertionError, RuntimeError, LookupError, BadInput) as error:
+    except (OSError, AssertionError, RuntimeError, LookupError, SubprocessError, BadInput) as error:
         click.echo(f"could not measure: {error!r}", err=True)
         sys.exit(2)
 

@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from rich.console import Console
-from rich.progress import track
 
-from benchmarks.publish import ROOT, machine, markdown, replace
+from benchmarks.publish import ROOT, machine, markdown, measuring, replace
 
 SAMPLE = ROOT / "sample_function"
 
@@ -165,17 +163,14 @@ def main(calls: int, child: int | None) -> None:
     if child is not None:
         click.echo(json.dumps(call_handler(child)))
         return
-    try:
-        with tempfile.TemporaryDirectory(prefix="truemem-models-") as models:
-            make = [sys.executable, str(SAMPLE / "models.py"), "make", models]
-            subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
-            tracked = track(SETTINGS, "settings", console=Console(stderr=True), transient=True)
-            rows: list[dict[str, Any]] = [
-                {"settings": settings, **measure(settings, calls, models)} for settings in tracked
-            ]
-    except subprocess.CalledProcessError as error:
-        click.echo(f"could not measure: {error}", err=True)
-        sys.exit(2)
+    rows: list[dict[str, Any]] = []
+    with measuring() as bar, tempfile.TemporaryDirectory(prefix="truemem-models-") as models:
+        make = [sys.executable, str(SAMPLE / "models.py"), "make", models]
+        subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
+        advance = bar("settings", len(SETTINGS))
+        for settings in SETTINGS:
+            rows.append({"settings": settings, **measure(settings, calls, models)})
+            advance()
     headings = ["`LOAD_FROM`", "`CACHE_SIZE`", "other", *FIGURES]
     cells = [[*named(row["settings"]), *(f"{row[figure]:.0f}" for figure in FIGURES)] for row in rows]
     made = markdown(headings, cells, text_columns=3)

@@ -8,8 +8,6 @@ Exit codes: 0 measured, 2 not measured.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -35,16 +33,12 @@ RESULTS = Path(__file__).with_name("results") / "start.md"
 def main(profile: bool, rounds: int, go: Path | None, write: bool) -> None:
     """See the module."""
     namespace.enter()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder).chmod(0o755)
-            if profile:
-                title, headings, rows, text = profile_section(contenders(Path(folder)), 5 * rounds)
-            else:
-                title, headings, rows, text = start_section(measure(contenders(Path(folder), go), rounds, lambda: None))
-    except (OSError, AssertionError, RuntimeError, LookupError, subprocess.SubprocessError) as error:
-        click.echo(f"could not measure: {error!r}", err=True)
-        sys.exit(2)
+    with publish.measuring(), tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        if profile:
+            title, headings, rows, text = profile_section(contenders(Path(folder)), 5 * rounds)
+        else:
+            title, headings, rows, text = start_section(measure(contenders(Path(folder), go), rounds, lambda: None))
     Console(width=160).print(publish.shown(title, headings, rows))
     if profile and write:
         made = f"`make bench`, on {publish.machine()}.\n\n{publish.markdown(headings, rows)}\n\n{text}"
