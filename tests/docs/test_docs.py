@@ -7,7 +7,7 @@ import pytest
 from truemem.config import WRAPPER, Config
 from truemem.line_schema import MEMBERS
 
-from deploy.line_tables import with_line_tables
+from deploy.line_tables import with_causes_table, with_line_tables
 from tests.attach.captured import stored
 from tests.attach.insights import Fields, Parse, Stats, parse
 from tests.attach.pages import DOCS, blocks
@@ -94,7 +94,7 @@ def test_the_architecture_names_only_files_that_exist() -> None:
     ] == []
 
 
-def test_the_page_of_metrics_has_the_schemas_tables() -> None:
+def test_the_pages_have_the_tables_of_schema_and_causes() -> None:
     """If not: make line-table."""
-    page = (DOCS / "metrics.md").read_text()
-    assert with_line_tables(page) == page
+    metrics, patterns = (DOCS / "metrics.md").read_text(), (DOCS / "patterns.md").read_text()
+    assert (with_line_tables(metrics), with_causes_table(patterns)) == (metrics, patterns)

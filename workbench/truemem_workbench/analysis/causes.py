@@ -388,7 +388,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         cause="leak",
         look=leak_in_use,
-        needs="malloc's memory in use grows, or Python's objects do; `native` where Python's objects do not",
+        needs="malloc's memory in use grows, or Python's objects do",
         repair=_OBJECTS,
         next=("explain", "again"),
         pattern="a-cache-without-bound",

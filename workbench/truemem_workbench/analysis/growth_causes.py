@@ -28,7 +28,8 @@ from .runtime_heap import LEAKS, CollectedHeap
 from .witnesses import BLOCK_KIB, Witnesses
 
 PER_BLOCK = 1.5
-"""Python's blocks per invocation below which they do not grow: AWS's client keeps one (its trace id)."""
+"""Python's blocks per invocation below which they do not grow: AWS's client keeps one (its trace id). What is kept is
+native then, or objects above 512 bytes, for which Python asks malloc (a `bytes` or `str` has nothing else)."""
 OF_OBJECTS = 0.25
 """Python's objects hold what grows if their blocks explain this part of it."""
 OF_NATIVE = 0.2
@@ -189,33 +190,30 @@ def leak_in_use(witnesses: Witnesses) -> Finding | None:
         return None
     known = in_use if in_use.name == "growing" or (in_use.low_kib or 0.0) > 0 else blocks
     of_blocks = witnesses.rate(BLOCKS) * BLOCK_KIB
-    is_native = blocks.name != "insufficient" and witnesses.rate(BLOCKS) < PER_BLOCK
-    holder = "native memory" if is_native else "memory in use"
+    is_level = blocks.name != "insufficient" and witnesses.rate(BLOCKS) < PER_BLOCK
+    holder = "large objects or native memory" if is_level else "memory in use"
     if of_blocks >= OF_OBJECTS * (in_use.per_invocation_kib or 0.0):
         holder = OBJECTS
     if witnesses.curves.runtime == "nodejs":
-        holder, is_native = "live objects", False
+        holder = "live objects"
     evidence = [f"in use {_span(*witnesses.span(IN_USE))}"] if known is in_use else []
     if blocks.name != "insufficient":
-        evidence.append(f"{witnesses.rate(BLOCKS):,.0f} more blocks of Python's allocator after each invocation")
+        evidence.append(f"{counted(round(witnesses.rate(BLOCKS)), 'more small Python object')} after each invocation")
     if witnesses.rss_shows and (known is blocks or holder == OBJECTS):
         known = max(known, witnesses.rss, key=_rate_of)  # small objects are in no figure of malloc
     if witnesses.curves.freed is not None and not witnesses.curves.is_collected:
         evidence.append(f"collecting garbage frees {max(0.0, witnesses.curves.freed):.0%} of what has grown")
     some = "some " if known is blocks else ""
     hidden = "" if witnesses.rss_shows else ", and RSS does not show it: the memory was freed before, and is used again"
-    confidence = known.confidence or in_use.confidence
-    sure = f" with {confidence:.0%} confidence" if confidence else ""
-    title = f"Leak{sure}: {some}{rate_words(known)} kept in {holder}{hidden}."
+    title = f"Leak: {some}{rate_words(known)} kept in {holder}{hidden}."
     return _grown(
         witnesses,
-        "native" if is_native else "leak",
+        "leak",
         known,
         title=title,
         holder=holder,
         evidence=[*evidence, rss_span(witnesses)],
-        confidence=confidence,
-        repair=_NATIVE if is_native else "",
+        confidence=known.confidence or in_use.confidence,
     )
 
 
