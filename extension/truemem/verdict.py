@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 LEAST_KIB = 512
-"""A smaller rise is none: it is twice KERNEL_SLACK_KIB (measure/race)."""
+"""A smaller rise is none: it is twice KERNEL_SLACK_KIB (measure/window)."""
 COUNTED_KIB = 24
 """What a descriptor, thread or process stands for: LEAST_KIB is 21 of them, and GATE_KIB one in 24 invocations."""
 NOISE_KIB = 64

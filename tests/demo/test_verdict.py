@@ -9,7 +9,7 @@ from truemem_workbench.demo.workload import Call
 
 from tests.demo.conftest import MakeRow
 
-POINT = "Max Memory Used keeps the worst moment. The function left it behind."
+POINT = "Max Memory Used keeps the worst moment. The function needed it once."
 PLAIN = "Each invocation's own memory, beside Max Memory Used"
 
 

@@ -93,7 +93,7 @@ def _spike(axes: Axes, rows: Sequence[Row]) -> None:
     axes.annotate(
         f"one batch of {top.call.batch:,} rows:\n{top.peak:,.0f} MiB, {visible(top.error or 'for a moment')}",
         (top.number, top.peak or 0),
-        xytext=(-14 if right else 14, -16),
+        xytext=(-14 if right else 14, -2),
         textcoords="offset points",
         ha="right" if right else "left",
         va="top",

@@ -41,7 +41,7 @@ COMMANDS = Commands(
 )
 METHODS = {
     "vmhwm": "kept by the kernel (vmhwm)",
-    "vmhwm-threads": "less what threads hide (vmhwm-threads)",
+    "vmhwm-threads": "between bounds, as threads hide a part (vmhwm-threads)",
     "vmhwm-sum": "summed over processes, upper bound (vmhwm-sum)",
     "sampled": "sampled, lower bound",
 }

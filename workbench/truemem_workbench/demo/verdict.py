@@ -77,7 +77,7 @@ def headline(rows: Sequence[Row]) -> str:
     tail = [row for row in seen[-TAIL:] if row.upper is not None]
     stays_low = tail and not any(row.error for row in rows) and all(_well_below(row) for row in tail)
     if stays_low and not _falls(seen):
-        return "Max Memory Used keeps the worst moment. The function left it behind."
+        return "Max Memory Used keeps the worst moment. The function needed it once."
     return "Each invocation's own memory, beside Max Memory Used"
 
 
