@@ -33,7 +33,7 @@ docs: $(READY) ## Build README and docs/ as a site in build/site: a broken link 
 PYTEST := $(BIN)/pytest --durations=15
 ON_BOTH_CORES := -n 2 --no-loadscope-reorder
 
-quick: lint types ## Before a commit, in 2 minutes: lint, types, the tests of single parts, ten scenarios
+quick: lint types ## Before a commit, in a minute: lint, types, the tests of single parts, ten scenarios
 	@$(PYTEST) $(ON_BOTH_CORES) --hypothesis-profile=quick -m "not nightly and not smoke" tests/docs tests/drift tests/proxy tests/unit $(ARGS)
 	@$(PYTEST) $(ON_BOTH_CORES) -m smoke tests/drift tests/scenarios $(ARGS)
 

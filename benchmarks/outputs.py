@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import click
 from truemem import output_settings as settings
 from truemem.config import Config
-from truemem.outputs.collector import OtlpOutput
+from truemem.outputs.otlp_sender import OtlpOutput
 from truemem.records.record import InvocationRecord
 from truemem.support.clock import Clock
 

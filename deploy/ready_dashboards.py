@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from truemem.line_schema import WHOLE
-from truemem.outputs import dogstatsd, otlp
+from truemem.outputs import dogstatsd, otlp_document
 
 SUFFIXES = {"By": "_bytes", "s": "_seconds"}
 """Of a unit; one in braces has none, and neither has what stands after a slash in braces."""
@@ -48,7 +48,7 @@ def grafana() -> Json:
                 ],
             }
         )
-    count = prometheus(otlp.PEAK, "By") + "_count"
+    count = prometheus(otlp_document.PEAK, "By") + "_count"
     variables: list[Json] = [
         {"name": "source", "type": "datasource", "query": "prometheus", "label": "Data source"},
         {
@@ -78,7 +78,7 @@ def grafana() -> Json:
 def _panels() -> Iterator[tuple[str, str, str, list[tuple[str, str]]]]:
     """Title, Grafana's unit, meaning, and queries with their legends."""
     chosen = '{job=~"$function"}'
-    peak = prometheus(otlp.PEAK, "By")
+    peak = prometheus(otlp_document.PEAK, "By")
     quantiles = [
         (
             f"histogram_quantile({q}, sum by (job, le) (rate({peak}_bucket{chosen}[$__rate_interval])))",
@@ -87,11 +87,11 @@ def _panels() -> Iterator[tuple[str, str, str, list[tuple[str, str]]]]:
         for q in (0.5, 0.99)
     ]
     yield "Peak of an invocation", "bytes", "faas.mem_usage: each invocation's own peak, within its bucket", quantiles
-    for name, (_, _, unit, about) in otlp.GAUGES.items():
+    for name, (_, _, unit, about) in otlp_document.GAUGES.items():
         by = "max by (job, instance)" if name == "truemem.memory.current" else "max by (job)"
         legend = "{{job}} {{instance}}" if "instance" in by else "{{job}}"
         yield name, "bytes", about, [(f"{by} ({prometheus(name, unit)}{chosen})", legend)]
-    for name, (_, unit, about) in otlp.SUMS.items():
+    for name, (_, unit, about) in otlp_document.SUMS.items():
         query = f"sum by (job) (increase({prometheus(name, unit, total=True)}{chosen}[$__rate_interval]))"
         yield name, "short", about, [(query, "{{job}}")]
     heap = [(f"max by (job) ({prometheus(name, 'By')}{chosen})", f"{{{{job}}}} {name}") for name in HEAP]

@@ -12,7 +12,7 @@ import sys
 import time
 
 from .config import parse_switch
-from .platform.extensions_api import ApiError, ExtensionsApi
+from .platform.extensions_api import FOREVER, ApiError, ExtensionsApi
 from .platform.proxy import ExactMode, RuntimeProxy, open_listener
 from .startup import start
 from .support import files
@@ -20,7 +20,6 @@ from .support.log import last_word, reason
 
 PASSING_S = 0.01
 """Where nothing is measured any more: the wait before `next` is asked for again, or given up."""
-FOREVER = float("inf")
 RESERVE = (*(440,) * 150, 65_536)
 """Bytes: memory that is given back when measuring has failed, perhaps because there was no more. To answer for the
 extension takes small pieces and large ones."""

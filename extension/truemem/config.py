@@ -19,7 +19,6 @@ NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
     *("OOM_SCORE_ADJ", "RESOURCES", "JOURNAL", "AGGREGATE", "OUTPUT", "LOG_LEVEL"),
 )
-"""All settings of the sidecar."""
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
 
@@ -47,8 +46,6 @@ class Invalid(OwnWords, ValueError):
 
 
 class Config:
-    """Settings of one sidecar, from the environment it was started with."""
-
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self.problems: list[str] = []
         """One line for each value that could not be used, without the value, and for each unknown `TRUEMEM_` name: a
@@ -84,13 +81,11 @@ class Config:
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
         """For so long ordinary invocations wait for others, to share a line of up to 100; 0: each has its own."""
         self.outputs: tuple[str, ...] = setting("OUTPUT", _outputs, (EMF,), "emf, json, otlp, dogstatsd, or several")
-        """Where records go: some of OUTPUTS."""
         self.prints = EMF in self.outputs or JSON in self.outputs
-        """Does a record have a line?"""
         self.log_level: str = setting("LOG_LEVEL", _one_of(*LEVELS), "info", "info, warn, error or off")
-        given = [name[len(PREFIX) :].decode("latin-1") for name in environ if name.startswith(PREFIX)]
-        for name in given:
-            if name not in (*NAMES, WRAPPER):
+        for variable in environ:
+            name = variable.decode("latin-1").removeprefix("TRUEMEM_")
+            if variable.startswith(PREFIX) and name not in (*NAMES, WRAPPER):
                 shown = f"TRUEMEM_{name}" if _is_name(name) else "a variable that begins with TRUEMEM_"
                 self.problems.append(f"{shown} is not a setting; there are TRUEMEM_" + ", ".join(NAMES))
 
@@ -134,8 +129,6 @@ def parse_switch(text: str) -> bool:
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
-    """Takes one of these words, in any case."""
-
     def parse(text: str) -> str:
         if text.lower() not in words:
             raise ValueError

@@ -19,7 +19,6 @@ PERIOD_MS = 60_000
 TIMEOUT_MS = 10_000
 SHORTEST_MS, LONGEST_MS = 1_000, 3_600_000
 TEXT_LIMIT = 8192
-"""Characters of a variable that are read."""
 PAIRS = 64
 SUN_PATH = 107
 """Bytes of a Unix socket's name (unix(7))."""
@@ -75,7 +74,6 @@ class Variables:
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self._environ = environ
         self.problems: list[str] = []
-        """One line for each that cannot be used."""
 
     def text(self, *names: str) -> tuple[str, str]:
         """The first of these that is set, and its name; both empty where none is."""
@@ -182,10 +180,7 @@ def _agent(url: str) -> DogStatsdSettings:
         return DogStatsdSettings("", 0, rest)
     if scheme != "udp":
         raise Unusable("is not udp://HOST:PORT or unix:///PATH")
-    bare = rest.rstrip("/")
-    has_port = ":" in bare.rpartition("]")[2]
-    host, port = _loopback(bare if has_port else f"{bare}:{DOGSTATSD_PORT}")
-    return DogStatsdSettings(host, port, "")
+    return DogStatsdSettings(*_loopback(rest.rstrip("/"), DOGSTATSD_PORT), "")
 
 
 def _http(url: str) -> tuple[str, int, str]:
@@ -198,18 +193,18 @@ def _http(url: str) -> tuple[str, int, str]:
     authority, slash, path = rest.partition("/")
     if "@" in authority:
         raise Unusable("has a user's name: credentials are a collector's")
-    has_port = ":" in authority.rpartition("]")[2]
-    host, port = _loopback(authority if has_port else f"{authority}:80")
+    host, port = _loopback(authority, 80)
     path = slash + path
     if not path.isascii() or not path.isprintable() or " " in path:
         raise Unusable("has a path that is not percent-encoded")
     return host, port, path.partition("#")[0] or "/"
 
 
-def _loopback(address: str) -> tuple[str, int]:
+def _loopback(address: str, default_port: int) -> tuple[str, int]:
     """Host and port. Raises Unusable where it is not of this environment; names are not looked up."""
+    has_port = ":" in address.rpartition("]")[2]
     try:
-        host, port = parse_address(address.lower())
+        host, port = parse_address(address.lower() if has_port else f"{address.lower()}:{default_port}")
     except ValueError as error:
         if f"{error}" == "no address":
             raise Unusable("names another host: only `localhost` and addresses are known here") from None

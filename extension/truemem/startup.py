@@ -77,7 +77,10 @@ def start(
         table.proxy_address = proxy.address
     table.scan()  # a process that is here before the runtime is not the function
     telemetry_server, unsubscribed = _granted(api, telemetry_server, unsubscribed)
-    _ask_for_first(api)
+    try:
+        api.send_next()
+    except ApiError:
+        pass  # the loop asks, and says why that fails
     recorder = Recorder(table, proc, config.memory_mib * 1024)
     level = MemorySource(proc)
     environment_memory, kills = EnvironmentMemory(table, level), OomKills(level)
@@ -85,8 +88,19 @@ def start(
     site = Site(config, posix.environ, name, is_managed, table, proc, clock)
     wings = Wings([wing for wing in (door(site) for door in WINGS.values()) if wing is not None])
     recorder.readings_taken = wings.readings_taken
-    about = config, table, recorder, environment_memory, kills
-    parts = Parts(api, telemetry_server, unsubscribed, *about, proxy, clock, wings=wings)
+    parts = Parts(
+        api,
+        telemetry_server,
+        unsubscribed,
+        config,
+        table,
+        recorder,
+        environment_memory,
+        kills,
+        proxy,
+        clock,
+        wings=wings,
+    )
     if is_managed:
         if wings.managed is None:
             raise NotBuiltError("on Managed Instances, and built without the wing that measures there")
@@ -145,7 +159,6 @@ def _subscription(api: ExtensionsApi, managed: bool) -> tuple[TelemetryServer | 
 
 
 def _granted(api: ExtensionsApi, server: TelemetryServer | None, why_not: str) -> tuple[TelemetryServer | None, str]:
-    """The same once the platform has answered."""
     if server is None:
         return None, why_not
     try:
@@ -153,10 +166,3 @@ def _granted(api: ExtensionsApi, server: TelemetryServer | None, why_not: str) -
     except ApiError as error:
         return None, "not supported here" if error.status == 202 else reason(error)
     return server, ""
-
-
-def _ask_for_first(api: ExtensionsApi) -> None:
-    try:
-        api.send_next()
-    except ApiError:
-        pass  # the loop asks, and says why that fails

@@ -52,10 +52,10 @@ def trend(levels: Sequence[float], invocations: float = float("inf")) -> Trend:
     """The trend of at least six levels, KiB, of so many invocations: without it nothing moves slowly."""
     count = len(levels)
     slope = middle(all_slopes(levels))
-    edges = [round(count * at / PARTS) for at in range(PARTS + 1)]
-    parts = [median(levels[edges[at] : edges[at + 1]]) for at in range(PARTS)]
+    parts = parts_of(levels, PARTS)
+    middles, lengths = [median(part) for part in parts], [len(part) for part in parts]
     # parts may differ by a level: of each rise only what the slope does not make of its length
-    off = [parts[at + 1] - parts[at] - slope * (edges[at + 2] - edges[at]) / 2 for at in range(PARTS - 1)]
+    off = [middles[at + 1] - middles[at] - slope * (lengths[at] + lengths[at + 1]) / 2 for at in range(PARTS - 1)]
     mean = sum(off) / (PARTS - 1)
     variance = sum([(one - mean) ** 2 for one in off]) / (PARTS - 2)
     error = float((variance / (PARTS - 1)) ** 0.5) * PARTS / count
@@ -75,7 +75,6 @@ def going_on(levels: Sequence[float], first: int, seen: Trend) -> float:
 
 
 def tail(levels: Sequence[float]) -> float:
-    """The part of their rise that the last third brings."""
     last, third = median(levels[-3:]), len(levels) * 2 // 3
     return (last - median(levels[third - 1 : third + 2])) / max(last - levels[0], NOISE_KIB)
 
@@ -316,14 +315,12 @@ class Drift:
         self._levels: list[float] = []
         self._floors: list[float] = []
         self._stride = BLOCK
-        """Invocations in one level."""
         self._looks = look_schedule()
         self._look_at = next(self._looks)[1]
         """With so many levels the next look is due."""
         self._first_ms = self._last_ms = 0
         self._held_kib = 0
         self._spikes = self._seen = 0
-        """Spikes and invocations so far."""
         self.count = 0
         """Invocations whose CurrentRSS counts."""
         self.verdict = verdict or LeakVerdict()

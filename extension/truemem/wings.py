@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .config import Config
     from .linux.process_table import ProcessTable
     from .linux.procfs import Procfs
-    from .measure.process_reader import Readings
     from .measure.sampling import Budget
+    from .measure.watermark import Readings
     from .measure.window import Window
     from .records.pending_record import EnvironmentState, PendingRecord
     from .records.record import InvocationRecord
@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
         def run(self) -> None:
             """Serve until SHUTDOWN."""
-
-    class Lines(Protocol):
-        """Makes lines of finished records."""
-
-        def add(self, record: InvocationRecord, dropped: int) -> Iterable[Line]:
-            """Lines that can be printed now. What this record's line says was `dropped`."""
-
-        def overdue(self, now_ms: int) -> Iterable[Line]:
-            """Those that have waited for long enough, at epoch `now_ms`."""
-
-        def rest(self) -> Iterable[Line]:
-            """Those that still wait: the environment ends."""
 
     class Sender(Protocol):
         """Sends records somewhere, without waiting. Times are monotonic ns."""
@@ -62,8 +50,6 @@ if TYPE_CHECKING:
 
 
 class Site(NamedTuple):
-    """What a wing is made with."""
-
     config: Config
     environ: Mapping[bytes, bytes]
     name: str
@@ -76,13 +62,31 @@ class Site(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One line to be printed."""
-
     text: str
     slots: Sequence[int] = ()
     """Where the journal has what it tells."""
     lost: int = 0
     """How many records are lost with it, beyond one, and how many losses that it tells of."""
+
+
+class Lines:
+    """Makes lines of finished records. This one makes one of each, at once."""
+
+    def __init__(self, text: Callable[[InvocationRecord], str]) -> None:
+        """`text` makes the line of one."""
+        self._text = text
+
+    def add(self, record: InvocationRecord, dropped: int) -> Iterable[Line]:
+        """Lines that can be printed now. What this record's line says was `dropped`."""
+        return (Line(self._text(record), () if record.slot is None else (record.slot,), dropped),)
+
+    def overdue(self, now_ms: int) -> Iterable[Line]:
+        """Those that have waited for long enough, at epoch `now_ms`."""
+        return ()
+
+    def rest(self) -> Iterable[Line]:
+        """Those that still wait: the environment ends."""
+        return ()
 
 
 class Keeper:
@@ -145,7 +149,6 @@ class Wing:
     """Hears nothing, and brings nothing. Each wing overrides what it is for."""
 
     lost = 0
-    """What it has lost: lines tell of it."""
     where = ""
     """For the log: where it sends records."""
     keeper: Keeper | None = None
@@ -153,7 +156,6 @@ class Wing:
     managed: Callable[[Any], Lifecycle] | None = None
     """Makes the lifecycle of Managed Instances, of Parts (lifecycle/parts)."""
     lines: Callable[[Callable[[InvocationRecord], str]], Lines] | None = None
-    """Makes other lines than one of each record."""
 
     def readings_taken(self, readings: Readings) -> None:
         """The function's watermarks were read and reset. The runtime waits: a few µs."""
@@ -200,7 +202,6 @@ class Wings:
         return self._failures + sum(wing.lost for wing in self._wings)
 
     def members(self, record: PendingRecord) -> dict[str, object]:
-        """Members of a record's line, by name."""
         added: dict[str, object] = {}
         for members in self._members:
             added.update(members(record) or {})

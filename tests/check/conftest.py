@@ -1,6 +1,5 @@
 """Measurements of invented runs, written as the sidecar would print them; and the command itself."""
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import parse_event
 
 from tests.report.conftest import aws, aws_endpoint, truemem
+from tests.report.written import line
 
 __all__ = ["aws", "aws_endpoint", "truemem"]  # fixtures for the tests of `truemem events`
 
@@ -27,25 +27,14 @@ Refused = Callable[..., str]
 
 def emf(number: int, current: float, peak: float, **members: Any) -> str:
     """A line of the sidecar, MiB."""
-    document = {
-        "_aws": {"Timestamp": 1_760_000_000_000 + 100 * number, "CloudWatchMetrics": []},
-        "requestId": f"request-{number}",
-        "environmentId": "one",
-        "invocation": number,
-        "method": "vmhwm",
-        "CurrentRSS": current,
-        "PeakRSS": peak,
-        "peakLower": peak,
-        "peakUpper": peak,
-        "memoryLimit": 256,
-        "schema": 1,
-    }
-    return json.dumps(document | members)
+    ours = {"_aws": {"Timestamp": 1_760_000_000_000 + 100 * number}, "requestId": f"request-{number}"}
+    sizes = {"CurrentRSS": current, "PeakRSS": peak, "memoryLimit": 256, "MaxMemoryUsed": None}
+    return line("one", number, **{"environmentId": "one", "holders": None, **ours, **sizes, **members})
 
 
 def recorded(number: int, current: float, peak: float, **members: Any) -> Recorded:
-    (line,) = parse_event(emf(number, current, peak, **members))
-    return Recorded(number, line)
+    (parsed,) = parse_event(emf(number, current, peak, **members))
+    return Recorded(number, parsed)
 
 
 def run_of(currents: Sequence[float], *, spike: float = 5, warm_up: int = 0, **members: Any) -> Measurement:

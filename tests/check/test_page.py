@@ -1,7 +1,6 @@
 """docs/check.md: the command, the plugin and GitHub's syntax take its examples."""
 
 import ast
-import re
 import shlex
 
 import yaml
@@ -9,24 +8,15 @@ from truemem_workbench.check import pytest_plugin
 from truemem_workbench.check.command import check
 from truemem_workbench.check.marker import MemoryMarker
 
-from tests.attach.pages import DOCS, block, blocks
+from tests.attach.pages import block, blocks
 
 PAGE = "check.md"
-TEXT = (DOCS / PAGE).read_text()
-
-
-def options() -> set[str]:
-    return {option for parameter in check.params for option in parameter.opts if option.startswith("--")}
 
 
 def commands() -> list[str]:
     shell = "\n".join(made.text for made in blocks(PAGE) if made.language == "bash")
     steps = yaml.safe_load(block(PAGE, "actions"))["jobs"]["memory"]["steps"]
     return [line for line in [*shell.splitlines(), *(step.get("run", "") for step in steps)] if "truemem check" in line]
-
-
-def test_the_page_names_only_options_that_there_are() -> None:
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) <= {*options(), "--markers"}
 
 
 def test_every_command_is_one_that_it_takes() -> None:

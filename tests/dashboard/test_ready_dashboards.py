@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from truemem.outputs import dogstatsd, otlp
+from truemem.outputs import dogstatsd, otlp_document
 
 from deploy import ready_dashboards
 
@@ -18,11 +18,11 @@ def test_the_files_are_those_that_the_command_writes() -> None:
 def test_grafana_names_exactly_the_metrics_that_are_sent() -> None:
     queries = " ".join(target["expr"] for panel in ready_dashboards.grafana()["panels"] for target in panel["targets"])
     named = set(re.findall(r"(?:faas|truemem)_\w+", queries))
-    gauges = {ready_dashboards.prometheus(name, unit) for name, (_, _, unit, _) in otlp.GAUGES.items()}
-    sums = {ready_dashboards.prometheus(name, unit, total=True) for name, (_, unit, _) in otlp.SUMS.items()}
+    gauges = {ready_dashboards.prometheus(name, unit) for name, (_, _, unit, _) in otlp_document.GAUGES.items()}
+    sums = {ready_dashboards.prometheus(name, unit, total=True) for name, (_, unit, _) in otlp_document.SUMS.items()}
     heap = {ready_dashboards.prometheus(name, "By") for name in ready_dashboards.HEAP}
     assert named == {"faas_mem_usage_bytes_bucket", *gauges, *sums, *heap}
-    assert set(ready_dashboards.HEAP) <= {f"truemem.heap.{name}" for name in otlp.HEAP_SIZES.values()}
+    assert set(ready_dashboards.HEAP) <= {f"truemem.heap.{name}" for name in otlp_document.HEAP_SIZES.values()}
 
 
 def test_datadog_names_exactly_the_metrics_that_are_sent() -> None:

@@ -2,10 +2,13 @@
 
 import json
 import re
+from typing import Any
 
+import click
 import pytest
 from truemem.config import WRAPPER, Config
 from truemem.line_schema import MEMBERS
+from truemem_workbench.cli.__main__ import cli
 
 from deploy.line_tables import with_causes_table, with_line_tables
 from tests.attach.captured import stored
@@ -76,6 +79,25 @@ def test_the_line_to_look_for_is_the_one_that_is_printed() -> None:
     printed = [event.message for event in stored()["spike"] if event.message.startswith("truemem INFO method=")]
     assert len(printed) == 1
     assert re.findall(r"(\w+)=", documented) == re.findall(r"(\w+)=", printed[0])
+
+
+OF_OTHERS = {"--help", "--markers", "--name", "--log-group-name", "--recursive", "--limit", "--raw"}
+"""Options of `truemem` itself, pytest, sam and aws, and one that a page names before its own command."""
+
+
+@pytest.mark.parametrize(
+    ("page", "commands"),
+    [("check", ["check"]), ("local-lambda", ["local run"]), ("report", ["report", "metrics", "doctor"])],
+)
+def test_a_page_names_only_options_that_there_are(page: str, commands: list[str]) -> None:
+    options: set[str] = set()
+    for words in commands:
+        command: Any = cli
+        for name in words.split():
+            command = command.get_command(click.Context(command), name)
+        options |= {option for each in command.params for option in each.opts}
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (DOCS / f"{page}.md").read_text()))
+    assert named - OF_OTHERS <= options
 
 
 def test_pages_name_only_files_that_exist() -> None:

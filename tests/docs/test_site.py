@@ -51,12 +51,13 @@ def test_links_into_and_out_of_docs_work(repository: Path) -> None:
     assert 'href="../index.html"' in (repository / "site" / "docs" / "page.html").read_text()
 
 
-@pytest.mark.parametrize("link", ["../other.md", "#another-part", "../README.md#another-part", "/docs/page.md"])
-def test_a_broken_link_fails_the_build(repository: Path, link: str) -> None:
+def test_a_broken_link_fails_the_build(repository: Path) -> None:
+    links = ["../other.md", "#another-part", "../README.md#another-part", "/docs/page.md"]
     with (repository / "docs" / "page.md").open("a") as page:
-        page.write(f"\n[Broken]({link})\n")
+        page.writelines(f"\n[Broken]({link})\n" for link in links)
 
     done = build(repository, repository / "site")
 
+    warned = [line for line in done.stderr.splitlines() if line.startswith("WARNING")]
     assert done.returncode == 1
-    assert link in done.stderr
+    assert [link for link in links if not any(f"'{link}'" in line for line in warned)] == []

@@ -70,6 +70,5 @@ def seeds() -> dict[str, list[bytes]]:
                 for value in (b"nan", b"-inf", b"1e999", b"9" * 5000, b"-0")
             ),
         ],
-        "on_off": [b"true", b"off"],
         "journal": [journal()],
     }

@@ -1,5 +1,5 @@
 """Whatever takes bytes from outside: each target takes any at all, and fails if something else than the domain's own
-error comes out. For hypothesis (test_parsers.py) and for libFuzzer (guided.py)."""
+error comes out (test_parsers.py)."""
 
 import tempfile
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from truemem import resources
-from truemem.config import NAMES, Config, parse_switch
+from truemem.config import NAMES, Config
 from truemem.heaps import java
 from truemem.heaps import page as heap_pages
 from truemem.journal import SIZE, Journal, recovered
 from truemem.linux import cgroup, procfs
-from truemem.outputs import dogstatsd, otlp
+from truemem.outputs import dogstatsd, otlp_document
 from truemem.platform import http1, telemetry
 from truemem.platform.proxy import PIPELINED, ExactMode, RuntimeConnection
 from truemem.records.pending_record import EnvironmentState, PendingRecord, PendingRecords
@@ -77,11 +77,11 @@ def proc_files(data: bytes) -> None:
 
 def hsperfdata(data: bytes) -> None:
     """A JVM's counters, which the function can write over; twice, for a file that changes between two readings."""
-    layout = java.locate(data, java.NUMBERS, java.TEXTS)
+    layout = java.locate(data)
     if layout is None:
         return
     assert 0 <= layout.start < layout.end <= len(data)
-    jvm = java.JavaHeap(layout.texts.get(java.POLICY, b""))
+    jvm = java.JavaHeap(layout.policy)
     for part in data[layout.start : layout.end], data[layout.start + 1 : layout.end + 1]:
         counters = java.values(layout, part)
         heap = jvm.read(counters) if counters is not None else None
@@ -119,12 +119,12 @@ def passing(data: bytes) -> None:
         assert len(cut._pending) <= http1.HEAD_LIMIT + 4
 
 
-def _feed(into: http1.Framing, data: bytes) -> list[http1.Head]:
+def _feed(into: http1.Framing, data: bytes) -> list[http1.Message]:
     step = data[0] + 1 if data else 1
     return [head for start in range(1, len(data), step) for head in into.feed(memoryview(data)[start : start + step])]
 
 
-def _told(heads: list[http1.Head]) -> list[tuple[bytes, dict[bytes, bytes], int]]:
+def _told(heads: list[http1.Message]) -> list[tuple[bytes, dict[bytes, bytes], int]]:
     return [(head.start_line, head.headers, head.body_bytes) for head in heads]
 
 
@@ -164,11 +164,6 @@ def settings(data: bytes) -> None:
     minijson.dumps([config.namespace, config.dimensions, config.properties, config.function_name, config.problems])
 
 
-def on_off(data: bytes) -> None:
-    with suppress(ValueError):
-        parse_switch(data.decode("latin-1"))
-
-
 def journal(data: bytes) -> None:
     """A file in /tmp that the function has written."""
     with tempfile.TemporaryDirectory() as folder:
@@ -180,12 +175,12 @@ def journal(data: bytes) -> None:
         history = EnvironmentState()
         if read.history:
             history.resume_from(read.history)
-        period = otlp.Period(0)
+        period = otlp_document.Period(0)
         for record in recovered(read, history, Config({}), kills=1):
             assert len(line(record, Config({}))) < SIZE
             period.add(record, None)
             assert len(dogstatsd.datagram(record, {"functionname": "x"})) <= dogstatsd.LONGEST
-        otlp.resource_metrics({}, "0", period.metrics(1, 0))
+        otlp_document.resource_metrics({}, "0", period.metrics(1, 0))
         history.text()
         read.forget()
         assert not any(path.read_bytes()[page : page + 1].strip() for page in range(0, SIZE, PAGE))
@@ -196,6 +191,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     made.__name__: made
     for made in (
         *(http, telemetry_batch, json, proc_files, cgroup_files, hsperfdata, passwd, heap_page, passing, talk),
-        *(settings, on_off, journal),
+        *(settings, journal),
     )
 }

@@ -2,6 +2,7 @@
 
 import os
 import time
+from itertools import cycle
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from truemem.config import NAMES
 
 from tests.fuzz.platform import SUBSCRIBED, Answer, Platform, invoke, response
+from tests.fuzz.test_parsers import mutated
 
 LARGEST_KIB = 48 * 1024
 """RSS of a sidecar under an ordinary python3 that keeps nothing."""
@@ -93,7 +95,7 @@ def test_deadlines_that_cannot_be_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("managed", [False, True])
-@pytest.mark.parametrize("deadline", [*NEVER, b""], ids=lambda deadline: deadline[:20].decode() or "none")
+@pytest.mark.parametrize("deadline", [b"1e999", b"NaN", b"-1", b'"soon"', b""])
 def test_an_impossible_shutdown_deadline_changes_nothing(deadline: bytes, managed: bool) -> None:
     """It is the last event: what is lost with it is lost for good."""
     member = b',"deadlineMs":%s' % deadline if deadline else b""
@@ -119,41 +121,28 @@ def test_each_answer_that_is_no_event_costs_that_event_alone() -> None:
     assert sum(record.get("dropped", 0) for record in records) == len(COST)
 
 
-WEIRD = {
-    "empty": b"",
-    "blank": b" \t",
-    "no UTF-8": b"\xff\xfe\x80",
-    "unicode": "ü=💥,\u2028=\u202e".encode(),
-    "huge": b"a=" + b"9" * 100_000,
-    "a large number": b"9" * 4000,
-    "negative": b"-1",
-    "NaN": b"nan",
-    "infinite": b"1e999",
-    "newlines": b"a=b\nc,d=\r\n{},\x1b[2J=x",
-    "quotes": b'"a"="b",\\=\\',
-}
+WEIRD = [
+    *(b"", b" \t", b"\xff\xfe\x80", "ü=💥,\u2028=\u202e".encode(), b"a=" + b"9" * 100_000, b"9" * 4000, b"-1", b"nan"),
+    *(b"1e999", b"a=b\nc,d=\r\n{},\x1b[2J=x", b'"a"="b",\\=\\'),
+]
+"""Values of settings."""
 
 
-@pytest.mark.parametrize("name", WEIRD)
-def test_no_setting_stops_it(name: str) -> None:
-    variables = {f"TRUEMEM_{setting}".encode(): WEIRD[name] for setting in NAMES if setting != "ENABLED"}
-    with Platform([Answer(invoke("one"))], variables={**variables, b"TRUEMEM_\xff\n": WEIRD[name]}) as platform:
+@pytest.mark.parametrize("first", [0, 4, 8])
+def test_no_setting_stops_it(first: int) -> None:
+    """Each has another of the values."""
+    names = [f"TRUEMEM_{setting}".encode() for setting in NAMES if setting != "ENABLED"] + [b"TRUEMEM_\xff\n"]
+    variables = dict(zip(names, cycle(WEIRD[first:] + WEIRD[:first]), strict=False))
+    with Platform([Answer(invoke("one"))], variables=variables) as platform:
         assert platform.serves(2) == ["one"]
         assert all(line.startswith("truemem ") for line in platform.told().splitlines())
 
 
-@st.composite
-def mutated(draw: st.DrawFn) -> Answer:
-    """An event that something happened to on its way."""
-    data = bytearray(EVENT)
-    for _ in range(draw(st.integers(1, 5))):
-        at = draw(st.integers(0, len(data)))
-        data[at : at + draw(st.integers(0, 20))] = draw(st.binary(max_size=20))
-    return Answer(bytes(data[: draw(st.integers(0, len(data)))]), draw(st.sampled_from(["close", "reset"])))
+on_its_way = st.builds(Answer, mutated(EVENT), st.sampled_from(["close", "reset"]))
 
 
 @settings(max_examples=max(4, settings().max_examples // 25), suppress_health_check=list(HealthCheck))
-@given(st.lists(st.sampled_from(list(FAULTS.values())) | mutated(), max_size=5))
+@given(st.lists(st.sampled_from(list(FAULTS.values())) | on_its_way, max_size=5))
 def test_it_outlives_any_sequence_of_them(faults: list[Answer]) -> None:
     serve(faults)
 

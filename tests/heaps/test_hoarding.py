@@ -50,7 +50,7 @@ SCENARIOS: dict[str, tuple[dict[str, Any], tuple[str, str, bool, bool]]] = {
     ),
     "only what extensions of Python hold grows": (
         {"in_use": lambda n: 75 + n / 4, "blocks": lambda _: 1e5},
-        ("native", "native memory", False, True),
+        ("leak", "large objects or native memory", False, True),
     ),
     "mapped memory grows": ({"other": lambda n: 40 + n / 4}, ("native", "mapped memory", False, True)),
     "after the repair": ({"in_use": lambda _: 15, "other": lambda _: 99}, ("none", "", False, False)),

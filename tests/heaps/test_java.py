@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from truemem.heaps import java as module
-from truemem.heaps.java import EDEN, EXITS, MAJOR, NUMBERS, OLD, POLICY, TEXTS, HsperfFiles, JavaHeap, Layout
+from truemem.heaps.java import EDEN, EXITS, MAJOR, NUMBERS, OLD, POLICY, HsperfFiles, JavaHeap, Layout
 from truemem.heaps.page import RuntimeHeap
 from truemem.linux.procfs import Gone, Procfs
 
@@ -26,7 +26,7 @@ SOURCE = Path(__file__).parent / "java" / "Moments.java"
 
 
 def parse(data: bytes) -> tuple[Layout, dict[bytes, int]] | None:
-    layout = module.locate(data, NUMBERS, TEXTS)
+    layout = module.locate(data)
     if layout is None:
         return None
     read = module.values(layout, data[layout.start : layout.end])
@@ -46,7 +46,7 @@ def parsed(entries: list[Entry], moment: int = 0, order: Any = "little") -> tupl
 def heaps(name: str) -> list[RuntimeHeap]:
     """Of one JVM, at each moment."""
     readings = [parsed(GOLDEN[name], moment) for moment in range(len(MOMENTS))]
-    jvm = JavaHeap(readings[0][0].texts.get(POLICY, b""))
+    jvm = JavaHeap(readings[0][0].policy)
     found = [jvm.read(counters) for _, counters in readings]
     return [heap for heap in found if heap is not None]
 
@@ -58,7 +58,7 @@ def test_what_a_jvm_has_written_is_read(name: str, order: Any) -> None:
         layout, counters = parsed(GOLDEN[name], moment, order)
         written = {entry.name.encode(): entry.values[moment] for entry in GOLDEN[name]}
         assert counters == {counter: int(value) for counter, value in written.items() if counter in NUMBERS}
-        assert layout.texts == ({POLICY: written[POLICY].encode()} if POLICY in written else {})
+        assert layout.policy == str(written.get(POLICY, "")).encode()
 
 
 @pytest.mark.parametrize("version", [17, 25])
@@ -129,7 +129,7 @@ def test_a_file_with_a_wrong_place_is_not_read(at: int, value: int) -> None:
 
 
 def test_an_entry_that_is_another_now_is_not_read() -> None:
-    layout = module.locate(WHOLE, NUMBERS)
+    layout = module.locate(WHOLE)
     assert layout is not None
     part = WHOLE[layout.start : layout.end]
     assert module.values(layout, part) is not None

@@ -30,9 +30,9 @@ class Java(Environment):
     """A function on one JVM, in exact mode: else the next invocation may have begun when the counters are read. As
     root, the processes stay root: HotSpot makes no file for a user without a name."""
 
-    def __init__(self, version: str, *options: str, before: tuple[str, ...] = (), **settings: Any) -> None:
+    def __init__(self, version: str, *options: str, **settings: Any) -> None:
         folder = classes(SOURCE)
-        command = (*before, java(version), *MANAGED, *options, "-cp", str(folder), "Bootstrap")
+        command = (java(version), *MANAGED, *options, "-cp", str(folder), "Bootstrap")
         function = Function(command, folder, "Bootstrap", None, (folder,))
         super().__init__(function, user="current", **{"memory_mib": 512, "exact": True, **settings})
 
@@ -138,14 +138,6 @@ def test_a_jvm_that_keeps_no_counters_has_the_line_of_today(version: str, exact:
         (record,) = running.finished()
     assert record.heap is None
     assert record.PeakRSS > 10
-
-
-def test_one_variable_turns_the_counters_on(version: str) -> None:
-    """Lambda takes no variable whose name begins with `_`, but a wrapper can set it."""
-    with Java(version, "-XX:-UsePerfData", before=("/usr/bin/env", "_JAVA_OPTIONS=-XX:+UsePerfData")) as running:
-        running.invoke("collect")
-        (heap,) = running.heaps()
-    assert heap["runtime"] == "java"
 
 
 def test_a_heap_larger_than_the_function_is_told_once(version: str) -> None:

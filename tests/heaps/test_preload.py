@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from truemem_workbench.check.local_run import Run
-from truemem_workbench.check.marker import MemoryMarker
 from truemem_workbench.check.target import Target
 from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.local import Function, LocalLambda, Settings
@@ -167,11 +166,6 @@ def told(*options: str) -> list[dict[str, Any]]:
 def test_local_run_has_it_unless_told_otherwise() -> None:
     assert told()[0]["heap"]["inUse"] > 0
     assert [line.get("heap") for line in told("--no-probe")] == [None, None]
-
-
-def test_the_marker_leaves_it_out_where_asked() -> None:
-    assert MemoryMarker("app.py:handler").probe
-    assert not MemoryMarker("app.py:handler", probe=False).probe
 
 
 OF_ONE_RUN = ("AWS_LAMBDA_RUNTIME_API", "AWS_LAMBDA_LOG_STREAM_NAME", "TMPDIR", "_X_AMZN_TRACE_ID")

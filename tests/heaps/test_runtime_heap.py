@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from truemem_workbench.analysis import causes, runtime_heap
 from truemem_workbench.analysis.curves import curves_of
@@ -260,14 +260,12 @@ OTHERS = st.fixed_dictionaries(
 
 
 @given(st.lists(st.tuples(HEAPS, OTHERS), max_size=60))
-@settings(max_examples=300, deadline=None)
 def test_any_members_give_a_kind_or_none(lines: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     heap = runtime_heap.find(Record(members={**others, "heap": heap}) for heap, others in lines)
     assert heap is None or heap.invocations > 0
 
 
 @given(st.integers(1, 300), st.integers(0, 1000), st.sampled_from(RUNTIMES))
-@settings(max_examples=150, deadline=None)
 def test_any_valid_figures_give_a_finding(count: int, seed: int, runtime: str) -> None:
     source = random.Random(seed)
     lines = [
@@ -290,7 +288,6 @@ def test_any_valid_figures_give_a_finding(count: int, seed: int, runtime: str) -
     st.floats(1.1, 6),
     st.integers(0, 1000),
 )
-@settings(max_examples=150, deadline=None)
 def test_no_leak_is_found_where_what_is_live_is_flat(
     invocations: int, live: float, garbage: float, room: float, seed: int
 ) -> None:

@@ -43,7 +43,7 @@ def test_the_commands_of_the_readme_work_as_typed(
     monkeypatch.setattr(LambdaFunction, "invoke", invoke)
     monkeypatch.setenv("HOME", str(tmp_path))
     install, *commands = typed()
-    assert install == ["pip", "install", wheel.name]
+    assert install == ["pip", "install", f"dist/{wheel.name}"]
     said = {}
     for program, *arguments in commands:
         assert program == "truemem"

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from truemem.config import Config
-from truemem.journal import CURVE, FIRST, SIZE, SLOTS, CurveCheckpoint, Journal, journal_text
+from truemem.journal import CURVE, FIRST, SIZE, SLOTS, Journal, journal_text
 from truemem.journal import recovered as recovered_records
 from truemem.measure.window import Window
 from truemem.platform.telemetry import REPORT
@@ -214,9 +214,8 @@ DRAWN = {
 def test_the_curve_is_written_at_first_and_as_it_moves(
     looks: list[tuple[int, int]], urgent: bool, due: list[int]
 ) -> None:
-    drawn = CurveCheckpoint(limit_kib=1024 * 1024)
-    drawn.begin()
-    written = [drawn.due(mib * 1024, urgent=urgent, at_ns=ms * 1_000_000) for ms, mib in looks]
+    journal = Journal("", limit_kib=1024 * 1024)
+    written = [journal.checkpoint_due(mib * 1024, urgent, ms * 1_000_000) for ms, mib in looks]
     assert [number for number, each in enumerate(written) if each] == due
 
 

@@ -1,4 +1,5 @@
-"""`python meeting.py`: binds sockets as sidecars do, runs a command, and tells what came of both. JSON in, JSON out.
+"""`python meeting.py`: binds sockets as sidecars do, runs a command, and tells what came of both; one meeting after the
+other. JSON in, JSON out.
 
 Run in a network namespace of its own: the sockets of the machine's other sidecars are not seen there.
 """
@@ -9,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +61,10 @@ def received(sidecar: socket.socket) -> list[tuple[int, str]]:
 
 def run(given: dict[str, Any]) -> dict[str, Any]:
     """Keys: `names` with kinds, `command`, `environment`; text is Latin-1 for bytes."""
-    sockets = {name: listening(name.encode("latin-1"), kind) for name, kind in given["names"].items()}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        sockets = {
+            name: opened.enter_context(listening(name.encode("latin-1"), kind)) for name, kind in given["names"].items()
+        }
         shown = Path(folder) / "shown"
         environment = {**given["environment"], "SHOWN": str(shown)}
         done = subprocess.run(
@@ -80,4 +84,4 @@ def run(given: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    json.dump(run(json.load(sys.stdin)), sys.stdout)
+    json.dump([run(given) for given in json.load(sys.stdin)], sys.stdout)

@@ -1,5 +1,6 @@
 """The wrapper that starts the runtime through the sidecar, compiled and as a script: real processes, real sockets."""
 
+import functools
 import json
 import os
 import shlex
@@ -67,30 +68,38 @@ class Outcome:
 
 
 Start = Callable[..., Outcome]
+Meeting = tuple[Sequence[str | Path], Mapping[str, str], Mapping[str, str]]
+"""A command, sidecars' sockets with their kinds, and variables."""
+NAMESPACE = ("unshare", "--map-root-user", "--net")
+
+
+@functools.cache
+def namespace_made() -> bool:
+    return subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
+
+
+def in_networks(meetings: Sequence[Meeting]) -> list[Outcome]:
+    """Run each of the commands where nothing listens but its sidecars."""
+    if not namespace_made():
+        pytest.skip(f"no network namespace can be made here ({' '.join(NAMESPACE)})")
+    given = [
+        {"command": [*map(str, command)], "names": names, "environment": variables}
+        for command, names, variables in meetings
+    ]
+    command = [*NAMESPACE, sys.executable, meeting.__file__]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=True)
+    outcomes = json.loads(done.stdout)
+    for made in outcomes:
+        made["received"] = {name: [(pid, text) for pid, text in each] for name, each in made["received"].items()}
+    return [Outcome(**made) for made in outcomes]
 
 
 def in_own_network(
     command: Sequence[str | Path], names: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> Outcome:
-    """Run `command` where nothing listens but `names`."""
-    given = {
-        "names": names,
-        "command": [*map(str, command)],
-        "environment": {**PLAIN, "AWS_LAMBDA_RUNTIME_API": API} if environment is None else environment,
-    }
-    namespace = ["unshare", "--map-root-user", "--net"]
-    if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no network namespace can be made here (unshare --map-root-user --net)")
-    done = subprocess.run(
-        [*namespace, sys.executable, meeting.__file__],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    made = json.loads(done.stdout)
-    received = {name: [(pid, text) for pid, text in each] for name, each in made.pop("received").items()}
-    return Outcome(received=received, **made)
+    variables = {**PLAIN, "AWS_LAMBDA_RUNTIME_API": API} if environment is None else environment
+    (outcome,) = in_networks([(command, names, variables)])
+    return outcome
 
 
 @pytest.fixture(params=["layer", pytest.param("source", marks=pytest.mark.nightly)])
@@ -102,16 +111,15 @@ def exact(request: pytest.FixtureRequest) -> Path:
     return layer.wrapper
 
 
+def meets(exact: Path, *names: str | tuple[str, str], arguments: Sequence[str] = (), **more: str) -> Meeting:
+    """The runtime is started by the wrapper. `names`: each a sidecar's socket, or with its kind."""
+    kinds = dict((name, "datagram") if isinstance(name, str) else name for name in names)
+    return [exact, *RUNTIME, *arguments], kinds, {**PLAIN, "AWS_LAMBDA_RUNTIME_API": API, **more}
+
+
 @pytest.fixture
 def start(exact: Path) -> Start:
-    """Starts the runtime by the wrapper. `names`: each a sidecar's socket, or with its kind."""
-
-    def run(*names: str | tuple[str, str], arguments: Sequence[str] = (), **more: str) -> Outcome:
-        environment = {**PLAIN, "AWS_LAMBDA_RUNTIME_API": API, **more}
-        kinds = dict((name, "datagram") if isinstance(name, str) else name for name in names)
-        return in_own_network([exact, *RUNTIME, *arguments], kinds, environment)
-
-    return run
+    return lambda *names, **more: in_networks([meets(exact, *names, **more)])[0]
 
 
 # --- meeting the sidecar ----------------------------------------------------------------------------------------------
@@ -157,15 +165,15 @@ def at(port: str) -> str:
     return f"\0truemem/exact/{API}/{port}"
 
 
-Meeting = tuple[Sequence[Any], dict[str, str], str, str, list[tuple[str, str]]]
+Met = tuple[Sequence[Any], dict[str, str], str, str, list[tuple[str, str]]]
 """Sidecars' sockets, the runtime's variables; the address that the runtime then has, what is said, who is told what."""
 
 
-def behind_one_that_sets(address: str) -> Meeting:
+def behind_one_that_sets(address: str) -> Met:
     return [OURS], {"AWS_LAMBDA_RUNTIME_API": address, **BEHIND}, THROUGH, "", [(OURS, address)]
 
 
-MEETINGS: dict[str, Meeting] = {
+MEETINGS: dict[str, Met] = {
     "another environment's sidecar, ours": ([OTHER, OURS], {}, THROUGH, "", [(OURS, API)]),
     "ours, another environment's": ([OURS, OTHER], {}, THROUGH, "", [(OURS, API)]),
     "only another's": ([OTHER], {}, API, ELSEWHERE, []),
@@ -189,11 +197,10 @@ MEETINGS: dict[str, Meeting] = {
 }
 
 
-@pytest.mark.parametrize("meeting", MEETINGS)
-def test_the_sidecar_of_its_own_address_is_found_and_told_it(start: Start, meeting: str) -> None:
-    names, variables, api, said, told = MEETINGS[meeting]
-    outcome = start(*names, **variables)
-    assert (outcome.api, outcome.stderr, outcome.told) == (api, said, told)
+def test_the_sidecar_of_its_own_address_is_found_and_told_it(exact: Path) -> None:
+    outcomes = in_networks([meets(exact, *names, **variables) for names, variables, *_ in MEETINGS.values()])
+    found = [(outcome.api, outcome.stderr, outcome.told) for outcome in outcomes]
+    assert dict(zip(MEETINGS, found, strict=True)) == {name: tuple(met[2:]) for name, met in MEETINGS.items()}
 
 
 def test_started_twice_it_does_not_connect_the_sidecar_to_itself(exact: Path) -> None:

@@ -1,6 +1,4 @@
-"""Started under limits of its own: what it cannot write is lost and counted, what it cannot have it says, and no init
-waits for it.
-"""
+"""Started under limits: what it cannot write is lost and counted, what it lacks it says, and no init waits for it."""
 
 import json
 import os

@@ -7,27 +7,15 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import click
 import pytest
 from _pytest.fixtures import FixtureFunctionDefinition
 from truemem_workbench import local
-from truemem_workbench.cli import local_run
-from truemem_workbench.local.scenarios import SCENARIOS
 
 from tests.attach.pages import DOCS, block
 
 from .conftest import APP
 
-PAGE = (DOCS / "local-lambda.md").read_text()
 API = (DOCS / "layer.md").read_text().partition("\n## Python API\n")[2]
-
-
-def test_every_option_on_the_page_is_one() -> None:
-    options = {option for each in local_run.run.params if isinstance(each, click.Option) for option in each.opts}
-    described = local_run.run.get_help(click.Context(local_run.run))
-    assert "Exit codes:" in described
-    assert all(f"{name} " in described for name in SCENARIOS)
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= {*options, "--help"}
 
 
 def test_the_example_of_the_api_runs_beside_an_app(tmp_path: Path) -> None:

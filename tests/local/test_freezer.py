@@ -22,7 +22,7 @@ def read(path: Path) -> int:
     return int(path.read_text() or 0)
 
 
-@pytest.mark.parametrize("freeze", [pytest.param("cgroup", marks=needs_cgroups), "signal"])
+@pytest.mark.parametrize("freeze", [pytest.param("auto", marks=needs_cgroups), "signal"])
 def test_a_thread_stops_counting_until_the_next_invocation(start: Start, freeze: str) -> None:
     local = start(COUNTING, freeze=freeze)
     path = local.environment_dir / "tmp" / "counter"

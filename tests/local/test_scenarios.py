@@ -11,7 +11,7 @@ from truemem_workbench.local.scenario_context import NotAsDescribed, ScenarioCon
 from truemem_workbench.local.scenarios import BYSTANDER, SCENARIOS
 from truemem_workbench.local.session import Invocation
 
-from tests.local.conftest import BOOTSTRAP, HANDLER, RECORDER, RUN, Local, LocalRun, interrupted, kinds, needs_cgroups
+from tests.local.conftest import BOOTSTRAP, HANDLER, RECORDER, Local, LocalRun, kinds, needs_cgroups
 
 INIT = ["initStart", "telemetrySubscription", "initRuntimeDone", "extension", "initReport"]
 TWO = ["initStart", "telemetrySubscription", "initRuntimeDone", "extension", "extension", "initReport"]
@@ -145,8 +145,3 @@ def test_the_command_plays_one_and_says_how_it_went(local_run: LocalRun, event: 
     assert done.returncode == code, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])["scenario"]
     assert (last["name"], last["asDescribed"]) == ("crash", code == 0)
-
-
-def test_ctrl_c_during_a_scenario() -> None:
-    command = [*RUN, HANDLER, "--no-sidecar", "--json", "--timeout", "600", "--scenario", "timeout"]
-    assert interrupted(command, "is the function's timeout") == 130

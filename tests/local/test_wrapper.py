@@ -21,7 +21,6 @@ REFUSES = HERE / "wrappers" / "refuses"
     [
         {},
         {"freeze": "signal", "memory_limit": "watch"},
-        {"freeze": "off", "memory_limit": "off"},
         {"initialization": "snap-start"},
     ],
     ids=lambda settings: "-".join(map(str, settings.values())) or "default",

@@ -26,8 +26,8 @@ from truemem.managed import ManagedInstances
 from truemem.managed.requests import Request, Requests
 from truemem.managed.segments import RESOLUTION_NS
 from truemem.measure.environment_memory import EnvironmentMemory
-from truemem.measure.process_reader import Readings
 from truemem.measure.recorder import Recorder
+from truemem.measure.watermark import Readings
 from truemem.measure.window import Window, current
 from truemem.platform.extensions_api import ApiError
 from truemem.platform.telemetry import TelemetryServer
@@ -387,6 +387,16 @@ def test_without_telemetry_it_only_waits(capfd: Capture) -> None:
     captured = capfd.readouterr()
     assert captured.out == ""
     assert "telemetry=not here: on Managed Instances" in captured.err
+
+
+def test_without_telemetry_no_segment_is_ever_due() -> None:
+    """However long it runs: a tick that stays due would keep the loop busy."""
+    running = Running(None)
+    segments = running.sidecar._segments
+    segments.end_if_affordable()
+    assert segments.segments.at(time.time_ns()) is None
+    assert segments.due_ns() > time.monotonic_ns() + 365 * 86_400 * 1_000_000_000
+    running.api.close()
 
 
 def test_it_can_do_all_that_the_machine_says() -> None:

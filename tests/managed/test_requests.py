@@ -25,7 +25,7 @@ def reported(name: str, at_ms: int, status: str = "success", duration_ms: float 
 def after(*deliveries: list[Event]) -> Requests:
     requests = Requests()
     for delivery in deliveries:
-        requests.hear(delivery, LATER)
+        requests.join(delivery, LATER)
     return requests
 
 
@@ -144,7 +144,7 @@ def test_a_report_may_come_in_a_delivery_before_its_start() -> None:
 def test_a_kill_may_be_that_of_any_request_that_ran() -> None:
     requests = after([started("a", 0), started("b", 1), reported("a", 5, "timeout")])
     requests.killed(1)
-    requests.hear([started("c", 10)], NOW)
+    requests.join([started("c", 10)], NOW)
     assert {request.record.request_id: request.kills for request in requests.take_all(NOW)} == {"a": 1, "b": 1, "c": 0}
 
 
@@ -156,5 +156,5 @@ def test_how_many_run_ended_or_wait_for_a_start_is_bounded() -> None:
     assert (len(requests.ended(LATER)), requests.lost) == (RUNNING, 5)
     requests = after([reported(f"{number}", number) for number in range(EARLY + 5)])
     assert requests.lost == 5
-    requests.hear([started("0", 0), started(f"{EARLY}", 0)], LATER)
+    requests.join([started("0", 0), started(f"{EARLY}", 0)], LATER)
     assert ids(requests.ended(LATER)) == [f"{EARLY}"]

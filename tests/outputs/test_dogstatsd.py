@@ -8,9 +8,13 @@ import pytest
 from datadog.dogstatsd.base import DogStatsd
 from hypothesis import given
 from hypothesis import strategies as st
+from truemem.config import Config
 from truemem.output_settings import DogStatsdSettings
+from truemem.outputs import Outputs
 from truemem.outputs.dogstatsd import LONGEST, AgentSocket, datagram, tag
 from truemem.records.record import InvocationRecord
+from truemem.support.clock import Clock
+from truemem.support.log import set_level
 
 from faults.receivers import Agent
 
@@ -59,17 +63,11 @@ def test_tags_are_as_datadog_keeps_them() -> None:
     assert tag("tenant", "a b|#c,d\ne:") == "tenant:a_b__c_d_e"
 
 
-def test_what_is_too_long_loses_the_arn_and_then_values() -> None:
+def test_what_is_too_long_loses_its_last_values() -> None:
     members = {"PeakRSS": 1.0, "CurrentRSS": 1.0, "MaxMemoryUsed": 1.0, "MemoryDrift": 1.0, "baselineRSS": 1.0}
-    arn = {"lambda_arn": "arn:aws:lambda:eu-west-1:123456789012:function:" + "x" * 64}
-    full = datagram(made(**members), {**TAGS, **arn}).decode()
-    assert "lambda_arn:arn:aws" in full
-    longer = datagram(made(**members), {**TAGS, **arn, "more": "y" * 120}).decode()
-    assert "lambda_arn" not in longer
-    assert len(longer.splitlines()) == len(members)
-    longest = datagram(made(**members), {**TAGS, **arn, "more": "y" * 190, "most": "z" * 190}).decode()
+    longest = datagram(made(**members), {**TAGS, "more": "y" * 190, "most": "z" * 190}).decode()
     assert longest.partition(":")[0] == "truemem.memory.peak"
-    assert len(longest.splitlines()) < len(members)
+    assert 0 < len(longest.splitlines()) < len(members)
 
 
 values = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
@@ -82,7 +80,7 @@ names = st.sampled_from(
     st.dictionaries(names, values | st.dictionaries(st.sampled_from(["used", "held"]), values)), st.text(), st.text()
 )
 def test_any_record_keeps_to_the_grammar(members: dict[str, Any], name: str, arn: str) -> None:
-    made = datagram(InvocationRecord(1, {}, members), {"functionname": name, "lambda_arn": arn})
+    made = datagram(InvocationRecord(1, {}, members), {"functionname": name, "tenant": arn})
     assert len(made) <= LONGEST
     for line in made.decode("ascii").split("\n") if made else []:
         assert GRAMMAR.fullmatch(line), line
@@ -104,16 +102,35 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("unix", [False, True])
-def test_datagrams_arrive_and_an_agent_that_is_gone_is_counted(unix: bool, path: Path) -> None:
+def test_datagrams_arrive_and_an_agent_that_is_gone_is_counted(
+    unix: bool, path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    set_level("info")
     with Agent(str(path) if unix else "") as agent:
         made = connected(agent)
         made.send(b"one")
         assert agent.received() == [b"one"]
     for _ in range(5):
         made.send(b"gone")
-    made.look()
-    assert made.lost == 5
-    assert "refused" in made.why or "listens" in made.why
+    made.end()
+    assert (made.lost, made.sent) == (5, 1)
+    lines = capfd.readouterr().err.splitlines()
+    assert "dogstatsd: 5 datagrams dropped so far" in lines[-1]
+    assert "refused" in lines[-1]
+    assert len(lines) < 5
+
+
+def test_lines_tell_of_the_first_loss_at_once() -> None:
+    """Of those after it a minute later: each record is a loss where no agent is."""
+    with Agent() as agent:
+        variables = {name.encode(): value.encode() for name, value in agent.variables.items()}
+    outputs = Outputs(Config({b"TRUEMEM_OUTPUT": b"dogstatsd"}), variables, Clock())
+    told = []
+    for _ in range(6):
+        outputs.finished(made(PeakRSS=5.0), None)
+        told.append(outputs.lost)
+    assert [count > 0 for count in told[1:]] == [True] * 5
+    assert told[1] == told[5] < 6
 
 
 def test_an_agent_that_starts_anew_is_found_again(path: Path) -> None:

@@ -11,7 +11,7 @@ from truemem_workbench.lines.line import read
 from faults import receivers
 from faults.receivers import Agent, Collector, points
 from testing.environment import FUNCTIONS, Environment
-from tests.outputs.test_otlp import judged
+from tests.outputs.test_otlp_document import judged
 from tests.scenarios.killing import kill
 
 MIB = 1 << 20

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from truemem.outputs.otlp import Trace
+from truemem.outputs.otlp_document import Trace
 
 from faults import receivers
 from faults.receivers import Collector
 from tests.outputs.test_lambda import environment
-from tests.outputs.test_otlp import HEAPS, TRACE, body, judged, made
+from tests.outputs.test_otlp_document import HEAPS, TRACE, body, judged, made
 
 PATIENCE_S = 20.0
 TAKEN = receivers.answers(receivers.status(200, "Content-Type: application/x-protobuf\r\n", b""))

@@ -13,10 +13,9 @@ from testing.invented_lines import curve, leak, noisy
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With a log as a console's export has it, with other lines between, and one without a line of the sidecar."""
+    """With a log as a console's export has it, with other lines between."""
     lines = chain(["START RequestId: 1", '{"level":"INFO","message":"{{script}}"}'], leak(60), curve(noisy(40), "calm"))
     (tmp_path / "a.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    (tmp_path / "other.log").write_text("START RequestId: 1\n")
     return tmp_path
 
 
@@ -40,21 +39,3 @@ def test_standard_input_and_one_environment(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert '"id":"calm"' in html.read_text()
     assert '"id":"leak"' not in html.read_text()
-
-
-@pytest.mark.parametrize(
-    ("log", "output", "options", "told"),
-    [
-        ("none.log", "x.html", [], "none.log cannot be read: No such file or directory"),
-        ("other.log", "x.html", [], "no line of the sidecar in"),
-        ("a.gz", "x.html", ["--environment", "x9"], "no line of the sidecar of x9 in"),
-        ("a.gz", "no/folder.html", [], "folder.html cannot be written: No such file or directory"),
-    ],
-)
-def test_what_cannot_be_used_is_told_in_one_line(
-    folder: Path, log: str, output: str, options: list[str], told: str
-) -> None:
-    done = run_page(folder / log, "--output", folder / output, *options)
-    assert done.output.startswith("truemem page: ")
-    assert told in done.output
-    assert done.output.count("\n") == 1

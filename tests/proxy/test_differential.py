@@ -233,16 +233,6 @@ def test_six_megabytes_both_ways_at_once(between: Between) -> None:
         assert by_server.all == (BODY, "EOF")
 
 
-def test_a_response_that_is_streamed_byte_by_byte(between: Between) -> None:
-    stream = b"POST /2018-06-01/runtime/invocation/a/response HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-    stream += b"1\r\nx\r\n" * 300 + b"0\r\nLambda-Runtime-Function-Error-Type: E\r\n\r\n"
-    runtime: list[Step] = [Send(NEXT, 1), Read(len(event("a"))), Send(stream, 1), Read(len(ACCEPTED)), Close()]
-    server: list[Step] = [Read(len(NEXT)), Send(event("a"), 1), Read(len(stream)), Send(ACCEPTED, 1), ReadRest()]
-    for by_runtime, by_server in between.both_ways(runtime, server):
-        assert by_runtime.data == event("a") + ACCEPTED
-        assert by_server.all == (NEXT + stream, "EOF")
-
-
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99])
 @pytest.mark.parametrize("then", [Close(), Reset()], ids=["closed", "reset"])
 def test_an_answer_that_is_cut_off_in_its_middle(between: Between, then: Close | Reset, share: float) -> None:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -74,14 +74,6 @@ def talk_over(port: int, api: socket.socket, invocations: int = 3) -> None:
 
 def raises(*_: Any) -> Any:
     raise RuntimeError("a bug")
-
-
-@pytest.mark.parametrize("rubbish", [None, b"rubbish", object(), [[]], float("nan"), bytearray(1 << 20)], ids=type)
-def test_a_measurement_may_be_anything(api: socket.socket, rubbish: object) -> None:
-    with Proxy(address_of(api), cut=lambda: rubbish) as proxy:
-        talk_over(proxy.port, api)
-        assert proxy.exact.failures == 0
-        assert {id(moment.measured) for moment in proxy.exact.moments} == {id(rubbish)}
 
 
 def test_a_measurement_that_raises_is_counted_and_the_bytes_pass(api: socket.socket) -> None:
@@ -320,32 +312,19 @@ def test_a_refusing_api_is_an_error_of_the_runtimes(api: socket.socket) -> None:
 
 # Letters
 
-GARBAGE = {
-    "empty": b"",
-    "a zero": b"\0",
-    "words": b"nonsense",
-    "no text": b"\xff\xfe\x80:1",
-    "no port": b"127.0.0.1:",
-    "a port in words": b"127.0.0.1:http",
-    "a port that cannot be": b"127.0.0.1:99999",
-    "a negative port": b"127.0.0.1:-1",
-    "port 0": b"127.0.0.1:0",
-    "no host": b":9001",
-    "colons": b":::::",
-    "a host that cannot be": b"..:9001",
-    "too long for a host": b"a" * 250 + b":9001",
-    "huge": b"x" * 100_000,
-    "huge, and an address as far as it is read": b"127.0.0.1:1" + b" " * 100_000,
-    "huge, and of digits": b"127.0.0.1:" + b"0" * 100_000 + b"9",
-}
+GARBAGE = [
+    *(b"", b"\0", b"nonsense", b"\xff\xfe\x80:1", b"127.0.0.1:", b"127.0.0.1:http", b"127.0.0.1:99999"),
+    *(b"127.0.0.1:-1", b"127.0.0.1:0", b":9001", b":::::", b"..:9001", b"a" * 250 + b":9001", b"x" * 100_000),
+    b"127.0.0.1:1" + b" " * 100_000,  # an address as far as it is read
+    b"127.0.0.1:" + b"0" * 100_000 + b"9",
+]
 
 
-@pytest.mark.parametrize("name", GARBAGE)
-def test_a_letter_that_is_no_address_changes_nothing(api: socket.socket, name: str) -> None:
+def test_a_letter_that_is_no_address_changes_nothing(api: socket.socket) -> None:
     with Proxy(address_of(api)) as proxy:
-        for _ in range(3):
-            proxy.write(GARBAGE[name])
-        talk_over(proxy.port, api)
+        for letter in GARBAGE:
+            proxy.write(letter)
+            talk_over(proxy.port, api, invocations=1)
 
 
 def test_a_letter_says_where_connections_go_from_then_on(api: socket.socket) -> None:
@@ -484,25 +463,3 @@ def test_a_stalled_connection_holds_up_nothing(api: socket.socket, said: int) ->
             assert read(server, len(NEXT)) == NEXT
             invoke(slow, server)
         proxy.wait_until_idle()
-
-
-NOT_HTTP: dict[str, Callable[[], bytes]] = {
-    "TLS": lambda: b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(300),
-    "zeros": lambda: bytes(1 << 20),
-    "a head without end": lambda: b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 30_000,
-    "line ends alone": lambda: b"\r\n" * 100_000,
-    "a thousand requests at once": lambda: NEXT * 1000,
-    "many small chunks": lambda: b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 30_000,
-}
-
-
-@pytest.mark.parametrize("name", NOT_HTTP)
-def test_what_is_not_understood_passes_all_the_same(api: socket.socket, name: str) -> None:
-    data = NOT_HTTP[name]()
-    with Proxy(address_of(api)) as proxy, connect(proxy.port) as runtime, accept(api) as server:
-        for sender, receiver in [(runtime, server), (server, runtime)]:
-            sending = threading.Thread(target=sender.sendall, args=(data,))
-            sending.start()
-            assert read(receiver, len(data)) == data
-            sending.join(PATIENCE_S)
-        assert proxy.exact.failures == 0

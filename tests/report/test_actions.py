@@ -15,7 +15,7 @@ LONGEST = "x" * 64
 def fleet(tmp_path: Path) -> Path:
     """Functions that need different things; the quiet ones come first by name."""
     lines = []
-    for number in range(30):
+    for number in range(12):
         lines += life(f"quiet{number}", 120, FunctionName=f"a-{number:02}", memoryLimit=128)
     lines += life("big", 120, FunctionName="oversized")
     lines += life("near", 120, FunctionName="near", memoryLimit=108)
@@ -40,39 +40,37 @@ def test_what_to_act_on_is_the_first_screen_of_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     told = truemem("report", fleet).out.splitlines()
-    assert told[0] == ("35 functions, 4,361 invocations: 1 out of memory, 2 growing, 1 near the limit, 1 oversized")
+    assert told[0] == ("17 functions, 2,201 invocations: 1 out of memory, 2 growing, 1 near the limit, 1 oversized")
     assert [line.split()[1].rpartition(":")[0] for line in told[1:13:2]] == [name for name, _ in FIRST]
     assert [line.strip() for line in told[2:14:2]] == [text for _, text in FIRST]
-    assert "25 more: --top N, --all" in told[21]
+    assert "7 more: --top N, --all" in told[21]
     assert max(map(len, told[1:])) <= 80
     assert any("near:$LATEST" in line for line in told[22:])  # its environment
 
 
 def test_nothing_is_lost_in_json(truemem: Command, fleet: Path) -> None:
     document = truemem("report", fleet, "--json", "--top", 3).document
-    assert len(document["functions"]) == len(document["actions"]) == len(document["environments"]) == 35
+    assert len(document["functions"]) == len(document["actions"]) == len(document["environments"]) == 17
     assert [(each["function"], each["text"]) for each in document["actions"][:6]] == FIRST
     assert document["summary"].startswith(
-        "35 functions, 4,361 invocations: 1 out of memory (dead), 2 growing (grows-soon, "
+        "17 functions, 2,201 invocations: 1 out of memory (dead), 2 growing (grows-soon, "
     )
 
 
-@pytest.mark.parametrize(
-    ("order", "first"), [("name", "a-00"), ("peak", "grows-soon"), ("growth", "grows-soon"), ("saving", "oversized")]
-)
+@pytest.mark.parametrize(("order", "first"), [("growth", "grows-soon"), ("saving", "oversized")])
 def test_the_list_has_other_orders(order: str, first: str, truemem: Command, fleet: Path) -> None:
     assert truemem("report", fleet, "--sort", order).out.splitlines()[1].split() == ["1", f"{first}:$LATEST"]
 
 
 def test_all_is_all_in_full(truemem: Command, fleet: Path) -> None:
     told = truemem("report", fleet, "--all").out
-    assert "a-29:$LATEST: Smallest safe memory size: 128 MB." in told
-    assert told.count("quiet29") == 1
+    assert "a-11:$LATEST: Smallest safe memory size: 128 MB." in told
+    assert told.count("quiet11") == 1
 
 
 def test_one_function_of_many_is_told_in_full(truemem: Command, fleet: Path) -> None:
     told = truemem("report", fleet, "--function", "near").out
-    assert told.startswith("1 function, 120 invocations: 1 near the limit (4,241 lines of another time, function or ")
+    assert told.startswith("1 function, 120 invocations: 1 near the limit (2,081 lines of another time, function or ")
     assert "Smallest safe memory size: 128 MB." in told
 
 
@@ -86,23 +84,22 @@ class TestSavedRun:
         return tmp_path / "saved.json"
 
     @pytest.mark.parametrize(
-        ("members", "count", "fail_on", "code"),
+        ("members", "count", "options", "code"),
         [
-            ({}, 150, "peak", 0),
-            ({"PeakRSS": 150.0}, 150, "peak", 1),
-            ({"PeakRSS": 150.0}, 150, "duration", 0),
-            ({"PeakRSS": 150.0}, 99, "peak", 0),  # too few to say so
-            ({"PeakRSS": 105.0}, 150, "peak", 0),  # within 10 %
-            ({"durationMs": 150.0}, 150, "duration", 1),
-            ({"durationMs": 150.0}, 150, "peak", 0),
+            ({"PeakRSS": 150.0}, 150, ["peak"], 1),
+            ({"PeakRSS": 150.0}, 150, ["duration"], 0),
+            ({"PeakRSS": 150.0}, 99, ["peak"], 0),  # too few to say so
+            ({"PeakRSS": 105.0}, 150, ["peak"], 0),  # within 10 %
+            ({"PeakRSS": 105.0}, 150, ["peak", "--max-growth", "2"], 1),
+            ({"durationMs": 150.0}, 150, ["duration"], 1),
+            ({"durationMs": 150.0}, 150, ["peak"], 0),
         ],
     )
     def test_a_rise_fails(
-        self, members: dict[str, float], count: int, fail_on: str, code: int, truemem: Command, saved: Path
+        self, members: dict[str, float], count: int, options: list[str], code: int, truemem: Command, saved: Path
     ) -> None:
         now = log(saved.parent, life("b", count, **members), "now.log")
-        ran = truemem("report", now, "--baseline", saved, "--fail-on", fail_on)
-        assert ran.code == code
+        assert truemem("report", now, "--baseline", saved, "--fail-on", *options).code == code
 
     def test_both_are_shown_beside_each_other(self, truemem: Command, saved: Path) -> None:
         lines = [*life("b", 150, PeakRSS=150.0, durationMs=50.0), *life("n", 20, FunctionName="new")]
@@ -113,10 +110,6 @@ class TestSavedRun:
         assert "1 new; 1 gone" in told
         (change,) = truemem("report", now, "--baseline", saved, "--json").document["changes"]["changes"]
         assert (change["function"], change["peak_rose"], change["duration_rose"]) == ("orders", True, False)
-
-    def test_a_smaller_rise_can_be_asked_for(self, truemem: Command, saved: Path) -> None:
-        now = log(saved.parent, life("b", 150, PeakRSS=105.0), "now.log")
-        assert truemem("report", now, "--baseline", saved, "--fail-on", "peak", "--max-growth", 2).code == 1
 
 
 def test_one_line_for_a_chat(truemem: Command, fleet: Path) -> None:

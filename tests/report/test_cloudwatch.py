@@ -216,20 +216,3 @@ def test_throttling_is_waited_out_and_told_once(
 
     assert ran.err == "truemem: AWS throttles the requests; truemem waits and tries again\n"
     assert ran.document["lines"] == 1
-
-
-@pytest.mark.parametrize(
-    ("missing", "told"),
-    [
-        ("AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY", "no AWS credentials. Try aws sso login, or aws configure"),
-        ("AWS_DEFAULT_REGION AWS_REGION", "You must specify a region. Try AWS_REGION="),
-    ],
-    ids=["credentials", "region"],
-)
-@pytest.mark.usefixtures("aws")
-def test_what_aws_needs_and_is_not_set_is_named(
-    truemem: Command, monkeypatch: pytest.MonkeyPatch, missing: str, told: str
-) -> None:
-    for name in missing.split():
-        monkeypatch.delenv(name, raising=False)
-    assert told in truemem("report", "--function", "orders").err

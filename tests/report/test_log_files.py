@@ -19,14 +19,11 @@ from tests.report.written import line, log, request
 def test_every_form_has_the_same_invocations(form: str, truemem: Command, tmp_path: Path) -> None:
     path = tmp_path / "it's a log [*]"
     path.write_text(FORMS[form], encoding="utf-8", newline="")
-    page = tmp_path / "page.html"
 
     report = truemem("report", path, "--json").document
-    drawn = truemem("page", path, "--output", page)
 
     assert [(each["environment_id"], each["peaks"]["invocations"]) for each in report["environments"]] == ENVIRONMENTS
     assert not any(report["unread"].values())
-    assert ('"count":3,' in page.read_text(), drawn.err) == (True, "")
     assert "3 lines of the sidecar." in truemem("doctor", path).out
 
 

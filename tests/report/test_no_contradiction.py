@@ -200,16 +200,7 @@ def test_all_commands_name_one_cause_for_the_same_lines(plans: list[Plan]) -> No
         assert of_patient in (of_gate, "undecided"), (plan, paragraph, gate["local run"])
         is_calm = of_patient in HARMLESS or (of_patient == "hoarding" and not environment.finding.grows)
         assert plan["killed"] or (need in ("nothing to do", "oversized", "near the limit")) is is_calm, (plan, need)
+        assert of_patient == environment.finding.cause, (plan, paragraph)
         for member in ("cause", "holder", "hidden"):
             assert documents[name].get(member) == environment.finding.document().get(member), (plan, member)
         assert environment.finding.pattern != TOO_FEW
-
-
-def test_the_parser_finds_what_it_is_to_find() -> None:
-    said = "Leak: 1.0 MiB more in each invocation (95 % interval 0.9 MiB to 1.1 MiB) kept in native memory."
-    assert causes_in(f"{said} No leak: memory does not grow.") == ["native", "none"]
-    assert causes_in("Leak, as far as RSS can tell: 1.0 MiB. /tmp fills: 1 more. Undecided: 3") == [
-        "leak",
-        "tmp",
-        "undecided",
-    ]

@@ -4,16 +4,13 @@ import csv
 import gzip
 import io
 import json
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 from truemem_workbench.analysis.drift import points
-from truemem_workbench.cli.__main__ import cli
 from truemem_workbench.lines.line import read
 from truemem_workbench.report import collect
 from truemem_workbench.report.store import Store
@@ -196,15 +193,6 @@ def test_the_lines_that_were_asked_for_are_drawn(truemem: Command, two: Path, tm
     assert page.read_text().count('"count":50') == 2
     refused = truemem("report", two, "--output", tmp_path / "none" / "page.html")
     assert (refused.code, "cannot be written" in refused.err) == (2, True)
-
-
-def test_the_page_names_only_options_that_there_are() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text()
-    made = [cli.get_command(click.Context(cli), name) for name in ("report", "metrics", "doctor")]
-    options = {name for command in made if command for option in command.params for name in option.opts}
-    of_others = {"--help", "--name", "--log-group-name", "--recursive", "--limit", "--raw"}
-
-    assert set(re.findall(r"--[a-z][a-z-]*", page)) <= options | of_others
 
 
 def test_a_leak_behind_model_swaps_is_found_by_the_models_name(report: Report) -> None:

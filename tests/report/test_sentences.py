@@ -134,13 +134,6 @@ def test_no_size_is_called_safe_while_memory_rises(told: Told) -> None:
     assert "Max Memory Used rose" not in out
 
 
-def test_a_fleet_of_short_lives_that_all_rise_has_no_size(told: Told) -> None:
-    lines = [each for number in range(30) for each in life(f"e{number}", invocations=20, grows=2.0)]
-    out = told(lines)
-    assert out.count("Undecided") == 1
-    assert "No memory size is suggested: memory still rises in 30 of 30 environments" in out
-
-
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [

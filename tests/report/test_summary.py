@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.report.summary import GB_SECOND, Sizing, SizingFigures, advise_size, rounded_size
+from truemem_workbench.report.summary import GB_SECOND, Sizing, SizingFigures, advise_size
 
 from tests.report.conftest import Command
 from tests.report.written import life, log
@@ -36,15 +36,14 @@ def advice(per_month: float | None = None, price: float = GB_SECOND, **changed: 
 def test_need_and_others_with_headroom_rounded_up() -> None:
     assert advice().suggested == 320  # (200 + 20) * 1.2 = 264
     assert advice().mark_suggests == 896  # 700 * 1.2 = 840
-    assert advice().saving is None
+    for need, size in ((0.1, 128), (106.7, 192), (213.3, 256), (800.0, 960)):
+        assert advice(need=need, others=0.0).suggested == size
 
 
 def test_saving_is_memory_time_traffic_and_price() -> None:
+    assert advice().saving is None
     assert advice(10e6, 0.00002).saving == pytest.approx((1024 - 320) / 1024 * 0.1 * 10e6 * 0.00002)
-
-
-def test_more_memory_than_now_costs() -> None:
-    assert (advice(1e6, size=256).saving or 0) < 0
+    assert (advice(1e6, size=256).saving or 0) < 0  # more memory than now costs
 
 
 @pytest.mark.parametrize(
@@ -69,11 +68,6 @@ def test_no_size_where_none_is_known_to_be_safe(changed: dict[str, Any], why: st
 
     assert (found.suggested, found.saving) == (None, None)
     assert why in (found.reason or "")
-
-
-@pytest.mark.parametrize(("mib", "size"), [(1, 128), (128, 128), (128.1, 192), (256, 256), (1000, 1024)])
-def test_sizes_are_steps_from_the_smallest_on(mib: float, size: int) -> None:
-    assert rounded_size(mib) == size
 
 
 def test_sizes_of_managed_instances_are_named_as_such(truemem: Command, tmp_path: Path) -> None:

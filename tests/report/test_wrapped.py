@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from truemem_workbench.lines import log_files
 from truemem_workbench.lines.line import read
 from truemem_workbench.lines.wrapped import Unread
+from truemem_workbench.report import schema
 from truemem_workbench.report.store import Store
 
 from tests.report.conftest import Command
@@ -156,9 +157,11 @@ def plain_lines_and_a_long_one(texts: Iterable[str]) -> str:
 def test_a_file_larger_than_what_is_read_at_once_is_read_whole(
     form: Callable[[Iterable[str]], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for module in (log_files, schema):
+        monkeypatch.setattr(module, "LONGEST", 1 << 20)
+    monkeypatch.setattr(log_files, "LARGEST", 3 << 18)
     path = tmp_path / "log"
-    path.write_text(form(life("a", 9000)))
-    assert path.stat().st_size > log_files.LONGEST
-    monkeypatch.setattr(log_files, "LARGEST", 3 << 20)
+    path.write_text(form(life("a", 2300)))
+    assert path.stat().st_size > 1 << 20
 
-    assert one_by_one(path) == in_the_store(path) == (9000, {})
+    assert one_by_one(path) == in_the_store(path) == (2300, {})

@@ -35,8 +35,7 @@ def verdicts(records: list[Record], name: str) -> list[dict[str, Any]]:
     return [members for members in found if "verdict" in members]
 
 
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "default"])
-@pytest.mark.parametrize("do", ["file", "socket"])
+@pytest.mark.parametrize(("do", "exact"), [("file", True), ("socket", False)])
 def test_descriptors_that_leak_are_found(do: str, exact: bool) -> None:
     last = verdicts(run(do, exact=exact), "descriptors")[-1]
     assert last["verdict"] == "growing"
@@ -79,8 +78,9 @@ def test_files_that_an_invocation_removes_are_no_leak(disk: Path) -> None:
     assert not any("growing" in json.dumps(record.resources) for record in run("burst of files", kib=2048))
 
 
-@pytest.mark.parametrize("exact", [True, False], ids=["exact", "default"])
-@pytest.mark.parametrize("do", ["pool", "burst", "burst of threads", "nothing"])
+@pytest.mark.parametrize(
+    ("do", "exact"), [("pool", True), ("burst", False), ("burst of threads", True), ("nothing", False)]
+)
 def test_pools_and_bursts_are_not_accused(do: str, exact: bool) -> None:
     records = run(do, count=200, exact=exact, every=7 if do == "pool" else 2)
     assert not any("growing" in json.dumps(record.resources) for record in records)

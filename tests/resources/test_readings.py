@@ -92,7 +92,6 @@ def test_a_limit_is_read_again_where_it_is_near(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("1024                 4096", "4096                 4096"))
     assert descriptors.limits(process, 900).descriptors == 1024
     assert descriptors.limits(process, 950).descriptors == 4096
-    descriptors.keep([])
 
 
 def test_who_holds_what_and_against_which_limit(tmp_path: Path) -> None:

@@ -119,15 +119,13 @@ class Judged:
 class Run:
     """A client's invocations, and what the sidecar printed."""
 
-    def __init__(self, name: str, release: str = "aws") -> None:
+    def __init__(self, name: str) -> None:
         try:
             made = CLIENT[name]() if name in CLIENT else shape(name)
         except Missing as missing:
             pytest.skip(f"{missing}")
         self.asked = list(events(COUNT))
-        with Environment(
-            made, exact=True, memory_mib=MEMORY_MIB, release=release, environment=VARIABLES
-        ) as environment:
+        with Environment(made, exact=True, memory_mib=MEMORY_MIB, release="aws", environment=VARIABLES) as environment:
             invocations = [environment.local.invoke(event) for event in self.asked]
             records = environment.records()
         assert [record.requestId for record in records] == [invocation.request_id for invocation in invocations]

@@ -38,17 +38,6 @@ def test_init_ends_when_the_runtime_first_asks_for_an_event() -> None:
     assert record.mode == "exact"
 
 
-def test_exception_and_sizes_of_event_and_response_are_told() -> None:
-    with Environment(exact=True) as environment:
-        environment.attempt("no such kind")
-        invocation = environment.attempt(mib=1)
-        raised, well = environment.records()
-    assert (raised.status, raised.handlerError) == ("success", True)  # to the platform an exception is a success
-    assert well.handlerError is None
-    assert well.requestBytes == len(b'{"do": "hold", "mib": 1}')
-    assert well.responseBytes == len(invocation.raw)
-
-
 def test_an_event_of_6_mb_belongs_to_its_own_invocation() -> None:
     with Environment(exact=True) as environment:
         environment.invoke(mib=1)

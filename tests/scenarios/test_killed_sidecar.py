@@ -1,10 +1,8 @@
 """The sidecar itself is killed: what it knew is printed by the next process of the environment, once."""
 
 import json
-import os
 from pathlib import Path
 
-import pytest
 from truemem.journal import CURVE
 from truemem.support.files import PAGE
 
@@ -58,30 +56,6 @@ def test_the_journal_is_private_and_goes_at_the_end() -> None:
         assert about.st_size < 100_000
         environment.local.stop()
         assert not journal.exists()
-
-
-@pytest.mark.parametrize("kind", ["link", "folder", "garbage"])
-def test_what_lies_in_its_place_is_not_touched(kind: str, tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.write_bytes(b"precious")
-    with Environment(freeze="off") as environment:
-        environment.invoke()
-        (journal,) = journals(environment)
-        kill(environment)
-        until(lambda: f"extension:{environment.name}" not in environment.local.processes())
-        journal.unlink()
-        if kind == "link":
-            journal.symlink_to(target)
-        elif kind == "folder":
-            journal.mkdir()
-        else:
-            journal.write_bytes(os.urandom(86_016))
-        environment.attempt()
-        answer = environment.invoke(mib=7)
-        records = environment.records()
-    assert answer["touched"] == 7 * 1024
-    assert target.read_bytes() == b"precious"
-    assert records[-1].requestId == environment.invocations[-1].request_id
 
 
 def test_switched_off_there_is_no_file() -> None:

@@ -107,12 +107,3 @@ def test_after_a_restore_ids_and_marks_are_this_environments_own() -> None:
         (2, None, None, None),
     ]
     assert records[0].highWaterMark == records[0].PeakRSS  # not the snapshot's
-
-
-def test_a_tenant_is_a_property() -> None:
-    with Environment() as environment:
-        for _ in range(2):
-            environment.invocations.append(environment.local.invoke({"do": "hold"}, tenant_id="blue"))
-        records = told(environment)
-    assert [record.tenantId for record in records] == ["blue", "blue"]
-    assert "blue" not in records[0].document["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]

@@ -135,15 +135,6 @@ def test_shutdown_prints_what_has_not_been_printed(meeting: str) -> None:
         assert (record.status, record.reportMissing) == ("success", None)
 
 
-def test_telemetry_may_come_in_any_order() -> None:
-    with managed(telemetry_fault="out-of-order") as environment:
-        answers = invoke_all(environment, [{"mib": 1, "ms": 2} for _ in range(12)])
-        wait_for_lines(environment, len(answers))
-        records = records_by_id(environment)
-    assert records.keys() == {request_id for request_id, _ in answers}
-    assert not [record for record in records.values() if record.dropped or record.reportMissing]
-
-
 def crashed(meeting: str, **settings: Any) -> list[Record]:
     """Of two requests that ran at once, the second of which killed the runtime."""
     events: list[dict[str, Any]] = [{"mib": 30, "ms": 1000, "meet": meeting, "of": 2} for _ in range(2)]
@@ -188,11 +179,3 @@ def test_on_managed_instances_it_registers_for_shutdown_only(tmp_path: Path) -> 
         assert records_by_id(environment)[request_id].method == "vmhwm-segments"
     extension = next(event for event in environment.local.events if event["type"] == "platform.extension")
     assert extension["record"]["events"] == ["SHUTDOWN"]
-
-
-def test_without_telemetry_it_says_so_and_is_silent() -> None:
-    with managed(telemetry=202) as environment:
-        invoke_all(environment, [{"mib": 5} for _ in range(3)])
-        assert environment.records() == []
-        log = environment.log()
-    assert log.count("truemem WARN telemetry=not supported here: on Managed Instances") == 1

@@ -190,11 +190,8 @@ SOME = (
     "page cache, then timeout",
     "page cache, then exit with 1",
     "MemoryError, caught",
-    "in a child",
-    "anonymous memory in the runtime",
-    "an extension takes all memory",
 )
-"""Of faults/deaths.py, at one size."""
+"""Of faults/deaths.py, at one size: those of which no test here says more."""
 
 
 @pytest.mark.parametrize("title", SOME)

@@ -76,25 +76,6 @@ def test_who_holds_the_memory_and_of_which_kind_it_is() -> None:
     assert record.rss["anon"] > 64
 
 
-def test_the_users_namespace_dimensions_and_properties() -> None:
-    settings = {
-        "TRUEMEM_NAMESPACE": "Team/Memory",
-        "TRUEMEM_DIMENSIONS": "Stage=test",
-        "TRUEMEM_PROPERTIES": "modelVersion=7",
-        "TRUEMEM_CPU_BUDGET": "much",
-    }
-    with Environment(environment=settings) as environment:
-        environment.invoke()
-        environment.invoke()
-        record = environment.records()[0]
-        log = environment.log()
-    directive = record.document["_aws"]["CloudWatchMetrics"][0]
-    assert directive["Namespace"] == "Team/Memory"
-    assert directive["Dimensions"] == [["FunctionName"], ["FunctionName", "Stage"]]
-    assert (record.Stage, record.modelVersion) == ("test", "7")
-    assert "truemem WARN TRUEMEM_CPU_BUDGET is not a percentage" in log
-
-
 @pytest.mark.parametrize("exact", [False, True], ids=["default", "exact"])
 def test_switched_off_it_takes_no_part(exact: bool) -> None:
     with Environment(environment={"TRUEMEM_ENABLED": "false"}, exact=exact) as environment:

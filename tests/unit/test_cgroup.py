@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from truemem.linux.cgroup import MemorySource, OomKills, parse_membership
+from truemem.linux.cgroup import MemorySource, OomKills
 from truemem.linux.procfs import Procfs
 
 from tests.golden import unpack
@@ -43,12 +43,6 @@ def test_garbage_for_a_peak_leaves_the_level(tmp_path: Path, garbage: str) -> No
     level = source(root).read()
     assert level is not None
     assert (level.used, level.peak) == (102400, None)
-
-
-def test_membership_of_both_hierarchies() -> None:
-    assert parse_membership(b"4:memory:/a\n0::/b\n") == ("/b", "/a")
-    assert parse_membership(b"") == (None, None)
-    assert parse_membership(b"\n:\nx\n4:cpu:/a\n") == (None, None)
 
 
 def test_this_machine_has_a_level() -> None:

@@ -2,7 +2,6 @@
 
 import _socket
 import errno
-import json
 import os
 import select
 import socket
@@ -248,15 +247,6 @@ def test_a_subscription_without_an_answer_is_given_up() -> None:
             api.send_subscription(4242, "/secret")
             api.finish_subscription()
         assert next_event(api) == EVENT
-
-
-def test_who_invokes_the_function_does_not_end_the_environment() -> None:
-    """The trace id is the caller's: whatever it says, the event is no SHUTDOWN."""
-    event = b'{"eventType":"INVOKE","tracing":{"type":"X-Amzn-Trace-Id","value":"SHUTDOWN"},"requestId":"one"}'
-    with server(REGISTERED, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(event), event)) as script:
-        body = next_event(registered(script))
-    assert b'"SHUTDOWN"' not in body
-    assert json.loads(body)["requestId"] == "one"
 
 
 def test_an_unasked_answer_is_not_the_next_one() -> None:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from truemem.config import Config
-from truemem.line_schema import ANY, CLOUDWATCH, FLAG, MEMBERS, METRICS, PROPERTIES, TEXT
+from truemem.line_schema import ANY, FLAG, MEMBERS, METRICS, PROPERTIES, TEXT
 from truemem.measure.window import NEVER, Boundary
 from truemem.platform.telemetry import START
 from truemem.records.pending_record import NEXT_REQUEST, Answer, DeathReport
@@ -13,11 +13,6 @@ from truemem.records.record import InvocationRecord, finished, line
 from truemem_workbench.lines.record import Record, record_of
 
 from tests.printed import PRODUCTION, curve, event, fits, full, line_of
-
-
-def test_each_unit_has_cloudwatchs_word() -> None:
-    assert set(METRICS.values()) <= CLOUDWATCH.keys()
-
 
 LOGGED = Config({**PRODUCTION, b"AWS_LAMBDA_LOG_LEVEL": b"WARN"})
 

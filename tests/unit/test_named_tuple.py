@@ -18,27 +18,18 @@ class Standard(typing.NamedTuple):
     kind: str = "file"
 
 
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [(("a",), {}), (("a", 1, "b"), {}), (("a",), {"kind": "b"}), ((), {"kind": "b", "size": 2, "name": "a"})],
-)
-def test_its_members_are_those_of_the_standard_one(
-    values: tuple[typing.Any, ...], named: dict[str, typing.Any]
-) -> None:
-    ours, standard = Ours(*values, **named), Standard(*values, **named)
+@pytest.mark.parametrize("values", [("a",), ("a", 1, "b"), ("a", 1, "b", 2)])
+@pytest.mark.parametrize("named", [{}, {"kind": "b"}, {"name": "a"}, {"x": 1}])
+def test_it_is_made_as_the_standard_one(values: tuple[typing.Any, ...], named: dict[str, typing.Any]) -> None:
+    try:
+        standard = Standard(*values, **named)
+    except TypeError:
+        with pytest.raises(TypeError):
+            Ours(*values, **named)
+        return
+    ours = Ours(*values, **named)
     assert (ours.name, ours.size, ours.kind) == (standard.name, standard.size, standard.kind)
     assert tuple(ours) == tuple(standard)
     assert tuple(ours._replace(size=7)) == tuple(standard._replace(size=7))
-
-
-@pytest.mark.parametrize(("values", "named"), [(("a", 1, "b", 2), {}), (("a",), {"name": "b"}), (("a",), {"x": 1})])
-def test_too_many_values_and_unknown_ones_are_refused(
-    values: tuple[typing.Any, ...], named: dict[str, typing.Any]
-) -> None:
-    with pytest.raises(TypeError):
-        Ours(*values, **named)
-
-
-def test_it_does_not_change() -> None:
     with pytest.raises(AttributeError):
-        Ours("a").size = 1  # type: ignore[misc]
+        ours.size = 1  # type: ignore[misc]

@@ -11,8 +11,8 @@ from truemem.lifecycle import machine as m
 from truemem.lifecycle.loop import Parts
 from truemem.lifecycle.on_demand import OnDemand, SamplerLoop
 from truemem.measure.environment_memory import HeldMemory
-from truemem.measure.process_reader import Readings
 from truemem.measure.recorder import Recorder
+from truemem.measure.watermark import Readings
 from truemem.records.pending_record import EnvironmentState
 
 from tests.unit.stand_ins import PROC, Kills, OneProcess, Output, Surroundings

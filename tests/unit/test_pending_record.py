@@ -160,16 +160,6 @@ def test_at_the_end_all_that_is_known_by_then_counts() -> None:
     assert not is_raced(first)
 
 
-def test_the_current_invocation_is_the_one_whose_window_is_open() -> None:
-    pending = PendingRecords(reports=False)
-    assert pending.current() is None
-    record = opened(pending, "1")
-    assert pending.current() is record
-    record.close(Measured())
-    assert pending.current() is None
-    assert due(pending) == ["1"]
-
-
 def test_shutdown_takes_everything() -> None:
     pending = PendingRecords()
     opened(pending, "1").close(Measured())
@@ -223,15 +213,6 @@ def test_the_reports_duration_replaces_the_runtimes() -> None:
     pending.join(event(REPORT, "1", status="timeout", duration_ms=30))
     pending.join(event(RUNTIME_DONE, "1", status="timeout", duration_ms=20))
     assert (reported.duration_ms, reported.status, reported.tenant_id) == (30, "timeout", "blue")
-
-
-def test_more_than_twice_as_many_as_may_wait_are_a_crowd() -> None:
-    pending = PendingRecords()
-    for number in range(2 * WAITING):
-        opened(pending, f"{number}")
-    assert not pending.over_capacity()
-    opened(pending, "one more")
-    assert pending.over_capacity()
 
 
 # Out of memory
@@ -414,10 +395,6 @@ def test_the_ending_says_the_level_and_who_held_most(
     closed: Window, others_mib: int, largest: Any, extensions: dict[str, int], document: dict[str, object]
 ) -> None:
     assert death_report("timeout", closed, others_mib * MIB, largest, extensions).document() == document
-
-
-def test_an_ending_of_a_killed_sidecar_has_no_reason() -> None:
-    assert DeathReport("", 1024, None, {}).document() == {"level": 1.0}
 
 
 def test_what_was_not_read_is_no_level() -> None:

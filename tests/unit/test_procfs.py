@@ -69,13 +69,6 @@ def test_a_permission_is_told_from_an_end(tmp_path: Path) -> None:
     assert gone.value.errno == 0
 
 
-def test_last_pid_moves_when_a_process_is_made() -> None:
-    proc = Procfs()
-    before = proc.last_pid()
-    psutil.Popen(["true"]).wait()
-    assert proc.last_pid() != before
-
-
 def test_our_figures_agree_with_psutil() -> None:
     process, reference = Procfs().process(os.getpid()), psutil.Process()
     assert process.status().rss == pytest.approx(reference.memory_info().rss / 1024, abs=1024)

@@ -28,11 +28,6 @@ def pipe() -> Iterator[tuple[int, int]]:
             continue
 
 
-def test_a_line_is_written_at_once(pipe: tuple[int, int]) -> None:
-    StdoutWriter(pipe[1]).put(Line("a line"))
-    assert os.read(pipe[0], 100) == b"a line\n"
-
-
 def test_a_full_pipe_keeps_the_order_and_drops_the_oldest_whole(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     output = StdoutWriter(writer)

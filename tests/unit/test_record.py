@@ -2,13 +2,12 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from truemem.line_schema import MEMBERS
 from truemem.platform.telemetry import REPORT
 from truemem.records.pending_record import PendingRecord
-from truemem.records.record import InvocationRecord, rfc3339
+from truemem.records.record import rfc3339
 
 from testing.emf_check import valid_emf
 from tests.printed import PRODUCTION, event, full, line_of
@@ -85,11 +84,3 @@ def test_whatever_the_platform_says_it_is_one_valid_line(
     text = line_of(record, PRODUCTION)
     assert "\n" not in text
     valid_emf(text)
-
-
-def test_a_finished_record_does_not_change() -> None:
-    record = InvocationRecord(1, {"PeakRSS": 1.0}, {"method": "vmhwm", "mode": "exact"})
-    with pytest.raises(AttributeError):
-        record.time_ms = 2  # type: ignore[misc]
-    assert record.having(method="sampled").properties == {"method": "sampled", "mode": "exact"}
-    assert record.properties["method"] == "vmhwm"

@@ -5,14 +5,14 @@ The line is the record of the last of them, but its metrics are arrays, and `agg
 
 from __future__ import annotations
 
-from ..lifecycle.publisher import SingleLines
 from ..line_schema import PROPERTIES
 from ..records.record import VALUES, InvocationRecord, line
-from ..wings import Line, Wing
+from ..verdict import GROWING
+from ..wings import Line, Lines, Wing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..config import Config
     from ..wings import Site
@@ -27,116 +27,92 @@ EXTRAORDINARY = {
 """Members of a record that has a line of its own."""
 
 
-class BatchLines(SingleLines):
+KEPT = ("requestId", "invocation", "durationMs", "peakUpper", "raced", "resources", "drift")
+"""Members that a common line has of each, or of the last that has it. A hundred whole records take 0.4 MiB."""
+
+
+class BatchLines(Lines):
     """Invocations that wait for their common line."""
 
     def __init__(self, config: Config, text: Callable[[InvocationRecord], str]) -> None:
         super().__init__(text)
         self._config = config
-        self._span_ms = config.aggregate_s * MS
-        self._clear()
-
-    def _clear(self) -> None:
+        self._waiting: list[InvocationRecord] = []
+        """Each with the members in KEPT alone,"""
         self._last: InvocationRecord | None = None
-        self._kind: tuple[object, ...] = ()
-        self._first_ms = 0
-        self._told: dict[str, object] = {}
-        """Of members that only some lines have, the last one."""
-        self._metrics: dict[str, list[float]] = {}
-        self._ids: list[str] = []
-        self._starts: list[int] = []
-        self._columns: dict[str, list[object]] = {"invocation": [], "durationMs": [], "peakUpper": []}
-        self._raced: list[int] = []
-        self._slots: list[int] = []
-        """Where the journal has each."""
-
-    def __len__(self) -> int:
-        return len(self._ids)
+        """and the last of them whole."""
 
     def add(self, record: InvocationRecord, dropped: int) -> list[Line]:
-        if not self._is_ordinary(record):
+        if not _is_ordinary(record):
             return [*self.rest(), *super().add(record, dropped)]
         before = [] if self._fits(record) else self.rest()
-        self._append(record)
+        members = {name: record.properties[name] for name in KEPT if name in record.properties}
+        self._waiting.append(InvocationRecord(record.time_ms, record.metrics, members, record.slot))
+        self._last = record
         return before
 
     def overdue(self, now_ms: int) -> list[Line]:
         return self.rest() if self._is_overdue(now_ms) else []
 
     def rest(self) -> list[Line]:
-        if self._last is None:
+        records, last = self._waiting, self._last
+        self._waiting, self._last = [], None
+        if last is None:
             return []
-        count, slots = len(self), self._slots
-        return [Line(self._take(self._last), slots, count - 1)]
-
-    def _is_ordinary(self, record: InvocationRecord) -> bool:
-        """One that needs attention has a line of its own, at once."""
-        members = record.properties
-        return (
-            record.metrics.keys() >= {"PeakRSS", "CurrentRSS"}
-            and members.get("status") in (None, "success")
-            and members.get("closedBy") != "shutdown"
-            and " " not in members["requestId"]
-            and not (members.keys() & EXTRAORDINARY)
-        )
+        text = line(last, self._config) if len(records) == 1 else _common_line(records, last, self._config)
+        return [Line(text, [record.slot for record in records if record.slot is not None], len(records) - 1)]
 
     def _fits(self, record: InvocationRecord) -> bool:
         """Can it share a line with those that wait?"""
-        return not self._ids or (
-            len(self) < VALUES and self._kind == _kind(record) and not self._is_overdue(record.time_ms)
-        )
+        if self._last is None or len(self._waiting) >= VALUES or self._is_overdue(record.time_ms):
+            return False
+        return _kind(self._last) == _kind(record)
 
     def _is_overdue(self, now_ms: int) -> bool:
         """Has the first of them waited for long enough, at epoch `now_ms`? Also where the clock was set back."""
-        return bool(self._ids) and not 0 <= now_ms - self._first_ms < self._span_ms
+        span_ms = self._config.aggregate_s * MS
+        return bool(self._waiting) and not 0 <= now_ms - self._waiting[0].time_ms < span_ms
 
-    def _append(self, record: InvocationRecord) -> None:
-        if not self._ids:
-            self._kind, self._first_ms = _kind(record), record.time_ms
-        members = record.properties
-        self._told.update((name, members[name]) for name in ("resources", "drift") if name in members)
-        if "drift" in members:
-            self._metrics.pop("MemoryGrowing", None)  # a line tells the last verdict alone
-        if "raced" in members:
-            self._raced.append(len(self))
-        for name, value in record.metrics.items():
-            self._metrics.setdefault(name, []).append(value)
-        for name, values in self._columns.items():
-            if name in members:
-                values.append(members[name])
-        if record.slot is not None:
-            self._slots.append(record.slot)
-        self._ids.append(members["requestId"])
-        self._starts.append(record.time_ms - self._first_ms)
-        self._last = record
 
-    def _take(self, last: InvocationRecord) -> str:
-        """Their line; from now on none waits. One alone has the line that it always has."""
-        text = line(last, self._config) if len(self) == 1 else self._line(last, self._config)
-        self._clear()
-        return text
+def _is_ordinary(record: InvocationRecord) -> bool:
+    """One that needs attention has a line of its own, at once."""
+    members = record.properties
+    return (
+        record.metrics.keys() >= {"PeakRSS", "CurrentRSS"}
+        and members.get("status") in (None, "success")
+        and members.get("closedBy") != "shutdown"
+        and " " not in members["requestId"]
+        and not (members.keys() & EXTRAORDINARY)
+    )
 
-    def _line(self, last: InvocationRecord, config: Config) -> str:
-        peaks = self._metrics["PeakRSS"]
-        highest = peaks.index(max(peaks))
-        about: dict[str, object] = {
-            "invocations": len(self),
-            "peakMax": peaks[highest],
-            "peakRequestId": self._ids[highest],
-            "requestId": " ".join(self._ids),
-            "invocation": self._columns["invocation"],
-            "startMs": self._starts,
-        }
-        about.update({name: values for name, values in self._columns.items() if values})
-        if self._raced:
-            about["raced"] = self._raced
-        single = {name: values[-1] for name, values in self._metrics.items() if len(values) != len(self)}
-        columns = {name: values for name, values in self._metrics.items() if name not in single}
-        members = {**last.properties, **self._told}
-        order = list(PROPERTIES)
-        members.pop("traceId", None)  # that of the last one would be taken for all of them
-        members = {name: members[name] for name in sorted(members, key=order.index)}
-        return line(InvocationRecord(self._first_ms, single, members), config, {"aggregate": about, **columns})
+
+def _common_line(records: Sequence[InvocationRecord], last: InvocationRecord, config: Config) -> str:
+    """`last`: the last of them, whole."""
+    ids = [record.properties["requestId"] for record in records]
+    of_each = {name: [each.properties.get(name) for each in records] for name in KEPT}
+    peaks = [record.metrics["PeakRSS"] for record in records]
+    about: dict[str, object] = {
+        "invocations": len(records),
+        "peakMax": max(peaks),
+        "peakRequestId": ids[peaks.index(max(peaks))],
+        "requestId": " ".join(ids),
+        "invocation": of_each["invocation"],
+        "startMs": [record.time_ms - records[0].time_ms for record in records],
+    }
+    about |= {name: of_each[name] for name in ("durationMs", "peakUpper") if None not in of_each[name]}
+    raced = [at for at, is_raced in enumerate(of_each["raced"]) if is_raced]
+    if raced:
+        about["raced"] = raced
+    columns = {name: [record.metrics.get(name) for record in records] for name in last.metrics}
+    columns = {name: values for name, values in columns.items() if None not in values}
+    single = {name: value for each in records for name, value in each.metrics.items() if name not in columns}
+    told = {name: value for name in ("resources", "drift") for value in of_each[name] if value is not None}
+    if told.get("drift", {}).get("verdict") != GROWING:
+        single.pop("MemoryGrowing", None)  # a line tells the last verdict alone
+    members = {**last.properties, **told}
+    members.pop("traceId", None)  # that of the last one would be taken for all of them
+    members = {name: members[name] for name in PROPERTIES if name in members}
+    return line(InvocationRecord(records[0].time_ms, single, members), config, {"aggregate": about, **columns})
 
 
 def _kind(record: InvocationRecord) -> tuple[object, ...]:

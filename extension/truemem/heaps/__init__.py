@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..measure.process_reader import Readings
     from ..measure.sampling import Budget
+    from ..measure.watermark import Readings
     from ..measure.window import Window
     from ..records.pending_record import PendingRecord
     from ..wings import Site

@@ -19,7 +19,7 @@ from .page import RuntimeHeap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from typing import Literal
 
     from ..linux.process_table import Process
@@ -66,8 +66,6 @@ POLICY = b"sun.gc.policy.name"
 NUMBERS = frozenset(
     [*CAPACITY, *MAX_CAPACITY, EDEN, *SURVIVORS, OLD, METASPACE, MAJOR, *TIMES, *ENTRIES, *EXITS, FREQUENCY, TICKS]
 )
-TEXTS = frozenset([POLICY])
-
 SERIAL, PARALLEL, G1 = b"Copy:MSC", b"ParScav:MSC", b"GarbageFirst"
 """Values of POLICY. Other collectors do not have it."""
 
@@ -86,13 +84,12 @@ class Layout(NamedTuple):
     """Bytes of the file that hold all of them."""
     heads: list[tuple[bytes, int, int, bytes]]
     """Of each number: its name, where its entry and its value begin, from `start`, and the bytes between."""
-    texts: dict[bytes, bytes]
-    """Value of each text. It is a constant, and read once."""
+    policy: bytes
+    """Value of POLICY, a constant; or nothing."""
 
 
-def locate(data: bytes, numbers: Collection[bytes], texts: Collection[bytes] = ()) -> Layout | None:
-    """Where these counters lie, those that are there. None if `data` is not a whole file of this version, or has none
-    of the numbers.
+def locate(data: bytes) -> Layout | None:
+    """Where NUMBERS lie, those that are there. None if `data` is not a whole file of this version, or has none of them.
 
     The format is that of src/hotspot/share/runtime/perfMemory.hpp, version 2.0 (JDK 8 to 25): a prologue of 32 bytes,
     then entries, each with a header of 20 bytes, a name that ends with NUL, and a value. The JVM writes it through a
@@ -104,7 +101,7 @@ def locate(data: bytes, numbers: Collection[bytes], texts: Collection[bytes] = (
     if not PROLOGUE <= at <= used <= len(data) or not 0 < count <= MOST_ENTRIES:
         return None
     heads: list[tuple[bytes, int, int, bytes]] = []
-    found: dict[bytes, bytes] = {}
+    policy = b""
     for _ in range(count):
         if at + HEADER > used:
             return None
@@ -114,17 +111,16 @@ def locate(data: bytes, numbers: Collection[bytes], texts: Collection[bytes] = (
             return None
         name = data[at + name_at : at + min(value_at, name_at + NAME_MAX)].partition(b"\0")[0]
         kind = data[at + 12]
-        if name in numbers and kind == LONG and not vector and value_at + 8 <= length:
+        if name in NUMBERS and kind == LONG and not vector and value_at + 8 <= length:
             heads.append((name, at, at + value_at, data[at : at + value_at]))
-        elif name in texts and kind == BYTES and value_at + vector <= length:
-            value = data[at + value_at : at + value_at + min(vector, TEXT_MAX)]
-            found[name] = value.partition(b"\0")[0]
+        elif name == POLICY and kind == BYTES and value_at + vector <= length:
+            policy = data[at + value_at : at + value_at + min(vector, TEXT_MAX)].partition(b"\0")[0]
         at += length
     if not heads:
         return None
     start, end = min(head[1] for head in heads), max(head[2] for head in heads) + 8
     placed = [(name, entry - start, value - start, head) for name, entry, value, head in heads]
-    return Layout(order, start, end, placed, found)
+    return Layout(order, start, end, placed, policy)
 
 
 def values(layout: Layout, part: bytes) -> dict[bytes, int] | None:
@@ -165,7 +161,7 @@ class JavaHeap:
             return None
         if OLD not in counters or CAPACITY[1] not in counters:
             return None
-        used = counters.get(EDEN, 0) + sum(counters.get(name, 0) for name in SURVIVORS) + counters[OLD]
+        used = sum(counters.get(name, 0) for name in (EDEN, *SURVIVORS, OLD))
         committed = sum(counters.get(name, 0) for name in CAPACITY)
         if used > committed:
             return None
@@ -218,14 +214,11 @@ class _Counters:
     def __init__(self, descriptor: int, layout: Layout) -> None:
         self.descriptor = descriptor
         self._layout = layout
-        self._heap = JavaHeap(layout.texts.get(POLICY, b""))
+        self._heap = JavaHeap(layout.policy)
 
     def read(self) -> bytes:
         """The part of the file that has the counters. Not parsed: this is all that is urgent."""
-        try:
-            return posix.pread(self.descriptor, self._layout.end - self._layout.start, self._layout.start)
-        except OSError:
-            return b""
+        return posix.pread(self.descriptor, self._layout.end - self._layout.start, self._layout.start)
 
     def parse(self, part: bytes) -> RuntimeHeap | None:
         counters = values(self._layout, part)
@@ -250,13 +243,13 @@ class HsperfFiles:
         """By (pid, start time): how often a process was looked at that has no file."""
         self._open: dict[tuple[int, int], _Counters] = {}
         self._users: dict[int, str] = {}
-        self._first: tuple[int, int] | None = None
+        self._first = 0, 0
         """Whose counters were read last."""
 
     def take(self) -> Shown | None:
         """Read the counters that were read last once more; None where none were. 2 µs."""
-        counters = self._open.get(self._first) if self._first is not None else None
-        return Shown(self._first, counters.read()) if counters is not None and self._first is not None else None
+        counters = self._open.get(self._first)
+        return Shown(self._first, counters.read()) if counters is not None else None
 
     def heap(self, processes: Sequence[Process], shown: Shown | None = None) -> RuntimeHeap | None:
         """The heap of the first of these processes that is a JVM and says so: as it was when `shown` was taken, if that
@@ -307,8 +300,6 @@ class HsperfFiles:
     def _user(self, uid: int) -> str:
         """The name of a user; "" without one. Raises OSError."""
         if uid not in self._users:
-            if len(self._users) >= MOST_OPEN:
-                self._users.clear()
             self._users[uid] = parse_user(read(f"{self._root}/etc/passwd", _PASSWD_MAX), uid)
         return self._users[uid]
 
@@ -338,7 +329,7 @@ def _counters(descriptor: int, owner: int) -> _Counters | None:
     kept = None
     try:
         if is_private(descriptor, PROLOGUE, most=MOST_BYTES, owner=owner, denied=0o022):
-            layout = locate(posix.pread(descriptor, MOST_BYTES, 0), NUMBERS, TEXTS)
+            layout = locate(posix.pread(descriptor, MOST_BYTES, 0))
             kept = _Counters(descriptor, layout) if layout is not None else None
         return kept
     finally:

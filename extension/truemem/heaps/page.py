@@ -34,7 +34,7 @@ RUNTIMES = (b"nodejs", b"go", b"dotnet")
 """Those whose figures are a RuntimeHeap. `python` has figures of its own, a Heap."""
 _SAME_NAMES = ("used", "committed", "live", "limit", "external", "metaspace", "collections")
 FIELDS = {**{name.encode(): name for name in _SAME_NAMES}, b"gcMs": "gc_ms"}
-"""Names in the page of a RuntimeHeap's fields; sizes in KiB."""
+"""Names in the page, and in the line, of a RuntimeHeap's fields."""
 MALLOC = (b"inUse", b"held", b"mapped")
 PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
 NAMES = {*FIELDS, *MALLOC, *PYTHON, b"blocks", b"children", b"bits"}
@@ -69,14 +69,10 @@ class RuntimeHeap(NamedTuple):
     def document(self) -> dict[str, object]:
         """The record's member `heap`, in MiB."""
         members: dict[str, object] = {"runtime": self.runtime}
-        for name in ("used", "committed", "live", "limit", "external", "metaspace"):
-            size = getattr(self, name)
-            if size is not None:
-                members[name] = mib(size)
-        if self.collections is not None:
-            members["collections"] = self.collections
-        if self.gc_ms is not None:
-            members["gcMs"] = self.gc_ms
+        for member, name in FIELDS.items():
+            figure = getattr(self, name)
+            if figure is not None:
+                members[member.decode()] = figure if name in ("collections", "gc_ms") else mib(figure)
         return members
 
 
@@ -147,8 +143,7 @@ def _reading(slot: bytes, wanted: bytes, since_ms: int) -> Heap | RuntimeHeap | 
         figure = whole(value, DIGITS)
         if not equals or (figure is None and name in NAMES):
             return None
-        if figure is not None and name in NAMES:
-            figures[name] = figure
+        figures[name] = figure or 0
     if runtime == b"python":
         return _python(figures)
     if runtime not in RUNTIMES or b"used" not in figures or b"committed" not in figures:
@@ -194,8 +189,6 @@ def _read(path: str) -> bytes:
         return b""
     try:
         return posix.pread(descriptor, PAGE, 0) if is_private(descriptor, PAGE) else b""
-    except OSError:
-        return b""
     finally:
         posix.close(descriptor)
 
@@ -213,8 +206,7 @@ class HeapLimitNotice:
         if self._looked or not isinstance(heap, RuntimeHeap) or heap.limit is None:
             return
         self._looked = True
-        said = heap_limit_advice(
-            heap.runtime, heap.limit, self._memory_kib, (heap.metaspace or 0) + (heap.external or 0)
-        )
-        if said:
-            log("warn", said)
+        outside_kib = (heap.metaspace or 0) + (heap.external or 0)
+        advice = heap_limit_advice(heap.runtime, heap.limit, self._memory_kib, outside_kib)
+        if advice:
+            log("warn", advice)

@@ -56,29 +56,6 @@ UNLIMITED_KIB = 256 * 1024
 """In place of a limit that is not known."""
 
 
-class CurveCheckpoint:
-    """Decides when the curve of the invocation that runs is written to the journal: at its first sample, and later as
-    its level moves."""
-
-    def __init__(self, limit_kib: int) -> None:
-        self._limit = limit_kib or UNLIMITED_KIB
-        self._level = -1
-        self._at_ns = 0
-
-    def begin(self) -> None:
-        """An invocation begins."""
-        self._level = -1
-
-    def due(self, level_kib: int, urgent: bool, at_ns: int = 0) -> bool:
-        """Is it to be written at this level? `urgent`: the invocation may be about to die. `at_ns`: now, monotonic."""
-        moved = abs(level_kib - self._level)
-        is_old = at_ns - self._at_ns >= CHECKPOINT_NS
-        if self._level >= 0 and not is_old and moved < self._limit * (CHECKPOINT_URGENT if urgent else CHECKPOINT):
-            return False
-        self._level, self._at_ns = level_kib, at_ns
-        return True
-
-
 class JournalEntry(NamedTuple):
     """What a killed process left of one invocation."""
 
@@ -95,7 +72,11 @@ class Journal(Keeper):
 
     def __init__(self, path: str, slots: int = SLOTS, limit_kib: int = 0) -> None:
         """`limit_kib` is the function's memory size, 0 if unknown."""
-        self._checkpoint = CurveCheckpoint(limit_kib)
+        self._limit_kib = limit_kib or UNLIMITED_KIB
+        self._level_kib = -1
+        """When the curve of the invocation that runs was written last; below 0 before that."""
+        self._written_ns = 0
+        """And when that was."""
         self._path = path
         self._size = (FIRST + slots) * PAGE
         self._slots = slots
@@ -122,15 +103,18 @@ class Journal(Keeper):
         self._put(0, history.encode())
 
     def begin(self, number: int, time_ms: int, event: bytes) -> None:
-        """An invocation runs, the environment's `number`: `event` as the platform sent it, at `time_ms`."""
-        self._checkpoint.begin()
-        text = b"%d %d %s" % (number, time_ms, event)
-        if len(text) >= CURVE:  # none is: it carries no payload
-            text = b""
-        self._put(_of(number), text + b"\n" + b"\0" * (CURVE - len(text) - 1))
+        self._level_kib = -1
+        # None is that long, as events carry no payload; one that is cut off is not understood.
+        text = b"%d %d %s" % (number, time_ms, event[: CURVE - 64])
+        self._put(_of(number), (text + b"\n").ljust(CURVE, b"\0"))
 
     def checkpoint_due(self, level_kib: int, urgent: bool, now_ns: int) -> bool:
-        return self._checkpoint.due(level_kib, urgent, now_ns)
+        moved_kib = abs(level_kib - self._level_kib)
+        is_far = moved_kib >= self._limit_kib * (CHECKPOINT_URGENT if urgent else CHECKPOINT)
+        if self._level_kib >= 0 and not is_far and now_ns - self._written_ns < CHECKPOINT_NS:
+            return False
+        self._level_kib, self._written_ns = level_kib, now_ns
+        return True
 
     def checkpoint(
         self,
@@ -140,7 +124,11 @@ class Journal(Keeper):
         others_kib: int,
         extensions: Mapping[str, int],
     ) -> None:
-        text = curve(record, window, largest, others_kib, extensions)
+        """Samples as epoch ms and KiB: the process that reads them does not know when this one ended."""
+        death = death_report("", window, others_kib, largest, extensions)
+        samples = window.curve.thinned(record.time_ms * 1_000_000, window.curve.last_ns())
+        known = [window.baseline, window.sampled, window.last, death.level_kib, death.largest]
+        text = minijson.dumps([*known, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
         self._put(_of(record.invocation) + CURVE, text.encode(), PAGE - CURVE)
 
     def recover(self, history: EnvironmentState, config: Config, kills: int) -> list[tuple[InvocationRecord, bool]]:
@@ -151,12 +139,11 @@ class Journal(Keeper):
 
     def keep(self, number: int, record: InvocationRecord) -> int | None:
         """None also where there is no slot left for it."""
-        slot, text = None, journal_text(record)
-        if self._descriptor >= 0 and self._free:
-            slot = self._free.pop()
-            if not self._put(_at(slot), WAITING + text.encode()):
-                self._free.append(slot)
-                slot = None
+        slot = self._free[-1] if self._free and self._descriptor >= 0 else None
+        if slot is not None and self._put(_at(slot), WAITING + journal_text(record).encode()):
+            self._free.pop()
+        else:
+            slot = None
         self.end(number)
         return slot
 
@@ -165,27 +152,22 @@ class Journal(Keeper):
         self._put(_of(number), b"")
 
     def sending(self, slot: int) -> None:
-        """It is about to be sent elsewhere; its line may wait for others still."""
         self._put(_at(slot), SENDING, newline=False)
 
     def printing(self, slot: int) -> None:
-        """Its line is about to be written."""
         self._put(_at(slot), PRINTING, newline=False)
 
     def printed(self, slot: int) -> None:
-        """Its line is written, or lost for good."""
         self._put(_at(slot), FREE, newline=False)
         self._free.append(slot)
 
     def forget(self) -> None:
-        """Drop all that is in it: it is another environment's."""
         self.history, self.running, self.records = b"", [], []
         self._free = list(range(self._slots))
         for page in range(FIRST + self._slots):
             self._put(page * PAGE, b"")
 
     def remove(self) -> None:
-        """The environment ends."""
         if self._descriptor >= 0:
             self._give_up(None)
 
@@ -275,22 +257,6 @@ def _line(pages: bytes, start: int, end: int) -> bytes:
 def journal_text(record: InvocationRecord) -> str:
     """A finished record as the journal keeps it."""
     return minijson.dumps([record.time_ms, record.metrics, record.properties])
-
-
-def curve(
-    record: PendingRecord,
-    window: Window,
-    largest: tuple[str, int, int] | None,
-    others_kib: int,
-    extensions: Mapping[str, int],
-) -> str:
-    """What is known of the invocation that runs, in its open `window`. `largest` is the function's largest
-    process, (name, pid, KiB); `others_kib` is what sidecar and `extensions` hold. Samples are
-    epoch ms and KiB: the process that reads them does not know when this one ended."""
-    death = death_report("", window, others_kib, largest, extensions)
-    samples = window.curve.thinned(record.time_ms * 1_000_000, window.curve.last_ns())
-    seen = [window.baseline, window.sampled, window.last, death.level_kib]
-    return minijson.dumps([*seen, death.largest, [[at_ns / 1e6, kib] for at_ns, kib in samples]])
 
 
 def recovered(journal: Journal, history: EnvironmentState, config: Config, kills: int) -> list[InvocationRecord]:

@@ -11,21 +11,8 @@ from ..platform.telemetry import TelemetryInbox
 from ..support.log import log, reason
 from ..support.named_tuple import NamedTuple
 from ..wings import Wings
-from .machine import (
-    ASK_NEXT,
-    INVOKE,
-    INVOKE_LATER,
-    NO_EVENT,
-    OVER,
-    RECEIVE,
-    SEND_RECORDS,
-    SHUTDOWN,
-    SHUTTING_DOWN,
-    TAKE_DELIVERIES,
-    TIME_OVER,
-    Machine,
-    Pending,
-)
+from . import machine
+from .machine import Machine, Pending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +30,6 @@ if TYPE_CHECKING:
     from ..support.clock import Clock
 
     class Performer(Protocol):
-        """Does what the machine says."""
-
         @property
         def actions(self) -> Mapping[str, Callable[[], object]]:
             """All actions of the role's table but those of the loop."""
@@ -60,8 +45,6 @@ if TYPE_CHECKING:
 
 
 class Parts(NamedTuple):
-    """The sidecar's own parts, by name. Both lifecycles work with them."""
-
     api: ExtensionsApi
     telemetry_server: TelemetryServer | None
     """None where telemetry is not subscribed to,"""
@@ -126,17 +109,14 @@ class RunningClock:
     def __init__(self, clock: Clock) -> None:
         self._now_ns = clock.monotonic_ns
         self.running_ms = 0.0
-        """Time that has passed for us."""
         self._timeout_ms = 0
         self._asked = self._woke = self._now_ns()
 
     def before_wait(self, timeout_ms: int) -> None:
-        """Call just before waiting for at most `timeout_ms`."""
         self._timeout_ms = timeout_ms
         self._asked = self._now_ns()
 
     def after_wait(self) -> None:
-        """Call just after waiting."""
         busy_ms = (self._asked - self._woke) / 1e6
         self._woke = self._now_ns()
         waited_ms = min((self._woke - self._asked) / 1e6, self._timeout_ms + 1)
@@ -164,7 +144,6 @@ class Poller:
         self._proxy = proxy
         self._poll = poll or select.poll()
         self._polled: dict[int, int] = {}
-        """Events by descriptor, as the poll knows them."""
         self._failures = 0
         """In a row."""
 
@@ -211,8 +190,6 @@ class Poller:
 
 
 class Event:
-    """INVOKE or SHUTDOWN, as it was received."""
-
     def __init__(self, body: bytes, arrived_ns: int | None, clock: Clock) -> None:
         self.body = body
         self.invoke = b'"INVOKE"' in body
@@ -235,12 +212,11 @@ class Loop:
         self.inbox = TelemetryInbox(parts.telemetry_server, lose)
         self.running_clock = RunningClock(parts.clock)
         self._sender = sender = parts.wings.sender
-        about = parts.api, parts.telemetry_server, self.running_clock, parts.proxy, parts.poll
-        self._poller = Poller(*about, sender.interests if sender is not None else None)
-        if sender is not None:
-            sender.running_ms = lambda: self.running_clock.running_ms
+        more = sender.interests if sender is not None else None
+        self._poller = Poller(
+            parts.api, parts.telemetry_server, self.running_clock, parts.proxy, parts.poll, outputs=more
+        )
         self.now_ns = parts.clock.monotonic_ns()
-        """When the last wait ended."""
         self.machine = Machine(role, self.now_ns)
         self.pending = Pending()
         self.cpu_at_wake = 0
@@ -249,36 +225,43 @@ class Loop:
         """CPU time at the end of the last tick, if nothing was done since; else 0. What comes after it belongs to the
         next tick."""
         self._ready: list[int] = []
-        self._own = {
-            ASK_NEXT: self._ask_next,
-            TAKE_DELIVERIES: self._take_deliveries,
-            SEND_RECORDS: self._send_records,
+        self._did_nothing = False
+        """In the last turn: what could be done is the same still."""
+        self._own: dict[str, Callable[[], object]] = {
+            machine.ASK_NEXT: self._ask_next,
+            machine.TAKE_DELIVERIES: lambda: self.inbox.take(self._ready),
         }
+        if sender is not None:
+            self._own[machine.SEND_RECORDS] = sender.step
+            sender.running_ms = lambda: self.running_clock.running_ms
 
     def run(self) -> None:
         """Serve until all is over. Raises OSError if the kernel cannot wait any more."""
         if not self._api.waiting:
             self.did(self._ask_next)
-        while self.machine.state != OVER:
+        while self.machine.state != machine.OVER:
             self.turn()
 
     def turn(self) -> None:
         """Wait, hand on the runtime's bytes, and do one thing."""
-        clock, machine, pending = self._clock, self.machine, self.pending
+        clock, pending = self._clock, self.pending
         self.cpu_at_wake, self.cpu_after_tick = self.cpu_after_tick or clock.cpu_ns(), 0
-        self._look()
+        if not self._did_nothing:
+            self._look()
         try:
-            self._ready = self._poller.wait(machine.wait_ns(clock.monotonic_ns(), pending))
+            self._ready = self._poller.wait(self.machine.wait_ns(clock.monotonic_ns(), pending))
         except OSError:
-            if machine.state != SHUTTING_DOWN:
+            if self.machine.state != machine.SHUTTING_DOWN:
                 raise
-            self._perform(machine.step(TIME_OVER))  # there is no waiting for the last report
+            self._perform(self.machine.step(machine.TIME_OVER))  # there is no waiting for the last report
             return
         passed = self._hand_on()
         self.now_ns = now_ns = clock.monotonic_ns()
         self._look()
         pending.event_ready = pending.asked and (self._api.descriptor in self._ready or now_ns >= pending.overdue_at_ns)
-        self._perform(machine.react(now_ns, passed, pending))
+        actions = self.machine.react(now_ns, passed, pending)
+        self._did_nothing = not actions
+        self._perform(actions)
 
     def _look(self) -> None:
         pending = self.pending
@@ -300,7 +283,7 @@ class Loop:
 
     def _perform(self, actions: tuple[str, ...]) -> None:
         for action in actions:
-            if action == RECEIVE:
+            if action == machine.RECEIVE:
                 self._perform(self.machine.step(self._receive()))
             else:
                 self.did(self._own.get(action) or self._performer.actions[action])
@@ -348,18 +331,11 @@ class Loop:
             self._lose()
             log("warn", reason(error))
             self._ask_later()
-            return NO_EVENT
+            return machine.NO_EVENT
         if not body:
-            return NO_EVENT
+            return machine.NO_EVENT
         event = Event(body, self._api.arrived_ns, self._clock)
         measured = self._performer.take(event)
         if not event.invoke:
-            return SHUTDOWN
-        return INVOKE if measured else INVOKE_LATER
-
-    def _send_records(self) -> None:
-        if self._sender is not None:
-            self._sender.step()
-
-    def _take_deliveries(self) -> None:
-        self.inbox.take(self._ready)
+            return machine.SHUTDOWN
+        return machine.INVOKE if measured else machine.INVOKE_LATER

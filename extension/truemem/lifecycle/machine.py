@@ -3,16 +3,10 @@
 Theory of operation
 ===================
 
-There is one thread and one loop (loop.py). A turn of the loop waits, hands on the bytes of the runtime, and asks this
-machine for one thing:
-
-    wait_ns(now, pending)   how long may the loop wait?
-    woke(now, ...)          the wait is over, and the runtime's bytes are handed on
-    next(now, pending)      what happens now? One happening, the most urgent one
-    step(happening)         the actions for it, in their order, and the next state
-
-The loop performs the actions. One that fails is counted, and the next one is performed. RECEIVE is the only action that
-has a result: it is the next happening (INVOKE, INVOKE_LATER, SHUTDOWN, NO_EVENT). `Pending` says what could be done.
+There is one thread and one loop (loop.py). A turn of the loop waits (`wait_ns`), hands on the bytes of the runtime
+(`woke`), and asks this machine for one happening, the most urgent one (`next`), and its actions (`step`). It performs
+them in their order. One that fails is counted, and the next one is performed. RECEIVE is the only action that has a
+result: it is the next happening (INVOKE, INVOKE_LATER, SHUTDOWN, NO_EVENT). `Pending` says what could be done.
 
 The order of happenings
 -----------------------
@@ -187,7 +181,6 @@ TABLE = {ON_DEMAND: _ON_DEMAND, MANAGED: _MANAGED}
 """By role: state and happening -> the actions, and the state after them."""
 
 START: Mapping[str, str] = {ON_DEMAND: INITIALISING, MANAGED: WAITING}
-"""The first state, by role."""
 
 
 class Pending:
@@ -195,7 +188,6 @@ class Pending:
 
     def __init__(self) -> None:
         self.event_ready = False
-        """The answer to `next` can be read, or is overdue."""
         self.overdue_at_ns: float = float("inf")
         """When to give up an answer that has begun; infinite where none has."""
         self.asked = False
@@ -209,19 +201,14 @@ class Pending:
         self.moments = False
         """Windows were measured while bytes passed, and are to be closed."""
         self.tick_at_ns = 0
-        """When the next tick is due."""
         self.deliveries = False
-        """Telemetry has been received, and not been read."""
         self.printable = False
-        """A record may be complete."""
         self.output_ready = False
-        """A collector's socket is ready."""
         self.output_at_ns: float = float("inf")
         """When records are to be sent in any case; infinite where they are sent nowhere, or there are none."""
         self.report_missing = False
         """After SHUTDOWN: telemetry may still come that a record waits for."""
         self.last_report_until_ns = 0
-        """Wait for it until then."""
 
 
 class Machine:
@@ -232,7 +219,6 @@ class Machine:
         self._table = TABLE[role]
         self._woke_ns = now_ns
         self._planned_ns = 0
-        """How long the loop may wait."""
         self._passed_ns = self._passing_ns = now_ns - CALM_NS
         """When the last of the runtime's bytes passed, and the first of those that came without a pause."""
 
@@ -268,7 +254,6 @@ class Machine:
         self._woke_ns = now_ns
 
     def next(self, now_ns: int, pending: Pending) -> str:
-        """What happens now."""
         if self.state == SHUTTING_DOWN:
             if pending.deliveries:
                 return DELIVERY

@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..measure.process_reader import Readings
     from ..measure.recorder import Recorder
+    from ..measure.watermark import Readings
     from ..measure.window import Window
     from ..platform.proxy import ExactMode, Invocation, Moment
     from ..records.pending_record import EnvironmentState
@@ -47,7 +47,6 @@ class ExactWindows:
         self._closer = closer
         self._drain = drain
         self._began = False
-        """An INVOKE has come."""
         self._init: Window | None = None
         """The window of the init phase, once it is closed and until the first record has it."""
         self._finished: dict[str, tuple[Window, Invocation]] = {}
@@ -79,10 +78,8 @@ class ExactWindows:
             self._drain(moments[-1].measured)
         for before, after in zip(moments[-2::-1], moments[:0:-1], strict=True):
             before.measured.read_later(after.measured)
-        closed = False
-        for moment in moments:
-            closed |= self._close_one(moment)
-        return closed
+        closed = [self._close_one(moment) for moment in moments]
+        return any(closed)
 
     def _close_one(self, moment: Moment) -> bool:
         if moment.is_sample:
@@ -91,13 +88,11 @@ class ExactWindows:
         window = self._recorder.close(moment.measured, NEVER)
         if self._init is None and not self._began:
             self._init = window
-        closed = False
-        for invocation in moment.ended:
-            closed |= self._end(window, invocation)
+        closed = [self._end(window, invocation) for invocation in moment.ended]
         record = self._publisher.current()
         if moment.begun is not None and record is not None and record.request_id != moment.begun.request_id:
             self._closer.close(record, window, "next-invoke")  # its end was not seen
-        return closed
+        return any(closed)
 
     def begin(self, request_id: str) -> None:
         """Its INVOKE has come, and its record is open. It may have ended here already."""
@@ -130,8 +125,6 @@ LATE_NS = 5 * sampling.MS
 
 
 class SamplerLoop:
-    """The sampler of one environment. Times are monotonic ns."""
-
     def __init__(self, parts: Parts, publisher: Publisher) -> None:
         config, self._clock = parts.config, parts.clock
         self._recorder = parts.recorder
@@ -144,16 +137,13 @@ class SamplerLoop:
         self._began = now_ns
         self._moved_kib = 0
         self._urgent = False
-        """The invocation may be about to die."""
         self._sample_ns = now_ns
         """When all is to be looked at next, not children alone."""
         self._watched = False
         self._child_in_ns: int | None = None
         self.next_ns = now_ns
-        """When the next tick is due."""
 
     def begin(self, now_ns: int, exact: bool) -> None:
-        """An invocation begins."""
         self._began = now_ns
         self.next_ns = self._sample_ns = now_ns + (sampling.EXACT_NS if exact else sampling.DENSE_NS)
 
@@ -166,7 +156,6 @@ class SamplerLoop:
         self.budget.spend(self._clock.cpu_ns() - cpu_ns, now_ns, saved=True)
 
     def look(self, now_ns: int, exact: bool) -> None:
-        """One tick."""
         recorder = self._recorder
         self._watched = now_ns < self._sample_ns
         if self._watched:
@@ -234,12 +223,9 @@ class OnDemand:
 
     def __init__(self, parts: Parts, environment_state: EnvironmentState) -> None:
         self._parts = parts
-        self._config = parts.config
-        self._table = parts.table
         self._recorder = parts.recorder
         self._clock = parts.clock
         self._environment_state = environment_state
-        self._wings = parts.wings
         self._keeper = parts.wings.keeper
         self._exact = parts.exact
         self._exact.measure = self._read_as_runtime_waits
@@ -247,10 +233,10 @@ class OnDemand:
         self._publisher = Publisher(parts.config, reports, environment_state, parts.wings, parts.lost)
         self._loop = Loop(machine.ON_DEMAND, self, parts, self._publisher.lose)
         self._sampler = SamplerLoop(parts, self._publisher)
-        about = parts, self._publisher, self._loop.running_clock, environment_state
-        self._closer = WindowCloser(*about, self._sampler.budget)
+        clock, budget = self._loop.running_clock, self._sampler.budget
+        self._closer = WindowCloser(parts, self._publisher, clock, environment_state, budget)
         self._windows = ExactWindows(self._exact, self._recorder, self._publisher, self._closer, self._sampler.drain)
-        self._event: Event | None = None
+        self._event: Event
         """Received, and not yet worked out."""
         self._readings: Readings | None = None
         """Taken when an event arrived; None in exact mode, and where that failed."""
@@ -292,7 +278,6 @@ class OnDemand:
         self._loop.run()
 
     def look(self, pending: Pending) -> None:
-        """Say what could be done now."""
         exact = self._exact
         pending.moments = bool(exact.moments) and exact.due(AHEAD)
         pending.bytes_first = not (exact.running and exact.answered)
@@ -327,7 +312,6 @@ class OnDemand:
 
     def _close_window(self) -> None:
         event = self._event
-        assert event is not None
         readings, self._readings = self._readings, None
         self._closed = None
         if readings is None and not event.invoke and self._publisher.current() is not None:
@@ -354,8 +338,6 @@ class OnDemand:
     def _close_record(self) -> None:
         """The event ends the invocation before, if exact mode has not seen its end."""
         event, record = self._event, self._publisher.current()
-        if event is None:
-            return
         if record is None:
             last, died = self._publisher.unreported(), "" if event.invoke else self._died()
             if last is not None and died:
@@ -369,38 +351,31 @@ class OnDemand:
             self._closer.close(record, self._closed, "shutdown", self._died())
 
     def _open_record(self) -> None:
-        """Open that of the INVOKE."""
         event, closed = self._event, self._closed
-        assert event is not None
         members = self._loop.members(event)
-        request_id = members.get("requestId")
-        if not isinstance(request_id, str):
-            request_id = ""
+        given = members.get("requestId")
+        request_id = given if isinstance(given, str) else ""
         self._invocations += 1
         state = self._environment_state
         if self._invocations == 1:
-            state.begin(self._config.initialization_type)
+            state.begin(self._parts.config.initialization_type)
         state.invocations += 1
         record = PendingRecord(request_id, state.invocations, event.time_ms, self._recorder.window.opening)
-        for begun in self._wings.begun:
+        for begun in self._parts.wings.begun:
             begun(record, members)
         init = None
         if self._invocations == 1:
-            self._first(record)
+            # The cold start, or the first after a reset: one line of what this environment allows.
+            kind = self._parts.config.initialization_type
+            record.follows_init(state.invocations == 1, state.resumed, "" if kind == "on-demand" else kind)
+            notice(self._parts, "vmhwm", self._exact.engaged)
             # What a snapshot was made of is not this environment's.
             init = None if state.restored else self._windows.take_init() or closed
         self._closer.open(record, init)
         self._windows.begin(request_id)
         self._maybe_printable = True
 
-    def _first(self, record: PendingRecord) -> None:
-        """The cold start, or the first after a reset: one line of what this environment allows."""
-        state, kind = self._environment_state, self._config.initialization_type
-        record.follows_init(state.invocations == 1, state.resumed, "" if kind == "on-demand" else kind)
-        notice(self._parts, "vmhwm", self._exact.engaged)
-
     def _read_reason(self) -> None:
-        assert self._event is not None
         self._reason, self._half_ns = self._loop.shutdown(self._event)
         self._half_until_ns = self._clock.monotonic_ns() + self._half_ns
         self._wait_for_report()
@@ -442,9 +417,8 @@ class OnDemand:
         self._maybe_printable = True
 
     def _plan_tick(self) -> None:
-        assert self._event is not None
         self._sampler.begin(self._event.now_ns, exact=self._closed is None)
-        self._event = self._closed = None
+        self._closed = None
 
     def _sample_running(self) -> None:
         done_ns = self._sample()
@@ -453,7 +427,7 @@ class OnDemand:
 
     def _sample_in_init(self) -> None:
         done_ns = self._sample()
-        self._sampler.plan_init(done_ns, bool(self._table.function()))
+        self._sampler.plan_init(done_ns, bool(self._parts.table.function()))
 
     def _sample(self) -> int:
         if not self._windows.measured_next:  # else what it saw could be the next invocation's

@@ -1,4 +1,4 @@
-"""From what is known of each invocation to its line: joins, decides what is due, prints, counts what was lost."""
+"""From what is known of each invocation to its line: joins, completes, prints, counts what was lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..records.pending_record import SNAP_START, PendingRecords, signals
 from ..records.record import finished, line
 from ..support import minijson
 from ..support.log import log
-from ..wings import Keeper, Line
+from ..wings import Keeper, Line, Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..measure.recorder import Recorder
     from ..records.pending_record import EnvironmentState, PendingRecord
     from ..records.record import InvocationRecord
-    from ..wings import Lines, Wings
+    from ..wings import Wings
 
 BACKLOG = 256
 """Lines kept while stdout takes none, about 256 KiB; beyond that the oldest is dropped, and counted."""
@@ -32,8 +32,6 @@ PIPE_BUF = 4096
 
 
 class StdoutWriter:
-    """Writes lines to a descriptor in order."""
-
     def __init__(self, descriptor: int = 1, keeper: Keeper | None = None) -> None:
         self._keeper = keeper or Keeper()
         self._descriptor = descriptor
@@ -43,7 +41,6 @@ class StdoutWriter:
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
         self.dropped = 0
-        """Lines lost so far."""
 
     def put(self, line: Line) -> None:
         """Write the line now if stdout takes it, else keep it. Its slots in the journal are freed when it is out. If it
@@ -84,46 +81,24 @@ class StdoutWriter:
             self._keeper.printed(slot)
 
 
-class SingleLines:
-    """One line of each record, at once."""
-
-    def __init__(self, text: Callable[[InvocationRecord], str]) -> None:
-        """`text` makes the line of one."""
-        self._text = text
-
-    def add(self, record: InvocationRecord, dropped: int) -> Iterable[Line]:
-        return (Line(self._text(record), () if record.slot is None else (record.slot,), dropped),)
-
-    def overdue(self, now_ms: int) -> Iterable[Line]:
-        return ()
-
-    def rest(self) -> Iterable[Line]:
-        return ()
-
-
 LINE_LIMIT = 2048
 """Bytes of the line of an invocation that died, newline and all: where names are long, its curve has fewer samples."""
 
 
 class Publisher:
-    """The records of one environment on their way to stdout."""
-
     def __init__(
-        self,
-        config: Config,
-        reports: bool,
-        history: EnvironmentState,
-        wings: Wings,
-        lost_elsewhere: Callable[[], int],
+        self, config: Config, reports: bool, history: EnvironmentState, wings: Wings, lost_elsewhere: Callable[[], int]
     ) -> None:
         """`reports`: is telemetry subscribed to? `lost_elsewhere` counts what readers and listener have lost."""
         self._wings = wings
         self._config = config
         self._history = history
         self._keeper = wings.keeper
-        self._lines: Lines = (wings.lines or SingleLines)(self._text)
+        self._lines = (wings.lines or Lines)(self._text)
         self._lost_elsewhere = lost_elsewhere
-        self._pending = PendingRecords(reports)
+        self._pending = pending = PendingRecords(reports)
+        self.current, self.unreported, self.complete = pending.current, pending.unreported, pending.complete
+        """See PendingRecords."""
         self._output = StdoutWriter(keeper=wings.keeper)
         self._lost = 0
         self._lost_printed = 0
@@ -132,7 +107,6 @@ class Publisher:
         """and that one's `high_water_mark`."""
 
     def open(self, record: PendingRecord) -> None:
-        """An invocation begins."""
         if self._pending.over_capacity():
             self.print_due(0.0)
         self._pending.open(record)
@@ -175,24 +149,11 @@ class Publisher:
                 self._send_elsewhere(record, None)
             self._put(record)
 
-    def current(self) -> PendingRecord | None:
-        """The invocation whose window is open, or None."""
-        return self._pending.current()
-
-    def unreported(self) -> PendingRecord | None:
-        """The last invocation, if the platform has not reported its end."""
-        return self._pending.unreported()
-
-    def complete(self) -> bool:
-        """True when no record waits for a report."""
-        return self._pending.complete()
-
     def lose(self, count: int = 1) -> None:
         """Something was lost: the next line says so."""
         self._lost += count
 
     def join(self, event: Event) -> None:
-        """Add what the platform says."""
         if event.kind == INIT_START:
             self._on_init(event)
         elif event.kind == RESTORE_START:

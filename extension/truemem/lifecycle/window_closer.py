@@ -82,8 +82,6 @@ def notice(parts: Parts, method: str, exact: bool = False) -> None:
 
 
 class WindowCloser:
-    """Completes the records of one environment."""
-
     def __init__(
         self,
         parts: Parts,
@@ -198,7 +196,6 @@ class WindowCloser:
         record.others_killed(record.environment_kills + killed)
 
     def _killed(self) -> int | None:
-        """OOM kills since the last time; None where nothing counts."""
         killed = self._kills.take()
         self._environment_state.kills = self._kills.seen
         return killed

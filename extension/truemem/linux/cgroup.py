@@ -14,7 +14,6 @@ from ..support.numbers import whole
 from .procfs import DIGITS, Gone, KeptFile, Procfs, parse_meminfo
 
 PIECE = 16384
-"""Bytes to read at once."""
 _KILLS = b"oom_kill "
 _KILLS_FILES = {"cgroup2": "memory.events", "cgroup1": "memory.oom_control"}
 
@@ -23,7 +22,6 @@ class MemoryUsage(NamedTuple):
     """Memory of the environment, in KiB."""
 
     source: str
-    """`cgroup2`, `cgroup1` or `meminfo`."""
     used: int
     """Now. A cgroup counts page cache, meminfo (MemTotal - MemAvailable) what cannot be reclaimed."""
     peak: int | None

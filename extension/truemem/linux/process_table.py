@@ -111,7 +111,6 @@ class ProcessTable:
         return [process for process in self._known.values() if process.owner == FUNCTION]
 
     def others(self) -> list[Process]:
-        """Sidecar and extensions."""
         return [process for process in self._known.values() if process.owner != FUNCTION]
 
     def oom_score_refused(self) -> str:
@@ -136,7 +135,6 @@ class ProcessTable:
 
     @property
     def unfinished(self) -> bool:
-        """Has the last scan left out some new processes?"""
         return bool(self._new.waiting)
 
     def zombies(self, again: bool = True) -> int:
@@ -279,17 +277,16 @@ class ProcessTable:
         if name:
             return EXTENSION + name
         try:
-            variables = self._evidence.variables(thread)
+            address, has_handler, is_hinted = self._evidence.variables(thread)
         except Gone:
             return OTHER
-        address = variables.address
         is_sibling = stat.parent == self._starter > 0
         if is_sibling and pid <= self._before:
             return EXTENSION + stat.name if address == self.api_address else OTHER
         if address in (self.api_address, self.proxy_address) and address:
-            return FUNCTION if variables.has_handler else GUESS if is_sibling or variables.is_hinted else OTHER
-        if address and (variables.is_hinted or is_sibling):
-            self._other_api[pid] = stat, address, variables.is_hinted
+            return FUNCTION if has_handler else GUESS if is_sibling or is_hinted else OTHER
+        if address and (is_hinted or is_sibling):
+            self._other_api[pid] = stat, address, is_hinted
             return OTHER_API
         is_connected = is_sibling and not address and self._evidence.is_connected(pid, self.api_address)
         return GUESS if is_connected else OTHER
@@ -357,12 +354,10 @@ class NewPids:
         self._found_at = 0.0
 
     def restart(self) -> None:
-        """Look at everything once more."""
         self.unrelated.clear()
         self.last = -2
 
     def forget(self, pid: int) -> None:
-        """It is known now."""
         self.unrelated.discard(pid)
         self.young.discard(pid)
 
@@ -409,19 +404,6 @@ class NewPids:
                 return
 
 
-class RuntimeVariables:
-    """The environment variables by which a runtime is known."""
-
-    def __init__(self, text: bytes) -> None:
-        """`text` is /proc/PID/environ (proc_pid_environ(5))."""
-        text = b"\0" + text
-        self.address = text.partition(_ADDRESS)[2].partition(b"\0")[0].decode("latin-1")
-        """Of its Runtime API; "" without one."""
-        self.has_handler = HANDLER in text
-        self.is_hinted = self.has_handler or RUNTIME in text
-        """It may be a runtime."""
-
-
 class ProcessEvidence:
     """What a process shows of itself, read anew each time: its program, variables and connections, what is above it."""
 
@@ -433,9 +415,12 @@ class ProcessEvidence:
         """Raises Gone."""
         return self._proc.process(pid, keep=False).stat()
 
-    def variables(self, pid: int) -> RuntimeVariables:
-        """Raises Gone."""
-        return RuntimeVariables(self._proc.text(f"{pid}/environ"))
+    def variables(self, pid: int) -> tuple[str, bool, bool]:
+        """By which a runtime is known (proc_pid_environ(5)): its Runtime API's address, or ""; whether there is a
+        handler; and whether it may be a runtime. Raises Gone."""
+        text = b"\0" + self._proc.text(f"{pid}/environ")
+        address = text.partition(_ADDRESS)[2].partition(b"\0")[0].decode("latin-1")
+        return address, HANDLER in text, HANDLER in text or RUNTIME in text
 
     def extension(self, pid: int) -> str:
         """Base name of the extension that the process runs: as its program, or as the script of one."""

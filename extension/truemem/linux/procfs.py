@@ -170,8 +170,7 @@ def parse_last_pid(text: bytes) -> int:
 
 def parse_running(text: bytes) -> int:
     """Threads of all processes that run or wait for a CPU just now, from /proc/loadavg; -1 if unknown."""
-    running = text.rpartition(b"/")[0].rsplit(None, 1)[-1:]
-    return int(running[0]) if running and running[0].isdigit() and len(running[0]) <= DIGITS else -1
+    return parse_last_pid(text.rpartition(b"/")[0])
 
 
 def parse_tcp(text: bytes) -> list[tuple[int, int, int]]:
@@ -288,7 +287,6 @@ class ProcessFiles:
         return parse_status(self.read("status"))
 
     def is_dying(self) -> bool:
-        """Has it ended, or is it about to by SIGKILL?"""
         try:
             return is_dying(self.read("status"))
         except Gone:
@@ -356,7 +354,6 @@ class ProcessFiles:
                 posix.close(descriptor)
 
     def close(self) -> None:
-        """Give the descriptors back."""
         self._forget(tuple(self._descriptors))
 
     def _forget(self, names: Iterable[str]) -> None:
@@ -381,15 +378,7 @@ def _gone(name: str, error: OSError) -> NoReturn:
     raise Gone(f"{name}: {error}", 0 if errno in (ESRCH, _ENOENT) else errno) from None
 
 
-def _cpu_clock(pid: int) -> int:
-    """The clock that counts the time of all threads of a process, to the ns: CPUCLOCK_SCHED, of any process
-    (clock_getcpuclockid(3); include/linux/posix-timers_types.h, make_process_cpuclock)."""
-    return ~pid << 3 | 2
-
-
 class Procfs:
-    """A /proc, real or captured."""
-
     def __init__(self, root: str = "/proc") -> None:
         self.root = root
         self._loadavg = KeptFile(f"{root}/loadavg")
@@ -400,7 +389,9 @@ class Procfs:
 
     def process(self, pid: int, keep: bool = True) -> ProcessFiles:
         """The files of one process; nothing is opened yet."""
-        return ProcessFiles(f"{self.root}/{pid}/", keep, _cpu_clock(pid) if self.root == "/proc" else 0)
+        # CPUCLOCK_SCHED of any process (clock_getcpuclockid(3); linux/posix-timers_types.h, make_process_cpuclock)
+        clock = ~pid << 3 | 2
+        return ProcessFiles(f"{self.root}/{pid}/", keep, clock if self.root == "/proc" else 0)
 
     def text(self, name: str, limit: int = 65536) -> bytes:
         """A file below the root, up to `limit` bytes: files of /proc have no size. Raises Gone."""

@@ -40,7 +40,7 @@ BUSY_FOR_NS = 1000 * MS
 AT_ONCE = 8
 """Processes that can be read while a request waits."""
 
-FOREVER_NS = 3_600_000 * MS
+FOREVER_NS = 1 << 62
 
 
 class SegmentLoop:
@@ -53,77 +53,62 @@ class SegmentLoop:
         self._requests = requests
         self._kills = KillPlacement(parts.kills)
         self.segments = Segments()
-        self.recorder = SegmentRecorder(parts.table, parts.recorder, parts.clock.epoch_ns, self._together)
+        self.recorder = SegmentRecorder(parts.table, parts.recorder, parts.clock.epoch_ns)
         self.seen_ns = 0
         """What ended up to here lies within segments: epoch ns, as telemetry tells it."""
         self.is_last = False
         """The environment ends: a kill whose process is not known yet will not be placed later."""
-        self._deduplicated_kib = 0
-        """Window.together of the last segment at whose end the function was alive."""
+        self.together_kib = 0
+        """Window.together of `recorder.whole`: what workers share, a mapped model, each of them has in its RSS."""
         now_ns = self._clock.monotonic_ns()
         self.budget = sampling.Budget(parts.config.cpu_budget, parts.config.cpu_share, now_ns)
         self._ended_at_ns = now_ns
         """When the last segment was ended, or tried to be."""
-        self._heard_at_ns = now_ns  # so that the function is known by its first request
-        self._affordable_at_ns = now_ns
+        self._reported_at_ns = now_ns  # so that the function is known by its first request
+        self._affordable_at_ns = now_ns if parts.telemetry_server is not None else FOREVER_NS
+        """Never, where nothing tells of requests."""
 
-    def heard(self) -> None:
-        """Telemetry has told of a request: segments are short for a while."""
-        self._heard_at_ns = self._clock.monotonic_ns()
+    def telemetry_came(self) -> None:
+        """It tells of a request: segments are short for a while."""
+        self._reported_at_ns = self._clock.monotonic_ns()
 
     def due_ns(self) -> int:
         """When the open segment is to end."""
-        if self._parts.telemetry_server is None:
-            return self._ended_at_ns + FOREVER_NS
-        busy = self._requests.any() or self._clock.monotonic_ns() - self._heard_at_ns < BUSY_FOR_NS
+        busy = self._requests.any() or self._clock.monotonic_ns() - self._reported_at_ns < BUSY_FOR_NS
         return max(self._ended_at_ns + (BUSY_NS if busy else IDLE_NS), self._affordable_at_ns)
 
-    def end(self, cpu_at_wake: int) -> None:
-        """End the open segment. `cpu_at_wake`: CPU time before the loop woke up for it."""
-        if self._parts.telemetry_server is None:
-            return
+    def end(self, cpu_before_ns: int) -> None:
+        """End the open segment. `cpu_before_ns`: CPU time before the work for it began."""
         self._ended_at_ns = self._clock.monotonic_ns()
-        self._read()
-        self._spend(cpu_at_wake)
+        try:
+            self._read()
+        finally:
+            now_ns = self._clock.monotonic_ns()
+            self.budget.spend(self._clock.cpu_ns() - cpu_before_ns, now_ns)
+            self._affordable_at_ns = now_ns + self.budget.wait_ns(now_ns)
 
     def end_if_affordable(self) -> None:
         """A request begins or ends, and waits. End the segment if the CPU time is there, and few processes are to be
         read."""
         affordable = self._clock.monotonic_ns() >= self._affordable_at_ns
-        if self._parts.telemetry_server is None or not affordable or len(self._parts.table.function()) > AT_ONCE:
-            return
-        cpu_ns = self._clock.cpu_ns()
-        try:
-            self._read()
-        finally:
-            self._ended_at_ns = self._clock.monotonic_ns()
-            self._spend(cpu_ns)
-
-    def _spend(self, cpu_before_ns: int) -> None:
-        """CPU time since then, for reading."""
-        now_ns = self._clock.monotonic_ns()
-        self.budget.spend(self._clock.cpu_ns() - cpu_before_ns, now_ns)
-        self._affordable_at_ns = now_ns + self.budget.wait_ns(now_ns)
+        if affordable and len(self._parts.table.function()) <= AT_ONCE:
+            self.end(self._clock.cpu_ns())
 
     def _read(self) -> None:
         made = self.recorder.end_segment()
         self.segments.add(made)
         self.seen_ns = made.end_ns - RESOLUTION_NS
-        if made.window is not None:
-            killed, of_function = self._kills.settled(made.window, self._clock.monotonic_ns(), self.is_last)
-            if killed:
-                self._requests.killed(killed, of_function)
-        self._environment_state.reached(made.estimate)
-
-    def _together(self, window: Window) -> int:
-        """See Window.together: what workers share, a mapped model, each of them has in its RSS."""
-        if window.closing:
-            largest = self._parts.recorder.levels.largest_process
+        window = made.window
+        assert window is not None  # none of the youngest is merged
+        killed, of_function = self._kills.settled(window, self._clock.monotonic_ns(), self.is_last)
+        if killed:
+            self._requests.killed(killed, of_function)
+        if window is self.recorder.whole and self.recorder.holder is not None:
             counted_kib = current(window) if len(window.closing) > 1 else 0
-            self._deduplicated_kib = self._parts.environment_memory.together_kib(
-                largest[1] if largest is not None else 0, counted_kib, self._parts.config.memory_mib * 1024
-            )
-        return self._deduplicated_kib
+            limit_kib = self._parts.config.memory_mib * 1024
+            memory = self._parts.environment_memory
+            self.together_kib = memory.together_kib(self.recorder.holder[1], counted_kib, limit_kib)
+        self._environment_state.reached(made.estimate)
 
 
 INITIALIZATION_TYPE = "lambda-managed-instances"
@@ -157,11 +142,11 @@ class ManagedInstances:
         self._half_ns = 0.0
         """Half the time that it has left."""
         self._shutdown: Event | None = None
-        self._until_ns = self._last_until_ns = 0
-        """After SHUTDOWN: wait for telemetry until then; the second while a request runs whose report is to come."""
+        self._shutdown_ns = 0
+        """When that came."""
         self.actions = {
             machine.CLOSE_MOMENTS: self._note_moments,
-            machine.END_SEGMENT: self._end_segment,
+            machine.END_SEGMENT: lambda: self._segments.end(self._loop.cpu_at_wake),
             machine.PRINT_ENDED: self._print_ended,
             machine.JOIN_TELEMETRY: self._join_telemetry,
             machine.READ_REASON: self._read_reason,
@@ -172,7 +157,6 @@ class ManagedInstances:
         }
 
     def run(self) -> None:
-        """Serve until SHUTDOWN."""
         if self._parts.telemetry_server is None:
             log(
                 "warn",
@@ -182,12 +166,11 @@ class ManagedInstances:
         self._loop.run()
 
     def look(self, pending: Pending) -> None:
-        """Say what could be done now."""
         pending.tick_at_ns = self._segments.due_ns()
         pending.report_missing = self._shutdown is not None and self._parts.telemetry_server is not None
         if pending.report_missing:
-            is_running = self._requests.running() > 0
-            pending.last_report_until_ns = self._last_until_ns if is_running else self._until_ns
+            wait_ms = LAST_REPORT_MS if self._requests.running() else SHUTDOWN_MS
+            pending.last_report_until_ns = self._shutdown_ns + round(min(wait_ms * MS, self._half_ns))
 
     def journal_invoke(self, body: bytes) -> None:
         """There is no journal."""
@@ -212,19 +195,13 @@ class ManagedInstances:
             for invocation in moment.ended:
                 self._requests.ended_at(invocation, moment.measured)
 
-    def _end_segment(self) -> None:
-        self._segments.end(self._loop.cpu_at_wake)
-
     # Events
 
     def _read_reason(self) -> None:
         assert self._shutdown is not None
         self._segments.is_last = True
-        self._reason, half_ns = self._loop.shutdown(self._shutdown)
-        self._half_ns = half_ns
-        now_ns = self._clock.monotonic_ns()
-        self._until_ns = now_ns + round(min(SHUTDOWN_MS * MS, half_ns))
-        self._last_until_ns = now_ns + round(min(LAST_REPORT_MS * MS, half_ns))
+        self._reason, self._half_ns = self._loop.shutdown(self._shutdown)
+        self._shutdown_ns = self._clock.monotonic_ns()
 
     def _end_requests(self) -> None:
         """Print those that still run, and those that are not printed yet."""
@@ -236,14 +213,12 @@ class ManagedInstances:
 
     def _join_telemetry(self) -> None:
         events = self._loop.inbox.read()
-        self._requests.hear(events, self._clock.epoch_ns())
+        for record, event in self._requests.join(events, self._clock.epoch_ns()):
+            for begun in self._wings.begun:
+                begun(record, event.record)
         for event in events:
-            if event.kind == START and self._wings.begun:
-                record = self._requests.record_of(event.request_id)
-                for begun in self._wings.begun if record is not None else ():
-                    begun(record, event.record)
             if event.kind in (START, REPORT):
-                self._segments.heard()
+                self._segments.telemetry_came()
                 self._parts.know_runtime()
             else:
                 self._publisher.join(event)
@@ -284,7 +259,8 @@ class ManagedInstances:
         record.others_killed(request.environment_kills)
         record.mark_reached(self._environment_state.high_water_mark)
         exact = request.take_exact_times()
-        reached = self._segments.segments.peak_between(request.start_ns, request.end_ns, request.resolution_ns)
+        resolution_ns = 0 if exact else RESOLUTION_NS
+        reached = self._segments.segments.peak_between(request.start_ns, request.end_ns, resolution_ns)
         record.close(Measured(self._window(request), NEXT_REQUEST if exact else "", peak=reached))
 
     def _window(self, request: Request) -> Window | None:
@@ -308,7 +284,8 @@ class ManagedInstances:
         self._complete(request)
         whole = self._segments.recorder.whole
         if record.window is not None and whole is not None:
-            whole = whole._replace(curve=self._segments.segments.curve(self._segments.recorder.whole_ns))
+            curve = self._segments.segments.curve(self._segments.recorder.whole_ns)
+            whole = whole._replace(curve=curve, together=self._segments.together_kib)
             self._environment_memory.read()
             held_kib, extensions = self._environment_memory.held_kib, self._environment_memory.extensions
             report = death_report("failure", whole, held_kib, self._segments.recorder.holder, extensions)

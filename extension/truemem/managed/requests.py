@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..platform.telemetry import REPORT, START
 from ..records.pending_record import PendingRecord
-from .segments import RESOLUTION_NS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,14 +26,12 @@ LONGEST_NS = 1_000_000 * MS
 class Request:
     """One request until its line is printed. Times are epoch ns, as telemetry gives them."""
 
-    __slots__ = ("end_ns", "environment_kills", "kills", "passage", "record", "resolution_ns", "start_ns", "waited")
+    __slots__ = ("end_ns", "environment_kills", "kills", "passage", "record", "start_ns", "waited")
 
     def __init__(self, record: PendingRecord, start_ns: int) -> None:
         self.record = record
         self.start_ns = start_ns
         self.end_ns = start_ns
-        self.resolution_ns = RESOLUTION_NS
-        """Each of the two times may be wrong by this much."""
         self.passage: Passage | None = None
         """In exact mode: when it passed through the sidecar."""
         self.kills = 0
@@ -50,7 +47,7 @@ class Request:
         passage = self.passage
         if passage is None or not passage.end_ns or passage.invocation.unsure:
             return False
-        self.start_ns, self.end_ns, self.resolution_ns = passage.start_ns, passage.end_ns, 0
+        self.start_ns, self.end_ns = passage.start_ns, passage.end_ns
         self.record.answered(passage.invocation)
         return True
 
@@ -84,25 +81,21 @@ class Requests:
         """Is there a request that is not printed?"""
         return bool(self._running or self._ended)
 
-    def record_of(self, request_id: str | None) -> PendingRecord | None:
-        """Of a request that is not printed."""
-        running = self._running.get(request_id) if request_id is not None else None
-        if running is not None:
-            return running.record
-        return next((each.record for each in self._ended if each.record.request_id == request_id), None)
-
     def running(self) -> int:
         """How many requests wait for their report."""
         return len(self._running)
 
-    def hear(self, events: list[Event], now_ns: int) -> None:
-        """Join a delivery of telemetry. Its events are in no certain order (Telemetry API, developer guide)."""
+    def join(self, events: list[Event], now_ns: int) -> list[tuple[PendingRecord, Event]]:
+        """Join a delivery of telemetry. Its events are in no certain order (Telemetry API, developer guide). Returns
+        the records of the requests that have begun, each with its event."""
+        begun = []
         unknown = {START: 0}
         for event in sorted(events, key=lambda event: event.time_ns or unknown.get(event.kind, now_ns)):
-            if event.kind == START:
-                self._start(event, now_ns)
+            if event.kind == START and (record := self._start(event, now_ns)) is not None:
+                begun.append((record, event))
             elif event.kind == REPORT:
                 self._report(event, now_ns)
+        return begun
 
     def began(self, invocation: Invocation, now_ns: int) -> None:
         """In exact mode: the request's event has been handed on to the runtime."""
@@ -155,11 +148,11 @@ class Requests:
         self._running.clear()
         return remaining
 
-    def _start(self, event: Event, now_ns: int) -> None:
+    def _start(self, event: Event, now_ns: int) -> PendingRecord | None:
         request_id = event.request_id
         if request_id is None or request_id in self._running or len(self._running) + len(self._ended) >= RUNNING:
             self.lost += 1
-            return
+            return None
         self._count += 1
         # Without a time it may have begun at any time: then its peak has no upper bound.
         start_ns = event.time_ns if event.time_ns is not None else 0
@@ -173,6 +166,7 @@ class Requests:
         early = self._early.pop(request_id, None)
         if early is not None:
             self._report(early, now_ns)
+        return record
 
     def _report(self, event: Event, now_ns: int) -> None:
         request_id = event.request_id

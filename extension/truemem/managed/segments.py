@@ -114,9 +114,6 @@ class Segments:
         self._widths: list[list[Segment]] = [[] for _ in range(WIDTHS)]
         """Finest first, and oldest first in each."""
 
-    def __len__(self) -> int:
-        return sum(len(width) for width in self._widths)
-
     def add(self, segment: Segment) -> None:
         """Add the next segment: it begins where the last one ended."""
         self._widths[0].append(segment)
@@ -183,15 +180,8 @@ MOST = 1 << 16
 class SegmentRecorder:
     """Makes the segments of one environment. The function goes on running meanwhile."""
 
-    def __init__(
-        self,
-        table: ProcessTable,
-        recorder: Recorder,
-        clock: Callable[[], int] = time.time_ns,
-        together: Callable[[Window], int] = lambda _: 0,
-    ) -> None:
-        """`clock` gives epoch ns. `together`: see Window."""
-        self._together = together
+    def __init__(self, table: ProcessTable, recorder: Recorder, clock: Callable[[], int] = time.time_ns) -> None:
+        """`clock` gives epoch ns."""
         self._table = table
         self._clock = clock
         self._recorder = recorder
@@ -222,9 +212,6 @@ class SegmentRecorder:
         end_ns = self._clock()
         after = self._stats()
         window = self._recorder.close(readings, NEVER)
-        together = self._together(window)
-        if together:
-            window = window._replace(together=together)
         self._keep(window, end_ns)
         if not window.closing and self.whole is not None:
             window = window._replace(last=current(self.whole))  # a function that has ended leaves its last level

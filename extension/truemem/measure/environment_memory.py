@@ -22,15 +22,11 @@ class HeldMemory(NamedTuple):
     """Who held what beside the function when a window closed, in KiB."""
 
     environment: MemoryUsage | None
-    """Of all together."""
     sidecar: int
     extensions: dict[str, int]
-    """Each extension by its name."""
 
 
 class EnvironmentMemory:
-    """Reads what sidecar, extensions and the whole environment hold."""
-
     def __init__(self, table: ProcessTable, level: MemorySource) -> None:
         self._table = table
         self._level = level

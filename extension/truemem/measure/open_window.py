@@ -20,7 +20,6 @@ from ..linux.procfs import (
     UNREADABLE,
     Gone,
     Stat,
-    Status,
     fault_sizes,
     has_fallen,
     parse_status,
@@ -28,15 +27,17 @@ from ..linux.procfs import (
 )
 from ..support.named_tuple import NamedTuple
 from .sampling import child_interval_ns
+from .watermark import Parsed, certain_ns
 from .window import KERNEL_SLACK_KIB, NEVER, Boundary, MemoryCurve, Sample, WholePicture, Window, keep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+    from typing import Any
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import Procfs
-    from .process_reader import ProcessReader
+    from .watermark import ProcessReader
 
 UNKNOWN = 1 << 40
 """More KiB than any environment has, and more processes."""
@@ -45,15 +46,15 @@ UNKNOWN = 1 << 40
 class Unread(NamedTuple):
     """What processes may have held in a window that was not read, KiB."""
 
-    most: int
+    most: int = 0
     """Of those that have ended,"""
-    estimate: int
+    estimate: int = 0
     """and most likely."""
-    late: int
+    late: int = 0
     """More, at most, of those that were read before exec() alone."""
-    orphans: bool
+    orphans: bool = False
     """See Window,"""
-    lost: bool
+    lost: bool = False
     """and the same."""
 
 
@@ -64,7 +65,6 @@ class ProcessFamily:
         self.found = 0
         """Processes that were found, of those that were born."""
         self.threads = 0
-        """Threads that were begun, and run."""
         self.before_exec: list[tuple[int, int]] = []
         """Of each that may have called exec() before it was read: page faults until then, KiB that were read."""
         self.reaped = 0
@@ -106,20 +106,11 @@ class ProcessFamily:
         return max(0, (born if born >= 0 else UNKNOWN) - self.found - self.threads)
 
     def bound(
-        self,
-        watermarks: Sequence[int],
-        exited: bool,
-        born: int,
-        adopted: int | None,
-        fault_kib: int,
-        limit_kib: int,
+        self, watermarks: Sequence[int], exited: bool, born: int, adopted: int | None, fault_kib: int, limit_kib: int
     ) -> Unread:
         """What was not read of the window that is closed. `watermarks` are those of its processes, `exited`: one has
-        ended in it.
-
-        `adopted` are the faults of orphans that processes above the function have waited for, None where that cannot be
-        read. No process holds more than `limit_kib`; 0 if unknown.
-        """
+        ended in it. `adopted` are the faults of orphans that processes above the function have waited for, None where
+        that cannot be read. No process holds more than `limit_kib`; 0 if unknown."""
         faults = max(0, self.reaped - self.credited) + self.growth
         unseen = self.unseen(born)
         lost = orphans = False
@@ -154,30 +145,6 @@ class Level(NamedTuple):
 
 
 class ProcessTrack:
-    """One process in the open window."""
-
-    __slots__ = (
-        "child_faults",
-        "due_ns",
-        "faults",
-        "found_ns",
-        "given_back",
-        "has_threads",
-        "known",
-        "last_stat",
-        "level",
-        "level_ns",
-        "lost",
-        "others_ns",
-        "parent",
-        "rss",
-        "samples",
-        "stale",
-        "threads",
-        "touched",
-        "unmaps_files",
-    )
-
     def __init__(
         self,
         parent: int,
@@ -202,7 +169,6 @@ class ProcessTrack:
         self.samples: list[Sample] = []
         """Its readings in the window; after each the watermark may have been reset."""
         self.rss = opening.rss if opening is not None else 0
-        """RSS as last read."""
         self.known = known
         """The process has held so much since its watermark was reset last: the watermark cannot be below that."""
         self.lost = False
@@ -217,9 +183,7 @@ class ProcessTrack:
         self.level_ns = others_ns
         """and when its level was."""
         self.level = level
-        """As last read."""
         self.has_threads = False
-        """There is more than one thread."""
         self.touched = self.given_back = 0
         """The most that it can have held between two readings since its status was read last, and have given back."""
         self.unmaps_files = False
@@ -260,18 +224,9 @@ class ProcessTrack:
         self.given_back = max(self.given_back, max(0, own - level.own) + max(0, fallen))
         self.unmaps_files |= fallen > KERNEL_SLACK_KIB
 
-    def see(
-        self,
-        sample: Sample,
-        status: Status,
-        after: Stat,
-        slack: int,
-        reset: bool,
-        rising: bool,
-        parent: ProcessTrack | None,
-    ) -> None:
-        """One more sample; `after` is the stat after it, and after the `reset` of the watermark, if there was one.
-        `rising`: the watermark is never reset, so that the last sample says all."""
+    def see(self, sample: Sample, reading: Parsed, slack: int, rising: bool, parent: ProcessTrack | None) -> None:
+        """One more sample. `rising`: the watermark is never reset, so that the last sample says all."""
+        status, after = reading.status, reading.after
         before, self.last_stat = self.last_stat, after
         other_mm = before is not None and bool(before.mm and after.mm) and before.mm != after.mm
         fallen = status.hwm + slack < self.known
@@ -279,15 +234,12 @@ class ProcessTrack:
             self.faults = after.faults
         elif other_mm or (fallen and not self.threads):
             self.lost = True
-        self.known = after.rss if reset else status.hwm
+        self.known = after.rss if reading.reset else status.hwm
         self.rss = after.rss
         if rising and self.samples:
             self.samples[-1] = self.samples[-1].merged(sample)
         else:
             keep(self.samples, sample, Sample.merged)
-
-
-RUNNING = b"R"
 
 
 class Watch:
@@ -334,7 +286,6 @@ class OpenWindow:
         """`tracks` are the processes that were read when it opened. For the others see Window."""
         self._watch = watch
         self.first_pid = first_pid
-        """The pid given out last when it opened."""
         self.baseline = baseline
         self.before = before
         self.resets = resets
@@ -350,7 +301,6 @@ class OpenWindow:
         self.multi_process = self.process_exited = self.lost = False
 
     def track(self, process: Process) -> ProcessTrack:
-        """What is known of the process: made now where it was not known."""
         track = self.tracks.get(process.pid)
         if track is None:
             track = self.tracks[process.pid] = ProcessTrack(process.parent, None, found_ns=self._watch.clock())
@@ -364,54 +314,34 @@ class OpenWindow:
     def read_watermark(self, process: Process, track: ProcessTrack, reset: bool) -> None:
         """Sample the watermark and the page faults of a process: 20 µs. Raises Gone."""
         files = process.files
-        before = files.stat()
+        before = after = files.stat()
         text = files.read("status")
         status = parse_status(text)
-        after = before
         others_ns = files.others_ns()
         has_reset = reset and has_fallen(text)
         if has_reset:
             self._watch.reader.reset(files)
             after = files.stat()
-        self.keep(
-            track, status, before, after, others_ns, has_reset and not self._watch.reader.refused, rising=not reset
-        )
+        has_reset &= not self._watch.reader.refused
+        gap = after.faults - before.faults
+        self.keep(track, Parsed(status, before.faults, gap, after, others_ns, has_reset), rising=not reset)
 
-    def keep(
-        self,
-        track: ProcessTrack,
-        status: Status,
-        before: Stat,
-        after: Stat,
-        others_ns: int | None,
-        reset: bool,
-        rising: bool = False,
-    ) -> None:
+    def keep(self, track: ProcessTrack, reading: Parsed, rising: bool = False) -> None:
         """Add a sample that was taken while the window is open."""
         now_ns = self._watch.clock()
-        self.see(track, now_ns, status, before, after, others_ns, reset, rising)
+        self.see(track, now_ns, reading, rising)
         if track.lost:
             self.end.lost_ns = now_ns
         if self.resets and not track.stale:
-            self.sampled = max(self.sampled, status.hwm)
+            self.sampled = max(self.sampled, reading.status.hwm)
 
-    def see(
-        self,
-        track: ProcessTrack,
-        now_ns: int,
-        status: Status,
-        before: Stat,
-        after: Stat,
-        others_ns: int | None,
-        reset: bool,
-        rising: bool = False,
-    ) -> int:
+    def see(self, track: ProcessTrack, now_ns: int, reading: Parsed, rising: bool = False) -> int:
         """Add a sample; what may have come and gone between its reading and its reset, KiB."""
-        gap = max(0, after.faults - before.faults) * self._watch.fault_sizes.most
-        highest = max(status.hwm, gap and status.rss + gap, self._bound_of_threads(track, status, after, others_ns))
+        status, after = reading.status, reading.after
+        gap = max(0, reading.gap) * self._watch.fault_sizes.most
+        highest = max(status.hwm, gap and status.rss + gap, self._bound_of_threads(track, reading))
         sample = Sample(now_ns, status.hwm, highest, after.faults, after.rss)
-        parent = self.tracks.get(track.parent)
-        track.see(sample, status, after, self._watch.slack_kib, reset, rising, parent)
+        track.see(sample, reading, self._watch.slack_kib, rising, self.tracks.get(track.parent))
         return gap
 
     def look(self, process: Process, track: ProcessTrack) -> None:
@@ -431,9 +361,10 @@ class OpenWindow:
         level = Level(own, shared, faults, huge)
         track.move(level, others_ns, self._watch.fault_sizes.own, self.tracks.get(track.parent))
 
-    def _bound_of_threads(self, track: ProcessTrack, status: Status, after: Stat, others_ns: int | None) -> int:
+    def _bound_of_threads(self, track: ProcessTrack, reading: Parsed) -> int:
         """KiB that the process can have held since its status was read last, at most; 0 where its watermark shows
         all."""
+        status, after, others_ns = reading.status, reading.after, reading.others_ns
         seen = max(status.hwm, track.known)
         faults = after.faults - (track.last_stat.faults if track.last_stat is not None else 0)
         self._move(track, status.anon, status.file + status.shmem, after.faults, others_ns)
@@ -474,10 +405,6 @@ class OpenWindow:
             final -= track.child_faults  # of those that it had waited for in earlier windows
         self.family.ended(faults, final, track.parent, max(track.highest, seen))
 
-    def count_processes(self, count: int) -> None:
-        """So many processes of the function are seen at once."""
-        self.multi_process |= count > 1
-
     def see_level(self, now_ns: int, level_kib: int) -> None:
         """All of the function was seen, and held this."""
         self.last = level_kib
@@ -492,25 +419,21 @@ class OpenWindow:
         self.process_exited = True
         self.family.ended(0, final, 0)
 
-    def so_far(self) -> Window:
-        """What is known of it, as if it had closed without a reading."""
-        return Window(
-            baseline=self.baseline,
-            before=self.before,
-            resets=self.resets,
-            opening=self.opening,
-            end=self.end,
-            reset_delay_us=self.reset_delay_us,
-            sampled=self.sampled,
-            last=self.last,
-            together=self.together,
-            multi_process=self.multi_process,
-            ended=self.ended,
-            unseen=self.unseen,
-            lost=self.lost,
-            process_exited=self.process_exited,
-            curve=self.curve,
-        )
+    def found(self, several: bool = False, exited: bool = False, lost: bool = False, unseen: int = 0) -> None:
+        """Several processes lived in it; one has ended; a watermark, or a process, was not read; `unseen`: KiB that
+        processes may have held which were found only now."""
+        self.multi_process |= several
+        self.process_exited |= exited
+        self.lost |= lost
+        self.unseen += unseen
+
+    def so_far(self, *closed: Any) -> Window:
+        """What is known of it, as if it had closed without a reading; `closed`: what that has said, the next members of
+        Window. By position: by name it takes 10 µs."""
+        resets = not self._watch.reader.refused
+        about_its_start = self.baseline, self.before, resets, self.opening, self.end, self.reset_delay_us
+        levels = self.sampled, self.last, self.together, self.curve, self.ended, self.unseen
+        return Window(*about_its_start, *levels, self.multi_process, self.process_exited, self.lost, *closed)
 
     def leave(self, track: ProcessTrack) -> None:
         """The window ends for a process. What a runtime held before its own exec() is not the function's."""
@@ -525,30 +448,15 @@ class OpenWindow:
         return now_ns
 
 
-def certain_ns(others_ns: int | None, stat: Stat, running: int) -> int | None:
-    """See ProcessFiles.others_ns; None if another thread may run just now: the kernel counts its time when it stops, or
-    at the next tick. `running` (Procfs.load) has ours and the process's first thread."""
-    return others_ns if stat.threads < 2 or running <= 1 + (stat.state == RUNNING) else None
-
-
 STILL_KIB = 64
-"""Two levels that differ by less are one."""
 
 TICK_NS = 1_000_000
 """One tick may take so long, and one process more: the runtime's bytes may wait for it."""
 
 
 class LevelSampler:
-    """Samples the processes of the open window."""
-
-    def __init__(
-        self,
-        watch: Watch,
-        window: OpenWindow,
-    ) -> None:
-        self._table = watch.table
-        self._reader = watch.reader
-        self._picture = watch.picture
+    def __init__(self, watch: Watch, window: OpenWindow) -> None:
+        self._watch = watch
         self._clock = watch.clock
         self._open = window
         self.last_sample = 0
@@ -574,11 +482,8 @@ class LevelSampler:
         the watermark is read too, and reset, so that what cannot be told apart later is only what comes after. No
         `reset` where the window's end will be exact.
         """
-        if self._table.changed():
-            self._table.scan(TICK_NS)
-        processes = self._table.function()
+        processes = self._processes()
         several = len(processes) > 1
-        self._open.count_processes(len(processes))
         levels: dict[int, int] = {}
         known = {process.pid: process for process in processes}
         until_ns = self._clock() + TICK_NS
@@ -600,8 +505,7 @@ class LevelSampler:
                 if several or (reset and (late or track.rss <= previous)):
                     self._open.read_watermark(process, track, reset)
             except Gone as gone:
-                self._reader.failed(gone)
-                self._open.end_process(process, process.files.final_faults())
+                self._end(process, gone)
         total = sum(levels.values())
         together = self._together(processes, levels) if len(levels) > 1 else total
         if self._turn:  # the others have what they had
@@ -610,7 +514,7 @@ class LevelSampler:
         self.last_sample = total
         now_ns = self._open.note(together)
         # A function that has ended leaves its last level, and one that is dying the one before that.
-        self.is_whole = bool(levels) and self._picture.take(now_ns)
+        self.is_whole = bool(levels) and self._watch.picture.take(now_ns)
         if self.is_whole:
             self._open.see_level(now_ns, total)
             pid = max(levels, key=levels.__getitem__)
@@ -623,12 +527,9 @@ class LevelSampler:
 
         A child takes its watermark with it when it ends, so that is read again and again, and never reset.
         """
-        if self._table.changed():
-            self._table.scan(TICK_NS)
-        processes = self._table.function()
+        processes = self._processes()
         if len(processes) < 2:
             return None
-        self._open.count_processes(len(processes))
         now_ns = self._clock()
         due_ns = NEVER
         for process in processes[1:]:
@@ -639,12 +540,22 @@ class LevelSampler:
                 try:
                     self._open.read_watermark(process, track, reset=False)
                 except Gone as gone:
-                    self._reader.failed(gone)
-                    self._open.end_process(process, process.files.final_faults())
+                    self._end(process, gone)
                     continue
                 track.due_ns = now_ns + sparing * child_interval_ns(now_ns - track.found_ns)
             due_ns = min(due_ns, track.due_ns)
         return max(0, due_ns - self._clock()) if due_ns < NEVER else None
+
+    def _processes(self) -> list[Process]:
+        if self._watch.table.changed():
+            self._watch.table.scan(TICK_NS)
+        processes = self._watch.table.function()
+        self._open.found(several=len(processes) > 1)
+        return processes
+
+    def _end(self, process: Process, gone: Gone) -> None:
+        self._watch.reader.failed(gone)
+        self._open.end_process(process, process.files.final_faults())
 
     def _together(self, processes: list[Process], levels: dict[int, int]) -> int:
         """What processes held at one moment: the levels were read one after the other, so each is read once more. The

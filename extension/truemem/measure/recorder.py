@@ -9,19 +9,9 @@ from __future__ import annotations
 
 import time
 
-from ..linux.procfs import UNREADABLE, Gone, Procfs, Stat, Status, parse_status
-from .open_window import (
-    UNKNOWN,
-    Level,
-    LevelSampler,
-    OpenWindow,
-    ProcessFamily,
-    ProcessTrack,
-    Unread,
-    Watch,
-    certain_ns,
-)
-from .process_reader import AT_ONCE, ProcessReader, Reading, Readings
+from ..linux.procfs import UNREADABLE, Gone, Procfs, Status
+from .open_window import UNKNOWN, Level, LevelSampler, OpenWindow, ProcessFamily, ProcessTrack, Unread, Watch
+from .watermark import AT_ONCE, ProcessReader, Reading, Readings
 from .window import NEVER, Window
 
 TYPE_CHECKING = False
@@ -39,9 +29,6 @@ SIGCHLD = 17
 """On x86 and ARM (signal(7))."""
 
 
-NOTHING_UNREAD = Unread(0, 0, 0, orphans=False, lost=False)
-
-
 class _Closing:
     """A window that is being closed, and the sums over the processes that were read for it. Sizes in KiB."""
 
@@ -49,65 +36,26 @@ class _Closing:
         self.window = window
         self.readings = readings
         self.statuses: list[Status] = []
-        """Window.closing"""
         self.watermarks: list[int] = []
         self.tracks: dict[int, ProcessTrack] = {}
-        """Of the next window."""
         self.rss = self.watermark = 0
         self.together = 0
         """What they held at one moment, at least."""
         self.missed = 0
-        """What may have come and gone between readings and resets,"""
-        self.gaps = 0
-        """and the level with it."""
+        """What may have come and gone between readings and resets."""
         self.task_threads = 0
         """Beside each process's first one,"""
         self.earlier = 0
         """and those of them that are older than the window although they were found in it."""
         self.holder: tuple[str, int, int] | None = None
         """Name, pid and RSS of the largest."""
-        # What is known only when it has closed:
-        self.dip = self.unseen = 0
+        # See Window:
+        self.dip = 0
         self.born = -1
         self.dying = self.threads = False
-        self.multi_process = self.process_exited = self.lost = False
-
-    def freeze(self, resets: bool, births: int, unread: Unread) -> Window:
-        """As it is now, for good. By position, in the order of Window's members: by name it takes 10 µs."""
-        window = self.window
-        return Window(
-            window.baseline,
-            window.before,
-            resets,
-            window.opening,
-            window.end,
-            window.reset_delay_us,
-            self.watermarks,
-            window.sampled,
-            window.last,
-            window.together,
-            self.multi_process or window.multi_process,
-            window.ended,
-            window.unseen + self.unseen + unread.late,
-            unread.most,
-            unread.estimate,
-            self.born,
-            births,
-            unread.orphans,
-            self.lost or window.lost or unread.lost,
-            self.dying,
-            self.dip,
-            self.threads,
-            self.process_exited or window.process_exited,
-            window.curve,
-            self.statuses,
-            self.readings.shown,
-        )
 
 
 class Recorder:
-    """Closes windows and opens the next ones."""
-
     def __init__(
         self,
         table: ProcessTable,
@@ -122,7 +70,6 @@ class Recorder:
         self.reader = ProcessReader(table, proc, clock)
         self._watch = Watch(table, self.reader, proc, limit_kib, clock)
         self.window = OpenWindow(self._watch, proc.last_pid())
-        """The window that is open."""
         self.levels = LevelSampler(self._watch, self.window)
         self.readings_taken: Sequence[Callable[[Readings], None]] = ()
         """Who reads more at the same moment (Wing.readings_taken)."""
@@ -132,7 +79,6 @@ class Recorder:
         """Faults of all orphans that processes above the function had waited for, as last read."""
 
     def read_and_reset(self, at_rest: bool = False, most: int = AT_ONCE) -> Readings:
-        """See ProcessReader.read_and_reset."""
         readings = self.reader.read_and_reset(at_rest, most)
         for readings_taken in self.readings_taken:
             readings_taken(readings)
@@ -171,16 +117,15 @@ class Recorder:
                 self._close_one(reading, closing)
             except Gone:  # cut off, or of a process that has no memory any more
                 window.end_process(reading.process, reading.process.files.final_faults())
+        boundary.unobserved_kib = closing.rss + closing.missed if closing.missed else 0
         closing.rss += self._pass_over(closing)
         for track in window.tracks.values():
             window.leave(track)
         family.threads = max(0, closing.task_threads - self._threads - closing.earlier)
         self._threads = UNKNOWN if readings.left else closing.task_threads
-        closing.multi_process = len(closing.statuses) > 1 or family.reaped > 0
-        closing.process_exited = family.reaped > 0
-        closing.lost = boundary.lost_ns > 0
-        closing.dip = closing.rss - closing.together if len(closing.statuses) > 1 else 0
-        boundary.unobserved_kib = closing.gaps if closing.missed else 0
+        several = len(closing.statuses) > 1
+        window.found(several or family.reaped > 0, exited=family.reaped > 0, lost=boundary.lost_ns > 0)
+        closing.dip = closing.rss - closing.together if several else 0
         return closing
 
     def _open_next(self, closing: _Closing, reset_delay_us: int | None) -> None:
@@ -197,16 +142,13 @@ class Recorder:
     def _close_one(self, reading: Reading, closing: _Closing) -> None:
         """The window ends for one process, and the next begins for it. Raises Gone."""
         process, window, readings = reading.process, closing.window, closing.readings
-        status, before, after = _parse(reading)
+        parsed = reading.parsed(readings.running)
+        status, after = parsed.status, parsed.after
         track = window.track(process)
         huge_pages = readings.huge_pages or self._watch.huge_pages
-        level = Level(status.anon, status.file + status.shmem, before.faults, huge_pages)
-        before = before if reading.reset else after
-        others_ns = certain_ns(reading.others_ns, after, readings.running)
-        gap = window.see(track, reading.end_ns, status, before, after, others_ns, reading.reset)
+        level = Level(status.anon, status.file + status.shmem, parsed.faults, huge_pages)
+        closing.missed += window.see(track, reading.end_ns, parsed)
         closing.threads |= track.threads
-        closing.missed += gap
-        closing.gaps += status.rss + gap
         if track.lost:
             window.end.lost_ns = reading.end_ns
         closing.watermarks.append(track.highest)
@@ -249,13 +191,11 @@ class Recorder:
             window.end_process(process, final)
         for reading in readings.readings:
             try:
-                status, before, after = _parse(reading)
+                parsed = reading.parsed()
             except Gone:
                 window.end_process(reading.process, reading.process.files.final_faults())
                 continue
-            track = window.track(reading.process)
-            before = before if reading.reset else after
-            window.keep(track, status, before, after, reading.others_ns, reading.reset)
+            window.keep(window.track(reading.process), parsed)
         window.note()
 
     def _adopt_new_processes(self, closing: _Closing) -> None:
@@ -274,17 +214,15 @@ class Recorder:
             except Gone:  # it came and went unseen: in the open window, and if it is older than that, perhaps before it
                 final = process.files.final_faults()
                 if final == UNREADABLE:
-                    closing.lost = True
+                    closing.window.found(lost=True)
                     continue
                 window.end_unseen(final)
                 if not window.is_new(process):
-                    closing.process_exited = True
-                    family.ended(0, final, 0)
+                    closing.window.end_unseen(final)
                 self._table.forget(process, zombie=final is not None)
                 continue
             # Born before or after the readings: an upper bound for both windows.
-            closing.unseen += status.hwm
-            closing.multi_process = True
+            closing.window.found(several=True, unseen=status.hwm)
             closing.window.end.found_late_kib += status.hwm
             family.found += process.pid > closing.window.first_pid
             self._threads += status.threads - 1
@@ -294,7 +232,7 @@ class Recorder:
             track.stale = not window.is_new(process)
             if not track.has_mm_of(parent, stat):
                 family.before_exec.append((stat.faults, status.hwm))
-        closing.lost |= self._table.unfinished
+        closing.window.found(lost=self._table.unfinished)
         if family.unseen(closing.born):
             self._count_reaped(closing, family)
 
@@ -308,27 +246,29 @@ class Recorder:
                     family.reaped += max(0, process.files.stat().child_faults - track.child_faults)
                 except Gone:
                     continue  # the next reading will show it
-        closing.multi_process |= family.reaped > 0
-        closing.process_exited |= family.reaped > 0
+        closing.window.found(several=family.reaped > 0, exited=family.reaped > 0)
 
     def _settle(self, closing: _Closing) -> Window:
         """Bound what was not read, and freeze the window."""
         window, family = closing.window, closing.window.family
         unseen = family.unseen(closing.born)
         if (unseen or family.gone) and any(ignores_children(process) for process in self._table.function()[:FEW]):
-            closing.process_exited = closing.multi_process = closing.lost = True  # no process waits for what ends
+            window.found(several=True, exited=True, lost=True)  # no process waits for what ends
         family.credit(self.window.tracks)
-        unread = NOTHING_UNREAD
-        exited = closing.process_exited or window.process_exited
-        if exited or closing.multi_process or window.multi_process:
+        unread = Unread()
+        if window.process_exited or window.multi_process:
             before, now = self._adopted, self._table.adopted_faults()
             self._adopted = now
             adopted = None if before is None or now is None else max(0, now - before)
             sizes = self._watch.fault_sizes.most, self._limit_kib
-            unread = family.bound(closing.watermarks, exited, closing.born, adopted, *sizes)
+            unread = family.bound(closing.watermarks, window.process_exited, closing.born, adopted, *sizes)
             if unread.most:
                 window.end.unread.append((self._clock(), unread.most))
-        return closing.freeze(not self.reader.refused, unseen if closing.born >= 0 else -1, unread)
+            window.found(lost=unread.lost, unseen=unread.late)
+        births = unseen if closing.born >= 0 else -1
+        bounds = unread.most, unread.estimate, closing.born, births, unread.orphans
+        doubts = closing.dying, closing.dip, closing.threads
+        return window.so_far(closing.statuses, closing.watermarks, *bounds, *doubts, closing.readings.shown)
 
 
 def ignores_children(process: Process) -> bool:
@@ -338,9 +278,3 @@ def ignores_children(process: Process) -> bool:
         return bool(int(mask, 16) >> (SIGCHLD - 1) & 1)
     except (Gone, ValueError, IndexError):
         return False
-
-
-def _parse(reading: Reading) -> tuple[Status, Stat, Stat]:
-    """Raises Gone."""
-    parsed = reading.process.files.parsed_stat
-    return parse_status(reading.status), parsed(reading.before), parsed(reading.after)

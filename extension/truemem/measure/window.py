@@ -24,7 +24,6 @@ SAMPLES_KEPT = 64
 """Samples kept as they are; as many older ones are thinned."""
 
 SHOWN = 32
-"""Samples of a tail."""
 
 LAST = 8
 """Samples at the end of a tail that are all there."""
@@ -41,10 +40,8 @@ class WholePicture:
     def __init__(self) -> None:
         self._ended_ns = -DYING_NS
         self.seen_ns = 0
-        """When the last whole picture was taken."""
 
     def process_ended(self, now_ns: int) -> None:
-        """A process of the function was seen to have ended."""
         self._ended_ns = now_ns
 
     def is_dying(self, now_ns: int) -> bool:
@@ -152,11 +149,9 @@ class Sample(NamedTuple):
     highest: int
     """The same, with what may have come and gone between the reading and the reset."""
     faults: int
-    """Page faults of the process so far."""
     rss: int
 
     def merged(self, later: Sample) -> Sample:
-        """This sample and the next as one."""
         hwm, highest = max(self.hwm, later.hwm), max(self.highest, later.highest)
         return Sample(later.end_ns, hwm, highest, later.faults, later.rss)
 
@@ -245,7 +240,6 @@ class Window(NamedTuple):
     closes it. Sizes in KiB, summed over the function's processes."""
 
     baseline: int = 0
-    """RSS when it opened."""
     before: int = 0
     """Without resets: the watermark of the whole life up to the opening."""
     resets: bool = True
@@ -256,21 +250,27 @@ class Window(NamedTuple):
     """and around the one that ended it. Telemetry may still prove more of both."""
     reset_delay_us: int | None = None
     """From the event's arrival at the sidecar to the reset that opened the window; None if there was none."""
-    watermarks: Sequence[int] = ()
-    """Each live process's highest level, with what samples may have missed at their resets."""
     sampled: int = 0
     """Highest level that the sampler saw: a simultaneous sum, or one process's watermark. 0 without a sample."""
     last: int = 0
-    """The last of the samples, 0 without one."""
     together: int = 0
     """The environment's own level at the last sample, asked where the sum of RSS is at the limit and may count what
     several processes share in each of them; 0 where it was not."""
-    multi_process: bool = False
-    """More than one process lived in it."""
+    curve: MemoryCurve = MemoryCurve()
     ended: int = 0
     """Watermarks of processes that ended in it, as last read."""
     unseen: int = 0
     """Upper bound of what processes held that were found only when it had closed."""
+    multi_process: bool = False
+    process_exited: bool = False
+    """A process of the function ended in it: by itself, or killed."""
+    lost: bool = False
+    """There is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all processes
+    could be read."""
+    closing: Sequence[Status] = ()
+    """Each live process as read when it closed, before the reset."""
+    watermarks: Sequence[int] = ()
+    """Each live process's highest level, with what samples may have missed at their resets."""
     unread: int = 0
     """Upper bound of what children held that ended without being read, or after they were, by their page faults."""
     unread_estimate: int = 0
@@ -281,20 +281,12 @@ class Window(NamedTuple):
     """How many of those may have been processes that were not seen; -1 where that is not known."""
     orphans: bool = False
     """What was not read may have been a daemon, for which the function did not wait."""
-    lost: bool = False
-    """There is no upper bound: a watermark was lost (exec(), or the function has reset its own), or not all processes
-    could be read."""
     dying: bool = False
     """A process had ended just before it closed: `last` is from before that, and `closing` may be what was left."""
     dip: int = 0
     """The levels in `closing` were read one after the other: together they were lower by so much, at most."""
     threads: bool = False
     """More than one thread of a process has run in it, as far as is known: its watermark may be too low."""
-    process_exited: bool = False
-    """A process of the function ended in it: by itself, or killed."""
-    curve: MemoryCurve = MemoryCurve()
-    closing: Sequence[Status] = ()
-    """Each live process as read when it closed, before the reset."""
     shown: object = None
     """What a wing has read at the same moment (Readings.shown)."""
     child_most: int = 0

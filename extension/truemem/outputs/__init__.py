@@ -6,9 +6,9 @@ from .. import output_settings as settings
 from ..config import DOGSTATSD, OTLP
 from ..support.log import log
 from ..wings import Wing
-from .collector import FOREVER_NS, OtlpOutput
 from .dogstatsd import AgentSocket, datagram
-from .otlp import Trace, parse_trace
+from .otlp_document import Trace, parse_trace
+from .otlp_sender import FOREVER_NS, OtlpOutput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..wings import Site
 
 TRACE = "trace"
-REPORT_NS = 60_000_000_000
-"""Losses are reported at most so often: without an agent each record is one."""
+COUNTED_NS = 60_000_000_000
+"""After the first loss lines tell of others so often at most: without an agent each record is one."""
 LAST_LOOK_NS = 500_000_000
 """At SHUTDOWN a collector is waited for so long at most."""
 
@@ -37,44 +37,40 @@ class Outputs(Wing):
         region = environ.get(b"AWS_REGION", b"").decode("utf-8", "replace")
         self._otlp: OtlpOutput | None = None
         self._agent: AgentSocket | None = None
-        self._tags: dict[str, str] = {}
-        self._begun = self._ending = False
-        self._reported_at_ns = clock.monotonic_ns()
-        self._agent_reported = -1
-        """What the log has reported of the agent; -1: nothing yet."""
+        self._ending = False
+        self._counted_at_ns = clock.monotonic_ns()
         self.lost = 0
-        addresses = []
+        addresses: list[str] = []
+        problems: list[str] = []
         if OTLP in config.outputs:
             collector, problems = settings.otlp(environ)
-            _warn(problems)
             if collector is not None:
                 self._otlp = OtlpOutput(collector, config, region, clock)
                 addresses.append(f"otlp({collector.address})")
         if DOGSTATSD in config.outputs:
-            agent, problems = settings.dogstatsd(environ)
-            _warn(problems)
+            agent, of_agent = settings.dogstatsd(environ)
+            problems += of_agent
             if agent is not None:
                 self._agent = AgentSocket(agent)
                 addresses.append(f"dogstatsd({agent.address})")
+        for problem in problems:
+            log("warn", problem)
         self.where = ",".join(addresses) or "none"
         self.sender = self
-        memory = f"{config.memory_mib}" if config.memory_mib else ""
         self._tags = {
             "functionname": config.function_name,
             "executedversion": config.function_version,
-            "memorysize": memory,
+            "memorysize": f"{config.memory_mib or ''}",
             "region": region,
         }
 
     def begun(self, record: PendingRecord, members: Mapping[str, Any]) -> None:
-        if self._otlp is not None and not self._begun:
+        if self._otlp is not None and record.invocation == 1:
             self._otlp.begin()
-        self._begun = True
         arn = members.get("invokedFunctionArn")
         parts = arn[:512].split(":") if isinstance(arn, str) else []
         if len(parts) >= 7 and "account_id" not in self._tags and parts[4].isdecimal():
             self._tags["account_id"] = parts[4]
-            self._tags["lambda_arn"] = ":".join(parts[:7])
             if self._otlp is not None:
                 self._otlp.know_account(parts[4])
         trace = parse_trace(members.get("tracing"))
@@ -95,57 +91,35 @@ class Outputs(Wing):
             text = datagram(made, self._tags)
             if text:
                 self._agent.send(text)
-        self._report_losses()
+        self._count_losses()
 
     def interests(self) -> dict[int, int]:
-        """What to wait for: events by descriptor. Nothing where the environment ends: `hurry` waits by itself."""
-        if self._otlp is None or self._ending:
-            return {}
-        interest = self._otlp.interest(self.running_ms())
+        """Nothing where the environment ends: `hurry` waits by itself."""
+        interest = self._otlp.interest(self.running_ms()) if self._otlp is not None and not self._ending else None
         return dict([interest]) if interest is not None else {}
 
     def due_ns(self, now_ns: int) -> int:
-        """When `step` has something to do, whatever comes: monotonic ns."""
-        if self._otlp is None or self._ending:
-            return FOREVER_NS
-        return self._otlp.due_ns(now_ns, self.running_ms())
+        return self._otlp.due_ns(now_ns, self.running_ms()) if self._otlp is not None else FOREVER_NS
 
     def step(self) -> None:
-        """Go on, as far as that goes without waiting."""
         if self._otlp is not None:
             self._otlp.step(self._clock.monotonic_ns(), self.running_ms())
 
     def hurry(self, limit_ns: float, last: bool = False) -> None:
-        """The environment ends: send all, and wait for an answer for so long at most. `last`: nothing comes after."""
         self._ending = True
         if self._otlp is not None:
-            self._otlp.hurry(int(max(0, min(limit_ns, LAST_LOOK_NS))), self.running_ms(), last)
+            self._otlp.hurry(min(limit_ns, LAST_LOOK_NS), self.running_ms(), last)
         if last and self._agent is not None:
-            self._agent.look()
-            self._report_agent(self._agent)
+            self._agent.end()
 
-    def _report_losses(self) -> None:
+    def _count_losses(self) -> None:
+        lost = self._otlp.lost + self._otlp.rejected if self._otlp is not None else 0
+        lost += self._agent.lost if self._agent is not None else 0
         now_ns = self._clock.monotonic_ns()
-        first = self._agent is not None and self._agent_reported < 0 and self._agent.lost > 0
-        if not first and 0 <= now_ns - self._reported_at_ns < REPORT_NS:
-            return
-        self._reported_at_ns = now_ns
-        self.lost = self._otlp.lost + self._otlp.rejected if self._otlp is not None else 0
-        if self._agent is not None:
-            self.lost += self._agent.lost
-            self._report_agent(self._agent)
-
-    def _report_agent(self, agent: AgentSocket) -> None:
-        if agent.lost > max(0, self._agent_reported):
-            self._agent_reported = agent.lost
-            log("warn", f"dogstatsd: {agent.lost} datagrams dropped so far, {agent.sent} sent: {agent.why}")
+        if (lost and not self.lost) or not 0 <= now_ns - self._counted_at_ns < COUNTED_NS:
+            self._counted_at_ns, self.lost = now_ns, lost
 
 
 def door(site: Site) -> Wing | None:
     """Where TRUEMEM_OUTPUT names a collector or an agent."""
     return Outputs(site.config, site.environ, site.clock) if site.config.exports else None
-
-
-def _warn(problems: list[str]) -> None:
-    for problem in problems:
-        log("warn", problem)

@@ -10,12 +10,12 @@ import _socket
 
 from ..line_schema import KIB, MIB, WHOLE
 from ..platform.tcp import close
-from ..support.log import reason
-from .otlp import scaled
+from ..support.log import log, reason
+from .otlp_document import scaled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ..output_settings import DogStatsdSettings
     from ..records.record import InvocationRecord
@@ -39,9 +39,6 @@ METRICS = {
 HEAP = {"truemem.heap.used": "used", "truemem.heap.live": "live", "truemem.heap.held": "held"}
 """Members of `heap`, MiB."""
 
-SPARE = ("lambda_arn",)
-"""Tags that are left out first where all of them are too long: others say the same."""
-
 _KEPT = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-:./")
 
 
@@ -60,27 +57,19 @@ def datagram(record: InvocationRecord, tags: Mapping[str, str]) -> bytes:
         "method": str(members.get("method", "")),
         "tenant": str(members.get("tenantId", "")),
     }
-    named = {name: value for name, value in {**tags, **own}.items() if value}
-    values = _values(record)
-    for skipped in ((), SPARE):
-        lines = _lines(values, [tag(name, value) for name, value in named.items() if name not in skipped])
-        if len("\n".join(lines)) <= LONGEST:
-            break
+    tags_of_all = ",".join(tag(name, value) for name, value in {**tags, **own}.items() if value)
+    lines = [f"{name}:{value}|d|#{tags_of_all}" for name, value in _values(record)]
     while lines and len("\n".join(lines)) > LONGEST:
         lines.pop()
     return "\n".join(lines).encode()
 
 
-def _values(record: InvocationRecord) -> dict[str, int]:
+def _values(record: InvocationRecord) -> Iterator[tuple[str, int]]:
     members, heap = {**record.properties, **record.metrics}, record.properties.get("heap")
-    found = {name: scaled(members, member, kind) for name, (member, kind) in METRICS.items()}
+    found = [(name, scaled(members, member, kind)) for name, (member, kind) in METRICS.items()]
     if isinstance(heap, dict):
-        found.update({name: scaled(heap, member, MIB) for name, member in HEAP.items()})
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _lines(values: Mapping[str, int], tags: list[str]) -> list[str]:
-    return [f"{name}:{value}|d|#{','.join(tags)}" for name, value in values.items()]
+        found += [(name, scaled(heap, member, MIB)) for name, member in HEAP.items()]
+    return ((name, value) for name, value in found if value is not None)
 
 
 class AgentSocket:
@@ -93,36 +82,32 @@ class AgentSocket:
         self.sent = 0
         self.lost = 0
         """Datagrams, as far as the kernel says."""
-        self.why = ""
+        self._reported = 0
+        """Of those that are lost: so many are in the log."""
+        self._why = ""
         """The last was lost because of that."""
 
-    def send(self, datagram: bytes, again: bool = True) -> None:
-        """Send it, or count it. `again`: where the agent was not there for the one before, try once more."""
+    def send(self, datagram: bytes) -> None:
+        """Send it, or count it."""
         try:
-            self._send(datagram)
+            self._connected().send(datagram, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+            self.sent += 1
         except OSError as error:
-            refused = again and isinstance(error, ConnectionRefusedError)
-            if not refused or not self._settings.path:
-                self._fail(error)  # over UDP it is the one before that was lost; this one has not left
-            if not refused or self._settings.path:
-                self._close()  # the agent was started anew, perhaps
-            if refused:
-                self.send(datagram, again=False)
+            # Over UDP it is the one before that was refused, and this one has not left.
+            of_before = isinstance(error, ConnectionRefusedError) and not self._settings.path
+            self._lose(error, sent=int(of_before), unsent=1)
+            if self.lost >= 2 * self._reported:  # without an agent each record is a loss: ever fewer lines
+                self._report()
+            close(self._socket)  # the agent may have been started anew
+            self._socket = None
 
-    def look(self) -> None:
-        """Was the last one lost?"""
-        if self._socket is not None:
-            try:
-                number = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
-                if number:
-                    self._fail(OSError(number, "nobody listens there"))
-            except OSError:
-                pass
-
-    def _send(self, datagram: bytes) -> None:
-        """Raises OSError."""
-        self._connected().send(datagram, _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
-        self.sent += 1
+    def end(self) -> None:
+        """No datagram follows: was the last one lost?"""
+        number = self._socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR) if self._socket is not None else 0
+        if number:
+            self._lose(OSError(number, ""), sent=1)
+        if self.lost > self._reported:
+            self._report()
 
     def _connected(self) -> _socket.socket:
         """Raises OSError."""
@@ -130,16 +115,16 @@ class AgentSocket:
             settings = self._settings
             address: str | tuple[str, int] = settings.path or (settings.host, settings.port)
             internet = _socket.AF_INET6 if ":" in settings.host else _socket.AF_INET
-            made = _socket.socket(_socket.AF_UNIX if settings.path else internet, _socket.SOCK_DGRAM)
-            self._socket = made
-            made.setblocking(False)
-            made.connect(address)
+            self._socket = _socket.socket(_socket.AF_UNIX if settings.path else internet, _socket.SOCK_DGRAM)
+            self._socket.setblocking(False)
+            self._socket.connect(address)
         return self._socket
 
-    def _fail(self, error: OSError) -> None:
-        self.lost += 1
-        self.why = reason(error)
+    def _lose(self, error: OSError, sent: int = 0, unsent: int = 0) -> None:
+        self.sent -= sent
+        self.lost += sent + unsent
+        self._why = reason(error)
 
-    def _close(self) -> None:
-        close(self._socket)
-        self._socket = None
+    def _report(self) -> None:
+        self._reported = self.lost
+        log("warn", f"dogstatsd: {self.lost} datagrams dropped so far, {self.sent} sent: {self._why}")

@@ -42,7 +42,6 @@ REST_S = 2.0
 at all: then the function must not wait for them with us."""
 
 LONGEST_PAUSE = 1.0
-"""Seconds between two requests for the next event while they fail."""
 
 NAME_LIMIT = 64
 """Letters of the name of an error. The platform's longest has 33."""
@@ -81,7 +80,6 @@ class ExtensionsApi:
         self._next = b""
         """The request for the next event: the one that must not be late."""
         self._failures = 0
-        """Times in a row that `next` has failed."""
         self.overdue_at = FOREVER
         """Monotonic seconds at which to give up an answer that has begun; infinite where none has."""
         self.descriptor = -1
@@ -143,28 +141,25 @@ class ExtensionsApi:
             message = self._receive_now(note)
             if message is None:
                 return b""
-            body = self._checked(message, 200, "event/next").body
-        except (OSError, http1.Malformed) as error:
-            self._lose_event()
+            body = self._event_in(message)
+        except (OSError, http1.Malformed, ApiError) as error:
+            self.waiting, self.overdue_at = False, FOREVER
+            self._failures += 1
+            self.close()
+            if isinstance(error, ApiError):
+                raise
             raise ApiError(f"event/next: {reason(error)}") from None
-        except ApiError:
-            self._lose_event()
-            raise
-        if b'"INVOKE"' in body:
-            body = body.replace(b'"SHUTDOWN"', b'""')  # a caller may name his trace so
-        elif b'"SHUTDOWN"' not in body:
-            self._lose_event()
-            raise ApiError(f"event/next: no event that we asked for, {len(body)} bytes", 200, body)
-        self.waiting = False
-        self.overdue_at = FOREVER
+        self.waiting, self.overdue_at = False, FOREVER
         self._failures = 0
         return body
 
-    def _lose_event(self) -> None:
-        self.waiting = False
-        self.overdue_at = FOREVER
-        self._failures += 1
-        self.close()
+    def _event_in(self, message: http1.Message) -> bytes:
+        body = self._checked(message, 200, "event/next").body
+        if b'"INVOKE"' in body:
+            return body.replace(b'"SHUTDOWN"', b'""')  # a caller may name his trace so
+        if b'"SHUTDOWN"' not in body:
+            raise ApiError(f"event/next: no event that we asked for, {len(body)} bytes", 200, body)
+        return body
 
     def _receive_now(self, note: Callable[[bytes], None] | None = None) -> http1.Message | None:
         """Raises OSError, Malformed."""
@@ -248,7 +243,6 @@ class ExtensionsApi:
         return self._checked(answer, status, what)
 
     def _checked(self, answer: http1.Message, status: int, what: str) -> http1.Message:
-        """Raises ApiError."""
         if answer.is_last:
             self.close()
         if answer.status != status:

@@ -7,7 +7,6 @@ does not understand ends the reading, not the stream. `Reader` takes whole messa
 from __future__ import annotations
 
 from ..support.log import OwnWords
-from ..support.named_tuple import NamedTuple
 
 HEAD_LIMIT = 16 * 1024
 """Longest head (start line and headers) of a message that is taken, in bytes. AWS's are below 1 KiB."""
@@ -31,16 +30,17 @@ class Broken(OwnWords, OSError):
     """The connection is of no use any more, and the kernel has no number for why."""
 
 
-class Head:
-    """The head of one message, and how much of its body has passed."""
+class Message:
+    """The head of one request or response, and how much of its body has passed."""
 
     def __init__(self, start_line: bytes, headers: dict[bytes, bytes]) -> None:
         self.start_line = start_line
         self.headers = headers
         """By lower-case name; of a repeated header the last one counts."""
         self.body_bytes = 0
+        self.body = b""
+        """Where a Reader has kept it."""
         self.complete = False
-        """Has all of it passed?"""
 
     @property
     def status(self) -> int:
@@ -48,6 +48,12 @@ class Head:
         version, _, rest = self.start_line.partition(b" ")
         code = rest.lstrip()[:4].rstrip()
         return int(code) if version.startswith(b"HTTP/1.") and code.isdigit() and len(code) == 3 else 0
+
+    @property
+    def is_last(self) -> bool:
+        """Will the sender close the connection after it?"""
+        connection = self.headers.get(b"connection", b"").lower()
+        return connection == b"close" or (self.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive")
 
 
 class Framing:
@@ -62,7 +68,7 @@ class Framing:
         """Bytes that are still to come of the body, or of the chunk; or that may still come of the trailer."""
         self._pending = bytearray()
         """The beginning of a head, or of a line between chunks."""
-        self.head: Head | None = None
+        self.head: Message | None = None
         """Of the message that passes, or passed last."""
 
     @property
@@ -72,7 +78,6 @@ class Framing:
 
     @property
     def in_body(self) -> bool:
-        """Are the next bytes a body's?"""
         return self._state in (_BODY, _CHUNK, _UNTIL_CLOSE)
 
     @property
@@ -82,12 +87,11 @@ class Framing:
 
     @property
     def beginning(self) -> bool:
-        """Has a part of a head passed?"""
         return self._state == _HEAD and bool(self._pending)
 
-    def feed(self, piece: memoryview) -> list[Head]:
+    def feed(self, piece: memoryview) -> list[Message]:
         """More has come: the heads that end in it."""
-        heads: list[Head] = []
+        heads: list[Message] = []
         at = 0
         try:
             while at < len(piece) and self._state != _LOST:
@@ -127,13 +131,13 @@ class Framing:
             return len(piece)
         if state == _HEAD:
             end = self._take(piece, at, b"\r\n\r\n", self._head_limit)
-            if self._complete(b"\r\n\r\n"):
+            if self._pending.endswith(b"\r\n\r\n"):
                 self._begin(bytes(self._pending))
                 self._pending.clear()
             return end
         limit = self.left if state == _TRAILER else LINE_LIMIT if state == _CHUNK_SIZE else 2
         end = self._take(piece, at, b"\r\n", limit)
-        if self._complete(b"\r\n"):
+        if self._pending.endswith(b"\r\n"):
             line = bytes(self._pending[:-2])
             self._pending.clear()
             self._line(line)
@@ -150,9 +154,6 @@ class Framing:
             raise Malformed("no end")
         return at + len(self._pending) - before
 
-    def _complete(self, mark: bytes) -> bool:
-        return self._pending.endswith(mark)
-
     def _begin(self, text: bytes) -> None:
         start_line, *lines = text[:-4].split(b"\r\n")
         headers: dict[bytes, bytes] = {}
@@ -164,7 +165,7 @@ class Framing:
             if name == b"content-length" and headers.get(name, value) != value:
                 raise Malformed("two lengths")
             headers[name] = value
-        head = self.head = Head(start_line, headers)
+        head = self.head = Message(start_line, headers)
         self._state, self.left = self._body_of(head)
         if self._state == _HEAD:
             self._end()
@@ -174,7 +175,7 @@ class Framing:
         if self.head is not None:
             self.head.complete = True
 
-    def _body_of(self, head: Head) -> tuple[int, int]:
+    def _body_of(self, head: Message) -> tuple[int, int]:
         """The state after the head, and the length of its body."""
         if not self._requests:
             status = head.status
@@ -217,23 +218,6 @@ class Framing:
         self._state, self.left = (_CHUNK, size) if size else (_TRAILER, self._head_limit)
 
 
-class Message(NamedTuple):
-    """One request or response."""
-
-    start_line: bytes
-    headers: dict[bytes, bytes]
-    """By lower-case name; of a repeated header the last one counts."""
-    body: bytes
-    status: int
-    """Status code of a response; 0 of a request."""
-
-    @property
-    def is_last(self) -> bool:
-        """Will the sender close the connection after it?"""
-        connection = self.headers.get(b"connection", b"").lower()
-        return connection == b"close" or (self.start_line.startswith(b"HTTP/1.0") and connection != b"keep-alive")
-
-
 class Reader:
     """Takes a stream apart into messages. Whatever the pieces in which it comes, no byte is looked at more than a few
     times: a sender cannot make a message cost more by sending it slowly."""
@@ -254,7 +238,6 @@ class Reader:
 
     @property
     def begun(self) -> bool:
-        """Has something come of a message that is not whole?"""
         return bool(self._head or self.held)
 
     @property
@@ -263,13 +246,11 @@ class Reader:
         return self._head.start_line if self._head is not None else b""
 
     @property
-    def _head(self) -> Head | None:
-        """Of the message that is being received."""
+    def _head(self) -> Message | None:
         head = self._framing.head
         return head if head is not None and not head.complete else None
 
     def feed(self, piece: bytes) -> None:
-        """More has come."""
         self._data += piece
 
     def take(self, at_end: bool = False) -> Message | None:
@@ -298,6 +279,7 @@ class Reader:
             raise Malformed("closed in the middle of a message")
         return self._whole(head, b"")
 
-    def _whole(self, head: Head, rest: bytes) -> Message:
-        body, self._body, self._data = bytes(self._body), bytearray(), rest
-        return Message(head.start_line, head.headers, body, head.status)
+    def _whole(self, head: Message, rest: bytes) -> Message:
+        head.body, self._body, self._data = bytes(self._body), bytearray(), rest
+        self._framing.head = None  # who takes it keeps it
+        return head

@@ -19,7 +19,7 @@ import sys
 import time
 
 from ..support.log import log, reason
-from .http1 import Framing, Head
+from .http1 import Framing, Message
 from .tcp import Listener, new_socket, parse_address, set_options
 
 TYPE_CHECKING = False
@@ -44,14 +44,11 @@ class Invocation:
 
     def __init__(self, connection: RuntimeConnection) -> None:
         self.connection = connection
-        """The connection that it was delivered on."""
         self.request_id = ""
-        self.event: Head | None = None
+        self.event: Message | None = None
         """Of the answer that it came in, once the head is whole."""
         self.size: int | None = None
-        """Of the event, in bytes."""
-        self.answer: Head | None = None
-        """Of the response that the runtime has begun to send."""
+        self.answer: Message | None = None
         self.elsewhere = False
         """The runtime answers it on another connection, so it may ask for the next event on yet another one."""
         self.failed = False
@@ -77,8 +74,6 @@ class Moment:
 
 
 class ExactMode:
-    """What passes between one environment's runtime and the Runtime API."""
-
     def __init__(self, measure: Callable[[], Any] | None = None) -> None:
         self.measure = measure
         """Reads and resets the function's watermarks, and says what it has read; None where nothing is measured."""
@@ -110,8 +105,9 @@ class ExactMode:
         was not answered has not ended: its event was not taken."""
         self.asking += 1
         self._forget_unanswered(connection)
-        ended = [invocation for invocation in self.running if invocation.connection is connection]
-        ended = ended or [each for each in self.running if each.elsewhere and each.answer and each.answer.complete]
+        ended = self._of(connection) or [
+            each for each in self.running if each.elsewhere and each.answer and each.answer.complete
+        ]
         if ended or not self._asked:
             self.running = [invocation for invocation in self.running if invocation not in ended]
             self._add_moment(None, ended)
@@ -125,7 +121,7 @@ class ExactMode:
         invocation.unsure = not self._add_moment(invocation, [])
         return invocation
 
-    def delivers(self, invocation: Invocation, head: Head) -> None:
+    def delivers(self, invocation: Invocation, head: Message) -> None:
         """The head of its answer is about to be handed on. The Runtime API gives an event again to a worker that asks
         meanwhile: of those that are not answered the first that is whole counts."""
         invocation.event = head
@@ -145,8 +141,7 @@ class ExactMode:
         self.asking += 1
         self.forget(invocation)
 
-    def answers(self, connection: RuntimeConnection, request_id: str, head: Head, failed: bool) -> None:
-        """The runtime answers an invocation."""
+    def answers(self, connection: RuntimeConnection, request_id: str, head: Message, failed: bool) -> None:
         for invocation in self.running:
             if invocation.request_id == request_id:
                 invocation.answer, invocation.failed = head, failed
@@ -165,7 +160,7 @@ class ExactMode:
         self.cut_off(connection)
         if lost:
             self._forget_unanswered(connection)
-            self.running = [invocation for invocation in self.running if invocation.connection is not connection]
+            self.running = [each for each in self.running if each.connection is not connection]
 
     def cut_off(self, connection: RuntimeConnection) -> None:
         """No more answers come on this connection."""
@@ -174,8 +169,8 @@ class ExactMode:
 
     def moves(self, connection: RuntimeConnection) -> None:
         """The runtime answers and asks on another connection from now on."""
-        for invocation in self.running:
-            invocation.elsewhere |= invocation.connection is connection
+        for invocation in self._of(connection):
+            invocation.elsewhere = True
 
     def due(self, limit: int) -> bool:
         """Is there a moment to work out? Not while its event still passes: that may be cut off. Of an event that has
@@ -183,7 +178,6 @@ class ExactMode:
         return bool(self.moments) and (len(self.moments) >= limit or not self._passes(self.moments[0]))
 
     def take(self, limit: int) -> Moment | None:
-        """The oldest moment if it is due."""
         if not self.due(limit):
             return None
         moment = self.moments[0]
@@ -196,13 +190,13 @@ class ExactMode:
         return begun is not None and not begun.whole and begun in self.running
 
     def _forget_unanswered(self, connection: RuntimeConnection, even_whole: bool = True) -> None:
-        for invocation in self.running:
-            if (
-                invocation.connection is connection
-                and invocation.answer is None
-                and (even_whole or not invocation.whole)
-            ):
+        for invocation in self._of(connection):
+            if invocation.answer is None and (even_whole or not invocation.whole):
                 self.forget(invocation)
+
+    def _of(self, connection: RuntimeConnection) -> list[Invocation]:
+        """Those that run, and were delivered on it."""
+        return [invocation for invocation in self.running if invocation.connection is connection]
 
     def _add_moment(self, begun: Invocation | None, ended: list[Invocation]) -> bool:
         """Measure; False where that fails."""
@@ -230,12 +224,10 @@ class RuntimeConnection:
 
     @property
     def lost(self) -> bool:
-        """Is it not understood any more?"""
         return self._requests.lost or self._responses.lost
 
     @property
     def asking(self) -> int:
-        """Requests for an event without an answer."""
         return self._waiting.count(_NEXT) - (self._event is not None)
 
     def sent(self, piece: memoryview) -> None:
@@ -265,9 +257,9 @@ class RuntimeConnection:
                     self._exact.interim(self._event)
                     self._event = None
                 continue
-            if self._waiting[0] == _NEXT:
-                self._delivered(head)
-            self._waiting.pop(0)
+            if self._waiting.pop(0) == _NEXT:
+                event, self._event = self._event or self._exact.begins(self), None
+                self._exact.delivers(event, head)
         beginning = self._responses.beginning
         if self._responses.lost or (beginning and not self._waiting):  # or more than was asked for
             self._give_up(lost=True)
@@ -284,18 +276,12 @@ class RuntimeConnection:
         self._exact.moves(self)
 
     def closed(self) -> None:
-        """The connection is gone."""
         if not self.lost:
             self._give_up(lost=False)
 
     def lose(self) -> None:
-        """From now on nothing of it is read."""
         if not self.lost:
             self._give_up(lost=True)
-
-    def _delivered(self, head: Head) -> None:
-        event, self._event = self._event or self._exact.begins(self), None
-        self._exact.delivers(event, head)
 
     def _give_up(self, lost: bool) -> None:
         self._exact.left(self, lost)
@@ -393,11 +379,9 @@ class RuntimeProxy:
     def __init__(self, listener: ProxyListener, api_address: str, exact: ExactMode) -> None:
         self._listener = listener
         self.address = f"127.0.0.1:{listener.port}"
-        """Where the runtime finds us."""
         self.exact = exact
         self._address = parse_address(api_address)
         self._ends: dict[int, _End] = {}
-        """By descriptor."""
         self._buffer = memoryview(bytearray(PIECE))
         listener.keep_spares()
         self.patience_s = float("inf")
@@ -458,13 +442,12 @@ class RuntimeProxy:
     def serve_until(self, descriptor: int, seconds: float) -> None:
         """Pass bytes once, or wait until `descriptor` (-1: none) is readable or so much time has passed. Where the
         kernel cannot wait, all descriptors are tried."""
-        wanted = self.interests()
+        wanted = {descriptor: _IN} if descriptor >= 0 else {}
+        wanted.update(self.interests())
         try:
             poll = select.poll()
-            if descriptor >= 0:
-                poll.register(descriptor, _IN)
-            for other, events in wanted.items():
-                poll.register(other, events)
+            for number, events in wanted.items():
+                poll.register(number, events)
             seconds = min(seconds, self.patience_s)
             ready = [number for number, _ in poll.poll(seconds * 1000 if seconds < 1e6 else None)]
         except OSError:
@@ -476,13 +459,12 @@ class RuntimeProxy:
     def _pass(self, end: _End) -> None:
         pair = end.pair
         if pair.connecting:
-            error = pair.api.socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
-            if error:
-                raise OSError(error, "the Runtime API does not answer")
+            _raise_if_broken(pair.api.socket)
             pair.connecting = False
             end = pair.runtime
-        if end.closed:
+        if end.closed:  # reading does not tell of a reset that came after the end (tcp(7))
             _raise_if_broken(end.socket)
+            end.socket.getpeername()
         if end.unsent:
             self._send(end)
         for _ in range(AT_ONCE):
@@ -547,7 +529,6 @@ class RuntimeProxy:
         self._listener.keep_spares()
 
     def _connect(self, runtime: _socket.socket) -> None:
-        """Raises OSError."""
         api = new_socket(self._address[0])
         api.setblocking(False)
         set_options(runtime)
@@ -605,11 +586,10 @@ class RuntimeProxy:
 
 
 def _raise_if_broken(socket: _socket.socket) -> None:
-    """Raises OSError if the connection is gone. Reading does not tell of a reset that came after the end (tcp(7))."""
+    """Raises OSError if the connection is gone, or was not made."""
     error = socket.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
     if error:
         raise OSError(error, "broken off")
-    socket.getpeername()
 
 
 def _break_off(socket: _socket.socket) -> None:

@@ -60,7 +60,6 @@ class Event(NamedTuple):
 
     @property
     def request_id(self) -> str | None:
-        """Which invocation it is about."""
         return self.text("requestId")
 
 
@@ -153,7 +152,6 @@ class _Connection:
         self.socket = socket
         self.reader = http1.Reader(BODY_LIMIT, requests=True)
         self.delivered = False
-        """Something whole has come."""
         self.proven = False
         """It came to our path: this is the platform."""
 
@@ -165,7 +163,6 @@ class TelemetryServer:
         """Raises OSError when no port is to be had."""
         self._listener = Listener("0.0.0.0", PAUSE_S)
         self.port = self._listener.port
-        """The port to subscribe with."""
         self._connections: dict[int, _Connection] = {}
         self._path = b"/" + posix.urandom(8).hex().encode()
         self._strict = False
@@ -189,9 +186,7 @@ class TelemetryServer:
         """Do what one readable descriptor asks for: the bodies that are now whole. Never blocks, never raises."""
         if descriptor == self._listener.socket.fileno():
             self._accept()
-            return []
-        connection = self._connections.get(descriptor)
-        return self._receive(descriptor, connection) if connection is not None else []
+        return self._receive(descriptor) if descriptor in self._connections else []
 
     def _accept(self) -> None:
         try:
@@ -205,8 +200,9 @@ class TelemetryServer:
             self._leave(min(worth, key=worth.__getitem__))  # of equals the oldest
         self._connections[peer.fileno()] = _Connection(peer)
 
-    def _receive(self, descriptor: int, connection: _Connection) -> list[bytes]:
+    def _receive(self, descriptor: int) -> list[bytes]:
         bodies: list[bytes] = []
+        connection = self._connections[descriptor]
         reader = connection.reader
         try:
             piece = connection.socket.recv(PIECE)
@@ -226,13 +222,13 @@ class TelemetryServer:
                 connection.socket.send(_OK)
                 bodies.append(message.body)
                 if len(bodies) == PIPELINED:
-                    self._refuse(descriptor, connection)
+                    self._refuse(descriptor)
                     return bodies
             if reader.start_line:
                 self._admit(connection, reader.start_line)
             self._bound()
         except (OSError, http1.Malformed):  # OSError: gone, or it does not read its answers
-            self._refuse(descriptor, connection)
+            self._refuse(descriptor)
         return bodies
 
     def _admit(self, connection: _Connection, start_line: bytes) -> None:
@@ -246,13 +242,12 @@ class TelemetryServer:
         """What strangers have sent and not finished is bounded as a whole: the connection with most of it is closed."""
         strangers = {number: made for number, made in self._connections.items() if not made.proven}
         if sum(made.reader.held for made in strangers.values()) > BODY_LIMIT + PIECE:
-            number = max(strangers, key=lambda number: strangers[number].reader.held)
-            self._refuse(number, strangers[number])
+            self._refuse(max(strangers, key=lambda number: strangers[number].reader.held))
 
-    def _refuse(self, descriptor: int, connection: _Connection) -> None:
+    def _refuse(self, descriptor: int) -> None:
         self.refused += 1
         try:
-            connection.socket.send(_REFUSED)
+            self._connections[descriptor].socket.send(_REFUSED)
         except OSError:
             pass
         self._close(descriptor)
@@ -274,7 +269,6 @@ class TelemetryInbox:
         self._listener = listener
         self._lose = lose
         self.bodies: list[bytes] = []
-        """What is to be read."""
 
     def take(self, descriptors: list[int]) -> None:
         """Receive and answer what has come there. Descriptors of others are passed over."""
@@ -283,7 +277,6 @@ class TelemetryInbox:
                 self.bodies += self._listener.ready(descriptor)
 
     def read(self) -> list[Event]:
-        """The events of the oldest delivery."""
         try:
             events, bad = parse_batch(self.bodies.pop(0))
         except ValueError:

@@ -39,7 +39,6 @@ class EnvironmentState:
         self.from_platform = False
         """The platform has named it since the process was restored, or started."""
         self.restored = False
-        """From a snapshot."""
         self.invocations = 0
         self.high_water_mark = 0
         """Highest peak of the function since the environment started, KiB."""
@@ -58,7 +57,6 @@ class EnvironmentState:
         self.high_water_mark = max(self.high_water_mark, kib)
 
     def identify(self, environment_id: str | None) -> None:
-        """The platform names the environment."""
         if environment_id:
             self.environment_id, self.from_platform = environment_id, True
 
@@ -71,7 +69,6 @@ class EnvironmentState:
                 self.environment_id = posix.urandom(8).hex()
 
     def text(self) -> str:
-        """As the journal keeps it."""
         return minijson.dumps(
             [self.boot, self.environment_id, self.invocations, self.high_water_mark, self.mark_mib, self.kills]
         )
@@ -114,7 +111,6 @@ class PendingRecords:
         self._waiting: list[PendingRecord] = []
 
     def open(self, record: PendingRecord) -> None:
-        """An invocation begins."""
         self._waiting.append(record)
 
     def over_capacity(self) -> bool:
@@ -182,7 +178,6 @@ class PendingRecords:
         return not self._reports or all(record.reported.report_came for record in self._waiting)
 
     def take_all(self) -> list[PendingRecord]:
-        """Take everything: the environment ends."""
         return [self._take() for _ in range(len(self._waiting))]
 
     def _take(self) -> PendingRecord:
@@ -279,8 +274,6 @@ def death_report(
 
 
 class DeathReport(NamedTuple):
-    """What was known of an invocation's last moment."""
-
     reason: str
     """`timeout` or `failure` (SHUTDOWN's), "" where the sidecar did not live to hear of it."""
     level_kib: int | None
@@ -291,22 +284,17 @@ class DeathReport(NamedTuple):
     largest: dict[str, object]
     """Who held most: `{"process": name, "pid": n, "rss": MiB}` or `{"extension": name, "rss": MiB}`."""
     extension_ended: bool = False
-    """It was an extension, and has ended."""
     at_ms: int = 0
     """When the last sample was, epoch ms, where the end itself is not known."""
 
     def document(self) -> dict[str, object]:
-        """As it stands on the record; MiB, and MiB per second."""
-        members: dict[str, object] = {}
-        if self.level_kib is not None:
-            members["level"] = mib(self.level_kib)
-        if self.growth_kib_per_s is not None:
-            members["growthPerSecond"] = mib(self.growth_kib_per_s)
-        if self.largest:
-            members["holder"] = self.largest
-        if self.at_ms:
-            members["lastSampleTime"] = self.at_ms
-        return members
+        members = {
+            "level": None if self.level_kib is None else mib(self.level_kib),
+            "growthPerSecond": None if self.growth_kib_per_s is None else mib(self.growth_kib_per_s),
+            "holder": self.largest or None,
+            "lastSampleTime": self.at_ms or None,
+        }
+        return {name: value for name, value in members.items() if value is not None}
 
 
 SUCCESS = "success"
@@ -398,9 +386,7 @@ class PendingRecord:
         self.invocation = invocation
         """Number in this environment, from 1."""
         self.time_ms = time_ms
-        """Epoch milliseconds at which it began."""
         self.opening = opening
-        """What is known of the time around the event that began it."""
         self.cold_start = self.suppressed_init = False
         """The environment's first; the init phase was done (again) within it."""
         self.initialization_type = ""
@@ -411,17 +397,14 @@ class PendingRecord:
         """In exact mode: what has passed of it."""
 
         self.notes: dict[str, object] = {}
-        """What wings have noted."""
 
         self.measured: Measured | None = None
-        """None until its window closes."""
         self.reported = Reported()
 
         # What is decided
         self.peak: Peak | None = None
         """By what is known now: telemetry may still raise it."""
         self.high_water_mark = 0
-        """Highest peak of the function since the environment started."""
         self.kernel_kills: int | None = None
         """OOM kills of the function's processes that the kernel has counted in it; None where nothing counts."""
         self.environment_kills = 0
@@ -432,12 +415,10 @@ class PendingRecord:
 
     @property
     def window(self) -> Window | None:
-        """Its closed window."""
         return self.measured.window if self.measured is not None else None
 
     @property
     def closed_by(self) -> str:
-        """See Measured."""
         return self.measured.closed_by if self.measured is not None else ""
 
     # How it began
@@ -448,7 +429,6 @@ class PendingRecord:
         self.initialization_type = initialization_type if cold_start else ""
 
     def init_measured(self, reached: Peak | None) -> None:
-        """The init phase before it had this peak."""
         self.init_peak = reached
 
     def shared(self, at_once: int) -> None:
@@ -506,7 +486,6 @@ class PendingRecord:
             self.peak = peak(measured.window)
 
     def _know(self, **evidence: Any) -> None:
-        """More of its window."""
         measured = self.measured
         if measured is not None and measured.window is not None:
             self.measured = measured._replace(window=measured.window._replace(**evidence))

@@ -91,7 +91,6 @@ class InvocationRecord(NamedTuple):
     """Where the journal has it until it is printed."""
 
     def having(self, **properties: Any) -> InvocationRecord:
-        """The same with other values of these properties."""
         return self._replace(properties={**self.properties, **properties})
 
 
@@ -189,7 +188,6 @@ def _bounds(peak: Peak) -> dict[str, object]:
 
 
 def _at_close(window: Window, memory: HeldMemory | None, is_shared: bool) -> dict[str, object]:
-    """What the environment held when the window closed."""
     closing = window.closing
     is_known = window.opening.settled() and not is_shared
     holders: dict[str, object] = {"function": mib(current(window))}
@@ -212,7 +210,6 @@ def _at_close(window: Window, memory: HeldMemory | None, is_shared: bool) -> dic
 
 
 def _environment(memory: HeldMemory | None) -> dict[str, object] | None:
-    """What all of it holds."""
     if memory is None or memory.environment is None:
         return None
     usage = memory.environment

@@ -1,9 +1,5 @@
 """What else runs out beside memory: /tmp, descriptors, threads, processes; and whether it grows (TRUEMEM_RESOURCES).
 
-The number of descriptors is the size of /proc/PID/fd since Linux 6.2 (proc_pid_fd(5)): one stat, 1 µs however many
-there are. Before that the folder has to be listed, which takes time for each; `FDSize` of /proc/PID/status tells
-beforehand how many they are at most.
-
 The verdicts are those of memory, whose thresholds are KiB: a descriptor, thread or process stands for COUNTED_KIB. So a
 rise of up to 21 is none: a pool of connections or threads that fills. From one in 24 invocations on, growth may be a
 leak, however far the limit is: counts move less than memory.
@@ -24,7 +20,8 @@ from ..wings import Wing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import Status
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
 AT_ONCE = 24
 """Processes whose descriptors are counted, the runtime first: 1 µs each."""
 ENTRY_NS = 300
-"""CPU time of listing one descriptor, before it was measured. One slot of its table is taken for one."""
+"""CPU time of listing one descriptor. One slot of its table is taken for one; what it has cost is paid afterwards."""
 FOLDER_NS = 20_000
 """The same of opening a folder, whatever is in it."""
 PID_NS = 1_000
@@ -46,6 +43,8 @@ SHOWN_PART = 10
 """The line shows what is in use by more than this part of its limit: a tenth."""
 MOST_SLOTS = 16_384
 """A larger table is not listed: 10,000 descriptors take 4 ms (docs/resources.md)."""
+MOST_KNOWN = 4 * AT_ONCE
+"""Processes whose limits are kept."""
 UNSURE = 0.9
 """Share of a limit from which on it is read again: a process may raise its own (Node.js and Java do, as they start)."""
 
@@ -58,9 +57,6 @@ class Limits(NamedTuple):
     "Lambda quotas")."""
     tasks: int | None
     """RLIMIT_NPROC: processes and threads of its user together. In Lambda 1,024 in the environment (same page)."""
-
-
-NO_LIMITS = Limits(None, None)
 
 
 def parse_slots(text: bytes) -> int:
@@ -128,15 +124,11 @@ class Descriptors:
             try:
                 limits = parse_limits(self._proc.text(f"{process.pid}/limits", 4096))
             except Gone:
-                limits = NO_LIMITS
+                limits = Limits(None, None)
+            if len(self._limits) >= MOST_KNOWN:  # most of them have ended
+                self._limits.clear()
             self._limits[key] = limits
         return limits
-
-    def keep(self, processes: Sequence[Process]) -> None:
-        """Forget the limits of all others."""
-        if len(self._limits) > len(processes):
-            keys = {(process.pid, process.start_time) for process in processes}
-            self._limits = {key: limits for key, limits in self._limits.items() if key in keys}
 
 
 class Usage(NamedTuple):
@@ -190,7 +182,6 @@ class Resources:
         self._clock = clock
         self._descriptors = Descriptors(proc)
         self._tmp = tmp
-        self._entry_ns: float = ENTRY_NS
 
     def read(self, closing: Sequence[Status], budget: Budget) -> Usage:
         """All of it. `closing`: the function's processes as the window's end has found them. What takes more than some
@@ -199,7 +190,6 @@ class Resources:
         function = self._table.function()[:AT_ONCE]
         if not closing or not function:  # it has ended
             return usage
-        self._descriptors.keep(function)
         zombies = self._zombies(budget)
         usage = usage._replace(
             threads=sum(status.threads for status in closing),
@@ -228,17 +218,14 @@ class Resources:
         if self._descriptors.is_sized:
             return self._count(processes)
         slots = self._descriptors.slots(processes)
-        folders_ns = FOLDER_NS * len(processes)
-        if slots is None or not budget.affords(folders_ns + slots * self._entry_ns, self._clock.monotonic_ns()):
+        if slots is None:
+            return []
+        cost_ns = FOLDER_NS * len(processes) + ENTRY_NS * slots
+        if not budget.affords(cost_ns, self._clock.monotonic_ns()):
             return []
         began_ns = self._clock.cpu_ns()
         counted = self._count(processes)
-        cost_ns = self._clock.cpu_ns() - began_ns
-        budget.spend_beside(cost_ns, self._clock.monotonic_ns())
-        listed = sum(opened for _, opened in counted)
-        if listed:
-            entry_ns = max(ENTRY_NS, (cost_ns - folders_ns) / listed)
-            self._entry_ns += (entry_ns - self._entry_ns) / 4
+        budget.spend_beside(self._clock.cpu_ns() - began_ns, self._clock.monotonic_ns())
         return counted
 
     def _count(self, processes: Sequence[Process]) -> list[tuple[Process, int]]:
@@ -270,26 +257,22 @@ def _nearness(counted: tuple[int, int | None]) -> float:
 class _Verdict(LeakVerdict):
     """Where nothing has moved there is nothing to look at: most functions, always."""
 
-    def look(
-        self,
-        levels: Sequence[float],
-        floors: Sequence[float],
-        invocations: int,
-        room_kib: float | None = None,
-        spikes: int = 0,
-    ) -> None:
+    def look(self, levels: Sequence[float], *more: Any, **named: Any) -> None:
         if not self.since and max(levels) - min(levels) < LEAST_KIB:
             self.name, self.growth, self.ended = STABLE, (0.0, 0.0, 0.0), ""
         else:
-            super().look(levels, floors, invocations, room_kib, spikes)
+            super().look(levels, *more, **named)
 
 
 class _Series:
     """One kind of thing, from invocation to invocation."""
 
-    def __init__(self, unit_kib: int, is_patient: bool) -> None:
-        self._unit_kib = unit_kib
-        self._drift = Drift(_Verdict(is_patient))
+    def __init__(self, name: str) -> None:
+        # What is kept in /tmp is often a cache, as in memory.
+        is_tmp = name == "tmp"
+        self._unit_kib = 1 if is_tmp else COUNTED_KIB
+        self._rate_name = "perInvocationKiB" if is_tmp else "perInvocation"
+        self._drift = Drift(_Verdict(is_patient=is_tmp))
         self._used: int | None = None
         """As last known: it stands for an invocation at which it was not counted."""
 
@@ -304,15 +287,15 @@ class _Series:
     def is_growing(self) -> bool:
         return self._drift.verdict.name == GROWING
 
-    def verdict(self, rate_name: str, room: int | None) -> dict[str, object]:
-        """As the line has it; empty before there is one. `room` is left until the limit."""
+    def verdict(self, room: int | None) -> dict[str, object]:
+        """As the line has it; empty before there is one."""
         verdict = self._drift.verdict
         if not verdict.name:
             return {}
         rate = verdict.growth[0] / self._unit_kib
         members: dict[str, object] = {"verdict": verdict.name}
         if verdict.name != STABLE:
-            members[rate_name] = round(rate, 3) + 0.0
+            members[self._rate_name] = round(rate, 3) + 0.0
         if self.is_growing and rate > 0 and room is not None:
             members["invocationsLeft"] = int(max(0, room) / rate)
         return members
@@ -323,51 +306,48 @@ class ResourceDrift:
     cleared then, but what fills it begins anew."""
 
     def __init__(self) -> None:
-        # What is kept in /tmp is often a cache, as in memory.
-        self._tmp = _Series(1, is_patient=True)
-        self._descriptors, self._threads, self._processes = (_Series(COUNTED_KIB, is_patient=False) for _ in range(3))
+        self._series = {name: _Series(name) for name in ("tmp", "descriptors", "threads", "processes")}
         self._count = 0
 
     def add(self, usage: Usage, time_ms: int) -> None:
         """Add an invocation that began at `time_ms`."""
         self._count += 1
         used, size = usage.tmp or (None, None)
-        tasks = usage.task_limit
-        self._tmp.add(used, size, time_ms)
-        self._descriptors.add(usage.descriptors, usage.descriptor_limit, time_ms)
-        self._threads.add(usage.threads or None, tasks, time_ms)
-        self._processes.add(usage.processes or None, tasks, time_ms)
+        self._series["tmp"].add(used, size, time_ms)
+        self._series["descriptors"].add(usage.descriptors, usage.descriptor_limit, time_ms)
+        self._series["threads"].add(usage.threads or None, usage.task_limit, time_ms)
+        self._series["processes"].add(usage.processes or None, usage.task_limit, time_ms)
 
-    def members(self, usage: Usage, always: bool) -> dict[str, object] | None:
+    def members(self, usage: Usage, always: bool) -> dict[str, object]:
         """The member of the line of the invocation that was added last: what is above a tenth of its limit, or grows;
-        with `always` all that is known. Every 16th has the verdicts. None where there is nothing to tell."""
+        with `always` all that is known. Every 16th has the verdicts."""
         due = self._count % EVERY == 0
         found: dict[str, object] = {}
-
-        def tell(
-            name: str, figures: Mapping[str, object], series: _Series, used: int, limit: int | None, beside: int = 0
-        ) -> None:
+        for name, used, limit, beside, figures in _figures(usage):
+            series = self._series[name]
             if always or matters(used, limit) or (due and series.is_growing):
                 room = None if limit is None else limit - used - beside
-                rate_name = "perInvocationKiB" if series is self._tmp else "perInvocation"
                 known = {key: value for key, value in figures.items() if value is not None}
-                found[name] = {**known, **(series.verdict(rate_name, room) if due else {})}
+                found[name] = {**known, **(series.verdict(room) if due else {})}
+        return found
 
-        if usage.tmp is not None:
-            used, size = usage.tmp
-            tell("tmp", {"used": mib(used), "size": mib(size)}, self._tmp, used, size)
-        if usage.descriptors is not None:
-            opened, limit = usage.descriptors, usage.descriptor_limit
-            holders = usage.holders if usage.holders != {"function": opened} else None
-            figures = {"open": opened, "limit": limit, "holders": holders}
-            tell("descriptors", figures, self._descriptors, opened, limit)
-        if usage.threads:
-            threads, processes, zombies, limit = usage.threads, usage.processes, usage.zombies, usage.task_limit
-            # Each thread has a place among all that the user may have, and each process that was not waited for.
-            tell("threads", {"count": threads, "limit": limit}, self._threads, threads, limit, zombies)
-            figures = {"count": processes, "zombies": zombies or None, "limit": limit}
-            tell("processes", figures, self._processes, processes, limit, threads + zombies - processes)
-        return found or None
+
+def _figures(usage: Usage) -> Iterator[tuple[str, int, int | None, int, dict[str, object]]]:
+    """Of each thing that is known: its name in the line, how much is in use, the limit, what else counts against that,
+    and its members of the line; None for those that are not known."""
+    if usage.tmp is not None:
+        used, size = usage.tmp
+        yield "tmp", used, size, 0, {"used": mib(used), "size": mib(size)}
+    if usage.descriptors is not None:
+        opened, limit = usage.descriptors, usage.descriptor_limit
+        holders = usage.holders if usage.holders != {"function": opened} else None
+        yield "descriptors", opened, limit, 0, {"open": opened, "limit": limit, "holders": holders}
+    if usage.threads:
+        threads, processes, zombies, limit = usage.threads, usage.processes, usage.zombies, usage.task_limit
+        # Each thread has a place among all that the user may have, and each process that was not waited for.
+        yield "threads", threads, limit, zombies, {"count": threads, "limit": limit}
+        beside = threads + zombies - processes
+        yield "processes", processes, limit, beside, {"count": processes, "zombies": zombies or None, "limit": limit}
 
 
 RESOURCES = "resources"
@@ -395,7 +375,7 @@ class ResourceUse(Wing):
 
     def members(self, record: PendingRecord) -> Mapping[str, object]:
         usage = record.notes.get(RESOURCES)
-        members = self._drift.members(usage, always=self._always) if isinstance(usage, Usage) else None
+        members = self._drift.members(usage, self._always) if isinstance(usage, Usage) else {}
         return {RESOURCES: members} if members else {}
 
 

@@ -13,4 +13,3 @@ class Clock:
     epoch_ns = staticmethod(time.time_ns)
     """As the platform's events tell it. It may be set back."""
     cpu_ns = staticmethod(time.process_time_ns)
-    """CPU time of this process."""

@@ -63,7 +63,6 @@ def last_word(message: str) -> None:
 
 
 def _write(level: str, message: str, after: bytes = b"") -> None:
-    """Every line of the log passes here."""
     text = "".join(c if c.isprintable() else " " for c in message[:LONGEST])
     line = f"truemem {level.upper()} {text}".encode("utf-8", "replace")[:LONGEST] + after + b"\n"
     writable = select.poll()

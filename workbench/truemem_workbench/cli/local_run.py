@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,18 +40,6 @@ ENDINGS = tuple(DRAWS)
 LONGEST_GAP_S = 86_400
 SAME_IN_CHECK = ("--event", "--memory", "--timeout", "--env", "--python", "--no-exact", "--extensions")
 """Options that `truemem check` has as well."""
-
-
-class _Telemetry(click.ParamType[Literal["on"] | int]):
-    name = "on|STATUS"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Literal["on"] | int:
-        if value == "on":
-            return "on"
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither `on` nor a status", param, ctx)
 
 
 EPILOG = """
@@ -104,10 +92,6 @@ Exit codes:
 @click.option("--port", default=0, show_default=True, help="Port of the Invoke API; 0 takes a free one.")
 @click.option("--event", metavar="JSON|@FILE|-", help="Invoke with this event, print what happens, and exit.")
 @click.option("--invocations", type=int, metavar="N", help="Number of invocations with --event [default: 1].")
-@click.option("--freeze", type=click.Choice(["auto", "cgroup", "signal", "off"]), default="auto", show_default=True)
-@click.option(
-    "--memory-limit", type=click.Choice(["auto", "cgroup", "watch", "off"]), default="auto", show_default=True
-)
 @click.option(
     "--release",
     default="aws",
@@ -115,10 +99,6 @@ Exit codes:
     metavar="aws|together|runtime:US|extension:US",
     help="Which side gets an invocation first, and by how many microseconds.",
 )
-@click.option(
-    "--telemetry", type=_Telemetry(), default="on", show_default=True, help="A STATUS refuses all subscriptions."
-)
-@click.option("--log-format", type=click.Choice(["Text", "JSON"]), default="Text", show_default=True)
 @click.option(
     "--managed-instances", type=int, metavar="N", help="Run as on Lambda Managed Instances, N requests at once."
 )

@@ -30,7 +30,6 @@ Exit codes: 0, replayed; 2, the input cannot be used or nothing was measured, an
     help="Folder for the picture and the raw lines.",
 )
 @click.option("--json", "as_document", is_flag=True, help="One JSON document on stdout, no table.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the calls.")
 @click.option(
     "--load-from",
     type=click.Choice(["bytes", "path"]),
@@ -51,7 +50,6 @@ def demo(
     memory: int,
     output: Path,
     as_document: bool,
-    seed: int,
     load_from: str,
     cache_size: int,
     pop_before_load: bool,
@@ -65,7 +63,7 @@ def demo(
     """
     from .replay import replay
 
-    calls = working_day(invocations, seed)
+    calls = working_day(invocations)
     variables = {
         "LOAD_FROM": load_from,
         "CACHE_SIZE": str(cache_size),

@@ -1,4 +1,4 @@
-"""The demo's calls of the sample function: a short working day, the same for the same seed."""
+"""The demo's calls of the sample function: a short working day, the same each time."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Call:
         return {"model": self.model} if self.batch == 1 else {"model": self.model, "batch": self.batch}
 
 
-def working_day(invocations: int, seed: int = 1) -> list[Call]:
+def working_day(invocations: int) -> list[Call]:
     """Make the calls: customers arrive, each with another model; one sends a large batch; then the day goes on.
 
     The later calls use the same models, a few of them often: mostly single rows, now and then a batch.
     """
-    chance = random.Random(seed)
+    chance = random.Random(1)
     arrivals = min(ARRIVALS_MAX, invocations // 4)
     models = chance.sample(range(MODELS), max(1, arrivals))
     popularity = [1 / rank for rank in range(1, len(models) + 1)]

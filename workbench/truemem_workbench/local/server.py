@@ -31,7 +31,7 @@ from .lifecycle.generation import Hold
 from .lifecycle.journal import Journal, LogLine
 from .lifecycle.launcher import Launcher
 from .lifecycle.managed_instances import ManagedEnvironment, ManagedJournal
-from .processes.cgroups import CleanupWatchdog, NotPermitted
+from .processes.cgroups import CleanupWatchdog
 from .processes.freezer import CgroupFreezer, Freezer, choose_freezer
 from .processes.memory import CgroupMemory, Memory, choose_memory
 from .processes.process import LONGEST_PATH, User, WorkerOutput, choose_user
@@ -182,10 +182,7 @@ class Server:
 
     def _choose_memory(self, roots: Callable[[], dict[str, int]]) -> Memory:
         settings = self._settings
-        try:
-            chosen, notice = choose_memory(settings.memory_limit, settings.memory_mib, self._group(), roots)
-        except NotPermitted as refusal:
-            raise BadInput(f"memory limit `cgroup`: {refusal}. Try --memory-limit watch") from None
+        chosen, notice = choose_memory(settings.memory_limit, settings.memory_mib, self._group(), roots)
         self._undo.callback(chosen.close)
         self._notice(notice)
         if isinstance(chosen, CgroupMemory):
@@ -194,10 +191,7 @@ class Server:
 
     def _choose_freezer(self, limit: Memory, roots: Callable[[], dict[str, int]]) -> Freezer:
         group = limit.group if isinstance(limit, CgroupMemory) else None
-        try:
-            chosen, notice = choose_freezer(self._settings.freeze, self._group(), group, roots)
-        except NotPermitted as refusal:
-            raise BadInput(f"freeze `cgroup`: {refusal}. Try --freeze signal") from None
+        chosen, notice = choose_freezer(self._settings.freeze, self._group(), group, roots)
         self._undo.callback(chosen.close)
         if self._settings.managed_instances is None:  # Managed Instances never freeze: that needs no notice
             self._notice(notice)

@@ -62,11 +62,8 @@ def _action(function: Function) -> Action:
 
 SORTED: Mapping[str, Callable[[Action], tuple[float | str, ...]]] = {
     "urgency": lambda each: (each.need, each.rank, each.name),
-    "name": lambda each: (each.name,),
-    "peak": lambda each: (-(each.function.peaks.highest or 0.0), each.name),
     "growth": lambda each: (-(each.function.growth_kib or 0.0), each.name),
     "saving": lambda each: (-(each.function.sizing.saved_gb_s or 0.0), each.name),
-    "invocations": lambda each: (-each.function.peaks.invocations, each.name),
 }
 """Orders of the list, by the name that --sort has for them."""
 

@@ -30,7 +30,7 @@ Exit codes:
 """
 FORMATS = ("text", "json", "csv", "line")
 ENDINGS = (".json", ".csv", ".html")
-ORDERS = ("urgency", "name", "peak", "growth", "saving", "invocations")
+ORDERS = ("urgency", "growth", "saving")
 FAILURES = {
     "leak": lambda view: any(function.growing for function in view.report.functions),
     "oom": lambda view: any(function.peaks.out_of_memory + function.ended for function in view.report.functions),

@@ -79,8 +79,8 @@ class Settings:
     release: str = "aws"
     """Release order: `aws` (as AWS's code does: mostly the runtime first), `together` (without a pause, either may be
     first), or `runtime:US` or `extension:US`, which is first by so many microseconds."""
-    freeze: Literal["auto", "cgroup", "signal", "off"] = "auto"
-    memory_limit: Literal["auto", "cgroup", "watch", "off"] = "auto"
+    freeze: Literal["auto", "signal", "off"] = "auto"
+    memory_limit: Literal["auto", "watch", "off"] = "auto"
     telemetry: Literal["on"] | int = "on"
     """With a status (202, 400, 403, 500) every subscription gets it as its answer and nothing is delivered. AWS's
     emulator answers 202."""
@@ -106,7 +106,7 @@ class Settings:
             raise BadInput(f"port {self.port}: ports go up to 65535. Try --port 0 (a free one)")
         release_lead(self.release, Random())
         if self.telemetry != "on" and self.telemetry not in TELEMETRY_STATUSES:
-            raise BadInput(f"telemetry {self.telemetry}: it is `on`, 202, 400, 403 or 500. Try --telemetry on")
+            raise BadInput(f"telemetry {self.telemetry}: it is `on`, 202, 400, 403 or 500")
         if self.managed_instances is not None:
             if self.managed_instances < 1:
                 raise BadInput(

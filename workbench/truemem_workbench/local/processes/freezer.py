@@ -124,12 +124,12 @@ def _stopped(pid: int) -> bool:
 
 
 def choose_freezer(
-    asked: Literal["auto", "cgroup", "signal", "off"],
+    asked: Literal["auto", "signal", "off"],
     group_name: str,
     memory_group: Cgroup | None,
     roots: Callable[[], dict[str, int]],
 ) -> tuple[Freezer, str | None]:
-    """Choose the best permitted freezer, and a notice if there is a better one. Raises NotPermitted for `cgroup`."""
+    """Choose the best permitted freezer, and a notice if there is a better one."""
     if asked == "off":
         return SignalFreezer(dict), "no freeze between invocations, as asked"
     if asked == "signal":
@@ -137,8 +137,6 @@ def choose_freezer(
     try:
         return _cgroup(group_name, memory_group), None
     except NotPermitted as refusal:
-        if asked == "cgroup":
-            raise
         notice = f"no permission for a freezer cgroup ({refusal}): SIGSTOP and SIGCONT instead"
         return SignalFreezer(roots), notice
 

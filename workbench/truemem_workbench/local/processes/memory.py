@@ -170,13 +170,12 @@ def tree(roots: Iterable[int]) -> set[int]:
 
 
 def choose_memory(
-    asked: Literal["auto", "cgroup", "watch", "off"],
+    asked: Literal["auto", "watch", "off"],
     limit_mib: int,
     group_name: str,
     roots: Callable[[], dict[str, int]],
 ) -> tuple[Memory, str | None]:
-    """Choose the best permitted memory limit, and a notice if it is less than Lambda has. Raises NotPermitted for
-    `cgroup`.
+    """Choose the best permitted memory limit, and a notice if it is less than Lambda has.
 
     `off` keeps the mark and sets no limit.
     """
@@ -186,7 +185,5 @@ def choose_memory(
     try:
         return CgroupMemory(create("memory", group_name), limit), None
     except NotPermitted as refusal:
-        if asked == "cgroup":
-            raise
         notice = f"no permission for a memory cgroup ({refusal}): watching instead, no kernel OOM kill"
         return WatchedMemory(limit, roots), notice

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from ..linux.process_table import NO_LIMIT_NS
-from ..linux.procfs import ESRCH, Gone, Procfs, has_fallen, reset_problem
+from ..linux.procfs import ESRCH, Gone, Procfs, Stat, Status, has_fallen, parse_status, reset_problem
+from ..support.named_tuple import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
     from ..linux.process_table import Process, ProcessTable
     from ..linux.procfs import ProcessFiles
+
+
+RUNNING = b"R"
 
 
 class Reading:
@@ -25,18 +29,40 @@ class Reading:
     ) -> None:
         self.process = process
         self.before = before
-        """`stat`, before the others."""
         self.status = status
         self.others_ns = others_ns
         """See ProcessFiles.others_ns: between the watermark's reading and its reset."""
         self.after = after
-        """`stat`, after the reset."""
         self.reset = reset
         """Was there one? It is not needed where the level is at its watermark, and would open a gap between the two."""
         self.again: int | None = None
         """RSS once more, after all others were read: at one moment between the two all levels were there together."""
         self.end_ns = 0
         """Epoch ns, after the reset."""
+
+    def parsed(self, running: int = -1) -> Parsed:
+        """`running`: threads of all processes that ran then, if that is known. Raises Gone."""
+        status, parse = parse_status(self.status), self.process.files.parsed_stat
+        faults, after = parse(self.before).faults, parse(self.after)
+        gap = after.faults - faults if self.reset else 0
+        return Parsed(status, faults, gap, after, certain_ns(self.others_ns, after, running), self.reset)
+
+
+def certain_ns(others_ns: int | None, stat: Stat, running: int) -> int | None:
+    """See ProcessFiles.others_ns; None if another thread may run just now: the kernel counts its time when it stops, or
+    at the next tick. `running` (Procfs.load) has ours and the process's first thread."""
+    return others_ns if stat.threads < 2 or running <= 1 + (stat.state == RUNNING) else None
+
+
+class Parsed(NamedTuple):
+    status: Status
+    faults: int
+    """Page faults by then,"""
+    gap: int
+    """and those between it and the reset of the watermark; 0 without one."""
+    after: Stat
+    others_ns: int | None
+    reset: bool
 
 
 class Readings:
@@ -47,7 +73,6 @@ class Readings:
         self.ended: list[tuple[Process, int | None]] = []
         """Each with its final faults, None where it is gone."""
         self.left = processes
-        """Not read yet."""
         self.done_ns = 0
         """Epoch ns after the last reset that the answer waited for."""
         self.last_pid = last_pid
@@ -59,7 +84,6 @@ class Readings:
         self.whole = False
         """All processes there were are in it, for certain: nothing could begin while the runtime waited."""
         self.shown: object = None
-        """What a wing has read then."""
         self.split = False
         """Some were read later than that, or not at all."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ..config import Config
     from ..records.record import InvocationRecord
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
@@ -37,6 +38,7 @@ _HEX = frozenset("0123456789abcdef")
 BOUNDS_MIB = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240)
 """Upper bounds of the histogram's buckets: the same for all functions, so that they can be added up. 10,240 MiB is the
 largest memory size."""
+BOUNDS = [bound * MEBI for bound in BOUNDS_MIB]
 
 PEAK = "faas.mem_usage"
 
@@ -61,17 +63,6 @@ HEAP_SUMS = {
     "gcMs": ("truemem.heap.gc_time", "s", 1000),
 }
 """Members of `heap` that count from the start of the function's process: name, unit, and how many make one."""
-RUNTIME = "truemem.heap.runtime"
-"""Attribute of heap metrics."""
-
-FAAS_NAME, FAAS_VERSION, FAAS_INSTANCE = "faas.name", "faas.version", "faas.instance"
-FAAS_MAX_MEMORY = "faas.max_memory"
-"""Bytes."""
-CLOUD_PROVIDER, CLOUD_PLATFORM, CLOUD_REGION = "cloud.provider", "cloud.platform", "cloud.region"
-CLOUD_ACCOUNT_ID, INVOCATION_ID = "cloud.account.id", "faas.invocation_id"
-SERVICE_NAME, SERVICE_INSTANCE_ID = "service.name", "service.instance.id"
-"""The second tells environments apart: Prometheus knows a sender by both, and by nothing else."""
-TENANT = "truemem.tenant.id"
 
 
 def scaled(members: Mapping[str, object], name: str, kind: str) -> int | None:
@@ -91,15 +82,20 @@ class Period:
         """`begun_ns`: epoch ns at which it begins."""
         self.begun_ns = begun_ns
         self.records = 0
-        self._buckets = [0] * (len(BOUNDS_MIB) + 1)
-        self._sum = 0
-        self._min = self._max = -1
-        self._highest: tuple[InvocationRecord, Trace | None] | None = None
+        self._buckets = [0] * (len(BOUNDS) + 1)
+        self._sum = self._lowest = 0
+        self._highest: tuple[int, InvocationRecord, Trace | None] | None = None
         self._last: dict[str, int] = {}
         """Of each of GAUGES that was seen, bytes."""
         self._counted = dict.fromkeys(SUMS, 0)
         self._heap: Mapping[str, Any] = {}
-        self.tenant = ""
+        self._tenant = self._environment_id = ""
+
+    @property
+    def resource(self) -> dict[str, object]:
+        """`service.instance.id` tells environments apart: Prometheus knows a sender by it and `service.name` alone."""
+        known = {"faas.instance": self._environment_id, "service.instance.id": self._environment_id}
+        return {**known, "truemem.tenant.id": self._tenant} if self._tenant else {**known}
 
     def add(self, record: InvocationRecord, trace: Trace | None) -> None:
         """One that is finished. What an earlier process has left in the journal may be of any kind."""
@@ -107,7 +103,11 @@ class Period:
         members = {**record.properties, **record.metrics}
         peak = scaled(members, "PeakRSS", MIB)
         if peak is not None and peak >= 0:
-            self._see(record, peak, trace)
+            self._buckets[sum(map(peak.__gt__, BOUNDS))] += 1
+            self._sum += peak
+            self._lowest = peak if self._highest is None else min(self._lowest, peak)
+            if self._highest is None or peak > self._highest[0]:
+                self._highest = peak, record, trace
         for name, (member, kind, _, _) in GAUGES.items():
             value = scaled(members, member, kind)
             if value is not None:
@@ -116,83 +116,62 @@ class Period:
             self._counted[name] += max(0, scaled(members, member, WHOLE) or 0)
         heap, tenant = members.get("heap"), members.get("tenantId")
         self._heap = heap if isinstance(heap, dict) else self._heap
-        self.tenant = tenant if isinstance(tenant, str) else self.tenant
-
-    def _see(self, record: InvocationRecord, peak: int, trace: Trace | None) -> None:
-        at = 0
-        while at < len(BOUNDS_MIB) and peak > BOUNDS_MIB[at] * MEBI:
-            at += 1
-        self._buckets[at] += 1
-        self._sum += peak
-        self._min = peak if self._min < 0 else min(self._min, peak)
-        if peak > self._max:
-            self._max, self._highest = peak, (record, trace)
+        self._tenant = tenant if isinstance(tenant, str) else self._tenant
+        self._environment_id = f"{members.get('environmentId', '')}"[:512]
 
     def metrics(self, now_ns: int, started_ns: int) -> list[dict[str, object]]:
         """They, at epoch `now_ns`. `started_ns`: when the environment's processes began, about."""
-        times = {"startTimeUnixNano": f"{self.begun_ns}", "timeUnixNano": f"{max(now_ns, self.begun_ns)}"}
+        now = {"timeUnixNano": f"{max(now_ns, self.begun_ns)}"}
+        times = {"startTimeUnixNano": f"{self.begun_ns}", **now}
+        since = {"startTimeUnixNano": f"{min(started_ns, self.begun_ns)}", **now}
         made: list[dict[str, object]] = []
-        if self._max >= 0:
-            histogram = {"aggregationTemporality": DELTA, "dataPoints": [{**times, **self._histogram()}]}
-            about = "Distribution of the highest RSS of the function in each invocation"
-            made.append({"name": PEAK, "unit": "By", "description": about, "histogram": histogram})
-        now = {"timeUnixNano": times["timeUnixNano"]}
-        for name, value in self._last.items():
-            _, _, unit, about = GAUGES[name]
-            made.append(_gauge(name, unit, about, {**now, "asInt": value}))
-        for name, count in self._counted.items():
-            _, unit, about = SUMS[name]
-            made.append(_sum(name, unit, about, DELTA, {**times, "asInt": count}))
-        since = {"startTimeUnixNano": f"{min(started_ns, self.begun_ns)}", "timeUnixNano": times["timeUnixNano"]}
-        return made + self._of_heap(now, since)
-
-    def _histogram(self) -> dict[str, object]:
-        point: dict[str, object] = {
-            "count": sum(self._buckets),
-            "sum": self._sum,
-            "bucketCounts": self._buckets,
-            "explicitBounds": [bound * MEBI for bound in BOUNDS_MIB],
-            "min": self._min,
-            "max": self._max,
-        }
         if self._highest is not None:
-            record, trace = self._highest
-            at_ns = record.time_ms * 1_000_000
-            exemplar = {
-                "timeUnixNano": at_ns if 0 <= at_ns < MOST else 0,
-                "asDouble": self._max,
-                "filteredAttributes": attributes({INVOCATION_ID: record.properties.get("requestId", "")}),
-                "traceId": trace.trace_id if trace is not None else "",
-                "spanId": trace.span_id if trace is not None else "",
-            }
-            point["exemplars"] = [exemplar]
-        return point
-
-    def _of_heap(self, now: Mapping[str, str], since: Mapping[str, str]) -> list[dict[str, object]]:
-        about = {"attributes": attributes({RUNTIME: str(self._heap.get("runtime", "python"))})}
-        made = []
+            histogram = {"aggregationTemporality": DELTA, "dataPoints": [{**times, **self._histogram(*self._highest)}]}
+            about = "Distribution of the highest RSS of the function in each invocation"
+            made.append(_metric(PEAK, "By", about, histogram=histogram))
+        for name, value in self._last.items():
+            made.append(_metric(name, *GAUGES[name][2:], gauge={"dataPoints": [{**now, "asInt": value}]}))
+        for name, count in self._counted.items():
+            made.append(_metric(name, *SUMS[name][1:], sum=_sum(DELTA, {**times, "asInt": count})))
+        about_heap = {"attributes": attributes({"truemem.heap.runtime": str(self._heap.get("runtime", "python"))})}
         for member, name in HEAP_SIZES.items():
             size = scaled(self._heap, member, MIB)
             if size is not None:
-                made.append(_gauge(f"truemem.heap.{name}", "By", "", {**now, **about, "asInt": size}))
+                gauge = {"dataPoints": [{**now, **about_heap, "asInt": size}]}
+                made.append(_metric(f"truemem.heap.{name}", "By", gauge=gauge))
         for member, (name, unit, parts) in HEAP_SUMS.items():
-            count = scaled(self._heap, member, WHOLE)
-            if count is not None and count >= 0:
-                made.append(_sum(name, unit, "", CUMULATIVE, {**since, **about, "asDouble": count / parts}))
+            total = scaled(self._heap, member, WHOLE)
+            if total is not None and total >= 0:
+                point = {**since, **about_heap, "asDouble": total / parts}
+                made.append(_metric(name, unit, sum=_sum(CUMULATIVE, point)))
         return made
 
+    def _histogram(self, peak: int, record: InvocationRecord, trace: Trace | None) -> dict[str, object]:
+        """Its exemplar is the record with the highest peak."""
+        exemplar = {
+            "timeUnixNano": record.time_ms * 1_000_000 if 0 <= record.time_ms < MOST // 1_000_000 else 0,
+            "asDouble": peak,
+            "filteredAttributes": attributes({"faas.invocation_id": record.properties.get("requestId", "")}),
+            "traceId": trace.trace_id if trace is not None else "",
+            "spanId": trace.span_id if trace is not None else "",
+        }
+        return {
+            "count": sum(self._buckets),
+            "sum": self._sum,
+            "bucketCounts": self._buckets,
+            "explicitBounds": BOUNDS,
+            "min": self._lowest,
+            "max": peak,
+            "exemplars": [exemplar],
+        }
 
-def _gauge(name: str, unit: str, about: str, point: Mapping[str, object]) -> dict[str, object]:
-    return {**_named(name, unit, about), "gauge": {"dataPoints": [point]}}
+
+def _metric(name: str, unit: str, about: str = "", **data: object) -> dict[str, object]:
+    return {"name": name, "unit": unit, **({"description": about} if about else {}), **data}
 
 
-def _sum(name: str, unit: str, about: str, temporality: int, point: Mapping[str, object]) -> dict[str, object]:
-    about_sum = {"aggregationTemporality": temporality, "isMonotonic": True, "dataPoints": [point]}
-    return {**_named(name, unit, about), "sum": about_sum}
-
-
-def _named(name: str, unit: str, about: str) -> dict[str, object]:
-    return {"name": name, "unit": unit, **({"description": about} if about else {})}
+def _sum(temporality: int, point: Mapping[str, object]) -> dict[str, object]:
+    return {"aggregationTemporality": temporality, "isMonotonic": True, "dataPoints": [point]}
 
 
 def attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
@@ -207,6 +186,20 @@ def _value(value: object) -> dict[str, str]:
 def _text(value: object) -> str:
     """As UTF-8 can have it: half of a surrogate pair is no character, and a collector may refuse the whole request."""
     return f"{value}".encode("utf-8", "replace").decode()
+
+
+def resource(config: Config, region: str) -> dict[str, object]:
+    """What the sidecar knows of the function when it starts; the size in bytes."""
+    known: dict[str, object] = {
+        "cloud.provider": "aws",
+        "cloud.platform": "aws_lambda",
+        "cloud.region": region,
+        "faas.name": config.function_name,
+        "service.name": config.function_name,
+        "faas.version": config.function_version,
+        "faas.max_memory": config.memory_mib * MEBI,
+    }
+    return {name: value for name, value in known.items() if value}
 
 
 def resource_metrics(resource: Mapping[str, object], version: str, metrics: list[dict[str, object]]) -> str:

@@ -15,8 +15,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from opentelemetry.semconv._incubating.attributes import cloud_attributes, faas_attributes, service_attributes
 from opentelemetry.semconv._incubating.metrics import faas_metrics
 from opentelemetry.semconv.schemas import Schemas
-from truemem.outputs import otlp
-from truemem.outputs.otlp import Trace, parse_trace
+from truemem.config import Config
+from truemem.outputs import otlp_document
+from truemem.outputs.otlp_document import Trace, parse_trace
 from truemem.records.record import InvocationRecord
 
 ROOT = "Root=1-5759e988-bd862e3fe1be46a994272793"
@@ -68,10 +69,12 @@ def made(peak: float | None = 20.0, **members: Any) -> InvocationRecord:
 
 
 def body(records: Sequence[tuple[InvocationRecord, Trace | None]], resource: dict[str, object] | None = None) -> bytes:
-    period = otlp.Period(BEGUN_NS)
+    period = otlp_document.Period(BEGUN_NS)
     for record, trace in records:
         period.add(record, trace)
-    return otlp.request([otlp.resource_metrics(resource or {}, "1", period.metrics(NOW_NS, BEGUN_NS - 1))])
+    return otlp_document.request(
+        [otlp_document.resource_metrics(resource or {}, "1", period.metrics(NOW_NS, BEGUN_NS - 1))]
+    )
 
 
 def judged(request: bytes) -> ExportMetricsServiceRequest:
@@ -102,16 +105,18 @@ def test_peaks_are_a_delta_histogram_of_bytes() -> None:
     (point,) = metric.histogram.data_points
     assert (point.start_time_unix_nano, point.time_unix_nano) == (BEGUN_NS, NOW_NS)
     assert (point.count, point.sum, point.min, point.max) == (3, 20_030 * MIB, 10 * MIB, 20_000 * MIB)
-    assert [at for at, count in enumerate(point.bucket_counts) if count] == [0, 1, len(otlp.BOUNDS_MIB)]
+    assert [at for at, count in enumerate(point.bucket_counts) if count] == [0, 1, len(otlp_document.BOUNDS_MIB)]
 
 
 def test_the_exemplar_is_the_highest_peaks() -> None:
-    (point,) = metrics(body([(made(20.0, requestId="a"), TRACE), (made(5.0), None)]))[otlp.PEAK].histogram.data_points
+    (point,) = metrics(body([(made(20.0, requestId="a"), TRACE), (made(5.0), None)]))[
+        otlp_document.PEAK
+    ].histogram.data_points
     (exemplar,) = point.exemplars
     assert (exemplar.trace_id.hex(), exemplar.span_id.hex(), exemplar.as_double) == (*TRACE, 20.0 * MIB)
     (attribute,) = exemplar.filtered_attributes
     assert (attribute.key, attribute.value.string_value) == (faas_attributes.FAAS_INVOCATION_ID, "a")
-    (point,) = metrics(body([(made(20.0), None)]))[otlp.PEAK].histogram.data_points
+    (point,) = metrics(body([(made(20.0), None)]))[otlp_document.PEAK].histogram.data_points
     assert point.exemplars[0].trace_id == b""
 
 
@@ -128,7 +133,9 @@ def test_the_last_values_are_gauges_and_what_is_counted_sums() -> None:
     }
     sums = {name: metric.sum.data_points[0].as_int for name, metric in found.items() if metric.HasField("sum")}
     assert sums == {"truemem.oom": 1, "truemem.memory.growing": 1, "truemem.dropped": 3}
-    assert {metric.sum.aggregation_temporality for metric in found.values() if metric.HasField("sum")} == {otlp.DELTA}
+    assert {metric.sum.aggregation_temporality for metric in found.values() if metric.HasField("sum")} == {
+        otlp_document.DELTA
+    }
 
 
 def test_a_heap_has_its_sizes_and_what_its_collector_has_done() -> None:
@@ -143,23 +150,23 @@ def test_a_heap_has_its_sizes_and_what_its_collector_has_done() -> None:
 
 
 def test_names_are_those_of_the_published_conventions() -> None:
-    assert otlp.PEAK == faas_metrics.FAAS_MEM_USAGE
-    assert otlp.SCHEMA_URL in {schema.value for schema in Schemas}
-    assert {otlp.FAAS_NAME, otlp.FAAS_VERSION, otlp.FAAS_INSTANCE, otlp.FAAS_MAX_MEMORY, otlp.INVOCATION_ID} <= {
-        value for name, value in vars(faas_attributes).items() if name.startswith("FAAS_")
+    assert otlp_document.PEAK == faas_metrics.FAAS_MEM_USAGE
+    assert otlp_document.SCHEMA_URL in {schema.value for schema in Schemas}
+    sized = {b"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": b"512", b"AWS_LAMBDA_FUNCTION_VERSION": b"1"}
+    known = otlp_document.resource(Config(sized), "eu-west-1")
+    assert len(known) == 7
+    conventions = {**vars(faas_attributes), **vars(cloud_attributes), **vars(service_attributes)}
+    assert known.keys() | otlp_document.Period(0).resource.keys() <= {
+        name for name in conventions.values() if isinstance(name, str)
     }
-    cloud = {value for name, value in vars(cloud_attributes).items() if name.startswith("CLOUD_")}
-    assert {otlp.CLOUD_PROVIDER, otlp.CLOUD_PLATFORM, otlp.CLOUD_REGION, otlp.CLOUD_ACCOUNT_ID} <= cloud
-    assert otlp.SERVICE_NAME == service_attributes.SERVICE_NAME
-    assert otlp.SERVICE_INSTANCE_ID == service_attributes.SERVICE_INSTANCE_ID
-    assert cloud_attributes.CloudPlatformValues.AWS_LAMBDA.value == "aws_lambda"
-    assert cloud_attributes.CloudProviderValues.AWS.value == "aws"
+    assert known["cloud.platform"] == cloud_attributes.CloudPlatformValues.AWS_LAMBDA.value
+    assert known["cloud.provider"] == cloud_attributes.CloudProviderValues.AWS.value
 
 
 def test_several_periods_are_one_request() -> None:
-    assert metrics(body([(made(None), None)])).keys() == otlp.SUMS.keys()
-    one = otlp.resource_metrics({"faas.max_memory": 512 * MIB, "faas.name": "a"}, "1", [])
-    request = judged(otlp.request([one, one]))
+    assert metrics(body([(made(None), None)])).keys() == otlp_document.SUMS.keys()
+    one = otlp_document.resource_metrics({"faas.max_memory": 512 * MIB, "faas.name": "a"}, "1", [])
+    request = judged(otlp_document.request([one, one]))
     assert len(request.resource_metrics) == 2
     first, second = request.resource_metrics[0].resource.attributes
     assert (first.value.int_value, second.value.string_value) == (512 * MIB, "a")
@@ -176,7 +183,7 @@ hostile = st.dictionaries(
     ),
     anything
     | st.sampled_from(HEAPS)
-    | st.dictionaries(st.sampled_from([*otlp.HEAP_SIZES, "gcMs", "runtime"]), anything),
+    | st.dictionaries(st.sampled_from([*otlp_document.HEAP_SIZES, "gcMs", "runtime"]), anything),
 )
 
 
@@ -195,5 +202,7 @@ def test_any_record_makes_a_request_that_can_be_read(
 @pytest.mark.parametrize("time_ms", [10**15 - 1, -1])
 def test_any_time_in_the_journal_fits_into_a_request(time_ms: int) -> None:
     """One that does not fit would cost the whole request."""
-    (point,) = metrics(body([(InvocationRecord(time_ms, {"PeakRSS": 5.0}, {}), None)]))[otlp.PEAK].histogram.data_points
+    (point,) = metrics(body([(InvocationRecord(time_ms, {"PeakRSS": 5.0}, {}), None)]))[
+        otlp_document.PEAK
+    ].histogram.data_points
     assert [exemplar.time_unix_nano for exemplar in point.exemplars] == [0]
