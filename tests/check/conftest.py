@@ -61,12 +61,15 @@ FILLING = [50 + 8 * (1 - math.exp(-number / 120)) for number in range(400)]
 
 @pytest.fixture
 def invoke_check(monkeypatch: pytest.MonkeyPatch) -> Check:
-    """`truemem check ARGUMENTS`, in this process."""
+    """`truemem check ARGUMENTS`, in this process. A test that wants the lines of a leak asks for them: `--explain`."""
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.setattr("truemem_workbench.check.command.raise_on_signals", lambda: None)  # they are pytest's
 
     def invoke(*arguments: object, stdin: str | None = None) -> Result:
-        return CliRunner().invoke(cli, ["check", *map(str, arguments)], input=stdin)
+        given = list(map(str, arguments))
+        if not any("explain" in each or each.endswith(".html") for each in given):
+            given.append("--no-explain")
+        return CliRunner().invoke(cli, ["check", *given], input=stdin)
 
     return invoke
 

@@ -40,7 +40,7 @@ def test_a_leak_fails_its_test_and_says_all_at_a_glance(project: pytest.Pytester
     done = run(
         project,
         """
-        @memory(handler="leaky.py:handler", invocations=60, max_drift_kib=4, max_peak_mib=200)
+        @memory(handler="leaky.py:handler", invocations=60, max_drift_kib=4, max_peak_mib=200, explain=False)
         def test_memory(): ...
         """,
     )

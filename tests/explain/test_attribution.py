@@ -72,3 +72,18 @@ def test_libraries_beside_the_users_code_are_not_the_users(tmp_path: Path) -> No
     assert users.is_theirs((f"{root}/leaklib_of_ours.py", 1))
     assert users.is_theirs((f"{root}/app.py", 1))
     assert not users.is_theirs((f"{root}/vendored/site-packages/numpy/__init__.py", 1))
+
+
+def test_what_a_library_keeps_at_many_places_counts_for_the_users_line() -> None:
+    """A place of the library grows now and then, by less than is reported; all of them below one line grow steadily."""
+    stacks = [
+        {
+            "frames": [["/task/app.py", 3], ["/lib/client.py", line]],
+            "bytes": [400 * (at > 10 * (line % 10)) for at in AT],
+            "blocks": AT,
+        }
+        for line in range(100)
+    ]
+    (holder,) = attribute({"invocations": AT, "stacks": stacks, "containers": [], "types": []}, Path("/task"), 0.2)
+    assert (holder.file, holder.line) == ("/task/app.py", 3)
+    assert holder.kib == approx(400 * 100 / 10 / 10 / 1024, rel=0.2)

@@ -18,9 +18,14 @@ from tests.check.conftest import STEADY as STEADY_HANDLER
 HERE = str(Path(__file__).parent / "functions" / "order_book.py")
 
 
+LOOKS = (20, 40, 60, 80)
+
+
 def an_explanation(measured_kib: float = 8.0) -> Explanation:
     holder = Holder(HERE, 19, 8.0, "dict of dict", "app.store.data", 1.0, ((HERE, 19),))
-    return Explanation([holder], measured_kib, 320, 4.0, ["An invocation did not end: 3 of 9 were traced."])
+    return Explanation(
+        [holder], measured_kib, 320, 4.0, ["An invocation did not end: 3 of 9 were traced."], looks=LOOKS
+    )
 
 
 def a_result(explanation: Explanation) -> Result:
@@ -39,6 +44,15 @@ def test_every_output_has_the_line() -> None:
     assert (line["line"], line["perInvocationKiB"], line["share"]) == (19, 8.0, 1.0)
 
 
+def test_after_too_few_looks_nothing_is_said_of_what_keeps() -> None:
+    few = Explanation([], 8.0, 60, 4.0, ["It was ended after 4 s: 60 of 330 were traced."], looks=LOOKS[:3])
+    assert few.lines() == [
+        "Which line keeps it is not known: 3 looks of 4 (60 invocations under a tracer, 4 s).",
+        "It was ended after 4 s: 60 of 330 were traced.",
+    ]
+    assert "restPattern" not in few.document()
+
+
 def test_what_no_line_explains_is_said() -> None:
     said = "\n".join(an_explanation(measured_kib=20).lines())
     assert "12.0 KiB per invocation, 60% of the growth, are in no object that was seen" in said
@@ -47,7 +61,7 @@ def test_what_no_line_explains_is_said() -> None:
 
 def test_the_command_explains_what_grows(invoke_check: Check, tmp_path: Path) -> None:
     leak, path = f"{Path(__file__).with_name('functions') / 'planted.py'}:module_list", tmp_path / "growth.html"
-    done = invoke_check(leak, "--explain", "--invocations", 130, "--output", path)
+    done = invoke_check(leak, "--invocations", 130, "--output", path)
     assert done.exit_code == 1, done.output
     assert "under a tracer, for " in done.stderr
     assert "ORDERS.append(order)" in done.stdout
@@ -56,7 +70,7 @@ def test_the_command_explains_what_grows(invoke_check: Check, tmp_path: Path) ->
 
 def test_the_command_explains_nothing_where_nothing_grows(invoke_check: Check, tmp_path: Path) -> None:
     path = tmp_path / "growth.html"
-    done = invoke_check(STEADY_HANDLER, "--explain", "--invocations", 130, "--output", path)
+    done = invoke_check(STEADY_HANDLER, "--invocations", 130, "--output", path)
     assert done.exit_code == 0, done.output
     assert "tracer" not in done.output
     assert "Nothing grew, so nothing was traced." in path.read_text()
@@ -66,12 +80,13 @@ def test_what_cannot_be_explained_is_refused(refused: Refused, tmp_path: Path) -
     assert "no tracer can be attached" in refused("--function", "my-function", "--explain")
     bootstrap = Path(__file__).parents[1] / "local" / "functions" / "bootstrap"
     assert "no handler in Python or Node.js" in refused(bootstrap, "--explain")
-    assert "Try --explain with it" in refused(STEADY_HANDLER, "--output", tmp_path / "growth.html")
+    refusal = refused(STEADY_HANDLER, "--no-explain", "--output", tmp_path / "growth.html")
+    assert "Leave out --no-explain" in refusal
 
 
 def test_every_output_has_what_keeps_it_without_a_line() -> None:
     holders = [Holder("", 0, 6.0, "Array of Object", "kept"), Holder("", 0, 2.0, "Map of Object", "sent")]
-    explanation = Explanation(holders, 8.0, 320, 4.0)
+    explanation = Explanation(holders, 8.0, 320, 4.0, looks=LOOKS)
     result = a_result(explanation)
     for text in (result.text(), junit_document(result).find(".//failure").text or "", github_summary(result)):  # type: ignore[union-attr]
         for row in ("6.0                 75%    line not seen  Array of Object kept", "Map of Object sent"):
@@ -137,14 +152,14 @@ def test_a_figure_that_grows_by_little_names_none() -> None:
 
 
 def test_the_sentence_and_the_document_name_the_pattern() -> None:
-    explanation = Explanation([], 8.0, 100, 1.0, rest=likely(lines({**STEADY, "threads": (4, 1)}), 8.0))
+    explanation = Explanation([], 8.0, 100, 1.0, looks=LOOKS, rest=likely(lines({**STEADY, "threads": (4, 1)}), 8.0))
     said = "\n".join(explanation.sentences())
     assert "1.00 threads more per invocation (docs/patterns.md#arenas-for-each-thread)" in said
     assert explanation.document()["restPattern"] == "arenas-for-each-thread"
 
 
 def test_without_memray_kept_mapped_files_are_a_pattern(invoke_check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truemem_workbench.explain.native.can_trace", lambda _: False)
+    monkeypatch.setattr("truemem_workbench.explain.native.variables", lambda _: None)
     handler = f"{Path(__file__).with_name('functions') / 'libraries.py'}:files"
     done = invoke_check(handler, "--explain", "--invocations", 130, "--max-drift", 4)
     assert done.exit_code == 1, done.output

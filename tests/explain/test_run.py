@@ -3,10 +3,14 @@
 The tracer runs none of the function's code, takes nothing away from it, and says what it could not see.
 """
 
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from truemem_workbench.explain import native
 from truemem_workbench.explain.attribution import Holder
 from truemem_workbench.explain.explanation import Explanation
 from truemem_workbench.explain.run import explain
@@ -102,7 +106,7 @@ def test_a_model_that_is_not_kept_is_not_accused() -> None:
 
 
 def test_without_memray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("truemem_workbench.explain.native.can_trace", lambda _: False)
+    monkeypatch.setattr("truemem_workbench.explain.native.variables", lambda _: None)
     assert any("pip install memray" in said for said in explained("native").missing)
 
 
@@ -127,17 +131,33 @@ def test_a_full_cache_is_not_accused() -> None:
     ],
     ids=["it forks", "its process ends", "native", "it fails", "it never ends", "it crashes"],
 )
-def test_a_partial_answer_says_what_is_missing(options: dict[str, Any], line: str, missing: list[str]) -> None:
+def test_a_partial_answer_says_what_is_missing(
+    options: dict[str, Any], line: str, missing: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("truemem_workbench.explain.run.LOOKS_S", 0)
     explanation = explained(**options)
     names_first(explanation, line)
     assert [part for part in missing if not any(part in said for said in explanation.missing)] == []
     assert bool(explanation.missing) == bool(missing)
 
 
-def test_too_few_looks_are_said() -> None:
+def test_too_few_looks_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.explain.run.LOOKS_S", 0)
     explanation = explained("module_list", plain_seconds=0)
     assert explanation.holders == []
     assert any("ended after 0 s: 0 of" in said for said in explanation.missing), explanation.missing
+
+
+def test_a_python_without_memray_takes_that_of_our_installation() -> None:
+    assert native.variables(Path(sys.executable)) == native.MALLOC
+    bare = Path(sys._base_executable)  # type: ignore[attr-defined]
+    found = native.variables(bare)
+    assert found is not None
+    code = (
+        "import os, sys; sys.path.append(os.environ['TRUEMEM_EXPLAIN_MEMRAY']); import memray; print(memray.__file__)"
+    )
+    said = subprocess.run([bare, "-c", code], env=found, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == find_spec("memray").origin  # type: ignore[union-attr]
 
 
 # --- a hostile function -----------------------------------------------------------------------------------------------
@@ -177,5 +197,5 @@ def test_what_cannot_be_understood_is_a_sentence(monkeypatch: pytest.MonkeyPatch
         raise TypeError("a dict where a text should be")
 
     monkeypatch.setattr("truemem_workbench.explain.run.attribute", raises)
-    monkeypatch.setattr("truemem_workbench.explain.native.can_trace", lambda _: False)
+    monkeypatch.setattr("truemem_workbench.explain.native.variables", lambda _: None)
     assert any("a dict where a text should be" in said for said in explained("module_list").missing)

@@ -55,12 +55,12 @@ def commands_deployed(function: str) -> Commands:
 
 def commands_local(command: str, *, is_probed: bool = True, can_explain: bool = True) -> Commands:
     """The commands for a function here. `command`: the one that measured it, with its options. `is_probed`: without
-    the probe the next run loads it. `can_explain`: --explain can trace it."""
+    the probe the next run loads it. `can_explain`: it can be traced."""
     spec = command.replace("truemem local run", "truemem check", 1)
     return Commands(
         again=spec,
         longer=f"{spec} --invocations 2000",
-        explain=f"{spec} --explain" if can_explain else "",
+        explain=spec.replace("truemem check", "truemem explain", 1) if can_explain else "",
         heap="" if is_probed else spec,
         repair=f"{spec} --try-repair",
         smaller_heap=f"{spec} --env",

@@ -14,7 +14,7 @@ import click
 from ..analysis.finding import Commands, commands_deployed, commands_local
 from ..support.bad_input import BadInput
 from ..support.exit_codes import Ended, raise_on_signals
-from ..support.options import Finite, check_outputs, chosen, format_options, output_option, typed
+from ..support.options import Finite, check_outputs, chosen, format_options, option_group, output_option, typed
 from ..support.terminal import notify, steps
 from .baseline import AllowedGrowth
 from .events import FILE, read_event, read_events
@@ -62,8 +62,7 @@ EPILOG = """
 \b
 Examples:
   truemem check app.py:handler --event @event.json --max-peak 400
-  truemem check app.py:handler --explain
-  truemem check index.mjs:handler --explain
+  truemem check index.mjs:handler --no-explain
   truemem check template.yaml:MyFunction --output curve.png --output report.xml
   truemem check --function my-function --invocations 300
 \b
@@ -74,6 +73,20 @@ Exit codes:
      a limit is within the bounds of a peak, or the result could not be written
   130, 143  Ctrl-C or SIGTERM
 """
+
+
+event_options = option_group(
+    click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}]."),
+    click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over."),
+)
+function_options = option_group(
+    click.option(
+        "--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512]."
+    ),
+    click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]"),
+    click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable."),
+    click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one]."),
+)
 
 
 @click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
@@ -98,8 +111,7 @@ Exit codes:
     metavar="N",
     help="Most invocations before these, until memory settles.",
 )
-@click.option("--event", metavar="JSON|@FILE|-", help="The event of every invocation [default: {}].")
-@click.option("--events", type=FILE, help="JSON lines or a JSON array: these events in turn, over and over.")
+@event_options
 @click.option("--max-drift", type=AMOUNT, metavar="KiB", help="Growth allowed per invocation.")
 @click.option("--max-drift-per-minute", type=AMOUNT, metavar="KiB", help="Growth allowed per minute.")
 @click.option("--max-peak", type=AMOUNT, metavar="MiB", help="Peak allowed, of any invocation or the init phase.")
@@ -115,15 +127,16 @@ Exit codes:
     "--allow", "allowed", multiple=True, type=click.Choice(GROWS), metavar="CAUSE", help="This may grow; repeatable."
 )
 @click.option("--try-repair", is_flag=True, help="Where the repair is a setting, run it again with that.")
-@click.option("--explain", is_flag=True, help="If it grows, run it again under a tracer: which lines hold what grew?")
+@click.option(
+    "--explain/--no-explain",
+    default=None,
+    help="Run it again under a tracer: which lines hold what grew? [default: if it grows, or a limit is broken]",
+)
 @click.option("--allow-errors", is_flag=True, help="Invocations may fail; otherwise the result is undecided.")
-@click.option("--memory", "memory_mib", type=int, metavar="MiB", help="Memory size [default: the template's, or 512].")
-@click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="[default: the template's, or 30]")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of the function; repeatable.")
+@function_options
 @click.option(
     "--extensions", type=click.Path(path_type=Path), metavar="FOLDER", help="Start all files in FOLDER as extensions."
 )
-@click.option("--python", metavar="PATH", help="Interpreter of the handler [default: of .venv, or the active one].")
 @click.option("--no-exact", is_flag=True, help="Measure without exact mode: some peaks are then intervals.")
 @click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
 @click.option("--log-group", metavar="NAME", help="Log group of --function [default: /aws/lambda/NAME].")
@@ -135,8 +148,8 @@ def check(context: click.Context, /, **given: Any) -> None:
 
     Without --max-drift nothing may grow: memory in use, RSS, extensions, processes, threads, descriptors, /tmp. Nothing
     passes while that is undecided: it goes on until it is decided, for two minutes, or up to --most.
-    --output writes the curve (.png), JUnit XML (.xml), the document of --json (.json), or with --explain a flame
-    graph of what grew (.html). `--format github` prints
+    --output writes the curve (.png), JUnit XML (.xml), the document of --json (.json), or a flame graph of what grew
+    (.html). `--format github` prints
     annotations for GitHub Actions. If GITHUB_STEP_SUMMARY is set, a summary is added to that file.
     """
     raise_on_signals()
@@ -159,7 +172,7 @@ def _check(
     form: str | None,
     as_json: bool,
     outputs: tuple[Path, ...],
-    explain: bool,
+    explain: bool | None,
     try_repair: bool,
     **given: Any,
 ) -> int:
@@ -193,40 +206,41 @@ def _check(
     if explain and given["function_name"] is not None:
         raise BadInput(
             "--explain needs the function's code, and no tracer can be attached to a deployed function. Try truemem"
-            f" events {given['function_name']} --since 1h --output events.jsonl, and then truemem check app.py:handler"
-            " --events events.jsonl --explain"
+            f" events {given['function_name']} --since 1h --output events.jsonl, and then truemem explain"
+            " app.py:handler --events events.jsonl"
         )
-    if not explain and (page := next((each for each in outputs if each.suffix.lower() == ".html"), None)):
-        raise BadInput(f"--output {page} shows which lines hold what grew. Try --explain with it")
+    if explain is False and (page := next((each for each in outputs if each.suffix.lower() == ".html"), None)):
+        raise BadInput(f"--output {page} shows which lines hold what grew. Leave out --no-explain")
     plan = Plan(invocations=given.pop("invocations"), most=given.pop("most"), warm_up=given.pop("warm_up"))
     was = baselines.read_baseline(baseline, spec) if baseline else None
     places.try_them()
     if try_repair and given["function_name"] is not None:
         raise BadInput("--try-repair sets a variable of the function. Try it here: truemem check app.py:handler")
-    measurement, target, payloads = _measured(plan, limits, explain=explain, **given)
-    measurement = replace(measurement, commands=_commands(command, target, spec, explain, probe=not given["no_probe"]))
+    measurement, target, payloads = _measured(plan, limits, explain=bool(explain), **given)
+    can_explain = target is not None and is_explicable(target)
+    commands = _commands(command, spec, deployed=target is None, probe=not given["no_probe"])
+    if explain is False and can_explain:
+        commands = replace(commands, explain=f"{command} --explain")
+    measurement = replace(measurement, commands=commands)
     if was is not None:
         measurement = replace(measurement, notices=(*measurement.notices, *was.differs(measurement.about)))
     result = Result(measurement, find(measurement, limits, was))
     if target is not None:
         result = replace(result, source=target.source, line=target.line)
-        if explain and result.grows:
-            result = replace(result, explanation=_explanation(target, payloads, measurement))
+        if explain or (explain is None and can_explain and result.grows):
+            result = replace(result, explanation=explanation(target, payloads, measurement))
         if try_repair and (setting := measurement.finding.setting):
             result = _tried(result, command, target, payloads, plan, limits, setting, probe=not given["no_probe"])
     return places.write(result, limits, spec)
 
 
-def _commands(command: str, target: Target | None, spec: str, explain: bool, *, probe: bool) -> Commands:
+def _commands(command: str, spec: str, *, deployed: bool, probe: bool) -> Commands:
     """What can be typed next."""
-    if target is None:
+    if deployed:
         return replace(
             commands_deployed(spec.removeprefix("remote:")), again=command, longer=f"{command} --invocations 2000"
         )
-    from ..local.configuration.node_function import is_node
-
-    can_explain = (target.function.python is not None or is_node(target.function)) and not explain
-    return commands_local(command, is_probed=probe, can_explain=can_explain)
+    return commands_local(command, is_probed=probe, can_explain=False)
 
 
 def _tried(
@@ -255,21 +269,29 @@ def _tried(
     return replace(result, measurement=replace(result.measurement, commands=commands), tried=tried)
 
 
-def _explanation(target: Target, payloads: list[object], measurement: Measurement) -> Explanation:
+def explanation(target: Target, payloads: list[object], measurement: Measurement) -> Explanation:
+    """Run the function again under a tracer, with progress at the terminal."""
     from ..explain.run import limit_s
-    from .local_run import explanation
+    from . import local_run
 
-    most = limit_s(target.function, measurement.seconds)
+    most = limit_s(measurement.seconds)
     again = "; then once more, as long, if Python's blocks explain too little" if target.function.python else ""
-    notify("truemem check", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
+    notify("truemem", f"explaining: the function runs again under a tracer, for {most:.0f} s at most{again}")
     with steps() as progress:
-        return explanation(target, payloads, measurement, progress)
+        return local_run.explanation(target, payloads, measurement, progress)
 
 
 def _spec(target: str | None, function_name: str | None) -> str:
     if (target is None) == (function_name is None):
         raise BadInput("give one function: a local one, or --function NAME. Try truemem check app.py:handler")
     return target or f"remote:{function_name}"
+
+
+def read_payloads(event: str | None, events: Path | None) -> list[object]:
+    """The events that --event and --events name. Raises BadInput."""
+    if event is not None and events is not None:
+        raise BadInput("--event with --events: leave one out")
+    return read_events(events) if events else [read_event(event or "{}")]
 
 
 def _measured(
@@ -280,22 +302,15 @@ def _measured(
     function_name: str | None,
     event: str | None,
     events: Path | None,
-    python: str | None,
     no_exact: bool,
     no_probe: bool,
-    extensions: Path | None,
     explain: bool,
-    memory_mib: int | None,
-    timeout_s: float | None,
-    env: tuple[str, ...],
     log_group: str | None,
+    **given: Any,
 ) -> tuple[Measurement, Target | None, list[object]]:
-    if event is not None and events is not None:
-        raise BadInput("--event with --events: leave one out")
-    payloads = read_events(events) if events else [read_event(event or "{}")]
+    payloads = read_payloads(event, events)
     if function_name is not None:
-        given = (memory_mib, timeout_s, python, extensions)
-        if no_exact or no_probe or env or any(each is not None for each in given):
+        if no_exact or no_probe or any(given.values()):
             raise BadInput(
                 "--function takes the function as it is: leave out --no-exact, --no-probe, --extensions, --memory,"
                 " --timeout, --env and --python"
@@ -309,28 +324,50 @@ def _measured(
         return measurement, None, payloads
     if log_group is not None:
         raise BadInput(f"--log-group {log_group} is for --function NAME alone")
+    resolved, measurement = measured_here(
+        target or "", payloads, plan, limits, explain=explain, exact=not no_exact, probe=not no_probe, **given
+    )
+    return measurement, resolved, payloads
+
+
+def measured_here(
+    spec: str,
+    payloads: list[object],
+    plan: Plan,
+    limits: Limits,
+    *,
+    python: str | None,
+    memory_mib: int | None,
+    timeout_s: float | None,
+    env: tuple[str, ...],
+    explain: bool,
+    exact: bool = True,
+    probe: bool = True,
+    extensions: Path | None = None,
+) -> tuple[Target, Measurement]:
+    """The function that the options describe, and what it needed under the local Lambda. Raises BadInput."""
     with steps() as progress:  # on the terminal before the imports, which take a while
         from ..local.configuration.function import with_project_python
         from . import local_run
         from .target import resolve
 
-        resolved = resolve(target or "", partial(with_project_python, asked=python), partial(notify, "truemem check"))
+        resolved = resolve(spec, partial(with_project_python, asked=python), partial(notify, "truemem"))
         resolved = replace(
             resolved,
             memory_mib=resolved.memory_mib if memory_mib is None else memory_mib,
             timeout_s=resolved.timeout_s if timeout_s is None else timeout_s,
             environment={**resolved.environment, **variables(env)},
         )
-        if explain:
-            local_run.check_explicable(resolved)
+        if explain and not is_explicable(resolved):
+            raise BadInput(f"{spec} is no handler in Python or Node.js: no other can be traced. Try --no-explain")
         measurement = local_run.measure(
-            resolved,
-            payloads,
-            plan,
-            limits,
-            exact=not no_exact,
-            probe=not no_probe,
-            extensions=extensions,
-            progress=progress,
+            resolved, payloads, plan, limits, exact=exact, probe=probe, extensions=extensions, progress=progress
         )
-    return measurement, resolved, payloads
+    return resolved, measurement
+
+
+def is_explicable(target: Target) -> bool:
+    """Can a tracer be put into this function?"""
+    from ..local.configuration.node_function import is_node
+
+    return target.function.python is not None or is_node(target.function)

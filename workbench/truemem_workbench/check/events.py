@@ -129,7 +129,7 @@ EPILOG = """
 Examples:
   truemem events my-function --since 1h --output events.jsonl
   truemem events my-function --containing RECEIVED
-  truemem check app.py:handler --events events.jsonl --explain
+  truemem explain app.py:handler --events events.jsonl
 \b
 Exit codes:
   0  printed or written

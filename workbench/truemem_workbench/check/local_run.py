@@ -22,9 +22,7 @@ from ..lines.line import Line, parse_event
 from ..local import Invocation, LocalLambda, Settings
 from ..local.configuration.function import missing_module
 from ..local.configuration.layer import SIDECAR, beside_sidecar, in_exact_mode, sidecar, with_probe
-from ..local.configuration.node_function import is_node
 from ..local.configuration.settings import MOST_MIB
-from ..support.bad_input import BadInput
 from ..support.terminal import Progress
 from .events import text_of
 from .invocations import BLOCK, WARM_UP, Plan, invoke_until_decided
@@ -267,14 +265,6 @@ def measure(
         taken = invoke_until_decided(run, events, plan, why, progress)
         run.follow(events[0])
         return replace(run.measurement(taken, plan.invocations), judged_until=decision.until)
-
-
-def check_explicable(target: Target) -> None:
-    """Raise BadInput if no tracer can be put into this function."""
-    if target.function.python is None and not is_node(target.function):
-        raise BadInput(
-            f"--explain {target.spec}: it is no handler in Python or Node.js, and no other can be traced. Leave it out"
-        )
 
 
 def explanation(target: Target, events: Sequence[object], measurement: Measurement, progress: Progress) -> Explanation:

@@ -51,7 +51,7 @@ class MemoryMarker:
         extensions: str | Path | None = None,
         allow: Sequence[str] = (),
         allow_errors: bool = False,
-        explain: bool = False,
+        explain: bool | None = None,
     ) -> None:
         if not isinstance(handler, str):
             raise _wrong("handler", handler, "text", "'app.py:handler'")
@@ -68,7 +68,7 @@ class MemoryMarker:
         )
         self.exact = _flag("exact", exact)
         self.probe = _flag("probe", probe)
-        self.explain = _flag("explain", explain)
+        self.explain = None if explain is None else _flag("explain", explain)
         self.limits = Limits(
             drift_kib=_amount("max_drift_kib", max_drift_kib, 4),
             drift_per_minute_kib=_amount("max_drift_per_minute_kib", max_drift_per_minute_kib, 400),
@@ -132,6 +132,7 @@ _NAMES = {
     "--no-probe": "probe=False",
     "--extensions": "extensions=",
     "--explain": "explain=True",
+    "--no-explain": "explain=False",
     "--memory": "memory_mib=",
     "--timeout": "timeout_s=",
     "--events": "events=",

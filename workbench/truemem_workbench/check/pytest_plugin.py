@@ -27,7 +27,7 @@ MARKER = (
     "memory(handler, invocations=200, most=None, event={}, events=None, warm_up=80, max_drift_kib=None,"
     " max_drift_per_minute_kib=None, max_peak_mib=None, max_current_mib=None, max_tmp_mib=None,"
     " max_descriptors_drift=None, baseline=None, max_growth=None, memory_mib=None, timeout_s=None, env={},"
-    " exact=True, probe=True, extensions=None, allow=(), allow_errors=False, explain=False): run the function under"
+    " exact=True, probe=True, extensions=None, allow=(), allow_errors=False, explain=None): run the function under"
     " truemem's local Lambda, and fail the test where its memory breaks a limit. Without a limit on drift it must not"
     " grow, and while that is undecided more invocations are made, for two minutes or up to `most`."
     " `events` is a list, or a file's path from the root folder. With the fixture `lambda_environment`, the test itself"
@@ -113,13 +113,16 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
     """Make the run that the marker asks for."""
     from dataclasses import replace
 
+    from ..support.bad_input import BadInput
     from . import local_run
+    from .command import is_explicable
 
     was = _baseline(item, marker)
     with _refusing():
         target, events = marker.target(_folders(item)), marker.events(item.config.rootpath)
-        if marker.explain:
-            local_run.check_explicable(target)
+        can_explain = is_explicable(target)
+        if marker.explain and not can_explain:
+            raise BadInput(f"explain=True: {target.spec} is no handler in Python or Node.js. Leave it out")
         measurement = local_run.measure(
             target,
             events,
@@ -131,7 +134,7 @@ def _run(item: pytest.Item, marker: MemoryMarker) -> Result:
             progress=lambda _, __, ___: None,
         )
         result = _result(measurement, marker, was, invoked_by_test=False)
-        if marker.explain and result.grows:
+        if marker.explain or (marker.explain is None and can_explain and result.grows):
             why = local_run.explanation(target, events, measurement, lambda _, __, ___: None)
             result = replace(result, explanation=why)
     return result

@@ -14,6 +14,7 @@ PACKAGE = "truemem_workbench"
 COMMANDS = {
     "local": Lazy(f"{PACKAGE}.cli.local_run:local", "A Lambda on this machine: truemem local run."),
     "check": Lazy(f"{PACKAGE}.check.command:check", "A gate for CI: fail if a function's memory grows.", "check"),
+    "explain": Lazy(f"{PACKAGE}.check.explain_command:explain", "Which lines of a function hold what grows.", "check"),
     "events": Lazy(f"{PACKAGE}.check.events:events", "The events that a function has logged, for check."),
     "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment.", "report"),
     "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG.", "page"),

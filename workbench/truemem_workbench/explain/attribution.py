@@ -117,7 +117,7 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
     users = Users(root)
     growing = [
         Series(_stack(each["frames"]), rate, tuple(each.get("native", ())))
-        for each in found["stacks"]
+        for each in _by_way(found["stacks"], users)
         if (rate := rising(at, each["bytes"])) > 0
     ]
     left = {series.stack: series for series in growing}
@@ -144,6 +144,20 @@ def attribute(found: Mapping[str, Any], root: Path, measured_kib: float) -> list
     types = [each for each in found["types"] if rising(at, each["counts"]) > 0]
     holders += [_typed(_holder(line, claimed, users), types, users) for line, claimed in by_line.items()]
     return most_first(holders, measured_kib)
+
+
+def _by_way(stacks: Iterable[Mapping[str, Any]], users: Users) -> Iterator[Mapping[str, Any]]:
+    """Those with the same lines of the user's as one, with the frames of the one that grows most.
+
+    What a library keeps lies at many places of it: only their sum is seen to grow.
+    """
+    same: dict[Stack, list[Mapping[str, Any]]] = defaultdict(list)
+    for each in stacks:
+        stack = _stack(each["frames"])
+        same[users.way(stack) or stack].append(each)
+    for of in same.values():
+        most = max(of, key=lambda each: each["bytes"][-1] - each["bytes"][0])
+        yield {**most, "bytes": [sum(column) for column in zip(*(each["bytes"] for each in of), strict=True)]}
 
 
 def most_first(holders: Iterable[Holder], measured_kib: float) -> list[Holder]:

@@ -13,8 +13,9 @@ from scipy import stats
 
 from ..lines.line import Line
 from ..lines.record import figure
+from ..support.terminal import counted
 from ..support.untrusted_text import visible
-from .attribution import Frame, Holder
+from .attribution import LEAST_LOOKS, Frame, Holder
 
 ENOUGH = 0.5  # share of the rest that a figure of the line must grow by to be named
 STACK_KIB = 8
@@ -102,6 +103,8 @@ class Explanation:
     """Of the first of them, which traces Python's blocks or V8's heap."""
     rest: LikelyCause = UNKNOWN
     """What the growth that no line explains is likely to be."""
+    looks: Sequence[int] = ()
+    """Invocations of the first run after which it looked at what is held."""
 
     def share(self, kib: float) -> float:
         """Share of the measured growth. The tracer counts what was asked for, RSS whole pages: it can be above 1."""
@@ -114,7 +117,11 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """A table, with each source line quoted; then what is missing."""
-        ran = f"{self.invocations} invocations under a tracer, {self.seconds:.0f} s"
+        ran = f"{counted(self.invocations, 'invocation')} under a tracer, {self.seconds:.0f} s"
+        if not self.is_known:
+            looks = counted(len(self.looks), "look")
+            return [f"Which line keeps it is not known: {looks} of {LEAST_LOOKS} ({ran}).", *self.sentences()]
+        ran += f"; {len(self.looks)} looks, from invocation {self.looks[0]} to {self.looks[-1]}"
         if not self.holders:
             return [f"No line of code holds what grows ({ran}).", *self.sentences()]
         rows = [("KiB per invocation", "share", "line", "what holds it")]
@@ -128,14 +135,24 @@ class Explanation:
             table.append("  ".join(map(str.ljust, row, widths)).rstrip())
             if number:
                 table += [f"    {each}" for each in _below(self.holders[number - 1])]
-        return [f"What grew, by line of code ({ran}):", "", *table, "", *self.sentences()]
+        said = self.sentences()
+        return [f"What grew, by line of code ({ran}):", "", *table, *(["", *said] if said else [])]
+
+    @property
+    def is_known(self) -> bool:
+        """False after too few looks: then nothing is known of what grows."""
+        return len(self.looks) >= LEAST_LOOKS
+
+    @property
+    def _has_rest(self) -> bool:
+        return self.is_known and self.rest_kib > REST * self.measured_kib
 
     def sentences(self) -> list[str]:
         """The rest that no line explains, and what is missing."""
         said = []
         if (hidden := len(self.holders) - SHOWN) > 0:
             said.append(f"{hidden} more lines hold less.")
-        if self.rest_kib > REST * self.measured_kib:
+        if self._has_rest:
             said.append(
                 f"{self.rest_kib:.1f} KiB per invocation, {self.share(self.rest_kib):.0%} of the growth, are in no"
                 f" object that was seen. {self.rest.sentence} (docs/patterns.md#{self.rest.pattern})."
@@ -175,8 +192,9 @@ class Explanation:
         return {
             "lines": [{name: value for name, value in line.items() if value is not None} for line in lines],
             "restKiB": round(self.rest_kib, 3),
-            **({"restPattern": self.rest.pattern} if self.rest_kib > REST * self.measured_kib else {}),
+            **({"restPattern": self.rest.pattern} if self._has_rest else {}),
             "invocations": self.invocations,
+            "looks": list(self.looks),
             "seconds": round(self.seconds, 1),
             "missing": list(self.missing),
         }

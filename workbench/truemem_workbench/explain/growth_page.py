@@ -27,7 +27,7 @@ def page(explanation: Explanation | None, headline: str) -> str:
     if explanation and explanation.holders:
         body = f"{_table(explanation)}{_graph(explanation.holders)}"
     elif explanation:
-        body = "<p>No line of code holds what grows.</p>"
+        body = f"<p>{escape(explanation.lines()[0])}</p>"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(headline)}</title>'
         f"<style>{STYLE}</style></head><body><h1>What grew, by line of code</h1><p>{escape(headline)}</p>"

@@ -21,6 +21,15 @@ OF_ALL_THREADS = hasattr(threading, "settrace_all_threads")
 
 
 _me = threading.get_ident
+_known: dict[str, bool] = {}
+
+
+def is_users(file: str) -> bool:
+    """Is it the user's code, and no library's?"""
+    known = _known.get(file)
+    if known is None:
+        known = _known[file] = file.startswith(ROOT) and not FOREIGN.match(file, len(ROOT))
+    return known
 
 
 class GrowingContainer:
@@ -109,9 +118,7 @@ class Watch:
         code = frame.f_code
         known = self._users.get(code)
         if known is None:
-            name = code.co_filename
-            known = name.startswith(ROOT) and not FOREIGN.match(name, len(ROOT))
-            self._users[code] = known
+            known = self._users[code] = is_users(code.co_filename)
         if not known:
             return None
         self._step(frame, event, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import subprocess
+import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -15,20 +16,31 @@ from ..support.untrusted_text import loads
 from .attribution import LEAST_LOOKS, Frame, Holder, attribute
 
 INSTALL = "memray may name the line of native code: pip install memray, where the function's Python finds it."
-VARIABLES = {"PYTHONMALLOC": "malloc"}
+MALLOC = {"PYTHONMALLOC": "malloc"}
 """Each of Python's blocks is one of malloc's then, so that one can be taken from the other."""
+OURS = "TRUEMEM_EXPLAIN_MEMRAY"
+"""Variable: a folder with memray, for a function whose Python finds none."""
+_ASKED = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX')); import memray"
 EXCESS = 0.25  # share of a line's bytes that Python has not seen, from which they are native
 MOST_C_FRAMES = 8
 INTERPRETER = ("Py", "_Py", "pymalloc")
 """Begins of names of CPython's own C functions, which tell nothing of an allocation."""
 
 
-def can_trace(python: Path) -> bool:
-    """Is memray there, for us and for the function's interpreter?"""
-    if find_spec("memray") is None:
-        return False
-    asked = subprocess.run([python, "-c", "import memray"], capture_output=True, check=False)
-    return asked.returncode == 0
+def variables(python: Path) -> dict[str, str] | None:
+    """Variables with which the function's interpreter finds memray: its own, or ours where the versions fit.
+
+    None if there is none for it.
+    """
+    ours = find_spec("memray")
+    if ours is None or ours.origin is None:
+        return None
+    asked = subprocess.run([python, "-c", _ASKED], capture_output=True, text=True, check=False)
+    if asked.returncode == 0:
+        return MALLOC
+    if asked.stdout.strip() != sysconfig.get_config_var("EXT_SUFFIX"):
+        return None
+    return {**MALLOC, OURS: str(Path(ours.origin).parents[1])}
 
 
 def read(folder: Path) -> list[dict[str, Any]]:

@@ -8,18 +8,23 @@ import gc
 import importlib
 import json
 import os
+import sys
 import time
 from typing import Any
 
-import memray
+from truemem_workbench.explain.looks import Looks
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
-AT = frozenset(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))  # invocations after which there is a look
+OURS = os.environ.get("TRUEMEM_EXPLAIN_MEMRAY", "")  # a folder with memray, where the function's Python has none
 MOMENT_S = 0.03
 PID = os.getpid()
 
-looks: list[tuple[int, float]] = []  # number of the invocation, and epoch ms
-count = 0
+sys.path.append(OURS)
+import memray  # noqa: E402
+
+sys.path.remove(OURS)
+looks = Looks()
+moments: list[tuple[int, float]] = []  # number of the invocation, and epoch ms
 os.environ["_HANDLER"] = os.environ["TRUEMEM_EXPLAIN_HANDLER"]
 module, _, name = os.environ["_HANDLER"].rpartition(".")
 user = getattr(importlib.import_module(module.replace("/", ".")), name)
@@ -36,18 +41,16 @@ def handler(event: Any, context: Any) -> Any:
 
 
 def look() -> None:
-    """Count an invocation; after those in AT note the moment, and after the last look end the capture."""
-    global count  # noqa: PLW0603
-    count += 1
-    if count not in AT:
+    """Count an invocation; if it is time note the moment, and after the last look end the capture."""
+    if not looks.due():
         return
     if gc.isenabled():
         gc.collect()
     time.sleep(MOMENT_S)
-    looks.append((count, time.time() * 1000))
-    if count == max(AT):
+    moments.append((looks.count, time.time() * 1000))
+    if looks.is_over:
         capture.__exit__(None, None, None)
     path = os.path.join(FOLDER, f"looks-{PID}.json")  # noqa: PTH118
     with open(f"{path}.new", "w", encoding="utf-8") as file:  # noqa: PTH123
-        json.dump(looks, file)
+        json.dump(moments, file)
     os.replace(f"{path}.new", path)  # noqa: PTH105 - a process may be killed: what is there is whole

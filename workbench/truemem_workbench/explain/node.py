@@ -26,6 +26,8 @@ from .explanation import REST
 NUMBERED = ("element", "hidden")  # kinds of edges with a number instead of a name
 WEAK_MAP = re.compile(r" pair in WeakMap \(table @(\d+)\)$")
 """The end of the name of an edge to a WeakMap's value: the id of its table."""
+STRING_TABLES = ("(External strings)", "(Internalized strings)")
+"""Names of V8's own tables of strings (src/objects/visitors.h, ROOT_ID_LIST)."""
 Whole = npt.NDArray[np.int64]
 
 
@@ -87,10 +89,13 @@ class Snapshot:
     def way(self) -> tuple[Whole, Whole]:
         """The nodes by distance from the root, and for each node the one before it on the shortest way (-9999: none).
 
-        Weak references keep nothing, and are left out. So does the table of a WeakMap: a value is kept by its key.
+        Weak references keep nothing, and are left out. So does the table of a WeakMap: a value is kept by its key; and
+        so do V8's tables of strings, which it clears of those that nothing else has.
         """
         begins = np.repeat(np.arange(len(self.ids)), np.diff(self.first_edge))
+        tables = [node for node, name in enumerate(self.names) if name in STRING_TABLES]
         strong = (self.edge_kinds != self.kinds_of_edges.index("weak")) & ~self._of_weak_maps(begins)
+        strong &= ~np.isin(begins, tables)
         matrix = csr_array(
             (np.ones(int(strong.sum()), np.int8), (begins[strong], self.to[strong])), shape=(len(self.ids),) * 2
         )

@@ -7,17 +7,20 @@
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import v8 from "node:v8";
 
-import { fileOf, places, post, ROOT, scripts, session } from "./node_inspector.mjs";
+import { fileOf, places, post, ROOT, scripts } from "./node_inspector.mjs";
 import { here, Watched } from "./node_watched.mjs";
 
 const FOLDER = process.env.TRUEMEM_EXPLAIN;
-const AT = new Set(process.env.TRUEMEM_EXPLAIN_LOOKS.split(",").map(Number)); // invocations before a snapshot
+const PLANNED = process.env.TRUEMEM_EXPLAIN_LOOKS.split(",").map(Number); // invocations before a snapshot
+const EVERY_S = Number(process.env.TRUEMEM_EXPLAIN_SECONDS) / (PLANNED.length + 1); // or this much time, if that is less
 const MOST_PLACES = 20_000; // breakpoints
 const MOST_STEPS = 50_000; // in one invocation: a step takes some 10 µs
 const HOOK = "__truemem_explain";
 
 const missing = new Set();
+const began = performance.now();
 let count = 0;
 let looks = 0;
 let watchedSince = 0; // the look after which truemem has said what to watch
@@ -46,17 +49,13 @@ const told = () =>
 
 const look = () => {
   looks += 1;
-  const name = `heap-${process.pid}-${count}.json`;
-  const file = fs.openSync(path.join(FOLDER, `${name}.new`), "w");
-  const chunk = ({ params }) => fs.writeSync(file, params.chunk);
-  session.on("HeapProfiler.addHeapSnapshotChunk", chunk);
-  post("HeapProfiler.takeHeapSnapshot", { reportProgress: false });
-  session.off("HeapProfiler.addHeapSnapshotChunk", chunk);
-  fs.closeSync(file);
+  const file = path.join(FOLDER, `heap-${process.pid}-${count}.json`);
+  // Not the inspector's takeHeapSnapshot: from Node.js 23 on it writes when the handler has returned.
+  v8.writeHeapSnapshot(`${file}.new`);
   post("Debugger.enable"); // tells of each script
   post("Debugger.disable");
   told();
-  fs.renameSync(path.join(FOLDER, `${name}.new`), path.join(FOLDER, name));
+  fs.renameSync(`${file}.new`, file);
 };
 
 // Find an object by its id in the heap snapshot.
@@ -110,7 +109,7 @@ const watch = (wanted) => {
       each.script = inspected(each.object.deref(), (property) => property("[[FunctionLocation]]").value.scriptId);
     }
   }
-  if (looks === AT.size) for (const each of watched.values()) each.again();
+  if (looks === PLANNED.length) for (const each of watched.values()) each.again();
   open = [...watched.values()].filter((each) => each.isOpen);
   if (open.length === 0) return unwatch();
   for (const each of open) each.begin(valueOf(each));
@@ -190,7 +189,8 @@ const ended = () => {
 const before = () => {
   last = null;
   lastIn.clear();
-  if (AT.has(count)) {
+  const late = performance.now() - began >= EVERY_S * 1000 * (looks + 1);
+  if (looks < PLANNED.length && count > 0 && (late || count >= PLANNED[looks])) {
     unwatch();
     look();
   }

@@ -68,7 +68,8 @@ class Objects:
         """The length of each of these, by its id."""
         built_in = list(self._built_in())
         found = dict(zip(map(id, built_in), map(len, built_in), strict=True))
-        found.update((id(each), length(each)) for each in self._others())
+        lengths = {id(kind): _length_of(kind) for kind in self.kinds.values() if _is_other(kind)}
+        found.update((id(each), lengths[id(type(each))](each)) for each in self._others())
         return found
 
     def _built_in(self) -> Iterator[Any]:
@@ -81,20 +82,26 @@ class Objects:
 
     def _others(self) -> Iterator[Any]:
         """Caches of functions, and what is of a subclass."""
-        return self.of(lambda kind: kind is CACHE or (issubclass(kind, KINDS) and not _is_one(kind, KINDS)))
+        return self.of(_is_other)
 
 
 def _is_one(kind: type, kinds: tuple[type, ...]) -> bool:
     return any(kind is each for each in kinds)
 
 
+def _is_other(kind: type) -> bool:
+    return kind is CACHE or (issubclass(kind, KINDS) and not _is_one(kind, KINDS))
+
+
+def _length_of(kind: type) -> Callable[[Any], int]:
+    if kind is CACHE:
+        return lambda each: each.cache_info().currsize
+    return next(known.__len__ for known in KINDS if issubclass(kind, known))
+
+
 def length(each: Any) -> int:
     """The length of one of `with_length`."""
-    kind = type(each)
-    if kind is CACHE:
-        size: int = each.cache_info().currsize
-        return size
-    return next(known.__len__(each) for known in KINDS if issubclass(kind, known))
+    return _length_of(type(each))(each)
 
 
 DEPTH = 8  # references from a container to the module that owns it, at most

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from truemem_workbench.explain.containers import Containers, TypeGrowth
-from truemem_workbench.explain.line_watch import Watch
+from truemem_workbench.explain.line_watch import Watch, is_users
+from truemem_workbench.explain.looks import Looks
 from truemem_workbench.explain.objects import Objects, kind_name
 
 FOLDER = os.environ["TRUEMEM_EXPLAIN"]
-AT = frozenset(map(int, os.environ["TRUEMEM_EXPLAIN_LOOKS"].split(",")))  # invocations after which there is a look
-FRAMES = 25  # frames of a stack, the innermost ones
+FRAMES = 40  # frames of a stack, the innermost ones
 LEAST_LOOKS = 4  # looks before anything can be said to grow
 MOST_STACKS = 200
 PID = os.getpid()
@@ -29,41 +29,77 @@ PID = os.getpid()
 Raw = tuple[tuple[str, int], ...]  # a stack: file and line of each frame, the innermost first
 
 
-def held() -> dict[Raw, tuple[int, int]]:
-    """Bytes and blocks by stack.
+NOTHING = (0, 0)
 
-    `Snapshot.statistics` hashes the stack of each block, and takes ten times as long. The traces of one snapshot share
-    the stacks (cpython, Modules/_tracemalloc.c), so most are distinguished by their address.
+
+class Held:
+    """Bytes and blocks at each look, by the user's lines on the way to the allocation.
+
+    What a library keeps lies at many places of it below one line of the user's: only their sum is seen to grow. Where
+    no line is the user's, each stack counts for itself.
     """
-    stacks: dict[int, Raw] = {}
-    sizes: defaultdict[int, list[int]] = defaultdict(list)
-    for trace in tracemalloc.take_snapshot().traces._traces:  # type: ignore[attr-defined]
-        stack = trace[2]
-        place = id(stack)  # nothing else is made here: each block that we ask for is traced too
-        stacks[place] = stack
-        sizes[place].append(trace[1])
-    found: dict[Raw, tuple[int, int]] = {}
-    for place, stack in stacks.items():
-        size, count = found.get(stack, (0, 0))
-        found[stack] = (size + sum(sizes[place]), count + len(sizes[place]))
-    return found
+
+    def __init__(self) -> None:
+        self.looks: list[dict[Raw, tuple[int, int]]] = []
+        self.largest: dict[Raw, Raw] = {}
+        """By these lines: the stack that holds most at the last look."""
+
+    def look(self) -> None:
+        """Note what is held now.
+
+        `Snapshot.statistics` hashes the stack of each block, and takes ten times as long. The traces of one snapshot
+        share the stacks (cpython, Modules/_tracemalloc.c), so most are distinguished by their address.
+        """
+        stacks: dict[int, Raw] = {}
+        sizes: defaultdict[int, list[int]] = defaultdict(list)
+        for trace in tracemalloc.take_snapshot().traces._traces:  # type: ignore[attr-defined]
+            stack = trace[2]
+            place = id(stack)  # nothing else is made here: each block that we ask for is traced too
+            stacks[place] = stack
+            sizes[place].append(trace[1])
+        found: dict[Raw, tuple[int, int]] = {}
+        most: dict[Raw, int] = {}
+        for place, stack in stacks.items():
+            if any(map(_is_own, stack)):
+                continue
+            way = tuple(frame for frame in stack if is_users(frame[0])) or stack
+            size, count = found.get(way, NOTHING)
+            added = sum(sizes[place])
+            found[way] = (size + added, count + len(sizes[place]))
+            if added > most.get(way, 0):
+                most[way] = added
+                self.largest[way] = stack
+        self.looks.append(found)
+
+    def grown(self) -> list[dict[str, Any]]:
+        """What holds more than at the first look, most of it first."""
+        first, last = self.looks[0], self.looks[-1]
+        gains = {way: size - first.get(way, NOTHING)[0] for way, (size, _) in last.items()}
+        ways = sorted((way for way, gain in gains.items() if gain > 0), key=lambda way: -gains[way])
+        return [
+            {
+                "frames": self.largest[way][::-1],
+                "bytes": [look.get(way, NOTHING)[0] for look in self.looks],
+                "blocks": [look.get(way, NOTHING)[1] for look in self.looks],
+            }
+            for way in ways[:MOST_STACKS]
+        ]
 
 
 class Tracer:
-    """What is held after the invocations in AT, by stack and by container."""
+    """What is held at each look, by stack and by container."""
 
     def __init__(self) -> None:
         self.invocations: list[int] = []
         """Number of each look's invocation."""
-        self.stacks: list[dict[Raw, tuple[int, int]]] = []
-        """Bytes and blocks by stack, for each look."""
+        self.held = Held()
         self.threads: list[int] = []
         self.missing: list[str] = []
-        self.containers = Containers((self.invocations, self.stacks, self.threads, self.missing))
+        self.containers = Containers((self.invocations, self.held.looks, self.held.largest, self.threads, self.missing))
         self.watch = Watch()
         self.types = TypeGrowth()
         self.types_described: list[dict[str, Any]] = []
-        self.count = 0
+        self.looks = Looks()
         self.lines_written = 0
         """Containers whose line was known when it was written last."""
 
@@ -72,12 +108,11 @@ class Tracer:
             self.watch.start()
 
     def after(self) -> None:
-        """Count an invocation, and look after those in AT."""
+        """Count an invocation, and look if it is time."""
         self.watch.stop()
         if self.watch.refused:
             self.miss("The function traces itself (sys.settrace): no line was seen that keeps.")
-        self.count += 1
-        if self.count in AT:
+        if self.looks.due():
             self.look()
             self.write()
         elif self.watch.lines > self.lines_written:
@@ -90,9 +125,8 @@ class Tracer:
         collects = gc.isenabled()
         gc.disable()  # else our own work starts the collector over and over
         try:
-            self.invocations.append(self.count)
+            self.invocations.append(self.looks.count)
             self.threads.append(threading.active_count())
-            self.stacks.append({})
             self.guarded(self._note_stacks)
             self.guarded(self._note_objects)
         finally:
@@ -102,9 +136,9 @@ class Tracer:
     def _note_stacks(self) -> None:
         if not tracemalloc.is_tracing():
             self.miss("The function has stopped tracemalloc: Python's blocks were not seen any more.")
+            self.held.looks.append({})
             return
-        first = self.stacks[0]
-        self.stacks[-1] = {stack: each for stack, each in held().items() if each > first.get(stack, (0, 0))}
+        self.held.look()
 
     def _note_objects(self) -> None:
         objects = Objects()
@@ -137,29 +171,14 @@ class Tracer:
         if sentence not in self.missing:
             self.missing.append(sentence)
 
-    def grown(self) -> list[Raw]:
-        """The stacks that hold more than at the first look, most of it first."""
-        first, last = self.stacks[0], self.stacks[-1]
-        gains = {stack: size - first.get(stack, (0, 0))[0] for stack, (size, _) in last.items()}
-        users = (stack for stack, gain in gains.items() if gain > 0 and not any(map(_is_own, stack)))
-        return sorted(users, key=lambda stack: -gains[stack])
-
     def write(self) -> None:
         """Write all that was found so far: what is there when the process is killed is a partial answer."""
         self.lines_written = self.watch.lines
-        none = (0, 0)
         document = {
             "python": sys.version.split()[0],
             "invocations": self.invocations,
             "threads": self.threads,
-            "stacks": [
-                {
-                    "frames": stack[::-1],
-                    "bytes": [look.get(stack, none)[0] for look in self.stacks],
-                    "blocks": [look.get(stack, none)[1] for look in self.stacks],
-                }
-                for stack in self.grown()[:MOST_STACKS]
-            ],
+            "stacks": self.held.grown(),
             "containers": self.containers.described(self.watch),
             "types": self.types_described,
             "collector": gc.isenabled(),

@@ -30,7 +30,9 @@ invocations would seem to grow if it were looked at after each 18."""
 WATCHED = 20  # invocations after the last look, in which the lines are seen
 TIMES = 4  # the run ends after so many times the plain run's seconds
 INVOKING = 0.95  # share of that time in which it is invoked: the environment's end takes some as well
-SNAPSHOTS_S = 20  # heap snapshots take this long, whatever the plain run took: some 0.5 s each, for a heap of 5 MiB
+LOOKS_S = 60
+"""So much longer may it take for the looks, whatever the plain run took. A look at 100,000 objects takes some 0.3 s, a
+heap snapshot of 5 MiB 0.5 s."""
 NOT_UNDERSTOOD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 LONGEST = 300  # bytes of an error that are shown
 
@@ -44,8 +46,6 @@ class TracerModule:
     read: Callable[[Path], list[dict[str, Any]]]
     """Reads what it wrote into a folder: a document for each process."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    extra_s: float = 0.0
-    """Seconds that it may take, beyond TIMES those of the plain run."""
     between: Callable[[Path], None] = lambda _: None
     """Is called after each invocation. Raises OSError, ValueError or LookupError for what it cannot read."""
 
@@ -59,7 +59,7 @@ class TracerModule:
     def node(cls) -> TracerModule:
         heap = HeapReader()
         code = Path(__file__).with_name("node_tracer.mjs")
-        return cls(code, f"{code.with_suffix('')}.handler", heap.read, extra_s=SNAPSHOTS_S, between=heap.between)
+        return cls(code, f"{code.with_suffix('')}.handler", heap.read, between=heap.between)
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ def _tracer(function: Function) -> TracerModule:
     return TracerModule.python("python_tracer", _written) if function.python else TracerModule.node()
 
 
-def limit_s(function: Function, plain_seconds: float) -> float:
-    """Seconds after which the first run under a tracer is ended."""
-    return TIMES * plain_seconds + _tracer(function).extra_s
+def limit_s(plain_seconds: float) -> float:
+    """Seconds after which a run under a tracer is ended."""
+    return TIMES * plain_seconds + LOOKS_S
 
 
 def explain(
@@ -105,21 +105,21 @@ def explain(
     run = partial(again, function, settings, events)
     traced = run(tracer=_tracer(function))
     missing, seconds, done = list(traced.missing), traced.seconds, traced.invocations
-    if traced.found and len(traced.found["invocations"]) < LEAST_LOOKS and not missing:
-        missing.append("It ended too early to tell what grows. Try more --invocations.")
+    looks: tuple[int, ...] = tuple(traced.found["invocations"]) if traced.found else ()
+    if len(looks) < LEAST_LOOKS:
+        return Explanation([], measured_kib, done, seconds, tuple(missing), looks=looks)
     holders: list[Holder] = []
-    if traced.found:
-        try:
-            if function.python is None:
-                holders = node.holders(traced.found, measured_kib)
-            else:
-                holders = attribute(traced.found, function.task_root, measured_kib)
-        except NOT_UNDERSTOOD as problem:  # the function's process has written it
-            missing.append(f"What the tracer wrote could not be understood: {problem!r}")
+    try:
+        if function.python is None:
+            holders = node.holders(traced.found, measured_kib)
+        else:
+            holders = attribute(traced.found, function.task_root, measured_kib)
+    except NOT_UNDERSTOOD as problem:  # the function's process has written it
+        missing.append(f"What the tracer wrote could not be understood: {problem!r}")
     rest_kib = measured_kib - sum(each.kib for each in holders)
-    if traced.found and function.python is not None and rest_kib > REST * measured_kib:
-        if native.can_trace(function.python):
-            second = run(tracer=TracerModule.python("native_tracer", native.read, native.VARIABLES))
+    if function.python is not None and rest_kib > REST * measured_kib:
+        if (variables := native.variables(function.python)) is not None:
+            second = run(tracer=TracerModule.python("native_tracer", native.read, variables))
             if second.found:
                 holders += native.beyond_python(second.found, traced.found, function.task_root, measured_kib)
             holders.sort(key=lambda each: -each.kib)
@@ -127,7 +127,7 @@ def explain(
             seconds, done = seconds + second.seconds, done + second.invocations
         else:
             missing.append(native.INSTALL)
-    explanation = Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)))
+    explanation = Explanation(holders, measured_kib, done, seconds, tuple(dict.fromkeys(missing)), looks=looks)
     rest = likely(lines, explanation.rest_kib, UNKNOWN if function.python is not None else UNCOLLECTED)
     return dataclasses.replace(explanation, first_run_s=traced.seconds, rest=rest)
 
@@ -158,13 +158,13 @@ def trace(
     plain_seconds: float,
     progress: Progress,
 ) -> Traced:
-    """Invoke as often as the plain run did, in at most TIMES its seconds.
+    """Invoke as often as the plain run did, for `limit_s` at most.
 
     Whatever goes wrong is a sentence in `missing`: the verdict of the plain run stands.
     """
     folder = Path(tempfile.mkdtemp(prefix="truemem-explain-"))
     folder.chmod(0o1777)  # the function's process may run as another user
-    looks = looked_at(invocations)
+    looks, limit = looked_at(invocations), INVOKING * limit_s(plain_seconds)
     variables = {
         **settings.environment,
         **tracer.variables,
@@ -172,13 +172,12 @@ def trace(
         "TRUEMEM_EXPLAIN_HANDLER": function.handler,
         "TRUEMEM_EXPLAIN_FOREIGN": Users(function.task_root).foreign,
         "TRUEMEM_EXPLAIN_LOOKS": ",".join(map(str, looks)),
+        "TRUEMEM_EXPLAIN_SECONDS": f"{limit:.1f}",
     }
     command = (*function.command[:-1], tracer.handler)
-    traced = dataclasses.replace(
-        function, command=command, handler=tracer.handler, needs=(*function.needs, tracer.code)
-    )
-    started, limit = time.monotonic(), INVOKING * (TIMES * plain_seconds + tracer.extra_s)
-    total = looks[-1] + WATCHED
+    needs = (*function.needs, tracer.code, *(Path(variables[name]) for name in (native.OURS,) if name in variables))
+    traced = dataclasses.replace(function, command=command, handler=tracer.handler, needs=needs)
+    started, total = time.monotonic(), looks[-1] + WATCHED
     done, failed, missing, error, left, slowest = 0, 0, [], "", limit, 0.0
     try:
         with LocalLambda(traced, dataclasses.replace(settings, environment=variables)) as local:

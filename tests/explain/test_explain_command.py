@@ -1,0 +1,61 @@
+"""`truemem explain`: the lines that hold what grows, whatever a gate would say."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from truemem_workbench.cli.__main__ import cli
+
+from tests.check.conftest import STEADY
+from tests.explain.test_run import FUNCTIONS, line_marked
+
+
+@pytest.fixture(autouse=True)
+def _signals_are_pytests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.check.explain_command.raise_on_signals", lambda: None)
+
+
+def explain(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["explain", *map(str, arguments)])
+
+
+def test_it_names_the_line_and_what_to_type_next(tmp_path: Path) -> None:
+    path = tmp_path / "growth.html"
+    done = explain(f"{FUNCTIONS / 'planted.py'}:module_list", "--invocations", 130, "--json", "--output", path)
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    first = document["explanation"]["lines"][0]
+    assert (first["file"], first["line"]) == line_marked("module_list")
+    assert len(document["explanation"]["looks"]) == 10
+    assert document["finding"]["cause"] == "leak"
+    assert document["finding"]["next"] == f"truemem check {FUNCTIONS / 'planted.py'}:module_list"
+    assert "ORDERS.append(order)" in path.read_text()
+
+
+def test_a_function_that_keeps_nothing_is_explained_too() -> None:
+    done = explain(STEADY, "--invocations", 130)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("No line of code holds what grows (")
+    assert "- No leak:" in done.stdout
+
+
+def test_after_too_few_looks_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truemem_workbench.explain.run.LOOKS_S", 0)
+    monkeypatch.setattr("truemem_workbench.explain.run.TIMES", 0)
+    done = explain(STEADY, "--invocations", 130)
+    assert done.exit_code == 2, done.output
+    assert done.stdout.startswith("Which line keeps it is not known: 0 looks of 4 (")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([Path(__file__).parents[1] / "local" / "functions" / "bootstrap"], "no handler in Python or Node.js"),
+        ([STEADY, "--output", "growth.txt"], "its ending is not .html or .json"),
+        ([STEADY, "--event", "{}", "--events", __file__], "leave one out"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(arguments: list[object], said: str) -> None:
+    done = explain(*arguments)
+    assert (done.exit_code, said in done.stderr) == (2, True), done.output

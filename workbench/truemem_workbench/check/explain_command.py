@@ -1,0 +1,95 @@
+"""The command `truemem explain`: which lines hold what grows, whatever a gate would say of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..analysis.finding import commands_local
+from ..support.bad_input import BadInput, need
+from ..support.exit_codes import Ended, raise_on_signals
+from ..support.options import check_outputs, output_option, typed
+from ..support.terminal import console, notify
+from .command import event_options, explanation, function_options, measured_here, read_payloads
+from .invocations import INVOCATIONS, Plan
+
+ENDINGS = (".html", ".json")
+EPILOG = """
+\b
+Examples:
+  truemem explain app.py:handler --events events.jsonl
+  truemem explain index.mjs:handler --output growth.html
+\b
+Exit codes:
+  0  the lines are named, or none holds what grows
+  2  it is not known: the input cannot be used, or the tracer saw too little
+  130, 143  Ctrl-C or SIGTERM
+"""
+
+
+@click.command(epilog=EPILOG, context_settings={"max_content_width": 110})
+@click.argument("target", metavar="FILE:HANDLER|TEMPLATE.yaml:LOGICAL_ID")
+@click.option(
+    "--invocations", type=click.IntRange(1), default=INVOCATIONS, show_default=True, metavar="N", help="How many."
+)
+@event_options
+@function_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@output_option(*ENDINGS)
+@click.pass_context
+def explain(context: click.Context, /, **given: Any) -> None:
+    """Name the lines of a function that hold what grows.
+
+    A handler in Python or Node.js runs twice under the local Lambda: once to measure it, once under a tracer.
+    """
+    raise_on_signals()
+    try:
+        code = _explain(typed(context, "truemem check", but=("--invocations", "--json", "--output")), **given)
+    except BadInput as problem:
+        notify("truemem explain", problem)
+        code = 2
+    except Ended as ended:
+        code = 128 + ended.number
+    context.exit(code)
+
+
+def _explain(
+    again: str,
+    *,
+    target: str,
+    invocations: int,
+    event: str | None,
+    events: Path | None,
+    as_json: bool,
+    outputs: tuple[Path, ...],
+    **given: Any,
+) -> int:
+    from ..explain.growth_page import page
+    from .limits import Limits
+    from .outputs import try_place
+
+    check_outputs(outputs, *ENDINGS)
+    for path in outputs:
+        if path.suffix.lower() == ".html":
+            need("explain")
+        try_place(path, f"--output FOLDER/{path.name}")
+    payloads = read_payloads(event, events)
+    plan = Plan(invocations=invocations, most=invocations)
+    function, measurement = measured_here(target, payloads, plan, Limits(), explain=True, **given)
+    found = explanation(function, payloads, measurement)
+    measurement = replace(measurement, commands=commands_local(again, can_explain=False))
+    finding = measurement.finding
+    document = {"checked": target, "finding": finding.document(), "explanation": found.document()}
+    for path in outputs:
+        text = page(found, target) if path.suffix.lower() == ".html" else f"{json.dumps(document, indent=2)}\n"
+        path.write_text(text, encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        for line in (*found.lines(), "", f"- {finding.paragraph()}"):
+            console().print(line, soft_wrap=True)
+    return 0 if found.is_known else 2
