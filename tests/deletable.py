@@ -64,8 +64,9 @@ def copied(wing: str, copy: Path) -> list[Path]:
         (copy / path).unlink()
     (copy / ".venv").symlink_to(ROOT / ".venv")
     contracts = copy / "pyproject.toml"  # two contracts name each wing
-    text = contracts.read_text().replace(f" | {wing}", "").replace(f"{wing} | ", "")
-    contracts.write_text(text.replace(f'    "truemem.{wing}",\n', ""))
+    text = contracts.read_text().replace(f'    "truemem.{wing}",\n', "")
+    (row,) = (line for line in text.splitlines() if "# the wings" in line)  # the workbench has a room `lines` as well
+    contracts.write_text(text.replace(row, row.replace(f" | {wing}", "").replace(f"{wing} | ", "")))
     return gone
 
 

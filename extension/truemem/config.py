@@ -17,7 +17,7 @@ PREFIX = b"TRUEMEM_"
 
 NAMES = (
     *("ENABLED", "NAMESPACE", "DIMENSIONS", "PROPERTIES", "CPU_BUDGET"),
-    *("OOM_SCORE_ADJ", "RESOURCES", "JOURNAL", "AGGREGATE", "OUTPUT", "LOG_LEVEL"),
+    *("OOM_SCORE_ADJ", "RESOURCES", "LINES", "JOURNAL", "AGGREGATE", "OUTPUT", "LOG_LEVEL"),
 )
 WRAPPER = "EXEC_WRAPPER"
 """Read by the wrapper of exact mode alone."""
@@ -76,6 +76,12 @@ class Config:
         self.resources: str = setting("RESOURCES", _one_of(AUTO, ALWAYS, OFF), AUTO, "auto, always or off")
         """When lines tell of /tmp, descriptors, threads and processes: if they matter, always, or never (and they are
         not read)."""
+        lines = setting("LINES", _lines, (0.0, False), "off, on, or a percentage up to 100%; with `,java` after it")
+        self.lines_share: float = lines[0]
+        """Share of the environments in which the function's preload may be asked for the lines that keep what grows: a
+        fraction; 1 where it is `on`, and 0 where it is off."""
+        self.lines_java: bool = lines[1]
+        """May a JVM be asked for its classes? That is a full collection, twice."""
         self.journal: bool = setting("JOURNAL", parse_switch, True, "true or false")
         """Keep what is not printed yet in a file in /tmp, for the next process of the environment."""
         self.aggregate_s: int = setting("AGGREGATE", _seconds, 0, "off, or seconds from 1 to 300")
@@ -145,6 +151,19 @@ def _within(number: Number, lowest: float, highest: float) -> Number:
 
 def _percent(text: str) -> float:
     return _within(float(text.rstrip("% ")), 0.01, 50) / 100
+
+
+def _lines(text: str) -> tuple[float, bool]:
+    share, comma, runtime = (part.strip() for part in text.partition(","))
+    if comma and runtime.lower() != "java":
+        raise ValueError
+    return _share(share), bool(comma)
+
+
+def _share(text: str) -> float:
+    if text.endswith("%"):
+        return _within(float(text[:-1]), 0, 100) / 100
+    return float(parse_switch(text))
 
 
 def _score(text: str) -> int:

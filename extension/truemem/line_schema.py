@@ -217,6 +217,36 @@ class Properties:
     """no `platform.report` came: no mark, no status"""
     dropped = WHOLE
     """lost since the line before: telemetry, readings, lines"""
+    growthLines = [
+        {
+            "file": TEXT,
+            "line": WHOLE,
+            "function": TEXT,
+            "class": TEXT,
+            "perInvocationKiB": KIB,
+            "perInvocationObjects": WHOLE,
+            "share": WHOLE,
+            "stack": [TEXT],
+        }
+    ]
+    """the lines of code that keep what grows, most first, once in an environment ([`TRUEMEM_LINES`](configuration.md)):
+    `perInvocationKiB`, what each invocation adds, and the `share` of all that grows. `stack`: the calls that lead
+    there, outermost first. Empty: no line keeps anything. Java has no lines: `class`, and `perInvocationObjects`, how
+    many more there are of it; the application's own classes first, for what they refer to is mostly the JDK's"""
+    growthProfile = {
+        "runtime": TEXT,
+        "invocations": WHOLE,
+        "looks": WHOLE,
+        "cpuPercent": WHOLE,
+        "memoryKiB": KIB,
+        "lookMs": MS,
+        "gaveUp": TEXT,
+        "restKiB": KIB,
+        "libraries": [TEXT],
+    }
+    """what that has cost: `invocations` profiled, `looks`, and their time `lookMs`; more CPU time in percent; memory of
+    the profile. `gaveUp`: why it ended early. `restKiB`: growth per invocation that no line explains, and the native
+    `libraries` of the function"""
     recovered = FLAG
     """printed by the next process, because the sidecar that measured it was killed. The invocation that ran then is
     `sampled`"""

@@ -61,6 +61,21 @@ class Site(NamedTuple):
     clock: Clock
 
 
+IN_USE = "in use"
+"""Note of a record whose process has a heap page, or a JVM's counters: an InUse."""
+
+
+class InUse(NamedTuple):
+    """What a runtime that can say which lines, or classes, keep memory has in use."""
+
+    pid: int
+    """The runtime's process."""
+    kib: int | None
+    """None where it does not say this time."""
+    is_jvm: bool = False
+    """A JVM with counters: else a runtime with a preload."""
+
+
 class Line(NamedTuple):
     text: str
     slots: Sequence[int] = ()
@@ -177,6 +192,9 @@ class Wing:
     def finished(self, made: InvocationRecord, record: PendingRecord | None) -> None:
         """It is about to be printed. `record` is None where an earlier process has measured it."""
 
+    def ending(self, records: Sequence[PendingRecord]) -> None:
+        """The environment ends: these are printed now, and none after them."""
+
 
 class Wings:
     """Those that are there. What fails in one is counted, and costs the spine nothing."""
@@ -189,6 +207,7 @@ class Wings:
         self.window_closed = self._overridden("window_closed")
         self.finishing = self._overridden("finishing")
         self.finished = self._overridden("finished")
+        self.ending = self._overridden("ending")
         self._members = self._overridden("members")
         self.keeper: Keeper = next((wing.keeper for wing in wings if wing.keeper is not None), Keeper())
         self.sender = next((wing.sender for wing in wings if wing.sender is not None), None)

@@ -6,9 +6,15 @@
 "use strict";
 
 // Taken now: the function or another preload may put others in their place.
-const { closeSync, constants, existsSync, fstatSync, ftruncateSync } = require("fs");
-const { openSync, opendirSync, statSync, unlinkSync, writeSync } = require("fs");
+const { closeSync, constants, existsSync, fstatSync, ftruncateSync, lstatSync } = require("fs");
+const { openSync, opendirSync, readFileSync, renameSync, statSync, unlinkSync, writeSync } = require("fs");
+const { compileFunction, createContext } = require("vm");
 const { now } = Date;
+const { cpuUsage, hrtime } = process;
+const { bigint } = hrtime;
+const { iterator } = Symbol;
+const iterate = Array.prototype[iterator];
+const prototypes = [Object.prototype, Function.prototype, Array.prototype, String.prototype, RegExp.prototype];
 const { apply } = Reflect;
 
 const PAGE = 4096;
@@ -17,6 +23,7 @@ const TIDIED = 1000; // entries of the folder that are searched for pages of pro
 const REQUEST = /^\/2018-06-01\/runtime\/invocation\/(?:next$|([^/]+)\/(?:response|error)$)/;
 
 const api = process.env.AWS_LAMBDA_RUNTIME_API;
+const memorySize = process.env.AWS_LAMBDA_FUNCTION_MEMORY_SIZE; // MiB
 const tmp = process.env.TMPDIR || "";
 const folder = tmp.startsWith("/tmp/") && !tmp.includes("..") ? tmp.replace(/\/+$/, "") : "/tmp";
 
@@ -24,6 +31,13 @@ const folder = tmp.startsWith("/tmp/") && !tmp.includes("..") ? tmp.replace(/\/+
 const collect = process.env.TRUEMEM_HEAP_COLLECT;
 let collectGarbage; // V8's own function, in such a run
 let changed = 0;
+
+// With `--lines` truemem asks for a profile by a file (lines.cjs), once in a process.
+let lines = process.env.TRUEMEM_LINES;
+if (lines === "off") lines = "";
+const root = process.env.LAMBDA_TASK_ROOT || "/var/task";
+const LOOKED_FOR = { throwIfNoEntry: false };
+let profile; // is called between an answer and the request for the next invocation
 
 let v8; // loaded when the client is known: then this process is the runtime
 let path = "";
@@ -33,6 +47,7 @@ let number = 0;
 let live; // bytes; unknown before the first major collection
 let collections; // major ones; unknown if they cannot be observed
 let gcMs = 0;
+let observer;
 
 function quietly(run) {
   return function (...given) {
@@ -58,7 +73,8 @@ const begin = quietly(() => {
     // It is called when the code that was interrupted has returned. What that has made since is still among the young.
     if (major) live = inSpaces((name) => !name.startsWith("new_"));
   });
-  new PerformanceObserver(count).observe({ type: "gc" });
+  observer = new PerformanceObserver(count);
+  observer.observe({ type: "gc" });
   collections = 0;
   leaveOptions();
   if (!collect) return;
@@ -66,6 +82,14 @@ const begin = quietly(() => {
   v8.setFlagsFromString("--expose-gc");
   collectGarbage = require("vm").runInNewContext("gc");
   v8.setFlagsFromString("--no-expose-gc");
+});
+
+// Node.js iterates over arrays when it calls an observer: where the function has broken that, the next collection would
+// end the process.
+const unobserved = quietly(() => {
+  if (!observer || Array.prototype[iterator] === iterate) return;
+  observer.disconnect();
+  observer = collections = live = undefined;
 });
 
 // The function and its children see NODE_OPTIONS as it would be without us.
@@ -87,6 +111,7 @@ const kib = (bytes) => Math.round(bytes / 1024);
 
 const note = quietly((id) => {
   begin();
+  unobserved();
   if (collectGarbage) collectIfAsked();
   const heap = v8.getHeapStatistics(); // not process.memoryUsage(): that reads a file as well, for RSS
   number += 1;
@@ -107,7 +132,7 @@ const collectIfAsked = quietly(() => {
   if (mtimeMs === changed) return;
   changed = mtimeMs;
   collectGarbage();
-  collections += 1; // the observer is called later, and counts it again: a count is only ever compared
+  if (collections !== undefined) collections += 1; // the observer is called later, and counts it again: a count is only ever compared
   live = inSpaces((name) => !name.startsWith("new_"));
 });
 
@@ -153,6 +178,32 @@ function tidy() {
   }
 }
 
+const between = quietly(() => {
+  if (!lines) return;
+  if (!profile && !lstatSync(`${folder}/.truemem-lines-${process.pid}`, LOOKED_FOR)) return;
+  lines = ""; // an error ends it
+  profile = profile || loadedProfile();
+  if (profile()) lines = "on";
+  else profile = () => {};
+});
+
+// In a context with built-ins that the function has not touched.
+function loadedProfile() {
+  begin();
+  const parsingContext = createContext();
+  const load = (name) => {
+    const filename = `${__dirname}/${name}`;
+    const module = {};
+    const text = readFileSync(filename, "utf8");
+    compileFunction(text, ["module", "require"], { filename, parsingContext })(module, load);
+    return module.exports;
+  };
+  const fs = { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, renameSync, unlinkSync, writeSync };
+  const clocks = { cpu: () => apply(cpuUsage, process, []), wall: () => apply(bigint, hrtime, []) };
+  const given = { fs, inspector: require("inspector"), v8, clocks, prototypes, pid: process.pid, folder, root, memorySize };
+  return load("lines.cjs")(given);
+}
+
 // AWS's client (aws-lambda-ric, and the one of Lambda's runtimes) answers through an addon, rapid-client.node: its
 // functions done(id, body) and error(id, body, xray) send.
 function hookAddon() {
@@ -166,6 +217,12 @@ function hookAddon() {
     if (!["next", "done", "error"].every((name) => typeof client[name] === "function")) return;
     begin();
     if (process.dlopen === loading) process.dlopen = load;
+    const { next } = client;
+    if (lines)
+      client.next = function () {
+        between();
+        return apply(next, this, arguments);
+      };
     for (const name of ["done", "error"]) {
       const send = client[name];
       client[name] = function (id) {
@@ -186,7 +243,10 @@ function hookRequests() {
     const host = request.origin ? String(request.origin).slice("http://".length) : request.getHeader("host");
     if (host !== api) return;
     if (match[1]) noteEncoded(match[1]);
-    else begin();
+    else {
+      begin();
+      between();
+    }
   });
   subscribe("http.client.request.start", seen); // all of it has been handed over
   subscribe("undici:request:create", seen);

@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto.awslambda.exceptions import InvalidParameterValueException, LambdaClientError
 from moto.awslambda.models import LambdaFunction
-from truemem_workbench.attach.change import CHAINED, EXACT, NODE_OPTIONS, PRELOAD, WRAPPER
+from truemem_workbench.attach.change import (
+    CHAINED,
+    EXACT,
+    HEAP_FOLDER,
+    NODE_OPTIONS,
+    PRELOAD,
+    PYTHON_PATH,
+    WRAPPER,
+)
 from truemem_workbench.attach.records_file import RecordsFile
 from truemem_workbench.aws.layer_zips import layer_zip
 from truemem_workbench.publish.rollout import layer_description
@@ -124,6 +132,50 @@ def test_no_exact_brings_the_earlier_wrapper_back(truemem: Command, account: Acc
     assert account.held("one").variables[WRAPPER] == EXACT
     assert truemem("attach", "one", "--no-exact", "--yes").code == 0
     assert account.held("one") == ([f"{ARN}x86_64:1"], {WRAPPER: "/opt/vendor"})
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [([], "10%"), (["--lines-share", "2.50"], "2.5%"), (["--lines-share", "100 %"], "on"), (["--heap"], "10%")],
+)
+@pytest.mark.parametrize("runtime", ["python3.13", "nodejs22.x"])
+def test_lines_load_the_heap_probe_and_detach_takes_both(
+    truemem: Command, account: Account, runtime: str, options: list[str], value: str
+) -> None:
+    account.function("one", Runtime=runtime, variables={"A": "1"})
+    probe = {"python3.13": (PYTHON_PATH, f"{HEAP_FOLDER}:/var/runtime"), "nodejs22.x": (NODE_OPTIONS, PRELOAD)}[runtime]
+    shown = truemem("attach", "one", "--lines", *options, "--dry-run").out
+    assert f"  + TRUEMEM_LINES={value}" in shown
+    assert f"  + {probe[0]}={probe[1]}" in shown
+    assert truemem("attach", "one", "--lines", *options, "--yes").code == 0
+    assert account.held("one").variables == {"A": "1", "TRUEMEM_LINES": value, **dict([probe])}
+    assert truemem("detach", "one", "--yes").code == 0
+    assert account.held("one") == ([], {"A": "1"})
+
+
+def test_lines_are_refused_where_there_is_no_probe(truemem: Command, account: Account) -> None:
+    account.function("one", Runtime="dotnet8")
+    ran = truemem("attach", "one", "--lines", "--lines-java", "--yes", "--json")
+    assert (ran.code, account.updates) == (1, [])
+    assert "Leave --lines out; its own tools name what grows: docs/patterns.md" in reason(ran)
+
+
+def test_a_jvm_is_asked_for_its_classes_where_that_is_wanted(truemem: Command, account: Account) -> None:
+    account.function("one", Runtime="java21", variables={"A": "1"})
+    ran = truemem("attach", "one", "--lines", "--yes", "--json")
+    assert (ran.code, account.updates) == (1, [])
+    assert "With --lines-java its classes are named" in reason(ran)
+    assert "--lines-java is for --lines" in truemem("attach", "one", "--lines-java").refusal
+    assert truemem("attach", "one", "--lines", "--lines-java", "--yes").code == 0
+    assert account.held("one").variables == {"A": "1", "TRUEMEM_LINES": "10%,java"}
+    assert truemem("detach", "one", "--yes").code == 0
+    assert account.held("one") == ([], {"A": "1"})
+
+
+@pytest.mark.parametrize("share", ["0", "101", "-1", "nan", "half", ""])
+def test_lines_share_that_is_none_is_refused(truemem: Command, share: str) -> None:
+    assert "Try --lines-share 25%" in truemem("attach", "one", "--lines", "--lines-share", share).refusal
+    assert "--lines-share is for --lines" in truemem("attach", "one", "--lines-share", "10%").refusal
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,9 @@ NODE_HEAP = (
 )
 HEAP_PAGE = b"".join(slot.ljust(256, b"\0") for slot in (PYTHON_HEAP.replace(b"one", b"two"), NODE_HEAP, PYTHON_HEAP))
 
+LINE = {"file": "a.py", "line": 1, "function": "f", "perInvocationKiB": 39.1, "share": 0.97, "stack": ["a.py:1 f"]}
+PROFILE = {"runtime": "python", "looks": 6, "cpuPercent": 12.5, "lookMs": 85, "gaveUp": "cpu", "libraries": ["a.so"]}
+
 
 def journal() -> bytes:
     """What a killed sidecar leaves: one invocation closed, one running, with its curve. Empty pages are left out."""
@@ -57,6 +60,7 @@ def seeds() -> dict[str, list[bytes]]:
         "hsperfdata": [encoded(entries, 3, size=0) for entries in captured().values()],
         "passwd": [b"root:x:0:0:root:/root:/bin/sh\nsbx_user1051:x:993:990::/home/sbx_user1051:/sbin/nologin\n"],
         "heap_page": [HEAP_PAGE],
+        "lines_answer": [json.dumps({**PROFILE, "lines": [LINE, LINE]}).encode()],
         "passing": [post, chunked, b"\x01" + NEXT + ANSWER + NEXT, b"\x0a" + EVENT + ACCEPTED],
         "talk": [
             b"\0".join((b"0" + NEXT, b"2" + EVENT, b"0" + ANSWER + NEXT, b"2" + ACCEPTED, b"2" + EVENT[:50], b"4")),

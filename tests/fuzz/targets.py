@@ -11,6 +11,8 @@ from truemem.config import NAMES, Config
 from truemem.heaps import java
 from truemem.heaps import page as heap_pages
 from truemem.journal import SIZE, Journal, recovered
+from truemem.line_schema import MEMBERS
+from truemem.lines import answer
 from truemem.linux import cgroup, procfs
 from truemem.outputs import dogstatsd, otlp_document
 from truemem.platform import http1, telemetry
@@ -19,6 +21,8 @@ from truemem.records.pending_record import EnvironmentState, PendingRecord, Pend
 from truemem.records.record import line
 from truemem.support import minijson
 from truemem.support.files import PAGE
+
+from tests.printed import fits
 
 LIMIT = 5000
 SETTINGS = [f"TRUEMEM_{name}".encode() for name in NAMES]
@@ -108,6 +112,14 @@ def heap_page(data: bytes) -> None:
         assert len(minijson.dumps(heap.document())) < 400
 
 
+def lines_answer(data: bytes) -> None:
+    """What a function's preload answers, or what the function writes in its place."""
+    members, lost = answer.parse(data[: answer.MOST_BYTES])
+    assert all(fits(MEMBERS[name], value) for name, value in members.items())
+    assert minijson.dumps(members).isprintable()
+    assert lost >= 0
+
+
 def passing(data: bytes) -> None:
     """What passes between runtime and Runtime API, in pieces as the first byte says: the same is read as of the whole.
     Nothing is raised, and no more is kept than the beginning of a head."""
@@ -191,6 +203,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     made.__name__: made
     for made in (
         *(http, telemetry_batch, json, proc_files, cgroup_files, hsperfdata, passwd, heap_page, passing, talk),
-        *(settings, journal),
+        *(lines_answer, settings, journal),
     )
 }

@@ -281,6 +281,14 @@ def test_a_function_that_breaks_built_ins_is_answered(tmp_path: Path, breaks: st
     assert in_lambda(program, tmp_path, NODE_OPTIONS=f"--require {tmp_path / 'addon.cjs'} {REQUIRED}") == 1
 
 
+def test_collections_under_a_broken_iterator_are_not_observed(tmp_path: Path) -> None:
+    """Node.js itself iterates for an observer, and the error would end the process."""
+    breaks = "Array.prototype[Symbol.iterator] = () => { throw new Error('broken') };"
+    collects = "for (let n = 0, kept; n < 1e6; n += 1) kept = [n, kept && kept[0]];"
+    prints = "setTimeout(() => require('fs').writeSync(1, '1'), 50);"
+    assert in_lambda(f"answer('one'); {breaks} answer('two'); {collects} {prints}", tmp_path) == 1
+
+
 def test_no_link_is_followed_and_old_pages_are_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()

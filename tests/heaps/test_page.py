@@ -94,6 +94,24 @@ def test_blocks_of_python_are_read_and_absent_of_an_older_probe() -> None:
     assert newer.document()["blocks"] == 152_340
 
 
+def test_what_is_in_use_is_told_to_other_wings() -> None:
+    python, unread, young, old = (
+        parse(text(runtime=runtime, **more), REQUEST, NOW)
+        for runtime, more in (
+            ("python", {"blocks": 16 * 100}),
+            ("python", dict.fromkeys(NAMES[1:])),
+            ("nodejs", {}),
+            ("nodejs", {"live": 41_000}),
+        )
+    )
+    assert python is not None
+    assert unread is not None
+    assert young is not None
+    assert old is not None
+    assert python.in_use_kib == 24_000 + 1_000 + 100
+    assert (unread.in_use_kib, young.in_use_kib, old.in_use_kib) == (None, None, 41_000)
+
+
 def test_a_python_without_some_of_the_figures_has_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Probe(Page(str(tmp_path))).note(REQUEST)
     counted = found(tmp_path)

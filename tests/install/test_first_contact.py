@@ -23,7 +23,7 @@ PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 COMMAND = re.compile(r"^(?:\$ )?((?:(?:sam|aws) [^|\n]+ \| )?(?:\.venv/bin/)?truemem [a-z-].+?)(?: +#.*)?$")
 OUTPUT = re.compile(r"^truemem (INFO|WARN|ERROR|\S+:|\d)")
 """What truemem prints begins like a command."""
-ACCOUNT = ("publish", "attach", "detach", "dashboard", "events")
+ACCOUNT = ("publish", "attach", "detach", "dashboard", "events", "lines")
 NOT_HERE = (*map("truemem {}".format, ACCOUNT), "--function", "--follow", "--log-group", "--runtime", "./bootstrap")
 """What asks AWS or npm, or runs a file that is the reader's own: it is refused in one line that says what to try."""
 SERVES = ("--event", "--invocations", "--scenario", "--help", "--version")

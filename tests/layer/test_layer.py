@@ -19,8 +19,9 @@ from tests.layer.built import ROOT, Layer, script
 MACHINES = {"x86_64": 62, "arm64": 183}
 """ELF's e_machine (elf(5))."""
 
-PROBES = ("python/truemem_heap.py", "truemem/python/sitecustomize.py", "truemem/heap.cjs")
-ZIP_LIMIT, UNPACKED_LIMIT = 1_600_000, 6_000_000
+LINES = ("python/truemem_lines.py", "truemem/keeping_line.cjs", "truemem/lines.cjs", "truemem/source.cjs")
+PROBES = ("python/truemem_heap.py", "truemem/python/sitecustomize.py", "truemem/heap.cjs", *LINES)
+ZIP_LIMIT, UNPACKED_LIMIT = 1_700_000, 6_100_000
 WRAPPER_LIMIT = 20_000
 """It is read, started and gone before each runtime."""
 

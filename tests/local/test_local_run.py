@@ -16,6 +16,7 @@ import requests
 
 from tests.local.conftest import (
     APP,
+    BOOTSTRAP,
     BOUND_S,
     EXTENSIONS,
     HANDLER,
@@ -52,6 +53,10 @@ BAD = [
     ([HANDLER, "--scenario", "crash", "--event", "{}", "--output", "a.png"], "without --scenario"),
     ([HANDLER, "--event", "{}", "--no-sidecar", "--output", "a.png"], "Leave --no-sidecar out"),
     ([HANDLER, "--event", "{}", "--raw", "--json"], "--raw with --json"),
+    ([HANDLER, "--lines", "--no-probe"], "--lines with --no-probe: nothing could name them"),
+    ([HANDLER, "--lines", "--no-sidecar"], "--lines with --no-sidecar"),
+    ([HANDLER, "--lines", "--managed-instances", "2"], "--lines with --managed-instances"),
+    ([str(BOOTSTRAP), "--lines"], "it is for Python and Node.js"),
     ([], "Missing argument"),
 ]
 
@@ -201,3 +206,19 @@ def test_notices_say_what_an_unprivileged_user_lacks() -> None:
     assert done.returncode == 0, done.stderr
     assert "watching instead, no kernel OOM kill" in done.stderr
     assert "SIGSTOP and SIGCONT instead" in done.stderr
+
+
+ENVIRONMENT = "import os\ndef handler(event, context): return os.environ.get('TRUEMEM_LINES')\n"
+
+
+@pytest.mark.parametrize(("options", "value"), [((), None), (("--lines",), "on"), (("--lines", "--env"), "25%")])
+def test_lines_are_asked_for_by_the_sidecars_setting(
+    tmp_path: Path, local_run: LocalRun, options: tuple[str, ...], value: str | None
+) -> None:
+    (tmp_path / "app.py").write_text(ENVIRONMENT)
+    tmp_path.chmod(0o755)
+    own = [*options, "TRUEMEM_LINES=25%"] if "--env" in options else options
+    done = local_run("app.py:handler", "--event", "{}", "--json", *own, cwd=tmp_path)
+    printed = [json.loads(line) for line in done.stdout.splitlines()]
+    (answer,) = (line["response"]["payload"] for line in printed if "response" in line)
+    assert answer == value

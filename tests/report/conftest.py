@@ -14,10 +14,13 @@ from botocore.loaders import create_loader
 from click.testing import CliRunner
 from truemem_workbench.cli.__main__ import cli
 
+from tests.page.conftest import started
 from tests.report.service import Answer, answering
 from tests.report.written import log
 from tests.sample.s3_server import CREDENTIALS, s3_server
 from tests.template.stack import EMPTY_ZIP
+
+__all__ = ["started"]
 
 
 class Ran(NamedTuple):

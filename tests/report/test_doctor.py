@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from truemem_workbench.analysis.log_diagnosis import Diagnosis, Log, diagnose_configuration
+from truemem_workbench.analysis.log_diagnosis import Diagnosis, Log, diagnose_configuration, read_log
+from truemem_workbench.attach.change import PRELOAD
+from truemem_workbench.cli.doctor import of_lines
 
 from tests.attach.captured import FILE as CAPTURED
 from tests.report.conftest import Command, put_events, put_function
@@ -166,6 +168,57 @@ def test_configuration_says_where_records_go() -> None:
     assert "needs TLS" in off[1]
     assert [grade for grade, _ in outputs(TRUEMEM_OUTPUT="otel")] == ["problem"]
     assert "make no metrics in CloudWatch" in outputs(TRUEMEM_OUTPUT="json")[0][1]
+
+
+PYTHON = {"Runtime": "python3.13"}
+LOADED = {"PYTHONPATH": "/opt/truemem/python:/var/runtime"}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "variables", "log", "grade", "said"),
+    [
+        (PYTHON, {"TRUEMEM_LINES": "10%", **LOADED}, Log(), "ok", "10% of the environments will name the lines"),
+        ({"Runtime": "nodejs22.x"}, {"TRUEMEM_LINES": "on", "NODE_OPTIONS": PRELOAD}, Log(), "ok", "each environment"),
+        (PYTHON, {"TRUEMEM_LINES": "on"}, Log(probed=True), "ok", "each environment"),
+        (PYTHON, {"TRUEMEM_LINES": "10%"}, Log(), "problem", "nothing loads the heap probe"),
+        ({"PackageType": "Image"}, {"TRUEMEM_LINES": "on"}, Log(), "problem", "nothing loads the heap probe"),
+        ({"Runtime": "java21"}, {"TRUEMEM_LINES": "on"}, Log(), "note", "java21 is not Python"),
+        (
+            {**PYTHON, "CapacityProviderConfig": {}},
+            {"TRUEMEM_LINES": "on", **LOADED},
+            Log(),
+            "note",
+            "on Managed Instances none is profiled",
+        ),
+    ],
+)
+def test_doctor_says_whether_lines_will_be_named(
+    configuration: dict[str, Any], variables: dict[str, str], log: Log, grade: str, said: str
+) -> None:
+    function = {"FunctionName": "orders", "Environment": {"Variables": variables}, **configuration}
+    (found,) = of_lines(function, log)
+    assert (found.grade, said in found.text) == (grade, True), found
+    assert found.fix or grade == "note"
+
+
+@pytest.mark.parametrize("variables", [{}, {"TRUEMEM_LINES": "off"}, {"TRUEMEM_LINES": " "}])
+def test_doctor_is_silent_where_no_lines_are_wanted(variables: dict[str, str]) -> None:
+    assert list(of_lines({"Environment": {"Variables": variables}}, Log())) == []
+
+
+@pytest.mark.parametrize(
+    ("heap", "probed"),
+    [({"inUse": 1.0}, True), ({"runtime": "nodejs"}, True), ({"runtime": "java"}, False), (None, False)],
+)
+def test_a_heap_on_the_line_proves_the_probe(heap: dict[str, Any] | None, probed: bool) -> None:
+    assert read_log([line("a", 1, heap=heap)]).probed is probed
+
+
+def test_doctor_looks_at_the_functions_setting(truemem: Command, aws: Callable[[str], Any]) -> None:
+    put_function(aws, "orders", Environment={"Variables": {"TRUEMEM_LINES": "10%"}})
+    out = truemem("doctor", "--function", "orders").out
+    assert "✗ No line of code is named: nothing loads the heap probe." in out
+    assert "→ truemem attach orders --lines" in out
 
 
 def test_lines_prove_that_the_layer_is_attached() -> None:

@@ -21,6 +21,7 @@ from truemem_workbench.lines.line import Line, parse_event
 from truemem_workbench.local import Report
 from truemem_workbench.page.environments import gather
 
+from tests.report.profiled import growth_line, with_profile
 from tests.report.written import line, log
 
 INVOCATIONS, LIMIT = 200, 512
@@ -69,6 +70,7 @@ PLANS: st.SearchStrategy[Plan] = st.fixed_dictionaries(
         "cached": flag,
         "failing": st.sampled_from([0, 0, 0, 4, 1]),
         "killed": flag,
+        "profiled": flag,
     }
 )
 CALM: Plan = {"processes": False, "threads": False, "descriptors": None, "tmp": None, "failing": 0, "killed": False}
@@ -76,7 +78,7 @@ MEMORY = st.builds(lambda plan: {**plan, **CALM}, PLANS)
 """Only memory moves: else what is counted hides it in most plans."""
 
 
-PLAIN: Plan = {**CALM, "rss": False, "heap": None, "extension": None, "cached": False}
+PLAIN: Plan = {**CALM, "rss": False, "heap": None, "extension": None, "cached": False, "profiled": False}
 
 
 def lines_of(plan: Plan, name: str) -> list[str]:
@@ -131,7 +133,7 @@ def lines_of(plan: Plan, name: str) -> list[str]:
             members |= {"status": "error", "errorType": "Boom"}
         text = line(name, n, FunctionName=name, **members)
         made.append(text[:-1] + ',"environment":{"used":500.0}}' if plan["cached"] else text)
-    return made
+    return with_profile(made, growth_line(1024.0)) if plan["profiled"] else made
 
 
 def said_by_the_gate(lines: list[Line]) -> dict[str, str]:
@@ -188,6 +190,8 @@ def test_all_commands_name_one_cause_for_the_same_lines(plans: list[Plan]) -> No
             assert not others, (plan, outputs)
             for output, text in outputs.items():
                 assert len(causes_in(text)) == 1 or output.startswith("JUnit"), (plan, output, text)
+                named = "app.mjs:12 in save" in text
+                assert named <= (plan["profiled"] and cause in ("leak", "native", "undecided")), (plan, output, text)
                 if cause in HARMLESS:
                     assert not ACCUSES.search(text), (plan, output, text)
                 else:
@@ -201,6 +205,6 @@ def test_all_commands_name_one_cause_for_the_same_lines(plans: list[Plan]) -> No
         is_calm = of_patient in HARMLESS or (of_patient == "hoarding" and not environment.finding.grows)
         assert plan["killed"] or (need in ("nothing to do", "oversized", "near the limit")) is is_calm, (plan, need)
         assert of_patient == environment.finding.cause, (plan, paragraph)
-        for member in ("cause", "holder", "hidden"):
+        for member in ("cause", "holder", "hidden", "line"):
             assert documents[name].get(member) == environment.finding.document().get(member), (plan, member)
         assert environment.finding.pattern != TOO_FEW

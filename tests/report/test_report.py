@@ -34,7 +34,7 @@ def test_the_environment_that_leaks_is_named_first(truemem: Command, two: Path) 
 
     leaky, steady = report["environments"]
     assert leaky["environment_id"].endswith(LEAKY)
-    assert (leaky["finding"]["cause"], leaky["finding"]["next"]) == ("leak", "truemem attach orders --heap")
+    assert (leaky["finding"]["cause"], leaky["finding"]["next"]) == ("leak", "truemem attach orders --lines")
     assert leaky["finding"]["perInvocationKiB"] == pytest.approx(1024, rel=0.02)
     assert (leaky["current_first"], leaky["current_last"]) == (pytest.approx(91, abs=0.1), pytest.approx(290, abs=0.1))
     assert steady["finding"]["cause"] == "none"

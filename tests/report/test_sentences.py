@@ -243,5 +243,5 @@ def test_an_environment_killed_before_a_verdict_is_due_grows(
 
 
 def test_without_the_probe_the_next_command_adds_it(report: Report) -> None:
-    assert answer(report, life(grows=1.0))["next"] == "truemem attach orders --heap"
+    assert answer(report, life(grows=1.0))["next"] == "truemem attach orders --lines"
     assert "heap" not in answer(report, life())["next"]

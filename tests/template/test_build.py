@@ -51,12 +51,19 @@ def test_cfn_lint_has_nothing_to_say(template: str) -> None:
 def test_a_layer_holds_sidecar_wrapper_probe_and_licences(name: str, architecture: str, build: Path) -> None:
     layer = build / name
     assert [path.name for path in (layer / "extensions").iterdir()] == ["truemem"]
-    assert {path.name for path in (layer / "truemem").iterdir()} == {"exact", "heap.cjs", "python"}
+    assert {path.name for path in (layer / "truemem").iterdir()} == {
+        "exact",
+        "heap.cjs",
+        "keeping_line.cjs",
+        "lines.cjs",
+        "python",
+        "source.cjs",
+    }
     for executable in (layer / "extensions" / "truemem", layer / "truemem" / "exact"):
         assert machine(executable) == MACHINES[architecture]
         assert executable.stat().st_mode & 0o777 == 0o755
     assert (layer / "licenses" / "truemem" / "CPython-LICENSE.txt").read_text()
-    assert [path.name for path in (layer / "python").iterdir()] == ["truemem_heap.py"]
+    assert {path.name for path in (layer / "python").iterdir()} == {"truemem_heap.py", "truemem_lines.py"}
     assert {path.name for path in layer.iterdir()} == {"extensions", "licenses", "python", "truemem"}
 
 

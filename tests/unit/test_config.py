@@ -44,6 +44,7 @@ INVALID = {
     "OOM_SCORE_ADJ": ["-1", "1001", "9" * 5000],
     "JOURNAL": ["maybe"],
     "RESOURCES": ["yes"],
+    "LINES": ["10", "java", "10%,", "on,nodejs", "101%", "-1%", "nan%", "%", "maybe"],
     "OUTPUT": ["emf;otlp"],
     "AGGREGATE": ["301", "-1"],
 }
@@ -51,6 +52,22 @@ INVALID = {
 
 def is_default(config: Config) -> bool:
     return all(getattr(config, slot) == getattr(Config({}), slot) for slot in SETTINGS)
+
+
+def test_lines_are_wanted_in_a_share_of_the_environments() -> None:
+    values = {"off": 0.0, "On": 1.0, "10%": 0.1, "0.5 %": 0.005, "100%": 1.0, "0%": 0.0}
+    for value, share in values.items():
+        config = Config({b"TRUEMEM_LINES": value.encode()})
+        assert config.problems == []
+        assert config.lines_share == pytest.approx(share)
+        assert not config.lines_java
+
+
+def test_a_jvm_is_asked_only_where_that_is_said() -> None:
+    config = Config({b"TRUEMEM_LINES": b"10%, Java"})
+    assert config.problems == []
+    assert config.lines_share == pytest.approx(0.1)
+    assert config.lines_java
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name in INVALID for value in INVALID[name]])

@@ -17,7 +17,7 @@ from tests.printed import PRODUCTION, curve, event, fits, full, line_of
 LOGGED = Config({**PRODUCTION, b"AWS_LAMBDA_LOG_LEVEL": b"WARN"})
 
 
-OF_WINGS = ("traceId", "heap", "resources")
+OF_WINGS = ("traceId", "heap", "resources", "growthLines", "growthProfile")
 """Members that a wing adds: its own tests say that they are of the schema's kind."""
 
 

@@ -22,7 +22,7 @@ MS = 1_000
 EXTRAORDINARY = {
     "recovered",
     *("coldStart", "suppressedInit", "initPeakRSS", "handlerError", "errorType"),
-    *("outOfMemory", "environmentKills", "ending", "lastSamples", "dropped"),
+    *("outOfMemory", "environmentKills", "ending", "lastSamples", "dropped", "growthProfile"),
 }
 """Members of a record that has a line of its own."""
 

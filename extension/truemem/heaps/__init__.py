@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..linux.process_table import KEPT_PROCESSES
 from ..measure.window import KERNEL_SLACK_KIB
-from ..wings import Wing
+from ..wings import IN_USE, InUse, Wing
 from .java import HsperfFiles, Shown
 from .page import Heap, HeapLimitNotice, HeapPages, RuntimeHeap
 
@@ -45,6 +45,10 @@ class Heaps(Wing):
             heap = shown if noted is None or (isinstance(noted, Heap) and noted.source == "none") else noted
             if isinstance(noted, Heap):
                 self._compare_children(record, window, noted.children_kib)
+            if shown is not None and heap is shown:
+                record.note(IN_USE, InUse(self._java.pid, shown.live, is_jvm=True))
+            elif noted is not None and (isinstance(noted, Heap) or noted.runtime == "nodejs"):
+                record.note(IN_USE, InUse(self._pages.pid, noted.in_use_kib))
             if heap is not None:
                 record.note(HEAP, heap)
                 self._limit.look(heap)

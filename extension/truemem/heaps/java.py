@@ -246,6 +246,11 @@ class HsperfFiles:
         self._first = 0, 0
         """Whose counters were read last."""
 
+    @property
+    def pid(self) -> int:
+        """Of the JVM whose heap was read last."""
+        return self._first[0]
+
     def take(self) -> Shown | None:
         """Read the counters that were read last once more; None where none were. 2 µs."""
         counters = self._open.get(self._first)

@@ -35,6 +35,8 @@ RUNTIMES = (b"nodejs", b"go", b"dotnet")
 _SAME_NAMES = ("used", "committed", "live", "limit", "external", "metaspace", "collections")
 FIELDS = {**{name.encode(): name for name in _SAME_NAMES}, b"gcMs": "gc_ms"}
 """Names in the page, and in the line, of a RuntimeHeap's fields."""
+BLOCK_BYTES = 64
+"""What one of Python's blocks is taken for: they have 16 to 512 bytes, most of them few."""
 MALLOC = (b"inUse", b"held", b"mapped")
 PYTHON = (b"gc0", b"gc1", b"gc2", b"threads")
 NAMES = {*FIELDS, *MALLOC, *PYTHON, b"blocks", b"children", b"bits"}
@@ -65,6 +67,11 @@ class RuntimeHeap(NamedTuple):
     """Major collections since the process began."""
     gc_ms: int | None = None
     """Time that all collections took since the process began, ms."""
+
+    @property
+    def in_use_kib(self) -> int | None:
+        """What objects hold for certain: `used` also rises by garbage."""
+        return self.live
 
     def document(self) -> dict[str, object]:
         """The record's member `heap`, in MiB."""
@@ -101,6 +108,13 @@ class Heap(NamedTuple):
     blocks: int | None = None
     """sys.getallocatedblocks(): blocks in use of Python's own allocator, whose arenas are not malloc's. None: of a
     probe that did not tell."""
+
+    @property
+    def in_use_kib(self) -> int | None:
+        """By malloc and by Python's own allocator; None where that was not read."""
+        if self.source == "none":
+            return None
+        return self.in_use + self.mapped + (self.blocks or 0) * BLOCK_BYTES // 1024
 
     def document(self) -> dict[str, object]:
         """The record's member `heap`, in MiB."""
@@ -170,6 +184,8 @@ class HeapPages:
 
     def __init__(self, environ: Mapping[bytes, bytes]) -> None:
         self._prefix = path_in(environ, "").rpartition("/")[0] + NAME
+        self.pid = 0
+        """Of the process whose page was found last."""
 
     def find(self, pids: Iterable[int], request_id: str, since_ms: int) -> Heap | RuntimeHeap | None:
         """What one of these processes has noted for the request, if any."""
@@ -177,6 +193,7 @@ class HeapPages:
             page = _read(f"{self._prefix}{pid}")
             heap = parse(page, request_id, since_ms) if page else None
             if heap is not None:
+                self.pid = pid
                 return heap
         return None
 

@@ -190,6 +190,8 @@ class Publisher:
     def flush_all(self) -> None:
         """Print every record: the environment ends."""
         remaining = self._pending.take_all()
+        for ending in self._wings.ending:
+            ending(remaining)
         for record in remaining:
             self.print_one(record, last=record is remaining[-1])
         self._print(self._lines.rest())

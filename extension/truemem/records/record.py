@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from ..config import EMF
-from ..line_schema import CLOUDWATCH, METRICS, SCHEMA
+from ..line_schema import CLOUDWATCH, METRICS, PROPERTIES, SCHEMA
 from ..measure.window import current
 from ..support.minijson import dumps
 from ..support.named_tuple import NamedTuple
@@ -108,7 +108,7 @@ def finished(
     wings, by name."""
     death, reported = pending.death, pending.reported
     members: dict[str, object] = {
-        **_properties(pending, config, environment_id, added),
+        **_properties(pending, config, environment_id),
         **added,
         "drift": drift or None,
         "outOfMemory": {"signals": [*signals]} if signals else None,
@@ -118,7 +118,7 @@ def finished(
         "reportMissing": (pending.measured is not None and not reported.report_came) or None,
         "dropped": dropped or None,
     }
-    properties = {name: value for name, value in members.items() if value is not None}
+    properties = {name: members[name] for name in PROPERTIES if members.get(name) is not None}
     return InvocationRecord(pending.time_ms, _metrics(pending, signals, drift), properties, pending.slot)
 
 
@@ -142,10 +142,8 @@ def _metrics(pending: PendingRecord, signals: Sequence[str], drift: Mapping[str,
     return values
 
 
-def _properties(
-    pending: PendingRecord, config: Config, environment_id: str, added: Mapping[str, object]
-) -> dict[str, object]:
-    """All but what was concluded, in the line's order; None for what the line leaves out."""
+def _properties(pending: PendingRecord, config: Config, environment_id: str) -> dict[str, object]:
+    """All but what was concluded; None for what the line leaves out."""
     window, peak, reported, passed = pending.window, pending.peak, pending.reported, pending.answer
     memory = pending.measured.memory if pending.measured is not None else None
     is_exact = window is not None and window.opening.exact and pending.closed_by == NEXT_REQUEST
@@ -158,7 +156,6 @@ def _properties(
         "initializationType": pending.initialization_type or None,
         "functionVersion": config.function_version or None,
         "tenantId": reported.tenant_id,
-        "traceId": added.get("traceId"),
         "status": reported.status,
         "errorType": reported.error_type,
         "durationMs": reported.duration_ms or None,

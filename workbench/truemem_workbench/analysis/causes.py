@@ -43,6 +43,7 @@ from .growth_causes import (
     threads_stay,
     tmp_fills,
 )
+from .growth_lines import merged, named
 from .runtime_heap import LEAKS, CollectedHeap
 from .witnesses import Witnesses
 
@@ -116,13 +117,14 @@ def _completed(found: Finding, row: Row, commands: Commands, witnesses: Witnesse
     failed = witnesses.curves.failed
     if failed.count and found.cause != "failing":
         evidence.append(f"{failed.count:,} of {counted(witnesses.curves.invocations, 'invocation')} failed")
-    return replace(
+    completed = replace(
         found,
         evidence=evidence,
         repair=found.repair or row.repair,
         next=_next(row, commands, witnesses),
         pattern=found.pattern or row.pattern,
     )
+    return named(completed, merged(witnesses.curves.profiles), commands)
 
 
 def _next(row: Row, commands: Commands, witnesses: Witnesses) -> str:
@@ -130,7 +132,11 @@ def _next(row: Row, commands: Commands, witnesses: Witnesses) -> str:
     runtime = witnesses.curves.runtime
     for name in row.next:
         command: str = getattr(commands, name)
-        if not command or (name == "heap" and runtime) or (name == "explain" and runtime in ("java", "go", "dotnet")):
+        if (
+            not command
+            or (name == "heap" and runtime)
+            or (name in ("profile", "explain") and runtime in ("java", "go", "dotnet"))
+        ):
             continue
         if name == "smaller_heap":
             if runtime in SMALLER_HEAP:
@@ -390,7 +396,7 @@ TABLE: tuple[Row, ...] = (
         look=leak_in_use,
         needs="malloc's memory in use grows, or Python's objects do",
         repair=_OBJECTS,
-        next=("explain", "again"),
+        next=("profile", "explain", "again"),
         pattern="a-cache-without-bound",
     ),
     Row(
@@ -398,7 +404,7 @@ TABLE: tuple[Row, ...] = (
         look=leak_on_heap,
         needs="what is live after major collections grows; classes or code; buffers; `native`: RSS beside the heap",
         repair=_OBJECTS,
-        next=("explain", "again"),
+        next=("profile", "explain", "again"),
         pattern="a-cache-without-bound",
     ),
     Row(
@@ -414,14 +420,14 @@ TABLE: tuple[Row, ...] = (
         look=native_beside,
         needs="RSS grows, and malloc's memory and Python's objects explain less than half",
         repair="Close what is mapped, or take a newer version of the library that maps it.",
-        next=("explain", "again"),
+        next=("profile", "explain", "again"),
         pattern="fragmentation",
     ),
     Row(
         cause="leak",
         look=leak_by_rss,
         needs="RSS grows, and nothing else is known",
-        next=("heap", "explain", "again"),
+        next=("profile", "heap", "explain", "again"),
         pattern="a-cache-without-bound",
     ),
     Row(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
 
+from ..lines.growth import GrowthProfile, profile_in
 from ..lines.line import Line
 from ..lines.record import Record, figure
 from . import runtime_heap
@@ -80,6 +81,8 @@ class Curves:
     """True if garbage was collected before each reading: what is in use is what is kept."""
     runtime: str = ""
     """`python`, or the runtime of a collected heap, as far as the witnesses tell; else empty."""
+    profiles: Sequence[GrowthProfile] = ()
+    """The lines of code that keep memory, where the environment was profiled."""
     killed: Sequence[int] = ()
     """Numbers of those in which something beside the function was killed for memory, or an extension ended."""
 
@@ -123,6 +126,7 @@ class CurveBuilder:
         self._failed: Counter[str] = Counter()
         self._died: list[int] = []
         self._killed: list[int] = []
+        self.profiles: list[GrowthProfile] = []
         self._runtime = ""
         self._limit: float | None = None
 
@@ -137,6 +141,8 @@ class CurveBuilder:
             self._killed.append(number)
         if (found := reading(line.members, self._count)) is not None:
             self._readings.append(found)
+        if (profile := profile_in(line.members)) is not None:
+            self.profiles.append(profile)
         self._runtime = self._runtime or runtime_of(line)
         self._limit = line.memory_limit or self._limit
         if not is_judged:
@@ -172,6 +178,7 @@ class CurveBuilder:
             limit_mib=self._limit,
             failed=Failed.of(self._failed),
             out_of_memory=sorted(self._died),
+            profiles=self.profiles,
             killed=sorted(self._killed),
         )
 

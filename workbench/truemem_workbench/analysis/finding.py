@@ -24,8 +24,12 @@ class Commands:
     again: str
     """Measures once more."""
     longer: str = ""
+    profile: str = ""
+    """Has the function name the line where it runs."""
+    lines: str = ""
+    """Shows the lines that it has named."""
     explain: str = ""
-    """Names the line."""
+    """Names the line here."""
     heap: str = ""
     """Turns the heap's witness on."""
     repair: str = ""
@@ -45,6 +49,8 @@ def commands_deployed(function: str) -> Commands:
     name = shlex.quote(function or "NAME")
     return Commands(
         again=f"truemem report --function {name} --since 24h",
+        profile=f"truemem attach {name} --lines",
+        lines=f"truemem lines {name}",
         explain=f"truemem events {name} --since 1h --output events.jsonl",
         heap=f"truemem attach {name} --heap",
         log=f"aws logs tail /aws/lambda/{name} --since 1h",
@@ -110,6 +116,10 @@ class Finding:
     """What happens when they are over."""
     confidence: float | None = None
     """Of findings like this one, so many were right (benchmarks/results/drift.md)."""
+    line: Mapping[str, object] = field(default_factory=dict)
+    """The line of code that keeps it, if the function was profiled: members as in `growthLines`."""
+    line_sentence: str = ""
+    """The same as a sentence (`analysis.growth_lines`)."""
     evidence: Sequence[str] = ()
     """Figures, each a short text."""
     repair: str = ""
@@ -127,6 +137,8 @@ class Finding:
     def paragraph(self) -> str:
         """All of it, in one paragraph that ends with the command."""
         parts = [self.title]
+        if self.line_sentence:
+            parts.append(self.line_sentence)
         if self.evidence:
             figures = "; ".join(self.evidence)
             parts.append(f"{figures[0].upper()}{figures[1:]}.")
@@ -151,6 +163,7 @@ class Finding:
             "hidden": self.hidden,
             "invocationsLeft": self.invocations_left,
             "confidence": self.confidence,
+            "line": dict(self.line) or None,
             "evidence": list(self.evidence),
             "repair": self.repair or None,
             "setting": dict(self.setting) or None,

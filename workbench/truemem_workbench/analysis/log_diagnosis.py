@@ -117,6 +117,8 @@ class Log:
     out_of_memory: int = 0
     heap_limit: str = ""
     """What to set where the heap of the function's runtime may outgrow its memory size."""
+    probed: bool = False
+    """True if lines have a heap that only the probe in Python or Node.js tells."""
     reports: set[str] = field(default_factory=set)
     """Request ids of REPORT lines."""
     with_line: set[str] = field(default_factory=set)
@@ -204,6 +206,8 @@ def _count(log: Log, line: Line) -> None:
     log.lost += "dropped" in line.members
     log.out_of_memory += line.out_of_memory
     log.functions[line.function or ""] += 1
+    probed = line.members.get("heap")
+    log.probed |= isinstance(probed, Mapping) and probed.get("runtime", "python") in ("python", "nodejs")
     if not log.heap_limit and (heap := reading(line.members)) is not None and (said := limit_advice(heap)):
         log.heap_limit = said
         log.first["heap limit"] = line.request_id or ""

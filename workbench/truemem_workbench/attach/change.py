@@ -103,6 +103,8 @@ NODE_OPTIONS, PRELOAD = "NODE_OPTIONS", "--require /opt/truemem/heap.cjs"
 """The heap probe of Node.js; a function without the layer does not start with it."""
 PRELOADED = re.compile(r"(?:^|\s)--require(?:\s+|=)/opt/truemem/heap\.cjs(?=\s|$)")
 PREFIX = "TRUEMEM_"
+LINES = f"{PREFIX}LINES"
+"""In which environments the lines of code that keep memory are profiled: `off`, `on`, or a share such as `10%`."""
 
 Layers = tuple[str, ...]
 Values = Mapping[str, tuple[str | None, str | None]]
@@ -230,6 +232,12 @@ def without_files(variables: Mapping[str, str | None]) -> dict[str, str | None]:
 def unwrapped(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     """The wrapper without ours, and the one that was chained to it."""
     return {WRAPPER: variables.get(CHAINED) or None, CHAINED: None} if variables.get(WRAPPER) == EXACT else {}
+
+
+def is_preloaded(variables: Mapping[str, str]) -> bool:
+    """True if these variables load the heap probe, into Python or Node.js."""
+    path = variables.get(PYTHON_PATH, "").split(":")
+    return HEAP_FOLDER in path or PRELOADED.search(variables.get(NODE_OPTIONS, "")) is not None
 
 
 def _without_ours(layers: Layers) -> Layers:

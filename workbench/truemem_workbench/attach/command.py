@@ -11,19 +11,21 @@ import click
 from ..support.bad_input import BadInput
 from ..support.options import chosen, format_options
 from ..support.terminal import notify, progress
-from .change import Change, FunctionState, change_back, taken_off
+from .change import LINES, Change, FunctionState, change_back, taken_off
 from .lambda_calls import LambdaCalls
 from .plan import LayerChoice, Left, Plan, Wanted, plan, unreadable
 from .records_file import RecordsFile
 from .selection import Selection, selected, selection_options
 from .session import agreed, carry_out, not_carried_out, read_all, session_options
 
+LINES_SHARE = "10%"
 ATTACH_EPILOG = """
 \b
 Examples:
   truemem attach my-function
   truemem attach --match 'api-*' --exact --yes
   truemem attach --tag team=ml --set aggregate=60 --dry-run
+  truemem attach my-function --lines --lines-share 25%
 \b
 Exit codes:
   0  each function has the layer and the settings
@@ -38,6 +40,11 @@ Exit codes:
     "--exact/--no-exact", default=None, help="Exact mode: our wrapper, chained if the function has another one."
 )
 @click.option("--heap", is_flag=True, help="Load the heap probe (Python, Node.js).")
+@click.option("--lines", is_flag=True, help="Name the lines of code that keep memory, once it grows. Implies --heap.")
+@click.option(
+    "--lines-share", metavar="%", help=f"With --lines: in so many of the environments [default: {LINES_SHARE}]."
+)
+@click.option("--lines-java", is_flag=True, help="With --lines: a JVM's classes as well, by two full collections.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A TRUEMEM_ variable: aggregate=60.")
 @click.option("--layer", "layers", multiple=True, metavar="ARN", help="Published elsewhere; one for each architecture.")
 @session_options
@@ -49,6 +56,9 @@ def attach(
     stack: str | None,
     exact: bool | None,
     heap: bool,
+    lines: bool,
+    lines_share: str | None,
+    lines_java: bool,
     settings: tuple[str, ...],
     layers: tuple[str, ...],
     state: Path,
@@ -67,7 +77,8 @@ def attach(
     lambda:ListFunctions, tag:GetResources, cloudformation:ListStackResources.
     """
     form = chosen(form, as_json)
-    wanted = Wanted(_variables(settings), exact=exact, heap=heap)
+    variables = {**_variables(settings), **_of_lines(lines, lines_share, lines_java)}
+    wanted = Wanted(variables, exact=exact, heap=heap or lines, lines=lines, java=lines_java)
     records = RecordsFile(state)
     records.read()
     names = selected(Selection(functions, pattern, tag, stack))
@@ -118,6 +129,18 @@ def _variables(settings: Sequence[str]) -> Mapping[str, str]:
             raise BadInput(f"--set {setting}: {said}")
         found[f"{prefix}{name}"] = value
     return found
+
+
+def _of_lines(lines: bool, share: str | None, java: bool) -> Mapping[str, str]:
+    """The variable of --lines. Raises BadInput for a share that is none."""
+    if not lines:
+        if share is not None or java:
+            raise BadInput(f"--lines-{'java' if java else 'share'} is for --lines. Try both")
+        return {}
+    text = (LINES_SHARE if share is None else share).strip().removesuffix("%").strip()
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,2})?", text) or not 0 < float(text) <= 100:
+        raise BadInput(f"--lines-share {share}: not a share above 0 and up to 100 percent. Try --lines-share 25%")
+    return {LINES: ("on" if float(text) == 100 else f"{float(text):g}%") + (",java" if java else "")}
 
 
 DETACH_EPILOG = """

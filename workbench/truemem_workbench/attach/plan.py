@@ -32,8 +32,13 @@ UNZIPPED_BYTES = 262_144_000
 """Code and layers of a function, unzipped (Lambda quotas: 250 MB). Lambda tells only their zipped size."""
 OS_ONLY = re.compile(r"provided|go1")
 PYTHON = re.compile(r"python3\.\d+")
+JAVA = re.compile(r"java(17|21|25)")
 NODE = re.compile(r"nodejs(1[89]|[2-9]\d)\.x")
 """Those that the preload is for: an older one does not start with it."""
+
+
+WITHOUT_LINES = "its own tools name what grows: docs/patterns.md#from-an-alarm-to-the-line"
+"""What to do where no line is profiled."""
 
 
 class Wanted(NamedTuple):
@@ -44,6 +49,10 @@ class Wanted(NamedTuple):
     exact: bool | None
     """True and False turn exact mode on and off. None leaves it as it is."""
     heap: bool
+    lines: bool = False
+    """The heap probe also profiles lines."""
+    java: bool = False
+    """The sidecar asks a JVM for its classes."""
 
 
 NOTHING = Wanted({}, exact=None, heap=False)
@@ -78,14 +87,14 @@ def plan(state: FunctionState, wanted: Wanted, layer: str, notes: Sequence[str] 
     variables: dict[str, str | None] = dict(wanted.settings)
     if wanted.exact is not None:
         variables |= _wrapped(state.variables) if wanted.exact else unwrapped(state.variables)
-    if wanted.heap:
+    if wanted.heap and has_probe(state.runtime):
         variables |= _with_preload(state.variables) if NODE.fullmatch(state.runtime) else _with_heap(state.variables)
     change = change_to((state.layers, after), state.variables, variables)
     if state.unreadable and (change.variables or wanted != NOTHING):
         return Left(state.name, unreadable(state))
     if change.empty and state.failed:
         return Left(state.name, state.failed)
-    return Plan(state, change, (*_notes(state), *notes))
+    return Plan(state, change, (*_notes(state, wanted), *notes))
 
 
 def unreadable(state: FunctionState) -> str:
@@ -105,11 +114,22 @@ def _reason(state: FunctionState, wanted: Wanted) -> str | None:
     if wanted.exact and OS_ONLY.match(state.runtime):
         why = f"{state.runtime} takes no wrapper, so --exact has no effect"
         return f"{why}. Leave --exact out, or put {EXACT} into its bootstrap (docs/attach.md)"
-    if wanted.heap and not PYTHON.fullmatch(state.runtime) and not NODE.fullmatch(state.runtime):
-        return f"{state.runtime} is not Python, nor Node.js 18 or newer, and --heap is for these. Leave --heap out"
+    is_java = JAVA.fullmatch(state.runtime) is not None
+    if wanted.heap and not has_probe(state.runtime) and not (is_java and wanted.java):
+        why = f"{state.runtime} is not Python, nor Node.js 18 or newer"
+        if wanted.lines and is_java:
+            return f"{why}. With --lines-java its classes are named: two full collections in an environment"
+        if wanted.lines:
+            return f"{why}, and --lines is for these. Leave --lines out; {WITHOUT_LINES}"
+        return f"{why}, and --heap is for these. Leave --heap out"
     if state.zipped_bytes > UNZIPPED_BYTES:
         return f"code and layers have {state.zipped_bytes >> 20} MB zipped; Lambda permits 250 MB unzipped"
     return None
+
+
+def has_probe(runtime: str) -> bool:
+    """True if there is a heap probe for this runtime of Lambda."""
+    return bool(PYTHON.fullmatch(runtime) or NODE.fullmatch(runtime))
 
 
 def _layers(layers: tuple[str, ...], ours: str) -> tuple[str, ...]:
@@ -137,7 +157,7 @@ def _with_preload(variables: Mapping[str, str]) -> dict[str, str | None]:
     return {} if PRELOADED.search(options) else {NODE_OPTIONS: f"{options} {PRELOAD}".strip()}
 
 
-def _notes(state: FunctionState) -> list[str]:
+def _notes(state: FunctionState, wanted: Wanted) -> list[str]:
     notes = []
     if state.log_format == "JSON" and state.log_level in ("WARN", "ERROR", "FATAL"):
         text = f"its log level is {state.log_level}: the sidecar's first line is dropped, its records are not"
@@ -146,6 +166,8 @@ def _notes(state: FunctionState) -> list[str]:
         notes.append("TRUEMEM_ENABLED=false is set: it will not measure")
     if state.managed:
         notes.append("Managed Instances run published versions: publish one to measure")
+        if wanted.lines:
+            notes.append("on Managed Instances no lines are profiled: --lines has no effect")
     return notes
 
 

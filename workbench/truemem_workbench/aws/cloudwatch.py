@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 import click
 
 from ..support.bad_input import BadInput
-from ..support.options import option_group, since_ms
+from ..support.options import F, option_group, since_ms
 from ..support.terminal import progress
 from .clients import client, refused
 
@@ -31,15 +31,24 @@ DEFAULT_SINCE_MS = 3 * 3_600_000
 _FUNCTION = re.compile(r"arn:aws[\w-]*:lambda:.+|(/aws/lambda/)?\w[\w-]{0,63}(:[\w$-]+)?", re.ASCII)
 """What may be a function, and not a file: a name, an ARN, a log group."""
 
-source_options = option_group(
-    click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path, allow_dash=True)),
-    click.option(
-        "--function", "function_name", metavar="NAME", help="Read its log in CloudWatch; with FILEs, only its lines."
-    ),
-    click.option("--log-group", metavar="NAME", help="Read this log group in CloudWatch."),
-    click.option("--since", metavar="AGO|TIME", help="`90m`, `3h`, `2d`, or ISO 8601 [CloudWatch's default: 3h]."),
-)
-"""Adds FILE..., --function, --log-group and --since to a command."""
+
+def source_options_with(default: str, files: str = "[FILE]...") -> Callable[[F], F]:
+    """Add FILE..., --function, --log-group and --since to a command. `default`: how far back CloudWatch is read."""
+    since = f"`90m`, `3h`, `2d`, or ISO 8601 [CloudWatch's default: {default}]."
+    return option_group(
+        click.argument("files", nargs=-1, metavar=files, type=click.Path(path_type=Path, allow_dash=True)),
+        click.option(
+            "--function",
+            "function_name",
+            metavar="NAME",
+            help="Read its log in CloudWatch; with FILEs, only its lines.",
+        ),
+        click.option("--log-group", metavar="NAME", help="Read this log group in CloudWatch."),
+        click.option("--since", metavar="AGO|TIME", help=since),
+    )
+
+
+source_options = source_options_with("3h")
 
 
 class Source(NamedTuple):
@@ -64,8 +73,11 @@ class Source(NamedTuple):
             return False
         return self.since_ms is None or time_ms is None or time_ms >= self.since_ms
 
-    def paths(self, folder: Path, way: Literal["insights", "filter"] = "insights") -> Sequence[Path]:
-        """The files to read. Reads CloudWatch into one in `folder`, with progress. Raises BadInput."""
+    def paths(
+        self, folder: Path, way: Literal["insights", "filter"] = "insights", *, containing: str = ""
+    ) -> Sequence[Path]:
+        """The files to read. Reads CloudWatch into one in `folder`, with progress: of its events those with this
+        text, or all that may be JSON. Raises BadInput."""
         if self.log_group is None:
             return self.files
         path = folder / "cloudwatch.log"
@@ -75,7 +87,7 @@ class Source(NamedTuple):
             progress("CloudWatch", int(now_ms - begin)) as fetched,
             path.open("w", encoding="utf-8", errors="replace") as file,
         ):
-            fetch(self.log_group, int(begin), int(now_ms), file, source=way, fetched=fetched)
+            fetch(self.log_group, int(begin), int(now_ms), file, source=way, fetched=fetched, containing=containing)
         return [path]
 
 
@@ -85,7 +97,7 @@ def source(files: tuple[Path, ...], function_name: str | None, log_group: str | 
     if files and log_group is not None:
         raise BadInput("files and --log-group: several places to read from. Leave one out")
     for file in files:
-        if _FUNCTION.fullmatch(str(file)) and not file.exists():
+        if is_function(file):
             raise BadInput(f"there is no file {file}. Is it a function in AWS? Try --function {file}")
     if files:
         return Source(files, None, function_name, begin)
@@ -100,10 +112,16 @@ def source(files: tuple[Path, ...], function_name: str | None, log_group: str | 
     raise BadInput("nothing to read from. Try FILE..., --function NAME or --log-group NAME")
 
 
+def is_function(file: Path) -> bool:
+    """True for a FILE that is none, and may be a function's name."""
+    return _FUNCTION.fullmatch(str(file)) is not None and not file.exists()
+
+
 ROWS = 10_000
 """Most rows of one query."""
-QUERY = "fields @timestamp, @message | filter @message like /[{]/ | sort @timestamp asc | limit {rows}"
-"""Finds all events that may be JSON: the sidecar's lines, and the function's own for --by."""
+QUERY = "fields @timestamp, @message | filter @message like {pattern} | sort @timestamp asc | limit {rows}"
+MAY_BE_JSON = "/[{]/"
+"""Finds the sidecar's lines, and the function's own for --by."""
 FIRST_SLICE_S = 3600
 POLL_S = (0.2, 2.0)
 """Shortest and longest pause between two looks at a running query, in seconds."""
@@ -120,16 +138,21 @@ def fetch(
     source: Literal["insights", "filter"] = "insights",
     fetched: Callable[[int], None] = lambda _: None,
     rows: int = ROWS,
+    containing: str = "",
 ) -> int:
     """Write the events between two times into `file`, one per line. Returns their number. Raises BadInput.
 
-    `fetched` is called with the milliseconds that are done.
+    `fetched` is called with the milliseconds that are done. `containing`: only events with this text.
     """
     logs = client("logs")
+    words = f'"{containing}"' if containing else ""
     count = 0
     with refused(f"log group {log_group}", _PERMISSIONS[source]):
-        found = _insights(logs, log_group, begin_ms, end_ms, fetched, rows) if source == "insights" else None
-        for message in found or _filtered(logs, log_group, begin_ms, end_ms, fetched):
+        if source == "insights":
+            found = _insights(logs, log_group, begin_ms, end_ms, fetched, rows, words)
+        else:
+            found = _filtered(logs, log_group, begin_ms, end_ms, fetched, words)
+        for message in found:
             file.write(" ".join(message.splitlines()) + "\n")
             count += 1
     return count
@@ -142,19 +165,26 @@ _PERMISSIONS = {
 
 
 def _insights(
-    logs: CloudWatchLogsClient, log_group: str, begin_ms: int, end_ms: int, fetched: Callable[[int], None], rows: int
+    logs: CloudWatchLogsClient,
+    log_group: str,
+    begin_ms: int,
+    end_ms: int,
+    fetched: Callable[[int], None],
+    rows: int,
+    words: str,
 ) -> Iterator[str]:
     """Read slice by slice. A slice with too many rows is read again in halves."""
     begin, end = begin_ms // 1000, -(-end_ms // 1000)
     length = FIRST_SLICE_S
+    text = QUERY.replace("{rows}", str(rows)).replace("{pattern}", words or MAY_BE_JSON)
     while begin <= end:
         last = min(begin + length - 1, end)
-        answer = _query(logs, log_group, begin, last, rows)
+        answer = _query(logs, log_group, begin, last, text)
         if len(answer) >= rows and last > begin:
             length = max(1, (last - begin + 1) // 2)
             continue
         if len(answer) >= rows:  # more in one second than a query gives
-            yield from _filtered(logs, log_group, begin * 1000, begin * 1000 + 999, lambda _: None)
+            yield from _filtered(logs, log_group, begin * 1000, begin * 1000 + 999, lambda _: None, words)
         else:
             yield from answer
         fetched((last - begin + 1) * 1000)
@@ -163,11 +193,9 @@ def _insights(
             length *= 2
 
 
-def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, rows: int) -> list[str]:
+def _query(logs: CloudWatchLogsClient, log_group: str, begin: int, last: int, text: str) -> list[str]:
     """The events of the seconds from `begin` to `last`, and perhaps of the next second."""
-    query = logs.start_query(
-        logGroupName=log_group, startTime=begin, endTime=last + 1, queryString=QUERY.replace("{rows}", str(rows))
-    )["queryId"]
+    query = logs.start_query(logGroupName=log_group, startTime=begin, endTime=last + 1, queryString=text)["queryId"]
     give_up = time.monotonic() + PATIENCE_S
     pause = POLL_S[0]
     with _stopped(logs, query):
@@ -201,12 +229,17 @@ def _stopped(logs: CloudWatchLogsClient, query: str) -> Iterator[None]:
 
 
 def _filtered(
-    logs: CloudWatchLogsClient, log_group: str, begin_ms: int, end_ms: int, fetched: Callable[[int], None]
+    logs: CloudWatchLogsClient,
+    log_group: str,
+    begin_ms: int,
+    end_ms: int,
+    fetched: Callable[[int], None],
+    words: str = "",
 ) -> Iterator[str]:
     """Read with FilterLogEvents, in the order of time."""
     reached = begin_ms
     pages = logs.get_paginator("filter_log_events").paginate(
-        logGroupName=log_group, startTime=begin_ms, endTime=end_ms + 1
+        logGroupName=log_group, startTime=begin_ms, endTime=end_ms + 1, filterPattern=words
     )
     for page in pages:
         for event in page["events"]:

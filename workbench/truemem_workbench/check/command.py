@@ -204,10 +204,11 @@ def _check(
     )
     spec = _spec(given["target"], given["function_name"])
     if explain and given["function_name"] is not None:
+        name = given["function_name"]
         raise BadInput(
-            "--explain needs the function's code, and no tracer can be attached to a deployed function. Try truemem"
-            f" events {given['function_name']} --since 1h --output events.jsonl, and then truemem explain"
-            " app.py:handler --events events.jsonl"
+            "--explain needs the function's code: no tracer can be attached to a deployed function. There, try truemem"
+            f" attach {name} --lines. Here, its events: truemem events {name} --since 1h --output events.jsonl, then"
+            " truemem explain app.py:handler --events events.jsonl"
         )
     if explain is False and (page := next((each for each in outputs if each.suffix.lower() == ".html"), None)):
         raise BadInput(f"--output {page} shows which lines hold what grew. Leave out --no-explain")

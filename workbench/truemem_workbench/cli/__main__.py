@@ -17,6 +17,9 @@ COMMANDS = {
     "explain": Lazy(f"{PACKAGE}.check.explain_command:explain", "Which lines of a function hold what grows.", "check"),
     "events": Lazy(f"{PACKAGE}.check.events:events", "The events that a function has logged, for check."),
     "report": Lazy(f"{PACKAGE}.report.command:report", "What to act on: memory by function and environment.", "report"),
+    "lines": Lazy(
+        f"{PACKAGE}.report.lines_command:lines", "The lines of code that keep memory, as profiled in Lambda."
+    ),
     "page": Lazy(f"{PACKAGE}.page.command:page", "Memory of each invocation as an HTML page, or as a PNG.", "page"),
     "metrics": Lazy(f"{PACKAGE}.aws.metrics:metrics", "The function's memory metrics in CloudWatch over time."),
     "dashboard": Lazy(f"{PACKAGE}.dashboard.command:dashboard", "Dashboard and alarms for your functions."),

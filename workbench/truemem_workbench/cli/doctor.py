@@ -6,7 +6,7 @@ import json
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,6 +164,7 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
             also=gathered.add if gathered is not None else _ignore,
         )
     yield from diagnose_configuration(configuration, log)
+    yield from of_lines(configuration, log)
     invoke = f"truemem doctor {shlex.quote(configuration['FunctionName'])} --follow --invoke"
     if found is None:
         text = "The log group is not there: the function was never invoked, or its role does not permit logs."
@@ -178,6 +179,32 @@ def _of_function(name: str, begin_ms: float) -> Iterator[Diagnosis]:
         )
     yield from diagnose_log(log, invoke, configuration["FunctionName"])
     yield from of_memory(gathered)
+
+
+def of_lines(configuration: Mapping[str, Any], log: Log) -> Iterator[Diagnosis]:
+    """The findings on TRUEMEM_LINES: whether the lines of code that keep memory will be named, and what is missing."""
+    from ..attach.change import LINES, is_preloaded
+    from ..attach.plan import WITHOUT_LINES, has_probe
+
+    variables = configuration.get("Environment", {}).get("Variables", {})
+    share = variables.get(LINES, "").strip()
+    if share.lower() in ("", "off"):
+        return
+    evidence, runtime = f"{LINES}={share}", configuration.get("Runtime", "")
+    name = shlex.quote(str(configuration.get("FunctionName", "NAME")))
+    if runtime and not has_probe(runtime):
+        text = f"No line of code is named: {runtime} is not Python, nor Node.js 18 or newer."
+        yield Diagnosis("note", text, f"{WITHOUT_LINES[0].upper()}{WITHOUT_LINES[1:]}", evidence)
+    elif "CapacityProviderConfig" in configuration:
+        yield Diagnosis("note", "No line of code is named: on Managed Instances none is profiled.", evidence=evidence)
+    elif not log.probed and not is_preloaded(variables):
+        text = "No line of code is named: nothing loads the heap probe."
+        fix = f"truemem attach {name} --lines" if runtime else "In an image, its code can: docs/heap.md#turn-it-on"
+        yield Diagnosis("problem", text, fix, evidence)
+    else:
+        where = "each environment" if share.lower() == "on" else f"{share} of the environments"
+        text = f"Lines: {where} will name the lines of code that keep memory, once it grows."
+        yield Diagnosis("ok", text, f"truemem lines {name}", evidence)
 
 
 def _gathered() -> Gathered | None:

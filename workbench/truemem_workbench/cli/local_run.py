@@ -38,6 +38,7 @@ DRAWS = {".png": page.draw, ".html": page.write}
 """What draws a file with this ending."""
 ENDINGS = tuple(DRAWS)
 LONGEST_GAP_S = 86_400
+LINES = "TRUEMEM_LINES"
 SAME_IN_CHECK = ("--event", "--memory", "--timeout", "--env", "--python", "--no-exact", "--extensions")
 """Options that `truemem check` has as well."""
 
@@ -77,6 +78,7 @@ Exit codes:
 @click.option("--no-sidecar", is_flag=True, help="Do not attach truemem's own sidecar.")
 @click.option("--no-exact", is_flag=True, help="Measure in the default mode, as without AWS_LAMBDA_EXEC_WRAPPER.")
 @click.option("--no-probe", is_flag=True, help="Do not load the heap probe into a function in Python or Node.js.")
+@click.option("--lines", is_flag=True, help="Ask the probe which lines of code keep what grows (TRUEMEM_LINES=on).")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Variable of function and extensions; repeatable.")
 @click.option(
     "--python",
@@ -123,6 +125,7 @@ def run(
     no_sidecar: bool,
     no_exact: bool,
     no_probe: bool,
+    lines: bool,
     env: tuple[str, ...],
     python: str | None,
     runtime: str | None,
@@ -157,8 +160,11 @@ def run(
     environment: Mapping[str, str] = variables(env)
     if SIDECAR in launched and target.runtime and not no_exact:  # what a bootstrap starts is its own choice
         target, environment = in_exact_mode(target, environment, launched[SIDECAR]) or (target, environment)
-    if SIDECAR in launched and not no_probe:
-        target = with_probe(target, environment)
+    probed = with_probe(target, environment) if SIDECAR in launched and not no_probe else target
+    if lines:
+        _check_lines(is_probed=probed is not target)
+        environment = {LINES: "on", **environment}
+    target = probed
     chosen = Settings(
         name=name or name_from(target.task_root.name),
         extensions=launched,
@@ -223,6 +229,14 @@ def _function(spec: str, python: str | None, runtime: str | None) -> tuple[Funct
     if python is not None:
         raise BadInput(f"--python {python} with --runtime {runtime}: that is Node.js. Leave one out")
     return from_node_handler(spec, runtime, lambda text: notify("truemem local run", text)), ()
+
+
+def _check_lines(*, is_probed: bool) -> None:
+    for name in ("no_probe", "no_sidecar", "managed_instances"):
+        if _given(name):
+            raise BadInput(f"--lines with --{name.replace('_', '-')}: nothing could name them. Leave one out")
+    if not is_probed:
+        raise BadInput("--lines: the probe cannot be loaded, it is for Python and Node.js (docs/heap.md). Leave it out")
 
 
 def _check_scenario() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import TypeVar
 
+from ..analysis.growth_lines import Growth
 from .attribution import Frame, Holder
 from .explanation import Explanation, place, source, what
 
@@ -22,12 +24,28 @@ def page(explanation: Explanation | None, headline: str) -> str:
     Without an explanation nothing grew.
     """
     sentences = explanation.sentences() if explanation else ["Nothing grew, so nothing was traced."]
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
     body = ""
     if explanation and explanation.holders:
-        body = f"{_table(explanation)}{_graph(explanation.holders)}"
+        body = f"{_table(explanation)}{_graph(tree(explanation.holders), place, source)}"
     elif explanation:
         body = f"<p>{escape(explanation.lines()[0])}</p>"
+    return _document(headline, body, sentences)
+
+
+def page_of_profiles(growths: Mapping[str, Growth], headline: str, sentences: Sequence[str]) -> str:
+    """The same of what functions have named where they run, by function and version. No source is quoted: a log must
+    not choose which files of this machine are read."""
+    body, has_plotly = "", False
+    for name, growth in growths.items():
+        body += f"<h2>{escape(name)}</h2>{_table_of_lines(growth)}"
+        if growth.lines:
+            body += _graph(tree_of_lines(growth), lambda frame: frame, lambda _: "", plotly=not has_plotly)
+            has_plotly = True
+    return _document(headline, body, sentences)
+
+
+def _document(headline: str, body: str, sentences: Sequence[str]) -> str:
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(headline)}</title>'
         f"<style>{STYLE}</style></head><body><h1>What grew, by line of code</h1><p>{escape(headline)}</p>"
@@ -58,19 +76,48 @@ def _table(explanation: Explanation) -> str:
     return f"<table><tr><th>KiB per invocation<th>share<th>line<th>what holds it</tr>{rows}</table>"
 
 
-def _graph(holders: Sequence[Holder]) -> str:
+def _table_of_lines(growth: Growth) -> str:
+    rows = "".join(
+        f"<tr><td>{each.line.kib:.1f}</td><td>{each.line.share:.0%}</td><td>{escape(each.line.place)}</td>"
+        f"<td>{escape(each.line.function)}</td><td>{each.environments} of {growth.counted}</td></tr>"
+        for each in growth.lines
+    )
+    heads = "<tr><th>KiB per invocation<th>share<th>line<th>function<th>environments</tr>"
+    return f"<table>{heads}{rows}</table>" if rows else "<p>No line was named.</p>"
+
+
+def tree_of_lines(growth: Growth) -> dict[tuple[str, ...], float]:
+    """`tree` of frames as text."""
+    sums: dict[tuple[str, ...], float] = {}
+    for each in growth.lines:
+        stack = each.line.stack or (each.line.place,)
+        for depth in range(len(stack) + 1):
+            sums[stack[:depth]] = sums.get(stack[:depth], 0.0) + each.line.kib
+    return sums
+
+
+Each = TypeVar("Each", Frame, str)
+
+
+def _graph(
+    sums: Mapping[tuple[Each, ...], float],
+    label: Callable[[Each], str],
+    quoted: Callable[[Each], str],
+    *,
+    plotly: bool = True,
+) -> str:
+    """A flame graph of KiB per invocation by stack. `plotly`: with its script, which a page needs once."""
     from plotly.graph_objects import Figure, Icicle
 
-    sums = tree(holders)
     stacks = list(sums)
     ids = {stack: str(number) for number, stack in enumerate(stacks)}
     figure = Figure(
         Icicle(
             ids=[ids[stack] for stack in stacks],
             parents=[ids[stack[:-1]] if stack else "" for stack in stacks],
-            labels=[escape(place(stack[-1])) if stack else "all that grew" for stack in stacks],
+            labels=[escape(label(stack[-1])) if stack else "all that grew" for stack in stacks],
             values=[sums[stack] for stack in stacks],
-            text=[escape(source(stack[-1])) if stack else "" for stack in stacks],
+            text=[escape(quoted(stack[-1])) if stack else "" for stack in stacks],
             branchvalues="total",
             tiling={"orientation": "v"},
             texttemplate="%{label}<br>%{value:.1f} KiB per invocation",
@@ -79,5 +126,5 @@ def _graph(holders: Sequence[Holder]) -> str:
     )
     depth = max(map(len, stacks)) + 1
     figure.update_layout(height=max(240, HEIGHT_PX * depth), margin={"l": 0, "r": 0, "t": 20, "b": 0})
-    html: str = figure.to_html(full_html=False, include_plotlyjs=True, config={"displayModeBar": False})
+    html: str = figure.to_html(full_html=False, include_plotlyjs=plotly, config={"displayModeBar": False})
     return html

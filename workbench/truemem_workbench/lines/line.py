@@ -43,19 +43,23 @@ def read(
     paths: Iterable[Path],
     *,
     wanted: Callable[[str], bool] | None = None,
+    containing: str = "",
     done: Callable[[int], None] = lambda _: None,
     unread: Unread | None = None,
 ) -> Iterator[Line]:
     """Read the lines in these files, in their order, each invocation once. Raises BadInput if a file cannot be read.
 
     `wanted` chooses environments by their id. Lines of others are skipped before they are parsed, in a sixth of the
-    time. `done` is called with the bytes that are read. What is not read is added to `unread`.
+    time, and so are those without the text `containing`. `done` is called with the bytes that are read. What is not
+    read is added to `unread`.
     """
     seen: set[int] = set()  # of hashes: the names of all of them would take more room than what is drawn
     repeats: dict[int, Line] = {}
     for path in paths:
         for event in events(path, done):
             if wanted is not None and _passed_over(event, wanted):
+                continue
+            if isinstance(event, str) and containing not in event:
                 continue
             for line in parse_event(event, unread):
                 if wanted is not None and not wanted(line.environment):

@@ -11,6 +11,8 @@ from enum import IntEnum
 from ..analysis.causes import find
 from ..analysis.curves import CurveBuilder
 from ..analysis.finding import Commands, Finding, commands_deployed, unmeasured, urgency
+from ..analysis.growth_lines import merged, named
+from ..lines.growth import GrowthProfile
 from ..lines.line import Line
 from ..lines.record import figure
 
@@ -142,8 +144,14 @@ class Gathered:
     def environments(self, commands: Callable[[str], Commands] = commands_deployed) -> list[EnvironmentPage]:
         """All of them with their findings, the most urgent first (`analysis.finding.urgency`). `commands`: what can be
         typed next, of a function by its name."""
+        profiles: dict[tuple[str, str], list[GrowthProfile]] = {}
         for environment in self._found.values():
             environment.finish(commands)
+            profiles.setdefault((environment.function, environment.version), []).extend(environment.curves.profiles)
+        growths = {key: merged(found) for key, found in profiles.items()}
+        for environment in self._found.values():  # a line that one environment has named is that of all
+            growth = growths[environment.function, environment.version]
+            environment.finding = named(environment.finding, growth, commands(environment.function))
         return sorted(self._found.values(), key=_urgency)
 
 

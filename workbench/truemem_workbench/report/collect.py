@@ -11,12 +11,13 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .. import page
 from ..analysis import fleet
-from ..analysis.finding import TOO_FEW, Finding, most_urgent, urgency
+from ..analysis.finding import TOO_FEW, Finding, commands_deployed, most_urgent, urgency
 from ..analysis.fleet import RATE, Together
+from ..analysis.growth_lines import Growth, named
 from ..analysis.resources import Resource
 from ..aws.cloudwatch import Source
 from ..lines.line import read as read_lines
@@ -33,6 +34,7 @@ from .judging import (
     count_batch,
     durations,
     finding_of,
+    growths,
     here,
     judged,
     left_out,
@@ -106,7 +108,8 @@ def report_of(
         # else a witness says that it is no leak, or that garbage may be what rises
         if each.finding.cause not in ("hoarding", "collector") and each.finding.holder != "heap":
             evidences.setdefault((each.function, each.version), []).append(evidence)
-    environments = [each.environment for each in found]
+    profiled = growths(store)
+    environments = [_with_line(each.environment, profiled) for each in found]
     environments.sort(key=lambda each: urgency(each.finding, each.peaks.out_of_memory, each.peaks.highest, each.size))
     total = sum(environment.peaks.invocations for environment in environments)
     groups: dict[tuple[str, str], list[EnvironmentSummary]] = {}
@@ -119,7 +122,8 @@ def report_of(
     def function(key: tuple[str, str]) -> Function:
         share = None if prices.per_month is None else prices.per_month * peaks[key].invocations / total
         more = explained.get(key), lasted.get(key), together.get(key)
-        return function_of(key, groups[key], peaks[key], more, prices.headroom, share, prices.gb_second)
+        made = function_of(key, groups[key], peaks[key], more, prices.headroom, share, prices.gb_second)
+        return _with_line(made, profiled)
 
     return Report(
         functions=[function(key) for key in sorted(groups)],
@@ -132,6 +136,15 @@ def report_of(
         elsewhere=loaded.elsewhere,
         unread={name: loaded.unread[name] for name in REASONS},
     )
+
+
+Judgement = TypeVar("Judgement", EnvironmentSummary, Function)
+
+
+def _with_line(judged: Judgement, profiled: Mapping[tuple[str, str], Growth]) -> Judgement:
+    """With the line of code that keeps what grows, which any environment of the version may have named."""
+    growth = profiled.get((judged.function, judged.version))
+    return replace(judged, finding=named(judged.finding, growth, commands_deployed(judged.function)))
 
 
 @contextmanager

@@ -19,8 +19,10 @@ from ..analysis.causes import find
 from ..analysis.curves import ENVIRONMENT, EXTENSION, PROCESSES, THREADS, Curves, Failed, others_of, runtime_of
 from ..analysis.drift import MOVER_MEMBERS, Point, Value
 from ..analysis.finding import Finding, commands_deployed
+from ..analysis.growth_lines import Growth, merged
 from ..analysis.resources import Resource, resources
 from ..analysis.runtime_heap import readings
+from ..lines.growth import GrowthProfile, profile_in
 from ..lines.record import Record, record_of
 from .store import Store
 from .summary import Durations, EnvironmentSummary, LeftOut, Part, Payload, Peaks
@@ -57,14 +59,20 @@ GROUP BY ALL
 """
 
 
-TABLES = ("counts", "payloads", "durations")
+_PROFILES = """
+SELECT coalesce(function, '') AS function, coalesce(version, '') AS version, growth
+FROM batch WHERE growth IS NOT NULL
+"""
+
+TABLES = ("counts", "payloads", "durations", "profiles")
 """What all batches add their counts to."""
 
 
 def count_batch(store: Store, by: str | None) -> None:
     """Add the invocations of the present batch."""
     more = "round(peak - baseline, 1)" if by is not None else "NULL::FLOAT"  # only `parts` asks for it
-    for table, query in zip(TABLES, (_COUNTED.format(more=more), _PAYLOAD_RATIOS, _DURATIONS), strict=True):
+    queries = (_COUNTED.format(more=more), _PAYLOAD_RATIOS, _DURATIONS, _PROFILES)
+    for table, query in zip(TABLES, queries, strict=True):
         store.execute(f"CREATE TABLE IF NOT EXISTS {table} AS {query} LIMIT 0")
         store.execute(f"INSERT INTO {table} {query}")
 
@@ -149,6 +157,15 @@ def durations(store: Store) -> dict[tuple[str, str], Durations]:
     FROM ranked GROUP BY place
     """)
     return {row["place"]: Durations(p50=row["p50"], p99=row["p99"]) for row in rows}
+
+
+def growths(store: Store) -> dict[tuple[str, str], Growth]:
+    """The lines of code that keep memory, of each function and version that was profiled."""
+    found: dict[tuple[str, str], list[GrowthProfile]] = {}
+    for row in store.rows("SELECT function, version, growth FROM profiles"):
+        if (profile := profile_in(json.loads(row["growth"]))) is not None:
+            found.setdefault((row["function"], row["version"]), []).append(profile)
+    return {key: merged(profiles) for key, profiles in found.items()}
 
 
 def peaks_of(row: dict[str, Any]) -> Peaks:

@@ -98,6 +98,8 @@ _COLUMNS = {
     "ended": "coalesce(m.environmentKills > 0 OR m.errorType = 'Extension.Crash', false)",
     "processes": "m.processes",
     "resources": "CASE WHEN m.resources IS NOT NULL THEN to_json(m.resources)::VARCHAR END",
+    "growth": "CASE WHEN m.growthProfile IS NOT NULL THEN to_json({'growthLines': m.growthLines, 'growthProfile':"
+    " m.growthProfile})::VARCHAR END",
     # of these, a figure that is none is left out where they are read
     "runtime_heap": "CASE WHEN m.heap.runtime IS NOT NULL THEN to_json({'heap': {"
     + ", ".join(f"'{name}': m.heap.{name}" for name in _RUNTIME_HEAP)
@@ -143,7 +145,7 @@ _ARRAYS = _shape(_OF_EACH.values(), "a", {**MEMBERS, **{name: [kind] for name, k
 _OF_THE_LAST = (
     *("baseline", "lower", "payload", "held_truemem", "held_function", "threads"),
     *("held_extensions", "held_by_extensions", "heap", "heap_held", "runtime_heap"),
-    *("resources", "shared_by", "files", "request_bytes", "environment_used", "processes"),
+    *("resources", "growth", "shared_by", "files", "request_bytes", "environment_used", "processes"),
 )
 
 

@@ -83,11 +83,13 @@ def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
     if function.python is not None:
         folder = layer / "truemem" / "python"
         value = ":".join(filter(None, (str(folder), environment.get("PYTHONPATH"))))
-        return _loading(function, "PYTHONPATH", value, folder / "sitecustomize.py", layer / "python/truemem_heap.py")
+        probes = (layer / "python" / name for name in ("truemem_heap.py", "truemem_lines.py"))
+        return _loading(function, "PYTHONPATH", value, folder / "sitecustomize.py", *probes)
     preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
     if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED.search(options):
         return function
-    return _loading(function, "NODE_OPTIONS", f'{options} --require "{preload}"'.strip(), preload)
+    files = sorted(preload.parent.glob("*.cjs"))  # it loads the others when it is asked for lines
+    return _loading(function, "NODE_OPTIONS", f'{options} --require "{preload}"'.strip(), *files)
 
 
 def _loading(function: Function, variable: str, value: str, *files: Path) -> Function:

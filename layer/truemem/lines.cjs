@@ -1,0 +1,486 @@
+// Names the lines that keep more memory with each invocation, for some invocations: `--lines`. Loaded by heap.cjs
+// when truemem asks, in a context of its own: the function may have broken the language's own objects.
+//
+// V8's sampling heap profiler gives the live objects by call tree. Exact: file, function, and the size within the
+// error of sampling. The line is deduced from the source of the functions on the stack (keeping_line.cjs), since V8 has
+// no line of an allocation. Lines are those of the JavaScript that runs, not of a TypeScript source.
+//
+// Works between an answer and the request for the next invocation, so no caller waits. No timer, no debugger.
+"use strict";
+
+const keepingLines = require("./keeping_line.cjs");
+
+const BASELINE = 6; // invocations before the profile, whose CPU it is compared with
+const LEAST_CPU_US = 1000; // an invocation counts as this at least: the noise of less is large, and its doubling harmless
+const FIRST = 4; // invocations of a coarse profile, which says how much is allocated
+const FIRST_INTERVAL = 128 * 1024; // bytes
+const WINDOWS = 5; // between looks. Each look is a full collection
+const LEAST = 3; // invocations of a window
+const AIM = 0.15; // of the permitted CPU is what the interval is chosen for
+const SAMPLE_US = 5; // of CPU for a sample (measured: 3 to 6 µs with a stack of ten frames)
+const SAMPLE_BYTES = 300; // in the profiler, and a while as JSON
+const NODE_BYTES = 700;
+const YOUNG = 32 * 1024 * 1024; // garbage of this size may wait for its collection, with its samples
+const FINEST = 512; // bytes: interval. Code that does nothing but allocate takes up to 20 times as long then, 50 times at 256
+const COARSEST = 256 * 1024;
+const HARMLESS = 4096; // the same, from which on no code takes more than some three times as long
+const BURST_US = 50_000; // more CPU of one invocation, after which the profile is coarser
+const SLOW_LOOK_MS = 1000; // the function's timeout goes on. One that would take longer is not begun
+const MS_PER_MIB = 1; // of a look, where the memory size buys a whole vCPU (measured: 0.5)
+const LEAST_KIB = 0.2; // of an invocation. Runtime clients and libraries keep as much
+const OTHERS_KIB = 4; // the same, where no line on the stack is the user's: AWS's client makes something for each invocation
+const LEAST_SHARE = 0.05; // of what the first line keeps
+const CERTAIN_KIB = 4; // of an invocation: such growth of the heap is hardly noise
+const NOISE_KIB = 8; // the same: V8 drops and makes code of 100 KiB between two looks
+const SUPPORT = 0.3; // of what the lines are said to keep must be seen in the heap as well: else it is in a full cache
+const SUPPORT_ALL = 0.7; // the same, below which what is put into caches does not count
+const LINES = 10;
+const FRAMES = 20;
+const ANSWER_BYTES = 16384;
+const SOURCE_PART = 3; // of the memory that is permitted: a file is read as bytes and as text
+const TEXT = 250; // characters of a name or a path
+const EXTERNAL = /^(?:Uint8Array|FastBuffer|alloc\w*|from\w*|createUnsafeBuffer|\w+ArrayBuffer|ArrayBuffer|\w+\d+Array|DataView)$/;
+
+const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
+
+// What an invocation adds from look to look, in most of the steps: a cache is full some time, and once V8 drops the
+// code of functions that have not run for some collections.
+const rising = (looks, name) =>
+  Math.max(0, median(looks.slice(1).map((each, i) => (each[name] - looks[i][name]) / (each.at - looks[i].at))));
+
+// Returns `next`, which is called before each request for an invocation, and returns whether there is more to do.
+module.exports = (given) => {
+  const host = hostOf(given);
+  const path = `${host.folder}/.truemem-lines-${host.pid}`;
+  const asked = /^truemem-lines-1 (\d{1,5}) (\d{1,5}) (\d{1,9})\n$/.exec(host.readAsk(path) || "");
+  if (!asked) return () => false;
+  const [invocations, cpuLimit, memoryLimit] = [asked[1], asked[2], asked[3]].map(Number);
+
+  const before = []; // CPU of each invocation, µs
+  let during = [];
+  let session;
+  let interval = FIRST_INTERVAL;
+  let profiled = 0; // invocations, the coarse profile's as well
+  let coarse = true;
+  let looks = []; // of the profile that runs: { at, ordinal, live, external }
+  let nextLook = FIRST;
+  let step = 0;
+  let allLooks = 0;
+  let lookMs = 0;
+  let memoryKiB = 0;
+  let cpu;
+
+  function next() {
+    if (!host.isThere(path)) return ended(); // withdrawn: memory is near the limit, or the environment ends
+    const used = host.cpuUs() - cpu;
+    const more = cpu === undefined || worked(used);
+    cpu = host.cpuUs();
+    return more;
+  }
+
+  function worked(used) {
+    if (!session) {
+      before.push(used);
+      return before.length < BASELINE || begun();
+    }
+    profiled += 1;
+    during.push(used);
+    if (overCpu() || isBurst(used)) return tooMuch("cpu");
+    if (profiled < nextLook) return true;
+    if (host.replaced()) return gaveUp("built-ins are replaced");
+    const profile = look();
+    if (!profile) return ended(); // another has stopped it
+    if (memoryKiB > memoryLimit) return tooMuch("memory");
+    if (looks[looks.length - 1].ms > SLOW_LOOK_MS) return gaveUp("looks");
+    if (coarse) return refined();
+    if (looks.length <= WINDOWS) {
+      nextLook += step;
+      return true;
+    }
+    ended();
+    return answered("", grown(profile));
+  }
+
+  function begun() {
+    if (host.replaced()) return gaveUp("built-ins are replaced");
+    if (host.inspected()) return gaveUp("inspector is in use");
+    if ((host.heapMiB() * MS_PER_MIB) / host.cpuShare > SLOW_LOOK_MS) return gaveUp("looks");
+    session = host.session();
+    if (post("HeapProfiler.getSamplingProfile")) return gaveUp("heap profiler is in use");
+    return started();
+  }
+
+  function started() {
+    post("HeapProfiler.startSampling", { samplingInterval: interval });
+    during = [];
+    looks = [];
+    return true;
+  }
+
+  // Ordinals count all samples, those of garbage as well: they tell how much is allocated.
+  function refined() {
+    const [{ ordinal }] = looks;
+    const allocated = (Math.max(ordinal, 0.25) * interval) / FIRST;
+    coarse = false;
+    step = Math.max(LEAST, Math.floor((invocations - profiled) / WINDOWS));
+    const samples = (AIM * cpuLimit * usual()) / 100 / SAMPLE_US; // of an invocation, that may be taken
+    const pending = Math.min(allocated * step, YOUNG);
+    const wanted = Math.max(allocated / Math.max(samples, 1), (pending * SAMPLE_BYTES) / (memoryLimit * 1024));
+    return restarted(Math.round(Math.min(Math.max(wanted, FINEST), COARSEST)));
+  }
+
+  function restarted(bytes) {
+    interval = bytes;
+    host.disconnect(session); // ends the profile, without the collection that stopSampling begins with
+    session = host.session();
+    const last = looks[looks.length - 1];
+    started();
+    if (last.at === profiled) looks.push({ ...last, ordinal: 0 });
+    else look();
+    nextLook = profiled + step;
+    return true;
+  }
+
+  // Once more with an eighth of the samples, if enough invocations are left.
+  function tooMuch(why) {
+    step = Math.floor((invocations - profiled) / WINDOWS);
+    if (coarse || interval >= COARSEST || step < LEAST) return gaveUp(why);
+    memoryKiB = 0;
+    return restarted(Math.min(interval * 8, COARSEST));
+  }
+
+  const usual = () => Math.max(median(before), LEAST_CPU_US);
+  const cpuPercent = () => (during.length && before.length ? (median(during) / usual() - 1) * 100 : 0);
+  // A request that allocates much more than others costs as many samples, and that is known when it is over.
+  const isBurst = (used) => interval < HARMLESS && used > usual() * (1 + cpuLimit / 100) + BURST_US;
+  const overCpu = () => during.length >= BASELINE && cpuPercent() > cpuLimit;
+
+  function post(method, given) {
+    let result;
+    session.post(method, given, (error, value) => {
+      if (!error) result = value;
+    });
+    return result;
+  }
+
+  function look() {
+    const [wall, used] = [host.wallMs(), host.cpuUs()];
+    const found = post("HeapProfiler.getSamplingProfile"); // all garbage is collected first
+    const profile = found && found.profile;
+    if (!profile || !profile.samples) return undefined;
+    const { samples } = profile;
+    let ordinal = looks.length ? looks[looks.length - 1].ordinal : 0;
+    for (let i = 0; i < samples.length; i += 1) ordinal = Math.max(ordinal, samples[i].ordinal);
+    const ms = Math.min(host.wallMs() - wall, (host.cpuUs() - used) / 1000); // not the time of a freeze, nor threads'
+    looks.push({ at: profiled, ordinal, live: host.live(), external: host.external(), ms });
+    allLooks += 1;
+    lookMs += ms;
+    const nodes = visited(profile.head, [], () => {});
+    memoryKiB = Math.max(memoryKiB, (samples.length * SAMPLE_BYTES + nodes * NODE_BYTES) / 1024);
+    return profile;
+  }
+
+  // What is still there of each window, by the innermost function that is the user's.
+  function grown(profile) {
+    const chains = new Map(); // node's number: its frames, the user's and the innermost one
+    visited(profile.head, [], (id, frames) => chains.set(id, frames));
+    const groups = new Map();
+    for (let i = 0; i < profile.samples.length; i += 1) {
+      const { nodeId, size, ordinal } = profile.samples[i];
+      const chain = chainOf(chains.get(nodeId));
+      const window = looks.findIndex((each) => ordinal <= each.ordinal) - 1;
+      if (!chain || window < 0) continue;
+      const key = chain.key;
+      if (!groups.has(key)) groups.set(key, { frames: chain.frames, windows: new Float64Array(WINDOWS), callees: new Map(), external: 0 });
+      const group = groups.get(key);
+      group.windows[window] += size;
+      if (window === WINDOWS - 1) continue;
+      if (EXTERNAL.test(chain.leaf)) group.external += 1;
+      for (const name of chain.callees.length ? chain.callees : [""]) group.callees.set(name, (group.callees.get(name) || 0) + size);
+    }
+    const growth = { live: rising(looks, "live"), outside: rising(looks, "external") };
+    let found = steady([...groups.values()], 0);
+    // Where much grows there may be too few samples of the small objects that hold it: a Buffer, a stream's chunk.
+    const all = growth.live + growth.outside;
+    if (!found.length && all > CERTAIN_KIB * 1024)
+      found = steady([...groups.values()], 1).filter((each) => each.bytes * SUPPORT_ALL < all);
+    return summed(found, growth);
+  }
+
+  // The user's frames, or the innermost one of a library.
+  function chainOf(frames) {
+    if (!frames || !frames.length) return undefined;
+    let users = [];
+    let last = -1;
+    for (let i = 0; i < frames.length; i += 1) {
+      const { callFrame } = frames[i];
+      const file = host.relative(callFrame.url);
+      if (file === undefined) continue;
+      last = i;
+      const at = { file, name: callFrame.functionName, line: callFrame.lineNumber, column: callFrame.columnNumber };
+      if (!users.length || !sameFunction(users[users.length - 1], at)) users.push(at);
+    }
+    const callees = frames.slice(last + 1).map((each) => each.callFrame.functionName);
+    if (!users.length) {
+      const of = [...frames].reverse().find(({ callFrame }) => host.isLibrary(callFrame.url));
+      if (!of) return undefined;
+      const { functionName, url, lineNumber, columnNumber } = of.callFrame;
+      users = [{ file: host.path(url), name: functionName, line: lineNumber, column: columnNumber, library: true }];
+    }
+    const key = users.map(({ file, line, column }) => `${file}:${line}:${column}`).join(" ");
+    const { functionName, url, lineNumber } = frames[frames.length - 1].callFrame;
+    const library = last >= 0 && host.isLibrary(url) ? { file: host.path(url), name: functionName, line: lineNumber } : undefined;
+    return { key, frames: library ? [...users, { ...library, library: true }] : users, callees: callees.slice(0, 4), leaf: callees[callees.length - 1] || "" };
+  }
+
+  // Growth by innermost function. What V8 inlines it counts for the function that called it: an unsteady function's
+  // objects go to its caller, which may be steady together with it.
+  function steady(groups, empty) {
+    const found = [];
+    let left = groups.map((each) => ({ ...each, users: each.frames.filter((frame) => !frame.library) }));
+    for (const each of left) if (!each.users.length) each.users = each.frames.slice(-1);
+    const functions = new Map();
+    const keyed = ({ file, line, column }) => `${file}:${line}:${column}`;
+    for (const each of left) {
+      const key = keyed(each.users[each.users.length - 1]);
+      if (!functions.has(key)) functions.set(key, []);
+      functions.get(key).push(each);
+    }
+    left = [];
+    for (const each of functions.values()) {
+      const bytes = rate(each, empty);
+      if (bytes > 0) found.push({ bytes, groups: each });
+      else left.push(...each);
+    }
+    for (let up = 1; up < FRAMES && left.length; up += 1) {
+      const callers = new Map();
+      for (const each of left) {
+        const of = each.users[Math.max(0, each.users.length - 1 - up)];
+        if (!callers.has(keyed(of))) callers.set(keyed(of), []);
+        callers.get(keyed(of)).push(each);
+      }
+      left = [];
+      for (const each of callers.values()) {
+        const bytes = rate(each, empty);
+        if (bytes > 0) found.push({ bytes, groups: each });
+        else left.push(...each);
+      }
+      if (!left.some((each) => each.users.length > up + 1)) break;
+    }
+    return found;
+  }
+
+  // Bytes that an invocation adds; 0 if they do not come in each window, but so many that may be `empty`. The last window has what is garbage soon, and
+  // what a bounded cache keeps is in some windows only.
+  function rate(groups, empty) {
+    const windows = new Float64Array(WINDOWS);
+    for (const each of groups) for (let i = 0; i < WINDOWS; i += 1) windows[i] += each.windows[i];
+    const [first, second] = [...windows].sort((a, b) => a - b).slice(empty);
+    if (!(first > 0)) return 0;
+    const earlier = windows.subarray(0, WINDOWS - 1);
+    const mean = earlier.reduce((sum, each) => sum + each, 0) / earlier.length;
+    const even = Math.max(...earlier) <= 3 * first + 4 * interval;
+    return (even ? mean : (first + second) / 2) / step;
+  }
+
+  function summed(found, { live, outside }) {
+    const growth = live + outside;
+    const inside = found.reduce((sum, each) => sum + each.bytes, 0);
+    share(found, outside);
+    let placed = keepingLines(found, (file) => host.readSource(file, (memoryLimit * 1024) / SOURCE_PART), memoryLimit).map((place, i) => ({ ...place, bytes: found[i].bytes }));
+    const kept = placed.filter((each) => !each.emptied);
+    if (inside < NOISE_KIB * 1024) placed = kept; // too little to be seen in the heap
+    else if (growth < SUPPORT * inside) placed = [];
+    else if (growth < SUPPORT_ALL * inside) placed = kept;
+    const lines = new Map();
+    for (const { file, line, name, stack, bytes } of placed) {
+      const key = `${file}:${line}`;
+      const one = lines.get(key) || { file, line, function: name, bytes: 0, stack, most: 0 };
+      one.bytes += bytes;
+      if (bytes > one.most) Object.assign(one, { most: bytes, stack, function: name });
+      lines.set(key, one);
+    }
+    const sorted = [...lines.values()].sort((a, b) => b.bytes - a.bytes);
+    const least = Math.max(LEAST_KIB * 1024, sorted.length ? LEAST_SHARE * sorted[0].bytes : 0);
+    const isUsers = ({ file }) => !/^(?:\/|node:)/.test(file);
+    const isMuch = (each) => each.bytes >= (isUsers(each) ? least : Math.max(least, OTHERS_KIB * 1024));
+    const named = sorted.filter(isMuch).slice(0, LINES);
+    const sum = named.reduce((total, each) => total + each.bytes, 0);
+    const all = Math.max(growth, sum);
+    const kib = (bytes) => Math.round(bytes / 10.24) / 100;
+    return {
+      lines: named.map((each) => ({
+        file: printable(each.file),
+        line: each.line,
+        function: printable(each.function),
+        perInvocationKiB: kib(each.bytes),
+        share: Math.round((each.bytes / all) * 1000) / 1000,
+        stack: each.stack.slice(-FRAMES).map(printable),
+      })),
+      restKiB: kib(Math.max(0, growth - sum)),
+    };
+  }
+
+  // Buffers have their bytes outside of the heap: they go to the functions that make buffers. If V8 does not say which
+  // do, to all that grow, by their size.
+  function share(found, outside) {
+    if (outside < LEAST_KIB * 1024 || !found.length) return;
+    const weights = found.map(({ groups }) => groups.reduce((sum, each) => sum + each.external, 0));
+    const some = weights.some((each) => each > 0);
+    const sum = found.reduce((total, each, i) => total + (some ? weights[i] : each.bytes), 0);
+    found.forEach((each, i) => (each.bytes += (outside * (some ? weights[i] : each.bytes)) / sum));
+  }
+
+  function gaveUp(why) {
+    ended();
+    return answered(why, { lines: [], restKiB: 0 });
+  }
+
+  function answered(why, { lines, restKiB }) {
+    const answer = {
+      runtime: "nodejs",
+      invocations: profiled,
+      looks: allLooks,
+      cpuPercent: Math.round(Math.max(0, cpuPercent()) * 10) / 10,
+      memoryKiB: Math.round(memoryKiB),
+      lookMs: Math.round(lookMs),
+      gaveUp: why,
+      lines,
+      restKiB,
+    };
+    let text = JSON.stringify(answer);
+    while (host.size(text) > ANSWER_BYTES && lines.length) {
+      lines.pop();
+      text = JSON.stringify(answer);
+    }
+    host.write(`${path}.json`, text);
+    return false;
+  }
+
+  function ended() {
+    if (session) host.disconnect(session);
+    session = undefined;
+    return false;
+  }
+
+  return () => {
+    try {
+      return next();
+    } catch {
+      return ended();
+    }
+  };
+};
+
+const printable = (text) => text.slice(-TEXT).replace(/[^\x20-\x7e\u00a1-\ud7ff]/g, "?");
+const sameFunction = (a, b) => a.file === b.file && a.line === b.line && a.column === b.column;
+
+// Calls `see` with each node's number and frames, and returns how many there are. The arrays are of the function's
+// realm: their methods may be broken.
+function visited(node, above, see) {
+  const frames = node.callFrame.functionName === "(root)" ? above : [...above, node];
+  see(node.id, frames);
+  let number = 1;
+  for (let i = 0; i < node.children.length; i += 1) number += visited(node.children[i], frames, see);
+  return number;
+}
+
+// The few things of Node.js that are needed, from what heap.cjs took before the function ran.
+function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, memorySize }) {
+  const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
+  const once = { throwIfNoEntry: false };
+
+  // Text of a regular file, undefined if there is none or it is larger.
+  function read(path, most, flags) {
+    let descriptor;
+    try {
+      descriptor = fs.openSync(path, O_RDONLY | O_NONBLOCK | flags);
+      const about = fs.fstatSync(descriptor);
+      return about.isFile() && about.size <= most ? fs.readFileSync(descriptor, "utf8") : undefined;
+    } catch {
+      return undefined;
+    } finally {
+      if (descriptor !== undefined) fs.closeSync(descriptor);
+    }
+  }
+
+  const path = (url) => {
+    if (!url.startsWith("file://")) return url;
+    try {
+      return decodeURIComponent(url.slice("file://".length).replace(/[?#].*$/, ""));
+    } catch {
+      return url;
+    }
+  };
+  const below = `${root.replace(/\/+$/, "")}/`;
+  const files = new Map(); // url: what relative() says
+  return {
+    folder,
+    pid,
+    path,
+    isThere: (file) => fs.lstatSync(file, once) !== undefined,
+    readAsk: (file) => read(file, 200, O_NOFOLLOW),
+    readSource: (file, most) => read(file.startsWith("/") ? file : below + file, most, 0),
+    cpuUs() {
+      const { user, system } = clocks.cpu();
+      return user + system;
+    },
+    wallMs: () => Number(clocks.wall()) / 1e6,
+    // After a full collection the young spaces hold only what this module has made since.
+    live() {
+      let bytes = 0;
+      const spaces = v8.getHeapSpaceStatistics();
+      for (let i = 0; i < spaces.length; i += 1) if (!spaces[i].space_name.startsWith("new_")) bytes += spaces[i].space_used_size;
+      return bytes;
+    },
+    external: () => v8.getHeapStatistics().external_memory,
+    heapMiB: () => v8.getHeapStatistics().used_heap_size / 2 ** 20,
+    cpuShare: Math.min(1, Number(memorySize) / 1769 || 1),
+    // Has the function put others in the place of built-ins? Node.js calls those, and an error there would be seen.
+    replaced() {
+      const originals = [Object.prototype, Function.prototype, Array.prototype, String.prototype, RegExp.prototype];
+      const native = ({ value, get }) => {
+        const method = value === undefined ? get : value;
+        return typeof method !== "function" || /\[native code\]/.test(Function.prototype.toString.call(method));
+      };
+      return originals.some((original, i) =>
+        Reflect.ownKeys(original).some((name) => {
+          const about = Reflect.getOwnPropertyDescriptor(prototypes[i], name);
+          return !about || !native(about);
+        }),
+      ) || "toJSON" in prototypes[0];
+    },
+    inspected: () => inspector.url() !== undefined,
+    session() {
+      const session = new inspector.Session();
+      session.connect();
+      return session;
+    },
+    disconnect: (session) => session.disconnect(),
+    // Of the user's files below the task root; undefined for others.
+    relative(url) {
+      if (!files.has(url)) {
+        const file = path(url);
+        files.set(url, file.startsWith(below) && !file.includes("/node_modules/") ? file.slice(below.length) : undefined);
+      }
+      return files.get(url);
+    },
+    isLibrary: (url) => path(url).includes("/node_modules/") || (path(url).startsWith("/opt/") && !path(url).startsWith("/opt/truemem/")),
+    size: (text) => encodeURIComponent(text.toWellFormed ? text.toWellFormed() : text).replace(/%../g, "x").length,
+    write(file, text) {
+      const part = `${file}.new`;
+      try {
+        fs.unlinkSync(part);
+      } catch {
+        // it was not there
+      }
+      const descriptor = fs.openSync(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+      try {
+        fs.writeSync(descriptor, text);
+      } finally {
+        fs.closeSync(descriptor);
+      }
+      fs.renameSync(part, file);
+    },
+  };
+}

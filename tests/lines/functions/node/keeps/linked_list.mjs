@@ -1,0 +1,6 @@
+let head = null;
+export const handler = async (event) => {
+  const data = new Array(2000).fill(event.n);
+  head = { data, next: head }; // leak
+  return {};
+};

@@ -1,0 +1,181 @@
+"""A leak in a function on a real JVM: its classes are named, and no JVM is harmed."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from truemem.heaps import HEAP
+from truemem.lines import INVOCATIONS
+from truemem.lines.java import WAIT
+from truemem.verdict import GROWING_FROM
+from truemem_workbench.local import Function
+
+from testing.environment import Environment, Record
+from tests.heaps.jvms import VERSIONS, classes, java
+
+SOURCE = Path(__file__).parent / "java" / "Keeps.java"
+MANAGED = ("-XX:+UseSerialGC", "-Xmx128m", "-Xshare:auto", "-XX:TieredStopAtLevel=1")
+"""As AWS's own runtimes start it."""
+ASKED = GROWING_FROM + 60
+"""Invocations until it is asked, at most; a reading that the next invocation has raced is none."""
+ORDERS = 40
+G1 = ("-XX:-UseSerialGC", "-XX:+UseG1GC")
+CANNOT = {"runtime": "java", "looks": 0, "gaveUp": "the JVM was started so that it cannot be attached to"}
+
+
+class Keeps(Environment):
+    """As root, the processes stay root: HotSpot makes no file for a user without a name."""
+
+    def __init__(
+        self, version: str, *options: str, lines: str = "on,java", tools: str = "", exact: bool = True
+    ) -> None:
+        folder = classes(SOURCE)
+        command = (java(version), *MANAGED, *options, "-cp", str(folder), "Keeps")
+        function = Function(command, folder, "Keeps", None, (folder,))
+        variables = {"TRUEMEM_LINES": lines} | ({"JAVA_TOOL_OPTIONS": tools} if tools else {})
+        self.seen: set[int] = set()
+        super().__init__(function, user="current", environment=variables, memory_mib=512, exact=exact)
+
+    def __enter__(self) -> "Keeps":
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        for pid in self.seen:  # of a JVM that was killed nothing is removed
+            for name in (f".java_pid{pid}", f".attach_pid{pid}"):
+                Path("/tmp", name).unlink(missing_ok=True)
+
+    @property
+    def pid(self) -> int:
+        pid = self.local.processes()["runtime"]
+        self.seen.add(pid)
+        return pid
+
+    def keep(self, count: int, do: str = "keep collect") -> None:
+        for _ in range(count):
+            self.invoke(do)
+
+    def until_listening(self) -> None:
+        """Until the JVM was asked for the first histogram."""
+        self.invoke("keep")
+        socket = Path(f"/tmp/.java_pid{self.pid}")
+        for _ in range(ASKED):
+            self.invoke("keep collect")
+            if socket.exists():
+                return
+        raise AssertionError("it was never asked")
+
+    def profile(self) -> Record:
+        (record,) = [record for record in self.records() if record.growthProfile]
+        return record
+
+    def left(self) -> list[str]:
+        """Of our files."""
+        folders = Path("/tmp"), self.local.environment_dir / "tmp"
+        ours = ".histogram", f".attach_pid{self.pid}", ".new"
+        return [file.name for folder in folders for file in folder.iterdir() if file.name.endswith(ours)]
+
+
+@pytest.fixture(params=[VERSIONS[0], *(pytest.param(each, marks=pytest.mark.nightly) for each in VERSIONS[1:])])
+def version(request: pytest.FixtureRequest) -> str:
+    java(request.param)
+    return str(request.param)
+
+
+@pytest.mark.parametrize(("options", "exact"), [((), True), ((), False), (G1, True)], ids=["exact", "sampled", "G1"])
+def test_the_class_that_grows_is_named_first(version: str, options: tuple[str, ...], exact: bool) -> None:
+    """Its arrays of bytes are larger. Beside it a cache is full, and its entries change."""
+    with Keeps(version, *options, exact=exact) as running:
+        running.keep(ASKED + INVOCATIONS + WAIT)
+        assert running.left() == []
+        record = running.profile()
+    order, payload, *others = record.growthLines
+    assert (order["class"], payload["class"]) == ("Keeps$Order", "byte[]")
+    assert order["perInvocationObjects"] == pytest.approx(ORDERS, rel=0.1)
+    assert payload["perInvocationKiB"] == pytest.approx(ORDERS, rel=0.1)
+    assert not any("Cached" in each["class"] for each in others)
+    assert HEAP in record.document
+    assert INVOCATIONS <= record.growthProfile["invocations"] <= INVOCATIONS + 1
+    assert (record.growthProfile["runtime"], record.growthProfile["looks"]) == ("java", 2)
+
+
+def test_a_leak_without_a_collection_of_its_own_is_found(version: str) -> None:
+    with Keeps(version, "-Xmx26m", "-Xmn4m") as running:
+        running.keep(540, "keep")
+        assert running.profile().growthLines[0]["class"] == "Keeps$Order"
+
+
+def test_without_the_word_java_no_jvm_is_asked(version: str) -> None:
+    with Keeps(version, lines="on") as running:
+        running.keep(ASKED)
+        assert not Path(f"/tmp/.java_pid{running.pid}").exists()
+        assert not any(record.growthProfile for record in running.records())
+
+
+@pytest.mark.parametrize(
+    ("option", "where"),
+    [("-Xrs", "command"), ("-XX:+DisableAttachMechanism", "variable"), ("-XX:+DisableAttachMechanism", "file")],
+)
+def test_a_jvm_that_cannot_be_attached_to_lives_on(version: str, option: str, where: str, tmp_path: Path) -> None:
+    file = tmp_path / "options"
+    file.write_text(option)
+    given = {"command": (option,), "variable": (), "file": (f"@{file}",)}[where]
+    with Keeps(version, *given, tools=option if where == "variable" else "") as running:
+        running.invoke("keep")
+        pid = running.pid
+        running.keep(ASKED)
+        assert running.pid == pid
+        assert running.left() == []
+        assert running.profile().growthProfile == CANNOT
+        assert "Full thread dump" not in "".join(entry.text for entry in running.local.logs)
+
+
+@pytest.fixture
+def asked(version: str) -> Iterator[Keeps]:
+    with Keeps(version) as running:
+        running.until_listening()
+        yield running
+
+
+def test_a_jvm_that_is_killed_meanwhile_is_given_up(asked: Keeps) -> None:
+    os.kill(asked.pid, signal.SIGKILL)
+    asked.attempt("keep")
+    asked.keep(3)
+    assert asked.left() == []
+    record = asked.profile()
+    assert record.growthProfile["gaveUp"]
+    assert record.growthLines is None
+
+
+def test_a_freeze_in_the_middle_changes_nothing(asked: Keeps) -> None:
+    for _ in range(4):
+        pid = asked.pid
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.3)
+        os.kill(pid, signal.SIGCONT)
+        asked.invoke("keep")
+    asked.keep(INVOCATIONS)
+    assert asked.left() == []
+    assert asked.profile().growthLines[0]["class"] == "Keeps$Order"
+
+
+def test_a_killed_sidecar_leaves_the_jvm_alone(asked: Keeps) -> None:
+    os.kill(asked.local.processes()[f"extension:{asked.name}"], signal.SIGKILL)
+    asked.attempt("keep")
+    asked.keep(3)
+
+
+def test_an_environment_that_ends_meanwhile_says_so(asked: Keeps) -> None:
+    assert asked.profile().growthProfile == {"gaveUp": "the environment has ended"}
+
+
+def test_no_thread_dump_and_no_words_come_of_it(asked: Keeps) -> None:
+    asked.keep(INVOCATIONS + 3)
+    asked.records()
+    sources: dict[str, Any] = {entry.source: entry.text for entry in asked.local.logs}
+    assert not any(source == "function" for source in sources), sources

@@ -1,0 +1,518 @@
+"""The line that keeps, found in a Python function: a process for each, under a client like AWS's."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from benchmarks.explain_plants import CACHES, LEAKS, Planted, planted
+from testing.environment import Environment
+
+ROOT = Path(__file__).parents[2]
+CLIENT = Path(__file__).with_name("client.py")
+ASKS = 20
+"""Invocation from which the lines are asked for."""
+NO_PACKAGE = {"boto3 session", "pandas frame"}
+"""Kinds that need a package, which not every machine has."""
+
+
+@dataclass(frozen=True)
+class Run:
+    answer: dict[str, Any] | None
+    mode: int | None
+    """Permissions of the answer's file."""
+    files: list[str]
+    """Names of files in the folder at the end, with PID for the process's."""
+    sent: list[str]
+    """What the function has answered."""
+    traces: bool
+    """Is something watched at the end?"""
+    loaded: bool
+    collects: bool
+    """Is the collector on at the end?"""
+
+    @property
+    def lines(self) -> list[tuple[str, int]]:
+        assert self.answer is not None
+        return [(line["file"], line["line"]) for line in self.answer["lines"]]
+
+
+def run(
+    folder: Path,
+    source: str,
+    *,
+    ask: str = "truemem-lines-1 60 100 16384\n",
+    invocations: int = ASKS + 64,
+    withdraws: int = -1,
+    asks: int = ASKS,
+    **variables: str,
+) -> Run:
+    """Invoke the handler of this source, and ask for the lines."""
+    task, tmp = folder / "task", Path("/tmp", f"truemem-test-lines-{os.getpid()}-{folder.name}")
+    task.mkdir()
+    tmp.mkdir()
+    (task / "app.py").write_text(textwrap.dedent(source))
+    options = {"layer": str(ROOT / "layer" / "python"), "ask": ask, "asks": asks, "invocations": invocations}
+    inside = {"LAMBDA_TASK_ROOT": str(task), "TMPDIR": str(tmp), "AWS_LAMBDA_RUNTIME_API": "x", "TRUEMEM_LINES": "on"}
+    try:
+        done = subprocess.run(
+            [sys.executable, str(CLIENT), str(task), json.dumps({**options, "withdraws": withdraws})],
+            env={"PATH": os.environ["PATH"], **inside, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(tmp)
+    assert done.returncode == 0, done.stderr
+    return Run(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def of_kinds(kinds: dict[str, tuple[Any, ...]]) -> Iterator[Any]:
+    """One handler for each kind, in Python."""
+    wanted = {kind.name for kind in kinds[".py"]} - NO_PACKAGE
+    for each in planted(kinds, 60):
+        if each.kind.name in wanted and each.handler.endswith(".py") and each.handler != "scoring.py":  # that has numpy
+            wanted.remove(each.kind.name)
+            yield pytest.param(each, id=each.kind.name)
+
+
+@pytest.mark.parametrize("each", [*of_kinds(LEAKS)])
+def test_the_line_that_keeps_is_the_first(each: Planted, tmp_path: Path) -> None:
+    found = run(tmp_path, each.source)
+    assert found.answer is not None
+    assert found.answer["gaveUp"] == ""
+    if each.kind.name == "ctypes malloc":
+        assert found.lines == []
+        assert found.answer["restKiB"] == pytest.approx(40_000 / 1024, rel=0.15)
+        return
+    assert found.lines[0] == ("app.py", each.line), found.answer
+    if each.kind.kib is not None:
+        assert found.answer["lines"][0]["perInvocationKiB"] == pytest.approx(each.kind.kib, rel=0.1)
+
+
+@pytest.mark.parametrize("asks", [0, 40])
+@pytest.mark.parametrize("each", [*of_kinds(CACHES)])
+def test_a_cache_with_a_bound_is_not_accused(each: Planted, asks: int, tmp_path: Path) -> None:
+    assert run(tmp_path, each.source, asks=asks, invocations=asks + 64).lines == []
+
+
+def test_what_a_library_keeps_is_the_users_line(tmp_path: Path) -> None:
+    pytest.importorskip("boto3")
+    source = (ROOT / "tests" / "cases" / "shared_botocore_session" / "app.py").read_text()
+    assert run(tmp_path, source, AWS_DEFAULT_REGION="eu-west-1").lines[0] == ("app.py", 10)
+
+
+def test_each_line_that_keeps_has_its_own_figure(tmp_path: Path) -> None:
+    source = """
+        import collections, queue
+        class Store:
+            def __init__(self):
+                self.by_user = {}
+            def add(self, user, item):
+                self.by_user.setdefault(user, []).append(item)
+        STORE, QUEUE, BY_DAY = Store(), queue.Queue(), {}
+        def made():
+            data = bytearray(9_000)
+            return data
+        def handler(event, context):
+            STORE.add("ab"[event["number"] % 2], made())
+            QUEUE.put(bytearray(6_000))
+            BY_DAY.setdefault("today", collections.deque()).append({"data": bytearray(3_000)})
+            return 1
+    """
+    found = run(tmp_path, source)
+    assert found.answer is not None
+    assert found.lines == [("app.py", 7), ("app.py", 14), ("app.py", 15)]
+    sizes = [line["perInvocationKiB"] * 1024 for line in found.answer["lines"]]
+    assert sizes == pytest.approx([9_000, 6_000, 3_000], rel=0.15)
+    assert found.answer["lines"][0]["stack"] == ["app.py:13 handler", "app.py:7 add"]
+
+
+def test_a_line_after_many_others_is_found(tmp_path: Path) -> None:
+    source = """
+        KEPT = []
+        def square(number):
+            return number * number
+        def handler(event, context):
+            total = 0
+            for number in range(20_000):
+                total += square(number)
+            KEPT.append(bytearray(40_000))
+            return total
+    """
+    assert run(tmp_path, source).lines == [("app.py", 9)]
+
+
+def test_objects_in_no_container_are_the_rest(tmp_path: Path) -> None:
+    source = """
+        class Node:
+            def __init__(self, below):
+                self.below = below
+                self.data = [str(number) for number in range(1000, 1100)]
+        HEAD = None
+        def handler(event, context):
+            global HEAD
+            HEAD = Node(HEAD)
+            return 1
+    """
+    found = run(tmp_path, source)
+    assert found.answer is not None
+    assert found.lines == []
+    assert 4 < found.answer["restKiB"] < 14  # 7, by an average size of blocks
+
+
+KEEPS = """
+    KEPT = []
+    def handler(event, context):
+        KEPT.append(bytearray(40_000))
+        return len(KEPT)
+"""
+KEPT_AT = [("app.py", 4)]
+
+
+def test_the_answer_has_its_members_and_no_more(tmp_path: Path) -> None:
+    found = run(tmp_path, KEEPS)
+    assert found.answer is not None
+    figures = ("invocations", "looks", "cpuPercent", "memoryKiB", "lookMs", "restKiB")
+    assert {name: type(value) for name, value in found.answer.items() if name not in figures} == {
+        "runtime": str,
+        "gaveUp": str,
+        "lines": list,
+    }
+    assert all(isinstance(found.answer[name], int | float) and found.answer[name] >= 0 for name in figures)
+    assert found.answer["invocations"] == 60
+    (line,) = found.answer["lines"]
+    assert (line["function"], line["stack"]) == ("handler", ["app.py:4 handler"])
+    assert 0.9 < line["share"] <= 1
+    assert (found.mode, found.files) == (0o600, [".truemem-heap-PID", ".truemem-lines-PID", ".truemem-lines-PID.json"])
+
+
+def test_nothing_of_it_stays(tmp_path: Path) -> None:
+    found = run(tmp_path, KEEPS)
+    assert not found.traces
+    assert not found.loaded
+    assert found.collects
+
+
+@pytest.mark.parametrize("setting", ["off", "", " OFF "])
+def test_off_it_is_never_asked(setting: str, tmp_path: Path) -> None:
+    assert run(tmp_path, KEEPS, TRUEMEM_LINES=setting).answer is None
+
+
+@pytest.mark.parametrize("after", [10, 38, 50])
+def test_withdrawn_it_stops_and_writes_nothing(after: int, tmp_path: Path) -> None:
+    found = run(tmp_path, KEEPS, withdraws=ASKS + after)
+    assert found.files == [".truemem-heap-PID"]
+    assert not found.traces
+    assert found.sent[-1] == str(len(found.sent))
+
+
+@pytest.mark.parametrize("ask", ["nonsense\n", "truemem-lines-1 60 100\n", "truemem-lines-2 60 1 1\n", "\xff\n", "\n"])
+def test_an_ask_that_it_does_not_know_is_ignored(ask: str, tmp_path: Path) -> None:
+    found = run(tmp_path, KEEPS, ask=ask)
+    assert found.answer is None
+    assert len(found.sent) == ASKS + 64
+
+
+def test_too_little_memory_for_a_look_is_said(tmp_path: Path) -> None:
+    found = run(tmp_path, KEEPS, ask="truemem-lines-1 60 100 1\n")
+    assert found.answer is not None
+    assert (found.answer["gaveUp"], found.answer["lines"]) == ("memory", [])
+
+
+@pytest.mark.parametrize(("memory", "said"), [("128", "looks"), ("1769", "")])
+def test_a_look_that_would_take_long_is_not_begun(memory: str, said: str, tmp_path: Path) -> None:
+    """The function's timeout goes on, and a small memory size buys little CPU."""
+    found = run(tmp_path, KEEPS + "\n    MANY = [[] for _ in range(200_000)]\n", AWS_LAMBDA_FUNCTION_MEMORY_SIZE=memory)
+    assert found.answer is not None
+    assert (found.answer["gaveUp"], bool(found.answer["lines"])) == (said, not said)
+
+
+def test_a_function_that_traces_itself_is_left_alone(tmp_path: Path) -> None:
+    source = """
+        import sys
+        KEPT = []
+        def trace(frame, event, argument):
+            return trace
+        def handler(event, context):
+            sys.settrace(trace)
+            KEPT.append(bytearray(40_000))
+            return sys.gettrace() is trace
+    """
+    found = run(tmp_path, source)
+    assert found.answer is not None
+    assert found.answer["gaveUp"] == "sys.settrace is in use"
+    assert found.lines == [("app.py", 8)]  # the only line that adds to KEPT
+    assert set(found.sent) == {"true"}
+
+
+def test_a_loop_of_many_lines_is_soon_left_alone(tmp_path: Path) -> None:
+    """In the invocation itself, not only when its CPU is known."""
+    source = """
+        import sys
+        KEPT = []
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            traces = sys.gettrace() is not None
+            number = 0
+            while number < 100_000:
+                number += 1
+            return [traces, sys.gettrace() is not None]
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 5)]
+    assert json.dumps([True, True]) not in found.sent
+    if sys.version_info < (3, 12):
+        assert json.dumps([True, False]) in found.sent
+
+
+def test_a_container_that_is_replaced_is_not_held(tmp_path: Path) -> None:
+    """While it is watched: the old one, and all that is in it, would be memory twice."""
+    source = f"""
+        class Held(bytearray):
+            left = 0
+            def __init__(self, *given):
+                Held.left += 1
+            def __del__(self):
+                Held.left -= 1
+        KEPT = {{}}
+        def handler(event, context):
+            global KEPT
+            if event["number"] == {ASKS + 45}:
+                KEPT = {{}}
+            KEPT[event["number"]] = Held(40_000)
+            return Held.left
+    """
+    found = run(tmp_path, source)
+    assert found.sent[ASKS + 47] == "3"
+    assert found.answer is not None
+    assert (found.lines, found.answer["restKiB"]) == ([], pytest.approx(0, abs=3))
+
+
+def test_a_cache_that_fills_is_not_told_as_native(tmp_path: Path) -> None:
+    source = """
+        import functools
+        @functools.lru_cache(maxsize=1000)
+        def made(number):
+            return bytearray(8000)
+        def handler(event, context):
+            return len(made(event["number"]))
+    """
+    found = run(tmp_path, source)
+    assert found.answer is not None
+    assert (found.lines, found.answer["restKiB"]) == ([], pytest.approx(0, abs=3))
+
+
+def test_an_arrays_memory_is_the_line_that_keeps_a_view(tmp_path: Path) -> None:
+    """A type that is written in C has no module in its namespace."""
+    pytest.importorskip("numpy")
+    source = """
+        import numpy
+        KEPT = []
+        def handler(event, context):
+            array = numpy.ones(4000)
+            KEPT.append(array[:1])
+            return 1
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 6)]
+    assert found.answer is not None
+    assert found.answer["lines"][0]["perInvocationKiB"] == pytest.approx(31.4, rel=0.1)
+
+
+def test_some_requests_that_keep_much_are_in_the_rate(tmp_path: Path) -> None:
+    source = """
+        KEPT = []
+        def handler(event, context):
+            KEPT.append(bytearray(4000 if event["number"] % 10 else 400_000))
+            return 1
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 4)]
+    assert found.answer is not None
+    assert found.answer["lines"][0]["perInvocationKiB"] == pytest.approx(42.6, rel=0.1)
+
+
+def test_tracemalloc_of_the_function_goes_on(tmp_path: Path) -> None:
+    source = """
+        import tracemalloc
+        tracemalloc.start()
+        KEPT = []
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            return tracemalloc.is_tracing() and tracemalloc.get_traced_memory()[0] > 40_000 * len(KEPT)
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 6)]
+    assert set(found.sent) == {"true"}
+
+
+def test_path_modules_and_environment_stay(tmp_path: Path) -> None:
+    source = """
+        import gc, os, sys, threading
+        KEPT = []
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            names = [name for name in sys.modules if "truemem" in name]
+            files = os.listdir("/proc/self/fd")
+            return [sys.path, dict(os.environ), names, threading.active_count(), len(gc.callbacks), files]
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 5)]
+    assert len(set(found.sent[1:])) == 1  # after the first, the heap's page is open
+
+
+def test_a_child_of_the_function_is_not_watched(tmp_path: Path) -> None:
+    source = """
+        import os, sys
+        KEPT = []
+        def free():
+            tools = [sys.monitoring.get_tool(tool) for tool in range(6)] if sys.version_info >= (3, 12) else []
+            return sys.gettrace() is None and not any(tools)
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            if event["number"] % 5:
+                return 0
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if free() else 1)
+            return os.waitpid(child, 0)[1]
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 8)]
+    assert set(found.sent) == {"0"}
+
+
+def test_where_the_collector_is_off_it_stays_off(tmp_path: Path) -> None:
+    found = run(tmp_path, f"import gc\ngc.disable()\n{textwrap.dedent(KEEPS)}")
+    assert found.lines == [("app.py", 6)]
+    assert not found.collects
+
+
+@pytest.mark.parametrize("broken", ["len", "Exception", "getattr", "map", "sorted", "max", "open", "id"])
+def test_broken_builtins_break_nothing_more(broken: str, tmp_path: Path) -> None:
+    source = f"""
+        import builtins
+        KEPT = []
+        def handler(event, context):
+            if event["number"] == {ASKS + 30}:
+                builtins.{broken} = None
+            KEPT.append(bytearray(40_000))
+            if event["number"] == {ASKS + 63}:
+                builtins.{broken} = KEPT[0]
+            return event["number"]
+    """
+    source = source.replace("KEPT = []", f"KEPT = [builtins.{broken}]")
+    found = run(tmp_path, source)
+    assert found.sent == [str(number) for number in range(ASKS + 64)]
+    assert not found.traces
+
+
+def test_an_alarm_of_the_function_is_raised_in_it(tmp_path: Path) -> None:
+    source = """
+        import signal
+        class Late(Exception):
+            pass
+        def late(number, frame):
+            raise Late
+        signal.signal(signal.SIGALRM, late)
+        KEPT = []
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
+                while True:
+                    event["number"] += 1
+            except Late:
+                return "late"
+    """
+    found = run(tmp_path, source)
+    assert set(found.sent) == {'"late"'}
+    assert found.lines == [("app.py", 10)]
+
+
+def test_objects_with_their_own_methods_are_not_asked(tmp_path: Path) -> None:
+    source = """
+        class Meta(type):
+            def __hash__(self): raise SystemExit
+            def __eq__(self, other): raise SystemExit
+        class Odd(list, metaclass=Meta):
+            def __len__(self): raise SystemExit
+            def __iter__(self): raise SystemExit
+            def __getitem__(self, key): raise SystemExit
+            def __sizeof__(self): raise SystemExit
+            def __getattribute__(self, name):
+                if name == "append":
+                    return lambda value: list.append(self, value)
+                raise SystemExit
+            def __bool__(self): raise SystemExit
+        KEPT = Odd()
+        def handler(event, context):
+            KEPT.append(Odd([bytearray(40_000)]))
+            return 1
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 12)]
+    assert set(found.sent) == {"1"}
+
+
+def test_threads_that_change_containers_break_nothing(tmp_path: Path) -> None:
+    source = """
+        import threading, time
+        KEPT, SEEN = [], {}
+        def work():
+            while True:
+                for number in range(300):
+                    SEEN[number] = str(number)
+                SEEN.clear()
+                time.sleep(0)
+        for _ in range(3):
+            threading.Thread(target=work, daemon=True).start()
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            return 1
+    """
+    found = run(tmp_path, source)
+    assert found.answer is not None
+    assert found.answer["gaveUp"] == ""
+    assert ("app.py", 13) in found.lines
+    assert set(found.sent) == {"1"}
+
+
+FUNCTION = """
+KEPT = []
+def handler(event, context):
+    KEPT.append(bytearray(40_000))
+    return {"kept": len(KEPT)}
+"""
+
+
+def test_it_works_under_awss_own_client() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="truemem-test-lines-", dir="/tmp"))
+    folder.chmod(0o755)
+    (folder / "app.py").write_text(FUNCTION)
+    variables = {"PYTHONPATH": str(ROOT / "layer" / "truemem" / "python"), "TRUEMEM_LINES": "on"}
+    try:
+        with Environment(folder / "app.py", environment=variables) as running:
+            running.invoke()
+            process = psutil.Process(running.local.processes()["runtime"])
+            asked = Path(process.environ().get("TMPDIR", "/tmp"), f".truemem-lines-{process.pid}")
+            asked.write_text("truemem-lines-1 60 100 16384\n")
+            os.chown(asked, process.uids().real, process.gids().real)
+            for number in range(62):
+                assert running.invoke()["kept"] == number + 2
+            answer = json.loads(asked.with_suffix(".json").read_text())
+    finally:
+        shutil.rmtree(folder)
+    assert [(line["file"], line["line"]) for line in answer["lines"]] == [("app.py", 4)]
