@@ -74,7 +74,7 @@ def test_libraries_beside_the_users_code_are_not_the_users(tmp_path: Path) -> No
     assert not users.is_theirs((f"{root}/vendored/site-packages/numpy/__init__.py", 1))
 
 
-def test_what_a_library_keeps_at_many_places_counts_for_the_users_line() -> None:
+def test_what_a_library_keeps_counts_for_the_users_line() -> None:
     """A place of the library grows now and then, by less than is reported; all of them below one line grow steadily."""
     stacks = [
         {

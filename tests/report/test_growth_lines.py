@@ -49,7 +49,7 @@ def test_texts_of_a_profile_are_bounded_and_visible() -> None:
     assert len(line.function) < LONGEST + 10
 
 
-def test_a_class_of_the_functions_own_comes_before_larger_ones_of_the_jdk() -> None:
+def test_a_class_of_the_functions_own_comes_first() -> None:
     classes = [
         {"class": "com.acme.Order", "perInvocationKiB": 0.8, "perInvocationObjects": 20.0, "share": 0.02},
         {"class": "[B", "perInvocationKiB": 39.0, "perInvocationObjects": 20.0, "share": 0.98},
