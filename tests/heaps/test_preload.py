@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import awslambdaric
 import pytest
 from click.testing import CliRunner
 from truemem_workbench.check.local_run import Run
@@ -25,6 +26,10 @@ from tests.heaps.test_node import function as node
 
 ROOT = Path(__file__).parents[2]
 FUNCTION = Path(__file__).with_name("functions") / "imports_nothing.py"
+PYTHON: str = getattr(sys, "_base_executable", sys.executable)
+"""Not the virtual environment's: there, Python imports no `usercustomize`."""
+CLIENTS = Path(awslambdaric.__file__).parents[1]
+"""Folder of AWS's client."""
 
 
 @pytest.fixture
@@ -66,12 +71,19 @@ def test_without_the_probe_the_function_runs_as_ever(layer: Path, lost: str) -> 
     assert answer["PYTHONPATH"] is None
 
 
-def started(layer: Path, program: str, *more: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def started(
+    layer: Path,
+    program: str,
+    *more: Path,
+    before: tuple[Path, ...] = (),
+    options: tuple[str, ...] = (),
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
     """An interpreter with the folder and more on its path, outside Lambda unless `variables` say otherwise."""
-    path = ":".join([folder(layer), *map(str, more)])
+    path = ":".join([*map(str, before), folder(layer), *map(str, more)])
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "_HANDLER")}
     return subprocess.run(
-        [sys.executable, "-c", program],
+        [PYTHON if before else sys.executable, *options, "-c", program],
         env={**clean, "PYTHONPATH": path, **variables},
         capture_output=True,
         text=True,
@@ -94,6 +106,26 @@ def test_an_error_of_it_is_told_and_ends_nothing_as_without_us(layer: Path, tmp_
 
 LOADED = "import sys; print([name for name in ('truemem_heap', 'awslambdaric') if name in sys.modules])"
 RUNTIME = f"import awslambdaric.bootstrap; {LOADED}"
+
+
+@pytest.mark.parametrize("name", ["sitecustomize", "usercustomize"])
+def test_another_customization_before_ours_is_no_end(layer: Path, tmp_path: Path, name: str) -> None:
+    """OpenTelemetry's wrapper puts its `sitecustomize` first on the path."""
+    (tmp_path / f"{name}.py").write_text("print('first')\n")
+    after = tmp_path / "after"
+    after.mkdir()
+    (after / "usercustomize.py").write_text("print('after')\n")
+    done = started(layer, RUNTIME, after, CLIENTS, before=(tmp_path,), _HANDLER="app.handler")
+    assert (done.stdout, done.stderr) == (
+        "first\n" + "after\n" * (name == "sitecustomize") + "['truemem_heap', 'awslambdaric']\n",
+        "",
+    )
+
+
+def test_an_isolated_python_runs_without_the_probe(layer: Path) -> None:
+    """`-I` has Python ignore PYTHONPATH."""
+    done = started(layer, RUNTIME, options=("-I",), _HANDLER="app.handler")
+    assert (done.stdout, done.stderr) == ("['awslambdaric']\n", "")
 
 
 def test_an_extension_in_python_does_not_load_it(layer: Path) -> None:

@@ -20,7 +20,8 @@ MACHINES = {"x86_64": 62, "arm64": 183}
 """ELF's e_machine (elf(5))."""
 
 LINES = ("python/truemem_lines.py", "truemem/keeping_line.cjs", "truemem/lines.cjs", "truemem/source.cjs")
-PROBES = ("python/truemem_heap.py", "truemem/python/sitecustomize.py", "truemem/heap.cjs", *LINES)
+LOADERS = tuple(f"truemem/python/{name}.py" for name in ("sitecustomize", "truemem_preload", "usercustomize"))
+PROBES = ("python/truemem_heap.py", *LOADERS, "truemem/heap.cjs", *LINES)
 ZIP_LIMIT, UNPACKED_LIMIT = 1_700_000, 6_100_000
 WRAPPER_LIMIT = 20_000
 """It is read, started and gone before each runtime."""

@@ -19,6 +19,9 @@ from benchmarks.explain_plants import CACHES, LEAKS, Planted, planted
 from testing.environment import Environment
 
 ROOT = Path(__file__).parents[2]
+PYTHON = os.environ.get("TRUEMEM_TEST_PYTHON", sys.executable)
+"""The interpreter that runs the functions. Another one than our own has no packages."""
+IS_OURS = sys.executable == PYTHON
 CLIENT = Path(__file__).with_name("client.py")
 ASKS = 20
 """Invocation from which the lines are asked for."""
@@ -66,7 +69,7 @@ def run(
     inside = {"LAMBDA_TASK_ROOT": str(task), "TMPDIR": str(tmp), "AWS_LAMBDA_RUNTIME_API": "x", "TRUEMEM_LINES": "on"}
     try:
         done = subprocess.run(
-            [sys.executable, str(CLIENT), str(task), json.dumps({**options, "withdraws": withdraws})],
+            [PYTHON, str(CLIENT), str(task), json.dumps({**options, "withdraws": withdraws})],
             env={"PATH": os.environ["PATH"], **inside, **variables},
             capture_output=True,
             text=True,

@@ -83,8 +83,8 @@ def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
     if function.python is not None:
         folder = layer / "truemem" / "python"
         value = ":".join(filter(None, (str(folder), environment.get("PYTHONPATH"))))
-        probes = (layer / "python" / name for name in ("truemem_heap.py", "truemem_lines.py"))
-        return _loading(function, "PYTHONPATH", value, folder / "sitecustomize.py", *probes)
+        probe = {folder / "sitecustomize.py", *folder.glob("*.py"), *(layer / "python").glob("*.py")}
+        return _loading(function, "PYTHONPATH", value, *sorted(probe))
     preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
     if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED.search(options):
         return function
