@@ -164,9 +164,10 @@ class Profile:
     def _watch_next(self, watch: Watch) -> None:
         if self._gave_up or len(self._watched_ns) >= WATCHED or not watch.is_wanted:
             return
-        self._watches = watch.start(int(self._most_ns))
-        if not self._watches:
-            self._gave_up = "sys.settrace is in use"
+        self._gave_up = tracing()
+        self._watches = not self._gave_up
+        if self._watches:
+            watch.start(int(self._most_ns))
 
     @property
     def _most_ns(self) -> float:
@@ -258,15 +259,23 @@ class Profile:
         while len(text) > MOST_BYTES and lines:
             lines.pop()
             text = json.dumps(document).encode()
+        write(self._answer, text)
+
+
+def write(path: str, content: bytes) -> None:
+    """Write a file whole, or not at all: /tmp may be full. Raises OSError."""
+    partial = f"{path}.new"
+    with suppress(FileNotFoundError):
+        posix.unlink(partial)
+    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
+    descriptor = posix.open(partial, flags, 0o600)
+    try:
+        if posix.write(descriptor, content) == len(content):
+            posix.rename(partial, path)
+    finally:
+        posix.close(descriptor)
         with suppress(FileNotFoundError):
-            posix.unlink(f"{self._answer}.new")
-        flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
-        descriptor = posix.open(f"{self._answer}.new", flags, 0o600)
-        try:
-            posix.write(descriptor, text)
-        finally:
-            posix.close(descriptor)
-        posix.rename(f"{self._answer}.new", self._answer)
+            posix.unlink(partial)
 
 
 def _middle(values: Sequence[int]) -> float:
@@ -734,8 +743,19 @@ def _attributes(each: Any) -> Any:
 
 MONITORING: Any = getattr(sys, "monitoring", None)
 """From Python 3.12 on: only the user's code is slower. Before it, each call is seen."""
-TOOLS = (4, 3)
-"""Identifiers of sys.monitoring that no kind of tool has reserved."""
+TOOL, TOOLS = 5, range(6)
+"""Identifier of sys.monitoring that we take, of all. It is for optimizers, of which none is known to use it: who looks
+for a free one finds those that are for tools."""
+
+
+def tracing() -> str:
+    """What already sees the function's lines: a debugger, a profiler or coverage uses it. Empty if nothing does."""
+    if sys.gettrace() is not None:
+        return "sys.settrace is in use"
+    if sys.getprofile() is not None:
+        return "sys.setprofile is in use"
+    is_monitored = MONITORING is not None and any(MONITORING.get_tool(tool) is not None for tool in TOOLS)
+    return "sys.monitoring is in use" if is_monitored else ""
 
 
 MOST_TIMES_WITHOUT = 4
@@ -752,7 +772,8 @@ class Watch:
         self._codes = users.codes() if MONITORING is not None and containers else []
         self._known: dict[int, tuple[bool, types.CodeType]] = {}
         """By its id, because the hash of a code reads all of it: is it the user's?"""
-        self._tool = -1
+        self._is_on = False
+        """Is our tool of sys.monitoring registered?"""
         self._last: dict[int, tuple[types.CodeType, int] | None] = {}
         """By thread: the line of the user's code that runs."""
         self._left_ns = 0
@@ -775,10 +796,8 @@ class Watch:
         """Forget the containers that only we refer to: the function has put others in their place."""
         self.containers = [each for each in self.containers if sys.getrefcount(each.each) > OWN_REFERENCES]
 
-    def start(self, most_ns: int) -> bool:
-        """Watch the next invocation, for so much CPU of ours. False if the function traces itself."""
-        if sys.gettrace() is not None or sys.getprofile() is not None:
-            return False
+    def start(self, most_ns: int) -> None:
+        """Watch the next invocation, for so much CPU of ours."""
         self._times_without += self._left_ns < 0
         self._last.clear()
         self._hits.clear()
@@ -788,20 +807,16 @@ class Watch:
             each.length = each.measure()
         if MONITORING is None:
             sys.settrace(self._enter)
-            return True
-        free = [tool for tool in TOOLS if MONITORING.get_tool(tool) is None]
-        if not free:
-            return False
-        MONITORING.use_tool_id(free[0], "truemem")
-        self._tool = free[0]
+            return
+        MONITORING.use_tool_id(TOOL, "truemem")
+        self._is_on = True
         for event, seen in self._callbacks().items():
-            MONITORING.register_callback(self._tool, event, seen)
+            MONITORING.register_callback(TOOL, event, seen)
         for code in self._codes:
-            MONITORING.set_local_events(self._tool, code, sum(self._callbacks()))
+            MONITORING.set_local_events(TOOL, code, sum(self._callbacks()))
         if self._has_disabled:
-            MONITORING.restart_events()  # those of other tools too: only where there is need
+            MONITORING.restart_events()
             self._has_disabled = False
-        return True
 
     def stop(self) -> None:
         """Watch no more. Without a call of `start` it does nothing."""
@@ -809,13 +824,13 @@ class Watch:
             if sys.gettrace() == self._enter:
                 sys.settrace(None)
             return
-        if self._tool >= 0:
-            tool, self._tool = self._tool, -1
+        if self._is_on:
+            self._is_on = False
             for code in self._codes:
-                MONITORING.set_local_events(tool, code, 0)
+                MONITORING.set_local_events(TOOL, code, 0)
             for event in self._callbacks():
-                MONITORING.register_callback(tool, event, None)
-            MONITORING.free_tool_id(tool)
+                MONITORING.register_callback(TOOL, event, None)
+            MONITORING.free_tool_id(TOOL)
 
     # By sys.monitoring
 

@@ -22,6 +22,10 @@ ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("TRUEMEM_TEST_PYTHON", sys.executable)
 """The interpreter that runs the functions. Another one than our own has no packages."""
 IS_OURS = sys.executable == PYTHON
+VERSION = tuple(json.loads(subprocess.check_output([PYTHON, "-c", "import sys; print([*sys.version_info[:2]])"])))
+MONITORS = VERSION >= (3, 12)
+"""Has Python sys.monitoring?"""
+needs_monitoring = pytest.mark.skipif(not MONITORS, reason="Python has no sys.monitoring")
 CLIENT = Path(__file__).with_name("client.py")
 ASKS = 20
 """Invocation from which the lines are asked for."""
@@ -58,27 +62,42 @@ def run(
     invocations: int = ASKS + 64,
     withdraws: int = -1,
     asks: int = ASKS,
+    disk_kib: int = 0,
+    options: tuple[str, ...] = (),
     **variables: str,
 ) -> Run:
-    """Invoke the handler of this source, and ask for the lines."""
+    """Invoke the handler of this source, and ask for the lines. `disk_kib`: size of /tmp. `options`: of Python."""
     task, tmp = folder / "task", Path("/tmp", f"truemem-test-lines-{os.getpid()}-{folder.name}")
     task.mkdir()
     tmp.mkdir()
     (task / "app.py").write_text(textwrap.dedent(source))
-    options = {"layer": str(ROOT / "layer" / "python"), "ask": ask, "asks": asks, "invocations": invocations}
+    about = {"layer": str(ROOT / "layer" / "python"), "ask": ask, "asks": asks, "invocations": invocations}
     inside = {"LAMBDA_TASK_ROOT": str(task), "TMPDIR": str(tmp), "AWS_LAMBDA_RUNTIME_API": "x", "TRUEMEM_LINES": "on"}
+    if disk_kib:
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={disk_kib}k,mode=755", "tmpfs", str(tmp)]
+        if subprocess.run(mount, check=False, capture_output=True).returncode:
+            tmp.rmdir()
+            pytest.skip("no permission to mount")
     try:
         done = subprocess.run(
-            [PYTHON, str(CLIENT), str(task), json.dumps({**options, "withdraws": withdraws})],
+            [PYTHON, *options, str(CLIENT), str(task), json.dumps({**about, "withdraws": withdraws})],
             env={"PATH": os.environ["PATH"], **inside, **variables},
             capture_output=True,
             text=True,
             check=False,
         )
     finally:
+        if disk_kib:
+            subprocess.run(["umount", str(tmp)], check=True)
         shutil.rmtree(tmp)
     assert done.returncode == 0, done.stderr
     return Run(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def needs_package(name: str) -> None:
+    if not IS_OURS:
+        pytest.skip("another interpreter, without packages")
+    pytest.importorskip(name)
 
 
 def of_kinds(kinds: dict[str, tuple[Any, ...]]) -> Iterator[Any]:
@@ -111,7 +130,7 @@ def test_a_cache_with_a_bound_is_not_accused(each: Planted, asks: int, tmp_path:
 
 
 def test_what_a_library_keeps_is_the_users_line(tmp_path: Path) -> None:
-    pytest.importorskip("boto3")
+    needs_package("boto3")
     source = (ROOT / "tests" / "cases" / "shared_botocore_session" / "app.py").read_text()
     assert run(tmp_path, source, AWS_DEFAULT_REGION="eu-west-1").lines[0] == ("app.py", 10)
 
@@ -242,22 +261,132 @@ def test_a_look_that_would_take_long_is_not_begun(memory: str, said: str, tmp_pa
     assert (found.answer["gaveUp"], bool(found.answer["lines"])) == (said, not said)
 
 
-def test_a_function_that_traces_itself_is_left_alone(tmp_path: Path) -> None:
-    source = """
+@pytest.mark.parametrize(
+    ("used", "starts", "stays"),
+    [
+        ("sys.settrace", "sys.settrace(trace)", "sys.gettrace() is trace"),
+        ("sys.setprofile", "sys.setprofile(trace)", "sys.getprofile() is trace"),
+        pytest.param(
+            "sys.monitoring",
+            "sys.monitoring.get_tool(1) or sys.monitoring.use_tool_id(1, 'covers')",
+            "sys.monitoring.get_tool(1) == 'covers'",
+            marks=needs_monitoring,
+        ),
+    ],
+)
+def test_what_the_function_traces_with_is_left_alone(used: str, starts: str, stays: str, tmp_path: Path) -> None:
+    source = f"""
         import sys
         KEPT = []
         def trace(frame, event, argument):
             return trace
         def handler(event, context):
-            sys.settrace(trace)
+            {starts}
             KEPT.append(bytearray(40_000))
-            return sys.gettrace() is trace
+            return {stays}
     """
     found = run(tmp_path, source)
     assert found.answer is not None
-    assert found.answer["gaveUp"] == "sys.settrace is in use"
+    assert found.answer["gaveUp"] == f"{used} is in use"
     assert found.lines == [("app.py", 8)]  # the only line that adds to KEPT
     assert set(found.sent) == {"true"}
+
+
+@needs_monitoring
+def test_all_that_tools_take_of_monitoring_is_free(tmp_path: Path) -> None:
+    """5 is for optimizers."""
+    source = """
+        import sys
+        KEPT = []
+        def handler(event, context):
+            for tool in range(5):
+                sys.monitoring.use_tool_id(tool, "mine")
+            KEPT.append(bytearray(40_000))
+            for tool in range(5):
+                sys.monitoring.free_tool_id(tool)
+            return sys.monitoring.get_tool(5)
+    """
+    found = run(tmp_path, source)
+    assert found.lines == [("app.py", 7)]
+    assert set(found.sent) == {"null", '"truemem"'}
+
+
+def test_an_isolated_python_is_profiled(tmp_path: Path) -> None:
+    assert run(tmp_path, KEEPS, options=("-I",)).lines == KEPT_AT
+
+
+@pytest.mark.parametrize("left", [0, 4096])
+def test_where_tmp_is_full_there_is_no_half_answer(left: int, tmp_path: Path) -> None:
+    name = "a" * 190
+    source = f"""
+        import os
+        KEPT = []
+        def fill():
+            with open(os.environ["TMPDIR"] + "/full", "wb", buffering=0) as file:
+                try:
+                    while file.write(bytes(4096)):
+                        pass
+                except OSError:
+                    os.ftruncate(file.fileno(), file.tell() - {left})
+        def {name}(depth):
+            if depth:
+                {name}(depth - 1)
+                return
+            KEPT.append(bytearray(40_000))
+        def handler(event, context):
+            {name}(30)
+            if event["number"] == {ASKS + 2}:
+                fill()
+            return event["number"]
+    """
+    found = run(tmp_path, source, disk_kib=256)
+    assert found.files == [".truemem-heap-PID", ".truemem-lines-PID", "full"]
+    assert found.sent == [str(number) for number in range(ASKS + 64)]
+    assert not found.traces
+
+
+def test_without_memory_for_a_look_the_function_goes_on(tmp_path: Path) -> None:
+    source = f"""
+        import resource
+        KEPT, MANY, HOG = [], [[] for _ in range(100_000)], []
+        def fill():
+            size = 1 << 20
+            while size >= 1 << 17:
+                try:
+                    HOG.append(bytearray(size))
+                except MemoryError:
+                    size //= 2
+        def handler(event, context):
+            HOG.clear()
+            KEPT.append(bytearray(40_000))
+            if event["number"] == {ASKS + 5}:
+                with open("/proc/self/statm") as file:
+                    size = int(file.read().split()[0]) * 4096
+                resource.setrlimit(resource.RLIMIT_AS, (size + (8 << 20), resource.RLIM_INFINITY))
+            if {ASKS + 5} <= event["number"] < {ASKS + 60}:
+                fill()
+            return event["number"]
+    """
+    found = run(tmp_path, source)
+    assert found.sent == [str(number) for number in range(ASKS + 64)]
+    assert found.answer is not None
+    assert (found.answer["gaveUp"], found.answer["lines"]) == ("error", [])
+    assert not found.traces
+    assert found.collects
+
+
+def test_a_memory_error_reaches_the_function_while_watched(tmp_path: Path) -> None:
+    source = """
+        KEPT = []
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            if event["number"] % 2:
+                return 1
+            return bytearray(1 << 60)
+    """
+    found = run(tmp_path, source)
+    assert found.sent == ["MemoryError()", "1"] * ((ASKS + 64) // 2)
+    assert found.lines == [("app.py", 4)]
 
 
 def test_a_loop_of_many_lines_is_soon_left_alone(tmp_path: Path) -> None:
@@ -276,7 +405,7 @@ def test_a_loop_of_many_lines_is_soon_left_alone(tmp_path: Path) -> None:
     found = run(tmp_path, source)
     assert found.lines == [("app.py", 5)]
     assert json.dumps([True, True]) not in found.sent
-    if sys.version_info < (3, 12):
+    if not MONITORS:
         assert json.dumps([True, False]) in found.sent
 
 
@@ -319,7 +448,7 @@ def test_a_cache_that_fills_is_not_told_as_native(tmp_path: Path) -> None:
 
 def test_an_arrays_memory_is_the_line_that_keeps_a_view(tmp_path: Path) -> None:
     """A type that is written in C has no module in its namespace."""
-    pytest.importorskip("numpy")
+    needs_package("numpy")
     source = """
         import numpy
         KEPT = []

@@ -1,4 +1,4 @@
-"""The packages of Datadog and OpenTelemetry in the same function: they and the profile do not disturb each other."""
+"""Other packages that look into a function, in the same one: they and the profile do not disturb each other."""
 
 import subprocess
 import sys
@@ -13,6 +13,7 @@ from truemem_workbench.local import Function
 
 from testing.environment import Environment
 from tests.heaps.test_preload import CLIENTS, PYTHON
+from tests.lines.test_python import run
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -86,3 +87,25 @@ def test_opentelemetrys_wrapper_starts_the_runtime(task: Path) -> None:
     check(
         function, "opentelemetry.sdk", path=f"{packages}:{CLIENTS}", AWS_LAMBDA_EXEC_WRAPPER=str(wrapper), **exporters
     )
+
+
+@pytest.mark.parametrize(
+    ("package", "starts"),
+    [
+        ("debugpy", 'import debugpy; debugpy.listen(("127.0.0.1", 0))'),
+        ("coverage", "import coverage; begun = coverage.Coverage(data_file=None); begun.start()"),
+    ],
+)
+def test_a_debugger_or_coverage_keeps_the_lines(task: Path, tmp_path: Path, package: str, starts: str) -> None:
+    source = f"""
+        {starts}
+        KEPT = []
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            return 1
+    """
+    found = run(tmp_path, source, PYTHONPATH=str(installed(task, package)), HOME=str(task))
+    assert found.answer is not None
+    assert found.answer["gaveUp"] in ("sys.settrace is in use", "sys.monitoring is in use")
+    assert found.lines == [("app.py", 5)]  # by its source
+    assert set(found.sent) == {"1"}

@@ -1,4 +1,4 @@
-"""A handler that keeps 40 KiB of each event."""
+"""A handler that keeps 40 KiB of each event; `hog` takes 400 MiB."""
 
 import truemem_heap  # type: ignore[import-not-found]  # noqa: F401 - the preload, as sitecustomize imports it
 
@@ -9,6 +9,8 @@ def keep() -> None:
     kept.append(bytearray(40 * 1024))
 
 
-def handler(event: object, context: object) -> int:
+def handler(event: dict[str, object], context: object) -> int:
     keep()
+    if event["do"] == "hog":
+        kept.append(bytearray(b"x") * (400 << 20))
     return len(kept)
