@@ -24,6 +24,7 @@ import time
 import types
 from collections import Counter, deque
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from threading import get_ident
 
@@ -51,7 +52,7 @@ MOST_LOOK_NS = 1_000_000_000
 """Time of a look, with its collection: the function's timeout goes on. One that would take longer is not begun, and
 after one that did there is no other."""
 OBJECT_NS, VCPU_MIB = 500, 1769
-"""Time of a look for each object that the collector knows (measured: 250), where the memory size buys a whole vCPU."""
+"""Time of a look for each object that the collector knows (measured: 350), where the memory size buys a whole vCPU."""
 OBJECT_BYTES, CONTAINER_BYTES = 8, 72
 """Memory of the first look, for a moment, for each object of the process and for each container."""
 LEAST_KIB, LEAST_SHARE = 0.2, 0.05
@@ -129,7 +130,7 @@ class Profile:
             if _middle(self._watched_ns) - self._before_ns > self._most_ns:
                 self._gave_up = "cpu"
         if self._count >= self._ask.invocations:
-            self._timed(functools.partial(self._conclude, self._watch))
+            self._timed(partial(self._conclude, self._watch))
             return False
         self._watch_next(self._watch)
         return True
@@ -291,7 +292,7 @@ INSTALLED = re.compile(r"(?:.*/)?(?:site-packages|dist-packages)/")
 
 
 _ADDERS = "append|appendleft|add|extend|insert|setdefault|update|put|push|register"
-ADDS = rf"(?:\[[^]]*\])*(?:\.(?:{_ADDERS})\(|\[[^]]*\]\s*=[^=])"
+ADDS = rf"(?:\[[^]]*\])*(?:\.(?:{_ADDERS})\(|\[[^]]*\]\s*=[^=]|\s*\+=)"
 """What follows the name of a container where something is added to it."""
 MOST_NAMES = 1000
 
@@ -326,10 +327,8 @@ class Users:
                 waiting.extend(each for each in code.co_consts if type(each) is types.CodeType)
         return list(found.values())
 
-    def line_by_name(self, container: Any) -> Line | None:
-        """The only line of the user's code that adds to what has this container's name. None if there are more."""
-        above = [each for each in gc.get_referrers(container) if type(each) is dict and len(each) <= MOST_NAMES]
-        names = {key for each in above for key, value in list(each.items()) if value is container and type(key) is str}
+    def line_by_name(self, names: set[str]) -> Line | None:
+        """The only line of the user's code that adds to what has one of these names. None if there are more."""
         names = set(filter(str.isidentifier, names))
         if not names:
             return None
@@ -355,6 +354,12 @@ class Users:
                         yield from {line.split(",")[0].partition("/")[0] for line in file} - {"", ".", ".."}
 
 
+def names_of(container: Any) -> set[str]:
+    """The names that a container has in dicts: of modules, of attributes."""
+    above = [each for each in gc.get_referrers(container) if type(each) is dict and len(each) <= MOST_NAMES]
+    return {key for each in above for key, value in list(each.items()) if value is container and type(key) is str}
+
+
 def libraries(users: Users) -> list[str]:
     """Names of the native libraries that are mapped, and are the user's, a layer's, or installed."""
     found: dict[str, None] = {}
@@ -377,7 +382,7 @@ HOLDERS = (dict, list, tuple, types.CellType)
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 CHUNK = 2000
 """Objects that are looked at together."""
-MOST_CONTAINERS = 100
+MOST_CONTAINERS, MOST_FOUND = 100, 300
 
 
 def _of_type(name: str) -> Callable[[type], Any]:
@@ -406,6 +411,11 @@ def measure_of(kind: type) -> Callable[[Any], int] | None:
     return None if base is None else _cached if base is CACHE else NAMESPACE(base)["__len__"]
 
 
+def measured(container: Any) -> Callable[[], int]:
+    """Reads the length of this one."""
+    return partial(measure_of(type(container)) or len, container)
+
+
 def _cached(cache: Any) -> int:
     return int(cache.cache_info().currsize)
 
@@ -423,6 +433,7 @@ class Growth:
         """By id: the length at the first look, until the second."""
         self._lengths: dict[int, tuple[int, ...]] = {}
         """By id: the length at each look."""
+        self._values = Values()
 
     def look(self, at: int, most_bytes: int) -> int:
         """Note the lengths. Returns the bytes that this takes: more than `most_bytes` if it was not done."""
@@ -447,8 +458,8 @@ class Growth:
             id(self._first),
         }
         if not self.at:
-            self._first = {id(each): size for each, size in containers(objects)}
-        for each, size in containers(objects) if self.at else ():
+            self._first = {id(each): size for each, size in containers(objects, self._values.look)}
+        for each, size in containers(objects, self._values.look) if self.at else ():
             place = id(each)
             lengths = before.get(place)
             if lengths is not None:
@@ -461,6 +472,7 @@ class Growth:
         for place in own:
             found.pop(place, None)
         self._lengths = found
+        self._values.looked()
         self.at.append(at)
         self._malloc.append(in_use)
         self._blocks.append(blocks)
@@ -483,15 +495,22 @@ class Growth:
         rates = {place: rate for place, rate in rates.items() if rate > 0}
         own = {id(self._lengths), id(rates), id(self.__dict__)}
         self._lengths = {}
-        found = [each for each, _ in containers(gc.get_objects()) if id(each) in rates and id(each) not in own]
+        self._values.choose(self.at)
+        everything = containers(gc.get_objects(), self._values.find)
+        found = [each for each, _ in everything if id(each) in rates and id(each) not in own]
         inside = {id(each) for cache in found if type(cache) is CACHE for each in gc.get_referents(cache)}
         found = [each for each in found if id(each) not in inside]
         found.sort(key=lambda each: -rates[id(each)])
-        del found[3 * MOST_CONTAINERS :]
+        del found[MOST_FOUND:]
         sizes = Sizes({id(found), id(rates), id(inside), *map(id, found)}, most_bytes)
-        made = [Container(each, rates[id(each)], self.at[-1], sizes) for each in found]
-        made.sort(key=lambda each: -each.rate)
-        return made[:MOST_CONTAINERS]
+        made = self._values.containers(self.at[-1], sizes)
+        for each in found:
+            if id(each) not in made:
+                rate = rates[id(each)]
+                made[id(each)] = Container(
+                    each, measured(each), set(), rate, self.at[-1], sizes.of(each), bound_of(each)
+                )
+        return sorted(made.values(), key=lambda each: -each.rate)[:MOST_CONTAINERS]
 
 
 def _resident() -> int:
@@ -503,14 +522,16 @@ def _kinds(objects: list[Any]) -> dict[int, type]:
     return dict(zip(map(id, map(type, objects)), map(type, objects)))  # noqa: B905 - twice as fast without
 
 
-def containers(objects: list[Any]) -> Iterator[tuple[Any, int]]:
+def containers(objects: list[Any], look: Callable[[list[Any]], None]) -> Iterator[tuple[Any, int]]:
     """Those that have a length, and the dicts that the collector does not know: of numbers, texts and bytes alone.
 
-    What is done with each of the objects is done by built-in functions: there may be a million.
+    `look` is called with some objects that have values under a name: dicts, instances, cells. What is done with each of
+    the objects is done by built-in functions: there may be a million.
     """
     kinds = _kinds(objects)
     measures = {place: found for place, kind in kinds.items() if (found := measure_of(kind)) is not None}
     holders = {place for place, kind in kinds.items() if is_one(kind, HOLDERS) or FLAGS(kind) & HEAP_TYPE}
+    naming = {place for place in holders if not is_one(kinds[place], (list, tuple))}
     met: set[int] = set()
     for start in range(0, len(objects), CHUNK):
         chunk = objects[start : start + CHUNK]
@@ -519,10 +540,120 @@ def containers(objects: list[Any]) -> Iterator[tuple[Any, int]]:
             yield each, measures[id(type(each))](each)
         items = gc.get_referents(*itertools.compress(chunk, map(holders.__contains__, places)))
         dicts = itertools.compress(items, map(operator.is_, map(type, items), itertools.repeat(dict)))
-        for each in itertools.filterfalse(gc.is_tracked, dicts):
-            if id(each) not in met:
-                met.add(id(each))
-                yield each, len(each)
+        untracked = {id(each): each for each in itertools.filterfalse(gc.is_tracked, dicts) if id(each) not in met}
+        met.update(untracked)
+        for each in untracked.values():
+            yield each, len(each)
+        look([*itertools.compress(chunk, map(naming.__contains__, places)), *untracked.values()])
+
+
+LEAST_TEXT, LEAST_LIST = 4096, 16
+"""Lengths from which texts and bytes, and lists, are looked at: the sidecar asks when memory has grown for long."""
+TEXTS = {id(kind) for kind in (str, bytes, bytearray, getattr(sys.modules.get("array"), "array", bytes))}
+VALUES = {*TEXTS, id(list)}
+KEYS = (str, int, bytes)
+"""Kinds of keys whose `__eq__` and `__hash__` are Python's."""
+
+
+class Values:
+    """Texts, bytes and lists that grow under a name, though the object may be another each time: `text += more`."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._known: dict[int, int] = {}
+        """By id: the length of each large value at the look before."""
+        self._known_now: dict[int, int] = {}
+        self._places: dict[tuple[int, int], tuple[int, ...]] = {}
+        """By the holder's id, and the place among what it refers to: the length at each look but the first."""
+        self._places_now: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._there: set[int] = set()
+        """Ids of the values at these places at the look before."""
+        self._there_now: set[int] = set()
+        self._rates: dict[int, dict[int, float]] = {}
+        """Of those that grow, by the holder's id and the place."""
+        self._holders: list[Any] = []
+
+    def look(self, holders: list[Any]) -> None:
+        """Note the large values of some objects."""
+        items = gc.get_referents(*holders)
+        kinds = list(map(id, map(type, items)))
+        texts = list(itertools.compress(items, map(TEXTS.__contains__, kinds)))
+        texts = list(itertools.compress(texts, map(LEAST_TEXT.__le__, map(len, texts))))
+        lists = list(itertools.compress(items, map(id(list).__eq__, kinds)))
+        lists = list(itertools.compress(lists, map(LEAST_LIST.__le__, map(len, lists))))
+        large = {id(each): len(each) for each in (*texts, *lists)}
+        self._known_now.update(large)
+        if not self._looks:
+            return
+        changed = {each for each, size in large.items() if self._known.get(each) != size or each in self._there}
+        for holder in holders if changed else ():
+            values = gc.get_referents(holder)
+            if not changed.isdisjoint(map(id, values)):
+                self._note(id(holder), values, changed)
+
+    def _note(self, holder: int, values: list[Any], changed: set[int]) -> None:
+        for place, each in enumerate(values):
+            before = self._places.get((holder, place), () if self._looks == 1 else None)
+            if id(each) in changed and before is not None and len(each) >= max(before, default=0):
+                self._places_now[holder, place] = (*before, len(each))
+                self._there_now.add(id(each))
+
+    def looked(self) -> None:
+        """All objects were looked at."""
+        self._known, self._known_now = self._known_now, {}
+        self._places, self._places_now = self._places_now, {}
+        self._there, self._there_now = self._there_now, set()
+        self._looks += 1
+
+    def choose(self, at: Sequence[int]) -> None:
+        """Take those that get longer steadily, and most. Forgets the lengths."""
+        rates = {place: rising(at, (*lengths[:1], *lengths)) for place, lengths in self._places.items()}
+        for rate, (holder, place) in sorted(((rate, place) for place, rate in rates.items()), reverse=True)[
+            :MOST_FOUND
+        ]:
+            if rate > 0:
+                self._rates.setdefault(holder, {})[place] = rate
+        self._known, self._places = {}, {}
+
+    def find(self, holders: list[Any]) -> None:
+        """Find the holders of these again, among some objects."""
+        self._holders += [each for each in holders if id(each) in self._rates]
+
+    def containers(self, at: int, sizes: Sizes) -> dict[int, Container]:
+        """What was found, as containers of letters, bytes or items, by the value's id."""
+        made: dict[int, Container] = {}
+        for holder in self._holders:
+            values = dict(enumerate(gc.get_referents(holder)))
+            found = [(values[place], rate) for place, rate in self._rates[id(holder)].items() if place in values]
+            names = holder if type(holder) is dict else _attributes(holder)
+            keys = {id(value): key for key, value in list(dict.items(names)) if is_one(type(key), KEYS)}
+            for value, rate in found:
+                if id(type(value)) in VALUES:
+                    key = keys.get(id(value))
+                    each, measure = (
+                        (holder, _at(holder, value)) if key is None else (names, partial(_under, names, key))
+                    )
+                    known_as = {key} if type(key) is str else set()
+                    made[id(value)] = Container(each, measure, known_as, rate, at, sizes.of(value))
+        return made
+
+
+def _at(holder: Any, value: Any) -> Callable[[], int]:
+    """Reads the length of the value that is where this one is. A dict of attributes may be there only now."""
+    places = [place for place, held in enumerate(gc.get_referents(holder)) if held is value]
+    return partial(_length_at, holder, places[0] if places else sys.maxsize)
+
+
+def _under(names: dict[Any, Any], key: Any) -> int:
+    return _length(names.get(key))
+
+
+def _length_at(holder: Any, place: int) -> int:
+    return _length(next(iter(gc.get_referents(holder)[place : place + 1]), None))
+
+
+def _length(value: Any) -> int:
+    return len(value) if id(type(value)) in VALUES else 0
 
 
 SKIPPED, RISING, IN_EACH_HALF, STEADY, FALL = 0.25, 0.6, 2, 0.5, 0.5
@@ -570,20 +701,29 @@ NOT_FOLLOWED = (types.ModuleType, type)
 class Container:
     """A container that grows, and what is known of it."""
 
-    def __init__(self, each: Any, items: float, at: int, sizes: Sizes) -> None:
-        """`items`: by how many it grows with an invocation, until now, which is that of number `at`."""
+    def __init__(
+        self,
+        each: Any,
+        measure: Callable[[], int],
+        names: set[str],
+        items: float,
+        at: int,
+        sizes: tuple[float, float, bool],
+        bound: int | None = None,
+    ) -> None:
+        """`items`: by how many it grows with an invocation, until now, which is that of number `at`. `names`: if they
+        were found out already. `sizes`: of an item."""
         self.each = each
-        measure = measure_of(type(each))
-        self.measure: Callable[[], int] = functools.partial(measure, each) if measure is not None else int
+        self.measure = measure
+        self._names = names
         self._items, self._at = items, at
         self.length = self._before = self.measure()
         self.grew: Counter[Stack] = Counter()
-        size, large, self.is_opaque = sizes.of(each)
+        size, large, self.is_opaque = sizes
         self.rate = items * size
         """Bytes per invocation."""
         self.large_rate = items * large
         """Of them, from malloc."""
-        bound = bound_of(each)
         self.most_bytes = (bound - self.length) * size if bound is not None else None
         """Bytes that it will still take. None if it has no bound."""
 
@@ -613,7 +753,7 @@ class Container:
         lines: Counter[Line] = Counter()
         for stack, times in self.grew.items():
             lines[stack[0]] += times
-        return lines.most_common(1)[0][0] if lines else users.line_by_name(self.each)
+        return lines.most_common(1)[0][0] if lines else users.line_by_name(self._names or names_of(self.each))
 
     def stack(self, line: Line) -> Stack:
         known = [stack for stack, _ in self.grew.most_common() if stack[0] == line]
@@ -638,6 +778,9 @@ class Sizes:
 
         What several of the newest items lead to is not theirs.
         """
+        if id(type(container)) in TEXTS:
+            entry = _size(container) / max(1, len(container))
+            return entry, entry, False
         entry = float(SLOTS.get(base_of(type(container)), 0))
         items: list[tuple[Any, ...]] = []
         with suppress(RuntimeError, IndexError):  # another thread has changed it just now

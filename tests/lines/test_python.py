@@ -176,6 +176,71 @@ def test_a_line_after_many_others_is_found(tmp_path: Path) -> None:
     assert run(tmp_path, source).lines == [("app.py", 9)]
 
 
+GROWING = {
+    "a text of the module": ("global TEXT; TEXT += 'x' * 4000", "TEXT = ''", 4000),
+    "a text that is not of ASCII": ("global TEXT; TEXT = TEXT + 'Ω' * 4000", "TEXT = 'Ω'", 8000),
+    "bytes": ("global TEXT; TEXT += bytes(4000)", "TEXT = b''", 4000),
+    "a bytearray": ("TEXT.extend(bytes(4000))", "TEXT = bytearray()", 4000),
+    "an array": ("TEXT.extend(range(1000))", "import array; TEXT = array.array('q')", 8000),
+    "a text of an instance": ("STORE.text += 'x' * 4000", "class Store: text = ''\nSTORE = Store()", 4000),
+    "a bytearray of an instance": (
+        "STORE.add(bytes(4000))",
+        "class Store:\n def __init__(self): self.held, self.other = bytearray(), 1\n"
+        " def add(self, data): self.held.extend(data)\nSTORE = Store()",
+        4000,
+    ),
+    "a text of a class": ("Store.text += 'x' * 4000", "class Store: text = ''", 4000),
+    "a slot": (
+        "STORE.text += 'x' * 4000",
+        "class Store: __slots__ = ('text',)\nSTORE = Store(); STORE.text = ''",
+        4000,
+    ),
+    "a dict's value": ("BY_DAY['today'] += 'x' * 4000", "BY_DAY = {'today': ''}", 4000),
+    "values of a dict of lists": ("BY_DAY[1] += bytes(4000)", "BY_DAY = {0: [1], 1: b''}", 4000),
+    "a closure's variable": (
+        "add()",
+        "def adding():\n text = ''\n def add():\n  nonlocal text\n  text += 'x' * 4000\n return add\nadd = adding()",
+        4000,
+    ),
+    "a list that is replaced": ("global KEPT; KEPT = KEPT + [bytearray(4000)]", "KEPT = []", 4080),
+    "another list each time": (
+        "STORE.kept = [*STORE.kept, bytes(4000)]",
+        "class Store: kept = []\nSTORE = Store()",
+        4080,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", GROWING)
+def test_a_value_that_grows_under_its_name_is_found(kind: str, tmp_path: Path) -> None:
+    line, begin, size = GROWING[kind]
+    found = run(tmp_path, f"{begin}\ndef handler(event, context):\n    {line}\n    return 1\n")
+    source = (tmp_path / "task" / "app.py").read_text().splitlines()
+    adds = ("def add(self, data): self.held.extend(data)", "text += 'x'", line)
+    assert found.answer is not None
+    assert [source[number - 1].strip().startswith(adds) for _, number in found.lines] == [True], found.answer
+    assert found.answer["lines"][0]["perInvocationKiB"] * 1024 == pytest.approx(size, rel=0.15)  # bytearrays take more
+    assert found.answer["restKiB"] == pytest.approx(0, abs=3)
+
+
+CHANGING = {
+    "another text each time": ("global TEXT; TEXT = 'x' * (5000 + event['number'] % 7 * 1000)", "TEXT = ''"),
+    "a text with a bound": ("global TEXT; TEXT = (TEXT + 'x' * 2000)[-30_000:]", "TEXT = ''"),
+    "a buffer that is emptied": (
+        "BUFFER.extend(bytes(4000)) if len(BUFFER) < 60_000 else BUFFER.clear()",
+        "BUFFER = bytearray()",
+    ),
+    "a list that is replaced, with a bound": ("global KEPT; KEPT = (KEPT + [bytes(4000)])[-20:]", "KEPT = []"),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGING)
+def test_a_value_that_only_changes_is_not_accused(kind: str, tmp_path: Path) -> None:
+    line, begin = CHANGING[kind]
+    found = run(tmp_path, f"{begin}\ndef handler(event, context):\n    {line}\n    return 1\n")
+    assert found.lines == []
+
+
 def test_objects_in_no_container_are_the_rest(tmp_path: Path) -> None:
     source = """
         class Node:
