@@ -14,7 +14,7 @@ from setuptools.command.build_py import build_py
 
 PLACES = {
     path: Path("truemem_workbench", "demo", path)
-    for files in ("sample_function/*.py", "layer/python/*.py", "layer/truemem/python/*.py", "layer/truemem/*.cjs")
+    for files in ("sample_function/*.py", "layer/python/**/*.py", "layer/truemem/python/*.py", "layer/truemem/*.cjs")
     for path in sorted(Path().glob(files))
 } | {path: Path("truemem_workbench", "layers", path.name) for path in sorted(Path("dist").glob("truemem-layer-*.zip"))}
 """Where each file is in the wheel."""

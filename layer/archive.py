@@ -11,7 +11,7 @@ DATE = (1980, 1, 1, 0, 0, 0)
 
 EXECUTABLE, PLAIN = 0o100755, 0o100644
 
-PROBES = ("python/*.py", "truemem/python/*.py", "truemem/*.cjs")
+PROBES = ("python/**/*.py", "truemem/python/*.py", "truemem/*.cjs")
 """Files that functions load. Lambda has /opt/python on the path of a Python function. `truemem/python` loads the probe
 there, for a function whose PYTHONPATH begins with it. `truemem/heap.cjs` is for Node.js, by NODE_OPTIONS."""
 

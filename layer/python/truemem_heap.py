@@ -60,7 +60,7 @@ COLLECT = b"TRUEMEM_HEAP_COLLECT"
 """Path of a file, in a test run: each time that it has changed, garbage is collected before the next reading."""
 
 LINES = b"TRUEMEM_LINES"
-"""Set and not `off`: the sidecar may ask for the lines that keep memory (truemem_lines.py)."""
+"""Set and not `off`: the sidecar may ask for the lines that keep memory (truemem_lines)."""
 COMPARED = 64
 """Invocations whose CPU is known when a profile begins."""
 ASK_SIZE = 200
@@ -267,7 +267,7 @@ class Lines:
             posix.close(descriptor)
         if not asked.endswith("\n"):
             return  # it is being written
-        self._profile = _module_of_lines().begin(
+        self._profile = _package_of_lines().begin(
             self._folder, asked, self._spent_ns, self._in_use if self._read else None
         )
         if self._profile.is_over:
@@ -279,15 +279,22 @@ class Lines:
         return int(heap.uordblks + heap.hblkhd)
 
 
-def _module_of_lines() -> Any:
-    """truemem_lines, from beside this file. The path and sys.modules stay as they are."""
+def _package_of_lines() -> Any:
+    """truemem_lines, from beside this file. sys.path and sys.modules are afterwards as they were."""
     from importlib.machinery import SourceFileLoader
     from importlib.util import module_from_spec, spec_from_file_location
 
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "truemem_lines.py")  # noqa: PTH100, PTH118, PTH120
-    spec = spec_from_file_location("truemem_lines", path, loader=SourceFileLoader("truemem_lines", path))
+    name = "truemem_lines"
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)  # noqa: PTH100, PTH118, PTH120
+    path = f"{folder}/__init__.py"
+    spec = spec_from_file_location(name, path, loader=SourceFileLoader(name, path), submodule_search_locations=[folder])
     module = module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    sys.modules[name] = module  # its modules import one another
+    try:
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+    finally:
+        for each in [each for each in sys.modules if each.partition(".")[0] == name]:
+            del sys.modules[each]
     return module
 
 

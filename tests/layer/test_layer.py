@@ -19,7 +19,11 @@ from tests.layer.built import ROOT, Layer, script
 MACHINES = {"x86_64": 62, "arm64": 183}
 """ELF's e_machine (elf(5))."""
 
-LINES = ("python/truemem_lines.py", "truemem/keeping_line.cjs", "truemem/lines.cjs", "truemem/source.cjs")
+IN_PYTHON = ["__init__", "containers", "looks", "objects", "profile", "rising", "users", "values", "watch"]
+LINES = (
+    *(f"python/truemem_lines/{name}.py" for name in IN_PYTHON),
+    *(f"truemem/{name}.cjs" for name in ("keeping_line", "lines", "source")),
+)
 LOADERS = tuple(f"truemem/python/{name}.py" for name in ("sitecustomize", "truemem_preload", "usercustomize"))
 PROBES = ("python/truemem_heap.py", *LOADERS, "truemem/heap.cjs", *LINES)
 ZIP_LIMIT, UNPACKED_LIMIT = 1_700_000, 6_100_000

@@ -35,7 +35,7 @@ def check(running: Environment, file: str) -> None:
     assert not any(each.dropped for each in records)
 
 
-@pytest.mark.skipif(not (LAYER / "python" / "truemem_lines.py").exists(), reason="built without the preload's part")
+@pytest.mark.skipif(not (LAYER / "python" / "truemem_lines").exists(), reason="built without the preload's part")
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_leak_in_python_is_named(exact: bool) -> None:
     with python_environment(FUNCTIONS / "leaks.py", variables=ON, exact=exact) as running:
@@ -43,7 +43,7 @@ def test_a_leak_in_python_is_named(exact: bool) -> None:
 
 
 @needs_cgroups
-@pytest.mark.skipif(not (LAYER / "python" / "truemem_lines.py").exists(), reason="built without the preload's part")
+@pytest.mark.skipif(not (LAYER / "python" / "truemem_lines").exists(), reason="built without the preload's part")
 @pytest.mark.parametrize("later", [20, 45])
 def test_a_kill_while_profiled_has_its_record(later: int) -> None:
     """While containers are looked at, and while lines are watched."""

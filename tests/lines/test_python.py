@@ -497,6 +497,26 @@ def test_a_container_that_is_replaced_is_not_held(tmp_path: Path) -> None:
     assert (found.lines, found.answer["restKiB"]) == ([], pytest.approx(0, abs=3))
 
 
+def test_what_has_a_value_that_grows_is_not_held(tmp_path: Path) -> None:
+    source = f"""
+        class Store:
+            left = 0
+            def __init__(self):
+                Store.left += 1
+                self.text = ""
+            def __del__(self):
+                Store.left -= 1
+        STORE = Store()
+        def handler(event, context):
+            global STORE
+            if event["number"] == {ASKS + 45}:
+                STORE = Store()
+            STORE.text += "x" * 4000
+            return Store.left
+    """
+    assert run(tmp_path, source).sent[ASKS + 47] == "1"
+
+
 def test_a_cache_that_fills_is_not_told_as_native(tmp_path: Path) -> None:
     source = """
         import functools

@@ -63,7 +63,7 @@ def test_a_layer_holds_sidecar_wrapper_probe_and_licences(name: str, architectur
         assert machine(executable) == MACHINES[architecture]
         assert executable.stat().st_mode & 0o777 == 0o755
     assert (layer / "licenses" / "truemem" / "CPython-LICENSE.txt").read_text()
-    assert {path.name for path in (layer / "python").iterdir()} == {"truemem_heap.py", "truemem_lines.py"}
+    assert {path.name for path in (layer / "python").iterdir()} == {"truemem_heap.py", "truemem_lines"}
     assert {path.name for path in layer.iterdir()} == {"extensions", "licenses", "python", "truemem"}
 
 

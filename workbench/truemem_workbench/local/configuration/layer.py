@@ -83,7 +83,7 @@ def _with_probe(function: Function, environment: Mapping[str, str]) -> Function:
     if function.python is not None:
         folder = layer / "truemem" / "python"
         value = ":".join(filter(None, (str(folder), environment.get("PYTHONPATH"))))
-        probe = {folder / "sitecustomize.py", *folder.glob("*.py"), *(layer / "python").glob("*.py")}
+        probe = {folder / "sitecustomize.py", *folder.glob("*.py"), *(layer / "python").rglob("*.py")}
         return _loading(function, "PYTHONPATH", value, *sorted(probe))
     preload, options = layer.resolve() / "truemem" / "heap.cjs", environment.get("NODE_OPTIONS", "")
     if not is_node(function) or REFUSES.search(" ".join((options, *function.command))) or LOADED.search(options):

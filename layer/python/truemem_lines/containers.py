@@ -1,0 +1,195 @@
+"""A container that grows, and what its newest items take."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import types
+from collections import Counter, deque
+from contextlib import suppress
+from itertools import islice
+
+from .objects import CACHE, FLAGS, HEAP_TYPE, MODULE, MRO, NAMESPACE, TEXTS, attributes_of, base_of, bound_of
+from .rising import LEAST_LOOKS, STEADY
+from .users import names_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from .users import Line, Stack, Users
+
+SAMPLE, REACHED, MOST_REACHED = 4, 20_000, 300_000
+"""Newest items that are looked into, objects below each, and in all."""
+MOST_SAMPLE, FEW_REACHED = 20, 500
+"""Newest items that are looked into while so few objects were below them: some requests keep far more than others."""
+SMALL = 512
+"""Largest block of Python's own allocator (cpython, Objects/obmalloc.c). Larger ones are malloc's."""
+REACHED_BYTES = 200
+"""Memory of the search for each object that is reached, for a moment."""
+NOT_FOLLOWED = (types.ModuleType, type)
+
+
+class Container:
+    """A container that grows, and what is known of it."""
+
+    def __init__(
+        self,
+        each: Any,
+        measure: Callable[[], int],
+        names: set[str],
+        items: float,
+        at: int,
+        sizes: tuple[float, float, bool],
+        bound: int | None = None,
+    ) -> None:
+        """`items`: by how many it grows with an invocation, until now, which is that of number `at`. `names`: if they
+        were found out already. `sizes`: of an item."""
+        self.each = each
+        self.measure = measure
+        self._names = names
+        self._items, self._at = items, at
+        self.length = self._before = self.measure()
+        self.grew: Counter[Stack] = Counter()
+        size, large, self.is_opaque = sizes
+        self.rate = items * size
+        """Bytes per invocation."""
+        self.large_rate = items * large
+        """Of them, from malloc."""
+        self.most_bytes = (bound - self.length) * size if bound is not None else None
+        """Bytes that it will still take. None if it has no bound."""
+
+    @property
+    def times(self) -> int:
+        """How often it was seen to get longer."""
+        return self.grew.total() if hasattr(self.grew, "total") else sum(self.grew.values())
+
+    def still_grows(self, at: int, bound_bytes: int) -> bool:
+        """False for a cache that was full soon after the looks, or will be before it takes so much more."""
+        if self.most_bytes is not None and self.most_bytes < bound_bytes:
+            return False
+        later = self.part_since(at)
+        return later >= STEADY or (later > 0 and at - self._at < LEAST_LOOKS)
+
+    def part_since(self, at: int) -> float:
+        """How fast it has grown since the looks, as a share of before."""
+        return max(0.0, (self.measure() - self._before) / max(1, at - self._at) / self._items)
+
+    def line(self, users: Users) -> Line | None:
+        """Where a cached function is defined, or the line after which it was longer. If that was not seen, because the
+        function ran too many lines: the only line that adds to what has its name. Else None."""
+        wrapped = attributes_of(self.each).get("__wrapped__") if type(self.each) is CACHE else None
+        code = wrapped.__code__ if type(wrapped) is types.FunctionType else None
+        if code is not None and users.has(code.co_filename):
+            return code.co_filename, code.co_firstlineno, code.co_name
+        lines: Counter[Line] = Counter()
+        for stack, times in self.grew.items():
+            lines[stack[0]] += times
+        return lines.most_common(1)[0][0] if lines else users.line_by_name(self._names or names_of(self.each))
+
+    def stack(self, line: Line) -> Stack:
+        known = [stack for stack, _ in self.grew.most_common() if stack[0] == line]
+        return known[0] if known else (line, *next(iter(self.grew), ()))
+
+
+SLOTS: dict[Any, int] = {list: 9, deque: 9, dict: 60, set: 40, CACHE: 120}
+"""Bytes of a container's own for each item, about."""
+
+
+class Sizes:
+    """Bytes that the newest items of containers have."""
+
+    def __init__(self, ignored: set[int], most_bytes: int) -> None:
+        """`ignored`: ids of objects that are no item's."""
+        self._reached = min(REACHED, most_bytes // (SAMPLE * REACHED_BYTES))
+        self._ignored = ignored
+        self._left = MOST_REACHED
+
+    def of(self, container: Any) -> tuple[float, float, bool]:
+        """Bytes of a new item and of all that it alone has; of these, in large blocks; may C keep more than it says?
+
+        What several of the newest items lead to is not theirs.
+        """
+        if id(type(container)) in TEXTS:
+            entry = _size(container) / max(1, len(container))
+            return entry, entry, False
+        entry = float(SLOTS.get(base_of(type(container)), 0))
+        items: list[tuple[Any, ...]] = []
+        with suppress(RuntimeError, IndexError):  # another thread has changed it just now
+            items = newest(container)
+        if not items or self._left <= 0:
+            return entry, entry, False
+        below: list[list[Any]] = []
+        for item in items:
+            if len(below) >= SAMPLE and sum(map(len, below)) > FEW_REACHED:
+                break
+            below.append(list(self._below(item)))
+        times = Counter(itertools.chain.from_iterable(map(id, of) for of in below))
+        alone = [each for of in below for each in of if times[id(each)] == 1]
+        sizes = list(map(_size, alone))
+        large = sum(size for size in sizes if size > SMALL)
+        return sum(sizes) / len(below) + entry, large / len(below) + entry, any(map(_is_opaque, map(type, alone)))
+
+    def _below(self, parts: Sequence[Any]) -> Iterator[Any]:
+        """These and what they refer to, but no module, class, module's variables or growing container."""
+        waiting, met = deque(parts), {*map(id, parts), *self._ignored}
+        for _ in range(min(self._reached, self._left)):
+            if not waiting:
+                return
+            each = waiting.popleft()
+            self._left -= 1
+            if not issubclass(type(each), NOT_FOLLOWED) and not _is_globals(each):
+                yield each
+                for further in gc.get_referents(each):
+                    if id(further) not in met:
+                        met.add(id(further))
+                        waiting.append(further)
+
+
+def newest(container: Any) -> list[tuple[Any, ...]]:
+    """Some items: the newest, where the container has an order. Of a dict, key and value."""
+    base = base_of(type(container))
+    if base is CACHE:
+        parts = gc.get_referents(container)
+        table = next((each for each in parts if type(each) is dict and each is not attributes_of(container)), {})
+        if bound_of(container) is None:
+            return list(islice(reversed(dict.items(table)), MOST_SAMPLE))
+        keys = list(islice(reversed(dict.keys(table)), MOST_SAMPLE))
+        places = {id(part): place for place, part in enumerate(parts)}
+        return [(key, *parts[places[id(key)] + 1 :][:1]) for key in keys if id(key) in places]  # the result is next
+    if base is dict:
+        return list(islice(reversed(dict.items(container)), MOST_SAMPLE))
+    if base in (list, deque):
+        last = base.__len__(container) - 1
+        return [(base.__getitem__(container, last - place),) for place in range(min(MOST_SAMPLE, last + 1))]
+    return [(each,) for each in islice(set.__iter__(container), MOST_SAMPLE)]
+
+
+def _is_globals(each: Any) -> bool:
+    return type(each) is dict and "__name__" in each and "__builtins__" in each
+
+
+def _size(each: Any) -> int:
+    """Bytes of an object, without a `__sizeof__` that is written in Python."""
+    kind = next(
+        each for each in MRO(type(each)) if type(NAMESPACE(each).get("__sizeof__")) is types.MethodDescriptorType
+    )
+    try:
+        return int(NAMESPACE(kind)["__sizeof__"](each)) + (16 if gc.is_tracked(each) else 0)
+    except Exception:
+        return 0
+
+
+def _is_opaque(kind: type) -> bool:
+    """Is it an extension's? Then it may have memory that `__sizeof__` leaves out."""
+    names = NAMESPACE(kind)
+    module = names.get("__module__", "builtins") if FLAGS(kind) & HEAP_TYPE else MODULE(kind)
+    if "__dict__" in names or "__slots__" in names or type(module) is not str or module in PLAIN:
+        return False
+    return not any(type(names.get(name)) is types.FunctionType for name in ("__init__", "__new__", "__call__"))
+
+
+PLAIN = {"array", "builtins", "collections", "datetime", "decimal", "functools", "itertools", "re", "types", "weakref"}
+PLAIN |= {"_asyncio", "_contextvars", "_io", "_thread", "_weakref"}
+"""Modules whose classes say what they take."""

@@ -1,0 +1,119 @@
+"""Looks at the objects that the collector knows: which containers get longer?"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+from .containers import Container, Sizes
+from .objects import CACHE, MOST_FOUND, base_of, bound_of, containers, kinds_of, measured
+from .rising import rising
+from .values import Values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OBJECT_BYTES, CONTAINER_BYTES = 8, 72
+"""Memory of the first look, for a moment, for each object of the process and for each container."""
+BLOCK_BYTES = 80
+"""Of a block of Python's own allocator, on average."""
+MOST_CONTAINERS = 100
+
+
+class Growth:
+    """The containers that are as long as at the look before, or longer."""
+
+    def __init__(self, in_use: Callable[[], int] | None) -> None:
+        self.at: list[int] = []
+        """Number of each look's invocation."""
+        self._malloc: list[int] = []
+        self._blocks: list[int] = []
+        self._in_use = in_use
+        self._first: dict[int, int] = {}
+        """By id: the length at the first look, until the second."""
+        self._lengths: dict[int, tuple[int, ...]] = {}
+        """By id: the length at each look."""
+        self._values = Values()
+
+    def look(self, at: int, most_bytes: int) -> int:
+        """Note the lengths. Returns the bytes that this takes: more than `most_bytes` if it was not done."""
+        in_use, blocks = self._malloc_now(), sys.getallocatedblocks()
+        objects = gc.get_objects()
+        kinds = {place for place, kind in kinds_of(objects).items() if base_of(kind) is not None}
+        known = self._first or self._lengths
+        noted = len(known) if self.at else sum(map(kinds.__contains__, map(id, map(type, objects))))
+        needs = OBJECT_BYTES * len(objects) + CONTAINER_BYTES * (noted + len(self._values))
+        if needs > most_bytes:
+            return needs
+        before = self._lengths
+        found: dict[int, tuple[int, ...]] = {}
+        own = {
+            id(objects),
+            id(self.at),
+            id(self._malloc),
+            id(self._blocks),
+            id(self.__dict__),
+            id(before),
+            id(found),
+            id(self._first),
+        }
+        if not self.at:
+            self._first = {id(each): size for each, size in containers(objects, self._values.look)}
+        for each, size in containers(objects, self._values.look) if self.at else ():
+            place = id(each)
+            lengths = before.get(place)
+            if lengths is not None:
+                if size > lengths[0]:
+                    found[place] = (*lengths, size)
+            elif len(self.at) == 1 and size != (first := self._first.get(place, 0)):
+                found[place] = (first, size)
+        if self.at:
+            self._first = {}
+        for place in own:
+            found.pop(place, None)
+        self._lengths = found
+        self._values.looked()
+        self.at.append(at)
+        self._malloc.append(in_use)
+        self._blocks.append(blocks)
+        return needs
+
+    def of_malloc(self, at: int) -> float:
+        """Bytes per invocation by which grows what malloc has given out, until invocation `at`, which is now."""
+        return rising([*self.at, at], [*self._malloc, self._malloc_now()])
+
+    def of_blocks(self, at: int) -> float:
+        """The same, of the blocks of Python's own allocator, about."""
+        return BLOCK_BYTES * rising([*self.at, at], [*self._blocks, sys.getallocatedblocks()])
+
+    def _malloc_now(self) -> int:
+        return self._in_use() if self._in_use is not None else _resident()
+
+    def growing(self, most_bytes: int) -> list[Container]:
+        """The containers that get longer steadily, that with most first. Forgets the lengths."""
+        rates = {place: rising(self.at, lengths) for place, lengths in self._lengths.items()}
+        rates = {place: rate for place, rate in rates.items() if rate > 0}
+        own = {id(self._lengths), id(rates), id(self.__dict__)}
+        self._lengths = {}
+        self._values.choose(self.at)
+        everything = containers(gc.get_objects(), self._values.find)
+        found = [each for each, _ in everything if id(each) in rates and id(each) not in own]
+        inside = {id(each) for cache in found if type(cache) is CACHE for each in gc.get_referents(cache)}
+        found = [each for each in found if id(each) not in inside]
+        found.sort(key=lambda each: -rates[id(each)])
+        del found[MOST_FOUND:]
+        sizes = Sizes({id(found), id(rates), id(inside), *map(id, found)}, most_bytes)
+        made = self._values.containers(self.at[-1], sizes)
+        for each in found:
+            if id(each) not in made:
+                rate = rates[id(each)]
+                made[id(each)] = Container(
+                    each, measured(each), set(), rate, self.at[-1], sizes.of(each), bound_of(each)
+                )
+        return sorted(made.values(), key=lambda each: -each.rate)[:MOST_CONTAINERS]
+
+
+def _resident() -> int:
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123
+        return int(file.read().split()[1]) * 4096

@@ -1,0 +1,102 @@
+"""The user's code, and how it is named."""
+
+from __future__ import annotations
+
+import gc
+import os
+import posix
+import re
+import types
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Line = tuple[str, int, str]  # file, line and function
+    Stack = tuple[Line, ...]  # the user's frames, the innermost first
+
+MOST_FRAMES, MOST_LIBRARIES, LONGEST = 20, 10, 200
+INSTALLED = re.compile(r"(?:.*/)?(?:site-packages|dist-packages)/")
+
+
+_ADDERS = "append|appendleft|add|extend|insert|setdefault|update|put|push|register"
+ADDS = rf"(?:\[[^]]*\])*(?:\.(?:{_ADDERS})\(|\[[^]]*\]\s*=[^=]|\s*\+=)"
+"""What follows the name of a container where something is added to it."""
+MOST_NAMES = 1000
+
+
+class Users:
+    """The code below the task root, but not the libraries that lie there (`sam build`, `pip install --target`)."""
+
+    def __init__(self) -> None:
+        self.root = os.environ.get("LAMBDA_TASK_ROOT", posix.getcwd()).rstrip("/") + "/"
+        self._foreign = set(self._beside())
+        self._known: dict[str, bool] = {}
+
+    def has(self, file: str) -> bool:
+        known = self._known.get(file)
+        if known is None:
+            inside = file[len(self.root) :]
+            is_foreign = INSTALLED.match(inside) or inside.partition("/")[0] in self._foreign
+            known = self._known[file] = file.startswith(self.root) and not is_foreign
+        return known
+
+    def short(self, file: str) -> str:
+        return file.removeprefix(self.root)[-LONGEST:]
+
+    def codes(self) -> list[types.CodeType]:
+        """The code of the user's functions, with that of functions inside them."""
+        found: dict[int, types.CodeType] = {}
+        waiting = [each.__code__ for each in gc.get_objects() if type(each) is types.FunctionType]
+        while waiting:
+            code = waiting.pop()
+            if id(code) not in found and self.has(code.co_filename):
+                found[id(code)] = code
+                waiting.extend(each for each in code.co_consts if type(each) is types.CodeType)
+        return list(found.values())
+
+    def line_by_name(self, names: set[str]) -> Line | None:
+        """The only line of the user's code that adds to what has one of these names. None if there are more."""
+        names = set(filter(str.isidentifier, names))
+        if not names:
+            return None
+        adds = re.compile(rf"\b(?:{'|'.join(names)})\b{ADDS}")
+        codes = self.codes()
+        found = []
+        for file in {code.co_filename for code in codes}:
+            with suppress(OSError), open(file, encoding="utf-8", errors="replace") as source:  # noqa: PTH123
+                found += [(file, number) for number, text in enumerate(source, 1) if adds.search(text)]
+        if len(found) != 1:
+            return None
+        ((file, line),) = found
+        inside = [code for code in codes if code.co_filename == file and line in {each[2] for each in code.co_lines()}]
+        return file, line, max(inside, key=lambda code: code.co_firstlineno).co_name if inside else ""
+
+    def _beside(self) -> Iterator[str]:
+        """Folders and files of installed distributions: their RECORD lists them."""
+        with suppress(OSError):
+            for name in posix.listdir(self.root):
+                if name.endswith(".dist-info"):
+                    path = f"{self.root}{name}/RECORD"
+                    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                        yield from {line.split(",")[0].partition("/")[0] for line in file} - {"", ".", ".."}
+
+
+def names_of(container: Any) -> set[str]:
+    """The names that a container has in dicts: of modules, of attributes."""
+    above = [each for each in gc.get_referrers(container) if type(each) is dict and len(each) <= MOST_NAMES]
+    return {key for each in above for key, value in list(each.items()) if value is container and type(key) is str}
+
+
+def libraries(users: Users) -> list[str]:
+    """Names of the native libraries that are mapped, and are the user's, a layer's, or installed."""
+    found: dict[str, None] = {}
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        for line in file:
+            path = line[max(0, line.find("/")) :].rstrip("\n")
+            name = path.rpartition("/")[2]
+            if ".so" in name and (path.startswith((users.root, "/opt/")) or INSTALLED.match(path)):
+                found[name[:LONGEST]] = None
+    return list(found)[:MOST_LIBRARIES]
