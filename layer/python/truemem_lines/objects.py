@@ -87,11 +87,11 @@ def kinds_of(objects: list[Any]) -> dict[int, type]:
     return dict(zip(map(id, map(type, objects)), map(type, objects)))  # noqa: B905 - twice as fast without
 
 
-def containers(objects: list[Any], look: Callable[[list[Any]], None]) -> Iterator[tuple[Any, int]]:
+def containers(objects: list[Any], look: Callable[[list[Any], set[int]], None]) -> Iterator[tuple[Any, int]]:
     """Those that have a length, and the dicts that the collector does not know: of numbers, texts and bytes alone.
 
-    `look` is called with some objects that have values under a name: dicts, instances, cells. What is done with each of
-    the objects is done by built-in functions: there may be a million.
+    `look` is called with some of the objects, and the ids of kinds that have values under a name: dicts, instances,
+    cells. What is done with each of the objects is done by built-in functions: there may be a million.
     """
     kinds = kinds_of(objects)
     measures = {place: found for place, kind in kinds.items() if (found := measure_of(kind)) is not None}
@@ -109,4 +109,4 @@ def containers(objects: list[Any], look: Callable[[list[Any]], None]) -> Iterato
         met.update(untracked)
         for each in untracked.values():
             yield each, len(each)
-        look([*itertools.compress(chunk, map(naming.__contains__, places)), *untracked.values()])
+        look([*chunk, *untracked.values()], naming)

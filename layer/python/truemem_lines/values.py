@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 LEAST_TEXT, LEAST_LIST = 4096, 16
 """Lengths from which texts and bytes, and lists, are looked at: the sidecar asks when memory has grown for long."""
-VALUES = {*TEXTS, id(list)}
+LISTS = {id(list)}
+VALUES = TEXTS | LISTS
 KEYS = (str, int, bytes)
 """Kinds of keys whose `__eq__` and `__hash__` are Python's."""
 
@@ -29,68 +30,63 @@ class Values:
     """Texts, bytes and lists that grow under a name, though the object may be another each time: `text += more`."""
 
     def __init__(self) -> None:
+        self._lengths: dict[int, dict[int, tuple[int, ...]]] = {}
+        """By the holder's id, and the place among what it refers to: the length at each look."""
+        self._now: dict[int, dict[int, tuple[int, ...]]] = {}
+        """The same, of the look that goes on."""
         self._looks = 0
-        self._known: dict[int, int] = {}
-        """By id: the length of each large value at the look before."""
-        self._known_now: dict[int, int] = {}
-        self._places: dict[tuple[int, int], tuple[int, ...]] = {}
-        """By the holder's id, and the place among what it refers to: the length at each look but the first."""
-        self._places_now: dict[tuple[int, int], tuple[int, ...]] = {}
-        self._there: set[int] = set()
-        """Ids of the values at these places at the look before."""
-        self._there_now: set[int] = set()
         self._rates: dict[int, dict[int, float]] = {}
-        """Of those that grow, by the holder's id and the place."""
+        """Of those that grow, likewise."""
         self._holders: list[Any] = []
 
     def __len__(self) -> int:
-        """Large values at the look before."""
-        return len(self._known)
+        """How many are known."""
+        return sum(map(len, self._lengths.values()))
 
-    def look(self, holders: list[Any]) -> None:
-        """Note the large values of some objects."""
-        items = gc.get_referents(*holders)
-        kinds = list(map(id, map(type, items)))
-        texts = list(itertools.compress(items, map(TEXTS.__contains__, kinds)))
-        texts = list(itertools.compress(texts, map(LEAST_TEXT.__le__, map(len, texts))))
-        lists = list(itertools.compress(items, map(id(list).__eq__, kinds)))
-        lists = list(itertools.compress(lists, map(LEAST_LIST.__le__, map(len, lists))))
-        large = {id(each): len(each) for each in (*texts, *lists)}
-        self._known_now.update(large)
-        if not self._looks:
+    def look(self, objects: list[Any], holding: set[int]) -> None:
+        """Note the lengths of the values of some objects: of those whose kind's id is in `holding`."""
+        if self._looks == 0:
+            self._find_large(list(itertools.compress(objects, map(holding.__contains__, map(id, map(type, objects))))))
             return
-        changed = {each for each, size in large.items() if self._known.get(each) != size or each in self._there}
-        for holder in holders if changed else ():
-            values = gc.get_referents(holder)
-            if not changed.isdisjoint(map(id, values)):
-                self._note(id(holder), values, changed)
+        for holder in itertools.compress(objects, map(self._lengths.__contains__, map(id, objects))):
+            values = dict(enumerate(gc.get_referents(holder)))
+            for place, lengths in self._lengths[id(holder)].items():
+                size = _length(values.get(place))
+                if size > lengths[0]:
+                    self._now.setdefault(id(holder), {})[place] = (*lengths, size)
 
-    def _note(self, holder: int, values: list[Any], changed: set[int]) -> None:
-        for place, each in enumerate(values):
-            before = self._places.get((holder, place), () if self._looks == 1 else None)
-            if id(each) in changed and before is not None and len(each) >= max(before, default=0):
-                self._places_now[holder, place] = (*before, len(each))
-                self._there_now.add(id(each))
+    def _find_large(self, holders: list[Any]) -> None:
+        items = gc.get_referents(*holders)
+        large: set[int] = set()
+        for kinds, least in ((TEXTS, LEAST_TEXT), (LISTS, LEAST_LIST)):
+            values = list(itertools.compress(items, map(kinds.__contains__, map(id, map(type, items)))))
+            large.update(map(id, itertools.compress(values, map(least.__le__, map(len, values)))))
+        for holder in holders if large else ():
+            values = gc.get_referents(holder)
+            if not large.isdisjoint(map(id, values)):
+                self._now[id(holder)] = {place: (len(each),) for place, each in enumerate(values) if id(each) in large}
 
     def looked(self) -> None:
         """All objects were looked at."""
-        self._known, self._known_now = self._known_now, {}
-        self._places, self._places_now = self._places_now, {}
-        self._there, self._there_now = self._there_now, set()
+        self._lengths, self._now = self._now, {}
         self._looks += 1
 
     def choose(self, at: Sequence[int]) -> None:
         """Take those that get longer steadily, and most. Forgets the lengths."""
-        rates = [(rising(at, (*lengths[:1], *lengths)), *where) for where, lengths in self._places.items()]
+        rates = [
+            (rising(at, lengths), holder, place)
+            for holder, places in self._lengths.items()
+            for place, lengths in places.items()
+        ]
         rates.sort(reverse=True)
         for rate, holder, place in rates[:MOST_FOUND]:
             if rate > 0:
                 self._rates.setdefault(holder, {})[place] = rate
-        self._known, self._places = {}, {}
+        self._lengths = {}
 
-    def find(self, holders: list[Any]) -> None:
+    def find(self, objects: list[Any], _holding: set[int]) -> None:
         """Find the holders of these again, among some objects."""
-        self._holders += [each for each in holders if id(each) in self._rates]
+        self._holders += itertools.compress(objects, map(self._rates.__contains__, map(id, objects)))
 
     def containers(self, at: int, sizes: Sizes) -> dict[int, Container]:
         """What was found, as containers of letters, bytes or items, by the value's id."""
