@@ -15,7 +15,7 @@ from truemem.verdict import GROWING_FROM
 from truemem_workbench.local import Function
 
 from testing.environment import Environment, Record
-from tests.heaps.jvms import VERSIONS, classes, java
+from tests.heaps.jvms import VERSIONS, classes, install, java
 
 SOURCE = Path(__file__).parent / "java" / "Keeps.java"
 MANAGED = ("-XX:+UseSerialGC", "-Xmx128m", "-Xshare:auto", "-XX:TieredStopAtLevel=1")
@@ -83,6 +83,7 @@ class Keeps(Environment):
 
 @pytest.fixture(params=[VERSIONS[0], *(pytest.param(each, marks=pytest.mark.nightly) for each in VERSIONS[1:])])
 def version(request: pytest.FixtureRequest) -> str:
+    install(request.param)
     java(request.param)
     return str(request.param)
 
@@ -150,6 +151,21 @@ def test_a_jvm_that_is_killed_meanwhile_is_given_up(asked: Keeps) -> None:
     record = asked.profile()
     assert record.growthProfile["gaveUp"]
     assert record.growthLines is None
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_heap_that_is_full_meanwhile_shows_nothing_of_ours(version: str, ends: bool) -> None:
+    with Keeps(version, "-Xmx48m", *(["-XX:+ExitOnOutOfMemoryError"] if ends else [])) as running:
+        running.until_listening()
+        for _ in range(3 if ends else INVOCATIONS + WAIT):
+            running.attempt("keep fill")
+        running.keep(3)
+        assert running.left() == []
+        record = running.profile()
+        said = [entry.text for entry in running.local.logs if entry.source == "function"]
+    assert set(said) <= {"Terminating due to java.lang.OutOfMemoryError: Java heap space"}
+    assert bool(record.growthProfile.get("gaveUp")) == bool(said) == ends
+    assert ends or record.growthLines[0]["class"] == "Keeps$Order"
 
 
 def test_a_freeze_in_the_middle_changes_nothing(asked: Keeps) -> None:

@@ -23,6 +23,18 @@ public class Keeps {
         final byte[] payload = new byte[2000];
     }
 
+    /** Uses up the heap, for a moment. */
+    static void fill() {
+        List<byte[]> filled = new ArrayList<>();
+        try {
+            while (true) {
+                filled.add(new byte[100_000]);
+            }
+        } catch (OutOfMemoryError full) {
+            filled.clear();
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         while (true) {
             HttpURLConnection event = (HttpURLConnection) new URL(API + "next").openConnection();
@@ -34,6 +46,9 @@ public class Keeps {
                 if (body.contains("keep")) {
                     KEPT.add(new Order());
                 }
+            }
+            if (body.contains("fill")) {
+                fill();
             }
             if (body.contains("collect")) {
                 System.gc();
