@@ -3,7 +3,7 @@
 A function with the heap's probe runs under the local Lambda and the layer of `make layer`, with `TRUEMEM_LINES` off and
 on, by turns. It keeps nothing, and no profile is asked for; or it keeps 40 KiB of each invocation, and is profiled.
 Requests come at once after each other, so that the caller waits for what is done after an answer. Writes
-results/lines_cost.md.
+results/lines_cost.md and the table of docs/heap.md.
 
 Exit codes: 0 every promise was kept, 1 one was broken, 2 it could not be measured.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import random
 import shutil
 import statistics
@@ -33,10 +34,11 @@ from truemem_workbench.local.configuration.node_function import from_node_handle
 
 from benchmarks.accuracy import percentile
 from benchmarks.contenders import EXECUTABLE
-from benchmarks.publish import exit_if_broken, machine, markdown, measuring
+from benchmarks.publish import ROOT, exit_if_broken, machine, markdown, measuring, replace
 from benchmarks.running import VCPU_MIB, confined
 
 RESULTS = Path(__file__).with_name("results") / "lines_cost.md"
+PAGE, BY = ROOT / "docs" / "heap.md", "python -m benchmarks.lines_cost"
 FUNCTIONS = Path(__file__).with_name("functions") / "lines"
 
 OFF, ON = "off", "on"
@@ -48,13 +50,17 @@ JVM = ("-XX:+UseSerialGC", "-Xmx64m", "-Xshare:auto", "-XX:TieredStopAtLevel=1")
 
 BLOCK = 5
 """So many in a row, then it is the other's turn."""
-WARM_UP, IDLE_BLOCKS = 20, 40
-"""Blocks of an environment that keeps nothing."""
+WARM_UP, IDLE_BLOCKS = 15, 15
+"""Blocks of an environment that keeps nothing. Two processes of one kind differ by some percent, so there are more
+environments of it."""
+IDLE_ROUNDS = 2
+"""So many times more."""
 MOST = 240
 """Blocks until a profile has ended, at most,"""
 LATER = 10
 """and until it is printed."""
 SMALL_MIB = 128
+SMALL = f"{PROFILED}, the CPU of {SMALL_MIB} MB"
 CPU_PERCENT, MEMORY_KIB = 1.0, 1024
 """The promise, of a function that is not profiled."""
 
@@ -83,6 +89,19 @@ class Figures:
 class Pair:
     off: Figures = field(default_factory=Figures)
     on: Figures = field(default_factory=Figures)
+    more_percent: list[float] = field(default_factory=list)
+    """CPU of the function, on against off, in each two environments: of the medians, of the means if it is profiled."""
+
+    def compare(self, middle: Callable[[Sequence[float]], float], blocks: int) -> None:
+        """Note more_percent of the latest blocks."""
+        self.more_percent.append(100 * (middle(self.on.cpu_ms[-blocks:]) / middle(self.off.cpu_ms[-blocks:]) - 1))
+
+    @property
+    def more(self) -> tuple[float, float]:
+        """The mean of more_percent, and its standard error."""
+        count = len(self.more_percent)
+        error = statistics.stdev(self.more_percent) / count**0.5 if count > 1 else math.inf
+        return statistics.fmean(self.more_percent), error
 
     @property
     def of_side(self) -> dict[str, Figures]:
@@ -199,6 +218,7 @@ class Case:
             for name, figures in start.of_side.items():
                 made[name] = Side(stack.enter_context(self.environment(name)), figures)
             look(made, start)
+            start.compare(statistics.fmean, 1)
             yield made
             look(made, last)
             for side in made.values():
@@ -219,15 +239,20 @@ def turns(made: dict[str, Side], event: dict[str, object], figures: Pair | None,
 
 def idle(made: dict[str, Side], figures: Pair) -> None:
     """It keeps nothing. Ends where it is profiled all the same, because V8's heap grows at first."""
+    blocks = 0
     for number in range(WARM_UP + IDLE_BLOCKS):
         if made[ON].is_profiled() is None:
             turns(made, {"keep": False}, figures if number >= WARM_UP else None)
+            blocks += number >= WARM_UP
+    assert blocks, "it is profiled at once"
+    figures.compare(statistics.median, blocks)
 
 
 def profiled(made: dict[str, Side], case: Case, figures: Pair) -> None:
     """It leaks until a profile has ended."""
     share = case.memory_mib / VCPU_MIB
     is_confined = False
+    blocks = 0
     with ExitStack() as stack:
         for _ in range(MOST):
             state = made[ON].is_profiled()
@@ -240,12 +265,14 @@ def profiled(made: dict[str, Side], case: Case, figures: Pair) -> None:
             # Only a major collection says how much of a JVM's heap is live.
             event: dict[str, object] = {"keep": True, "collect": not state and case.language == JAVA}
             turns(made, event, figures if state else None, at_once=is_confined)
+            blocks += bool(state)
     for _ in range(LATER):
         if made[ON].profile():
             break
         turns(made, {"keep": False}, None)
     profile = made[ON].profile()
     assert profile and not profile.get("gaveUp"), f"{case.language}, {case.handler}: no profile: {profile}"
+    figures.compare(statistics.fmean, blocks)
 
 
 Rows = dict[tuple[str, str], Pair]
@@ -267,17 +294,18 @@ def measure(languages: Sequence[str], rounds: int, small: int, bar: Callable[[st
             for handler in HANDLERS:
                 case = Case(language, handler, classes)
                 start, calm, profile = row(case, START), row(case, handler, IDLE), row(case, handler, PROFILED)
-                advance = bar(f"{language}, {handler}", 2 * rounds + small)
-                for _ in range(rounds):
+                advance = bar(f"{language}, {handler}", (1 + IDLE_ROUNDS) * rounds + small)
+                for _ in range(IDLE_ROUNDS * rounds):
                     with case.sides(start, calm) as made:
                         idle(made, calm)
                     advance()
+                for _ in range(rounds):
                     with case.sides(start, profile) as made:
                         profiled(made, case, profile)
                     advance()
                 case = Case(language, handler, classes, SMALL_MIB)
                 for _ in range(small):
-                    profile = row(case, handler, PROFILED, f"the CPU of {SMALL_MIB} MB")
+                    profile = row(case, handler, SMALL)
                     with case.sides(Pair(), profile) as made:
                         profiled(made, case, profile)
                     advance()
@@ -290,32 +318,38 @@ HEADINGS = ("", "CPU, ms", "more", "in all, ms", "p50, ms", "p99, ms", "function
 def cells(rows: Rows) -> list[list[str]]:
     made = []
     for (language, state), row in rows.items():
-
-        def both(of: Callable[[Figures], float], digits: int, row: Pair = row) -> str:
-            return f"{of(row.off):.{digits}f} / {of(row.on):.{digits}f}"
-
-        off, on = (statistics.fmean(each.cpu_ms) for each in (row.off, row.on))
         made.append(
             [
                 f"{language}, {state}",
-                both(lambda each: statistics.fmean(each.cpu_ms), 2),
-                f"{more_percent(row, state):+.1f} %",
-                f"{(on - off) * row.on.invocations:.0f}" if PROFILED in state.split(", ") else "",
-                both(lambda each: percentile(each.responses_ms, 50), 1),
-                both(lambda each: percentile(each.responses_ms, 99), 1),
-                both(lambda each: statistics.median(each.peak_mib), 1),
-                both(lambda each: statistics.fmean(each.sidecar_ms), 2),
-                both(lambda each: statistics.median(each.sidecar_mib), 2),
+                both(row, lambda each: statistics.fmean(each.cpu_ms), 2),
+                more(row),
+                f"{in_all_ms(row):.0f}" if is_profile(state) else "",
+                both(row, lambda each: percentile(each.responses_ms, 50), 1),
+                both(row, lambda each: percentile(each.responses_ms, 99), 1),
+                both(row, lambda each: statistics.median(each.peak_mib), 1),
+                both(row, lambda each: statistics.fmean(each.sidecar_ms), 2),
+                both(row, lambda each: statistics.median(each.sidecar_mib), 2),
             ]
         )
     return made
 
 
-def more_percent(row: Pair, state: str) -> float:
-    """More CPU of the function. Where it costs each invocation the same, the median of the differences."""
-    if PROFILED in state.split(", "):
-        return 100 * (statistics.fmean(row.on.cpu_ms) / statistics.fmean(row.off.cpu_ms) - 1)
-    return 100 * (statistics.median(on / off for off, on in zip(row.off.cpu_ms, row.on.cpu_ms, strict=True)) - 1)
+def more(row: Pair) -> str:
+    percent, error = row.more
+    return f"{percent:+.1f} ± {error:.1f} %" if math.isfinite(error) else f"{percent:+.1f} %"
+
+
+def both(row: Pair, of: Callable[[Figures], float], digits: int) -> str:
+    return f"{of(row.off):.{digits}f} / {of(row.on):.{digits}f}"
+
+
+def is_profile(state: str) -> bool:
+    return PROFILED in state.split(", ")
+
+
+def in_all_ms(row: Pair) -> float:
+    """More CPU in all invocations of a profile."""
+    return (statistics.fmean(row.on.cpu_ms) - statistics.fmean(row.off.cpu_ms)) * row.on.invocations
 
 
 def held_mib(figures: Figures) -> float:
@@ -328,12 +362,9 @@ def broken(rows: Rows) -> list[str]:
     found = []
     for (language, state), row in rows.items():
         if IDLE in state:
-            percent = more_percent(row, state)
-            off, on = (
-                statistics.median(each.peak_mib) + statistics.median(each.sidecar_mib) for each in (row.off, row.on)
-            )
-            kib = (on - off) * 1024
-            found += [f"{language}, {state}: {percent:.1f} % of CPU"] if percent > CPU_PERCENT else []
+            percent, error = row.more
+            kib = 1024 * (held_mib(row.on) - held_mib(row.off))
+            found += [f"{language}, {state}: {percent:.1f} % of CPU"] if percent - 2 * error > CPU_PERCENT else []
             found += [f"{language}, {state}: {kib:.0f} KiB"] if kib > MEMORY_KIB else []
     return found
 
@@ -354,15 +385,26 @@ def main(rounds: int, small: int, only: tuple[str, ...]) -> None:
     exit_if_broken(broken(rows))
 
 
+def short(rows: Rows) -> str:
+    """Of the handler that works: a profile."""
+    made = []
+    for language in LANGUAGES:
+        row, small = rows[language, f"works, {PROFILED}"], rows[language, f"works, {SMALL}"]
+        p99, small_p99 = (both(of, lambda each: percentile(each.responses_ms, 99), 0) for of in (row, small))
+        made.append([language, *(f"{each} ms" for each in (f"{in_all_ms(row):.0f}", p99, small_p99))])
+    return markdown(["", "CPU in all", "p99", f"p99, {SMALL_MIB} MB"], made)
+
+
 def publish(table: str, rows: Rows, seconds: float) -> None:
-    """Write the results page."""
+    """Write the results page, and the short table of the docs."""
+    replace(PAGE, "lines", short(rows), by=BY)
     counts = {len(row.on.responses_ms) for (_, state), row in rows.items() if IDLE in state}
     RESULTS.write_text(
-        f"# What the lines cost\n\n`python -m benchmarks.lines_cost`, {datetime.now(UTC):%Y-%m-%d}, on {machine()};"
+        f"# What the lines cost\n\n`{BY}`, {datetime.now(UTC):%Y-%m-%d}, on {machine()};"
         f" {seconds:.0f} s.\n\n{table}\n\nOf two figures the first is with `TRUEMEM_LINES` off, the second with it on,"
         " by turns, with the heap's probe and the same sidecar. CPU and sidecar: ms of an invocation, in the mean; of a"
-        " start, until its first answer. More: the median of the differences, and of the mean while it is profiled; in"
-        " all: of a whole profile. p50, p99: of the response, as a caller sees it who waits for what is done after the"
+        " start, until its first answer. More: mean of the environments, with its standard error; in all: of a whole"
+        " profile. p50, p99: of the response, as a caller sees it who waits for what is done after the"
         " last one; of a start, its init. Function: highest RSS, sidecar: PSS at the end. Works: parses and hashes."
         f" Allocates: makes small objects all the time, and drops them. {max(counts)} invocations that are not"
         " profiled, of each function.\n",

@@ -474,6 +474,28 @@ def test_a_loop_of_many_lines_is_soon_left_alone(tmp_path: Path) -> None:
         assert json.dumps([True, False]) in found.sent
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="there a line is left alone after some times in any case")
+def test_with_little_cpu_fewer_lines_are_watched(tmp_path: Path) -> None:
+    source = """
+        import sys
+        KEPT = []
+        def handler(event, context):
+            KEPT.append(bytearray(40_000))
+            watched = 0
+            for _ in range(5000):
+                watched += sys.gettrace() is not None
+            return watched
+    """
+
+    def most_watched(memory: str) -> int:
+        (tmp_path / memory).mkdir()
+        found = run(tmp_path / memory, source, AWS_LAMBDA_FUNCTION_MEMORY_SIZE=memory)
+        assert found.lines == [("app.py", 5)]
+        return max(map(int, found.sent))
+
+    assert 0 < most_watched("128") < most_watched("1769") / 3
+
+
 def test_a_container_that_is_replaced_is_not_held(tmp_path: Path) -> None:
     """While it is watched: the old one, and all that is in it, would be memory twice."""
     source = f"""

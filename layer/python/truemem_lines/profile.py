@@ -28,8 +28,9 @@ LOOKED = 0.6
 """Share of the invocations over which the looks are spread. The rest may be watched, line by line."""
 WATCHED = 24
 """Invocations that are watched at most."""
-FREE_CPU_NS = 10_000_000
-"""More CPU for an invocation that is allowed at any rate: some of a short one is not worth giving up for."""
+FREE_CPU_NS, LEAST_FREE = 10_000_000, 0.2
+"""More CPU for an invocation that is allowed at any rate: some of a short one is not worth giving up for. With a part
+of a vCPU lines are watched for that part of it, because the caller waits as many times longer; for this at least."""
 MOST_LOOK_NS = 1_000_000_000
 """Time of a look, with its collection: the function's timeout goes on. One that would take longer is not begun, and
 after one that did there is no other."""
@@ -74,6 +75,7 @@ class Profile:
         self._watches = False
         size = os.environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "")
         share = min(1.0, int(size) / VCPU_MIB) if size.isdecimal() and int(size) else 1.0
+        self._free_ns = FREE_CPU_NS * max(share, LEAST_FREE)
         if len(gc.get_objects()) * OBJECT_NS / share > MOST_LOOK_NS:
             self._gave_up = "looks"
         else:
@@ -105,7 +107,7 @@ class Profile:
             self._watches = False
             self._watch.stop()
             self._watched_ns.append(cpu_ns)
-            if _middle(self._watched_ns) - self._before_ns > self._most_ns:
+            if _middle(self._watched_ns) - self._before_ns > self._most_ns(FREE_CPU_NS):
                 self._gave_up = "cpu"
         if self._count >= self._ask.invocations:
             self._timed(partial(self._conclude, self._watch))
@@ -146,12 +148,11 @@ class Profile:
         self._gave_up = tracing()
         self._watches = not self._gave_up
         if self._watches:
-            watch.start(int(self._most_ns))
+            watch.start(int(self._most_ns(self._free_ns)))
 
-    @property
-    def _most_ns(self) -> float:
+    def _most_ns(self, free_ns: float) -> float:
         """More CPU that a watched invocation may take."""
-        return max(FREE_CPU_NS, self._before_ns * self._ask.cpu_percent / 100)
+        return max(free_ns, self._before_ns * self._ask.cpu_percent / 100)
 
     def _timed(self, step: Callable[[], None]) -> None:
         """Do it without garbage, and without a collection that our own objects start."""
