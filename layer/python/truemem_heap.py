@@ -61,9 +61,6 @@ COLLECT = b"TRUEMEM_HEAP_COLLECT"
 
 LINES = b"TRUEMEM_LINES"
 """Set and not `off`: the sidecar may ask for the lines that keep memory (truemem_lines)."""
-COMPARED = 64
-"""Invocations whose CPU is known when a profile begins."""
-ASK_SIZE = 200
 
 TIDIED = 1000
 """Entries of the folder that are searched for pages of processes that have ended."""
@@ -214,92 +211,18 @@ class Probe:
             self._changed_ns = changed_ns
 
 
-class Lines:
-    """Looks after each invocation whether the sidecar asks for a profile. The code of that is loaded only then."""
-
-    def __init__(self, folder: str, read: Callable[[], Any] | None) -> None:
-        self._folder = folder
-        self._ask = f"{folder}/.truemem-lines-{posix.getpid()}"
-        self._read = read
-        self._profile: Any = None
-        self._is_over = False
-        self._spent_ns: list[int] = []
-        self._began_ns = self._ended_ns = time.process_time_ns()
-
-    def before(self) -> None:
-        """The answer is there, and not yet sent."""
-        self._ended_ns = time.process_time_ns()
-
-    def after(self) -> None:
-        """The answer was sent: the caller does not wait any more. Never raises."""
-        if self._is_over:
-            return
-        try:
-            self._step(self._ended_ns - self._began_ns)
-        except Exception:
-            self.stop()
-        self._began_ns = time.process_time_ns()
-
-    def stop(self) -> None:
-        """End it for good. Never raises."""
-        profile, self._profile, self._is_over = self._profile, None, True
-        with suppress(Exception):
-            if profile is not None:
-                profile.stop()
-
-    def _step(self, cpu_ns: int) -> None:
-        if posix.access(self._ask, posix.F_OK):
-            if self._profile is None:
-                self._begin()
-            elif not self._profile.after(cpu_ns):
-                self.stop()
-        elif self._profile is not None:
-            self.stop()  # the sidecar has withdrawn it
-        if self._profile is None:
-            self._spent_ns.append(cpu_ns)
-            del self._spent_ns[:-COMPARED]
-
-    def _begin(self) -> None:
-        descriptor = posix.open(self._ask, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
-        try:
-            asked = posix.read(descriptor, ASK_SIZE).decode("ascii")
-        finally:
-            posix.close(descriptor)
-        if not asked.endswith("\n"):
-            return  # it is being written
-        self._profile = _package_of_lines().begin(
-            self._folder, asked, self._spent_ns, self._in_use if self._read else None
-        )
-        if self._profile.is_over:
-            self.stop()
-
-    def _in_use(self) -> int:
-        """Bytes that malloc has given out."""
-        heap = self._read()  # type: ignore[misc]
-        return int(heap.uordblks + heap.hblkhd)
-
-
-def _package_of_lines() -> Any:
-    """truemem_lines, from beside this file. sys.path and sys.modules are afterwards as they were."""
-    from importlib.machinery import SourceFileLoader
+def _requests(read: Callable[[], Any] | None) -> Any:
+    """Requests of truemem_lines/request.py, if they are wanted. Its code is loaded only then: without a cache it is
+    compiled at each start."""
+    if posix.environ.get(LINES, b"off").strip().lower() in (b"", b"off"):
+        return None
     from importlib.util import module_from_spec, spec_from_file_location
 
-    name = "truemem_lines"
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)  # noqa: PTH100, PTH118, PTH120
-    path = f"{folder}/__init__.py"
-    spec = spec_from_file_location(name, path, loader=SourceFileLoader(name, path), submodule_search_locations=[folder])
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "truemem_lines")  # noqa: PTH100, PTH118, PTH120
+    spec = spec_from_file_location("truemem_lines_request", f"{folder}/request.py")
     module = module_from_spec(spec)  # type: ignore[arg-type]
-    sys.modules[name] = module  # its modules import one another
-    try:
-        spec.loader.exec_module(module)  # type: ignore[union-attr]
-    finally:
-        for each in [each for each in sys.modules if each.partition(".")[0] == name]:
-            del sys.modules[each]
-    return module
-
-
-def _asked_for() -> bool:
-    return posix.environ.get(LINES, b"off").strip().lower() not in (b"", b"off")
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module.Requests(_folder(), read)
 
 
 def _folder() -> str:
@@ -308,7 +231,7 @@ def _folder() -> str:
     return tmp.rstrip("/") if tmp.startswith("/tmp/") and ".." not in tmp else "/tmp"
 
 
-def _hook(probe: Probe, lines: Lines | None = None) -> bool:
+def _hook(probe: Probe, requests: Any = None) -> bool:
     """Have AWS's runtime client note each invocation before it posts the answer, if it is the client that we know.
 
     There, and not around the handler: a frame of ours would be the first of each error's stack trace.
@@ -318,7 +241,8 @@ def _hook(probe: Probe, lines: Lines | None = None) -> bool:
         posts = [vars(kind).get(f"post_invocation_{end}") for end in ("result", "error")] if _is_class(kind) else []
         if posts and all(map(_takes_a_request, posts)):
             for post in posts:
-                setattr(kind, post.__name__, _noting(post, probe) if lines is None else _profiling(post, probe, lines))
+                noting = _noting(post, probe)
+                setattr(kind, post.__name__, noting if requests is None else requests.around(noting))
             return True
     return False
 
@@ -337,18 +261,6 @@ def _noting(post: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
     def noting(self: Any, invoke_id: Any, *arguments: Any, **named: Any) -> Any:
         probe.note(invoke_id)
         return post(self, invoke_id, *arguments, **named)
-
-    return noting
-
-
-def _profiling(post: Callable[..., Any], probe: Probe, lines: Lines) -> Callable[..., Any]:
-    @functools.wraps(post)
-    def noting(self: Any, invoke_id: Any, *arguments: Any, **named: Any) -> Any:
-        lines.before()
-        probe.note(invoke_id)
-        sent = post(self, invoke_id, *arguments, **named)
-        lines.after()
-        return sent
 
     return noting
 
@@ -378,11 +290,11 @@ def _start() -> None:
     global _probe, automatic  # noqa: PLW0603 - a module's state, made once
     page = Page(_folder())
     _probe = Probe(page)
-    lines = Lines(_folder(), _probe.read) if _asked_for() else None
-    automatic = _hook(_probe, lines)
+    requests = _requests(_probe.read)
+    automatic = _hook(_probe, requests)
     os.register_at_fork(after_in_child=page.forget)
-    if lines is not None:
-        os.register_at_fork(after_in_child=lines.stop)
+    if requests is not None:
+        os.register_at_fork(after_in_child=requests.stop)
     atexit.register(_remove, page)
 
 

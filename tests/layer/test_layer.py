@@ -19,7 +19,7 @@ from tests.layer.built import ROOT, Layer, script
 MACHINES = {"x86_64": 62, "arm64": 183}
 """ELF's e_machine (elf(5))."""
 
-IN_PYTHON = ["__init__", "containers", "looks", "objects", "profile", "rising", "users", "values", "watch"]
+IN_PYTHON = ["__init__", "containers", "looks", "objects", "profile", "request", "rising", "users", "values", "watch"]
 LINES = (
     *(f"python/truemem_lines/{name}.py" for name in IN_PYTHON),
     *(f"truemem/{name}.cjs" for name in ("keeping_line", "lines", "source")),
