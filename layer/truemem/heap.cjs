@@ -7,7 +7,7 @@
 
 // Taken now: the function or another preload may put others in their place.
 const { closeSync, constants, existsSync, fstatSync, ftruncateSync, lstatSync } = require("fs");
-const { openSync, opendirSync, readFileSync, renameSync, statSync, unlinkSync, writeSync } = require("fs");
+const { openSync, opendirSync, readFileSync, realpathSync, renameSync, statSync, unlinkSync, writeSync } = require("fs");
 const { compileFunction, createContext } = require("vm");
 const { now } = Date;
 const { cpuUsage, hrtime } = process;
@@ -36,6 +36,7 @@ let changed = 0;
 let lines = process.env.TRUEMEM_LINES;
 if (lines === "off") lines = "";
 const root = process.env.LAMBDA_TASK_ROOT || "/var/task";
+const [, script] = process.argv; // the runtime's client
 const LOOKED_FOR = { throwIfNoEntry: false };
 let profile; // is called between an answer and the request for the next invocation
 
@@ -201,7 +202,7 @@ function loadedProfile() {
   const fs = { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, renameSync, unlinkSync, writeSync };
   const clocks = { cpu: () => apply(cpuUsage, process, []), wall: () => apply(bigint, hrtime, []) };
   const given = { fs, inspector: require("inspector"), v8, clocks, prototypes, pid: process.pid, folder, root, memorySize };
-  return load("lines.cjs")(given);
+  return load("lines.cjs")({ ...given, client: realpathSync(script) });
 }
 
 // AWS's client (aws-lambda-ric, and the one of Lambda's runtimes) answers through an addon, rapid-client.node: its

@@ -167,11 +167,25 @@ class Deduction {
         if (first && (!best || first.score > best.score)) best = first;
         if (best && best.score >= 7) break;
       }
+      if (!inner && !(best && best.score >= 7)) for (const keep of this.inlined(scope)) if (!best || keep.score > best.score) best = keep;
       if (best && best.score >= 7) break;
       inner = users[i];
     }
     if ((!best || best.score < 7) && users.length) best = this.byCallers(users[0], best);
     return { best, users, lines };
+  }
+
+  // What the functions keep that this one calls: V8 inlines hot ones, and counts what they make for their caller.
+  inlined(scope, doubt = 2, depth = 0) {
+    const { source, about } = scope;
+    const keeps = [];
+    for (let i = about.first; i <= about.last && depth < DEPTH; i += 1) {
+      if (!source.is(i, "(") || !source.isWord(i - 1)) continue;
+      const inner = this.defined(source, source.value(i - 1), source.is(i - 2, "new"));
+      if (!inner || inner.about.begin === about.begin) continue;
+      keeps.push(...this.made(inner, doubt, depth), ...this.inlined(inner, doubt + 0.5, depth + 1));
+    }
+    return keeps;
   }
 
   // How sure it is that the object whose method is called lives on after the caller.

@@ -69,6 +69,7 @@ module.exports = (given) => {
   let lookMs = 0;
   let memoryKiB = 0;
   let cpu;
+  let handler; // the user's function that the runtime's client calls
 
   function next() {
     if (!host.isThere(path)) return ended(); // withdrawn: memory is near the limit, or the environment ends
@@ -175,7 +176,10 @@ module.exports = (given) => {
     looks.push({ at: profiled, ordinal, live: host.live(), external: host.external(), ms });
     allLooks += 1;
     lookMs += ms;
-    const nodes = visited(profile.head, [], () => {});
+    const nodes = visited(profile.head, [], (id, frames) => {
+      const first = frames.findIndex(({ callFrame }) => host.relative(callFrame.url) !== undefined);
+      if (first > 0 && host.isClient(frames[first - 1].callFrame.url)) handler = frames[first];
+    });
     memoryKiB = Math.max(memoryKiB, (samples.length * SAMPLE_BYTES + nodes * NODE_BYTES) / 1024);
     return profile;
   }
@@ -193,6 +197,7 @@ module.exports = (given) => {
       const key = chain.key;
       if (!groups.has(key)) groups.set(key, { frames: chain.frames, windows: new Float64Array(WINDOWS), callees: new Map(), external: 0 });
       const group = groups.get(key);
+      if (chain.frames.length > group.frames.length) group.frames = chain.frames; // with the library's
       group.windows[window] += size;
       if (window === WINDOWS - 1) continue;
       if (EXTERNAL.test(chain.leaf)) group.external += 1;
@@ -207,10 +212,15 @@ module.exports = (given) => {
     return summed(found, growth);
   }
 
-  // The user's frames, or the innermost one of a library.
-  function chainOf(frames) {
-    if (!frames || !frames.length) return undefined;
+  // The user's frames, or the innermost one of a library. V8 inlines a hot handler into the client that calls it, and
+  // counts what it makes for the client.
+  function chainOf(given) {
+    if (!given || !given.length) return undefined;
     let users = [];
+    const own = given.reduce((last, { callFrame }, i) => (callFrame.url ? i : last), 0);
+    const isClients = host.isClient(given[own].callFrame.url);
+    if (isClients && !handler) return undefined;
+    const frames = isClients ? [handler, ...given.slice(own + 1)] : given;
     let last = -1;
     for (let i = 0; i < frames.length; i += 1) {
       const { callFrame } = frames[i];
@@ -386,7 +396,7 @@ function visited(node, above, see) {
 }
 
 // The few things of Node.js that are needed, from what heap.cjs took before the function ran.
-function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, memorySize }) {
+function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, client, memorySize }) {
   const { O_RDONLY, O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
   const once = { throwIfNoEntry: false };
 
@@ -465,6 +475,7 @@ function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, memo
       }
       return files.get(url);
     },
+    isClient: (url) => path(url) === client, // the process's own script
     isLibrary: (url) => path(url).includes("/node_modules/") || (path(url).startsWith("/opt/") && !path(url).startsWith("/opt/truemem/")),
     size: (text) => encodeURIComponent(text.toWellFormed ? text.toWellFormed() : text).replace(/%../g, "x").length,
     write(file, text) {

@@ -28,10 +28,7 @@ def check(running: Environment, file: str) -> None:
     (record,) = [each for each in records if each.growthProfile]
     assert "gaveUp" not in record.growthProfile
     named = [(each["file"], each["function"], each["perInvocationKiB"]) for each in record.growthLines]
-    if not named and file.endswith(".mjs"):  # V8 does not always sample what optimized code makes: then it is no line's
-        assert record.growthProfile["restKiB"] == pytest.approx(40, rel=0.1)
-    else:
-        assert named[0] == (file, "keep", pytest.approx(40, rel=0.1))
+    assert named[0] == (file, "keep", pytest.approx(40, rel=0.1))
     assert not any(each.dropped for each in records)
 
 
