@@ -202,7 +202,7 @@ function loadedProfile() {
   const fs = { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, renameSync, unlinkSync, writeSync };
   const clocks = { cpu: () => apply(cpuUsage, process, []), wall: () => apply(bigint, hrtime, []) };
   const given = { fs, inspector: require("inspector"), v8, clocks, prototypes, pid: process.pid, folder, root, memorySize };
-  return load("lines.cjs")({ ...given, client: realpathSync(script) });
+  return load("lines.cjs")({ ...given, client: quietly(realpathSync)(script) });
 }
 
 // AWS's client (aws-lambda-ric, and the one of Lambda's runtimes) answers through an addon, rapid-client.node: its

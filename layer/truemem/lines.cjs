@@ -249,25 +249,13 @@ module.exports = (given) => {
     const found = [];
     let left = groups.map((each) => ({ ...each, users: each.frames.filter((frame) => !frame.library) }));
     for (const each of left) if (!each.users.length) each.users = each.frames.slice(-1);
-    const functions = new Map();
     const keyed = ({ file, line, column }) => `${file}:${line}:${column}`;
-    for (const each of left) {
-      const key = keyed(each.users[each.users.length - 1]);
-      if (!functions.has(key)) functions.set(key, []);
-      functions.get(key).push(each);
-    }
-    left = [];
-    for (const each of functions.values()) {
-      const bytes = rate(each, empty);
-      if (bytes > 0) found.push({ bytes, groups: each });
-      else left.push(...each);
-    }
-    for (let up = 1; up < FRAMES && left.length; up += 1) {
+    for (let up = 0; up < FRAMES && left.length; up += 1) {
       const callers = new Map();
       for (const each of left) {
-        const of = each.users[Math.max(0, each.users.length - 1 - up)];
-        if (!callers.has(keyed(of))) callers.set(keyed(of), []);
-        callers.get(keyed(of)).push(each);
+        const key = keyed(each.users[Math.max(0, each.users.length - 1 - up)]);
+        if (!callers.has(key)) callers.set(key, []);
+        callers.get(key).push(each);
       }
       left = [];
       for (const each of callers.values()) {
@@ -428,6 +416,7 @@ function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, clie
     folder,
     pid,
     path,
+    isClient: (url) => path(url) === client && !client.startsWith(below), // the process's own script
     isThere: (file) => fs.lstatSync(file, once) !== undefined,
     readAsk: (file) => read(file, 200, O_NOFOLLOW),
     readSource: (file, most) => read(file.startsWith("/") ? file : below + file, most, 0),
@@ -475,23 +464,25 @@ function hostOf({ fs, inspector, v8, clocks, prototypes, pid, folder, root, clie
       }
       return files.get(url);
     },
-    isClient: (url) => path(url) === client, // the process's own script
     isLibrary: (url) => path(url).includes("/node_modules/") || (path(url).startsWith("/opt/") && !path(url).startsWith("/opt/truemem/")),
     size: (text) => encodeURIComponent(text.toWellFormed ? text.toWellFormed() : text).replace(/%../g, "x").length,
     write(file, text) {
       const part = `${file}.new`;
-      try {
-        fs.unlinkSync(part);
-      } catch {
-        // it was not there
-      }
+      const remove = () => {
+        try {
+          fs.unlinkSync(part);
+        } catch {
+          // it was not there
+        }
+      };
+      remove();
       const descriptor = fs.openSync(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
       try {
-        fs.writeSync(descriptor, text);
+        if (fs.writeSync(descriptor, text) === this.size(text)) fs.renameSync(part, file); // else the disk is full
       } finally {
         fs.closeSync(descriptor);
+        remove();
       }
-      fs.renameSync(part, file);
     },
   };
 }

@@ -336,6 +336,83 @@ def test_one_that_is_killed_leaves_its_request_only(function: Lambda) -> None:
     assert {path.name for path in function.tmp.iterdir()} == {f".truemem-heap-{pid}", f".truemem-lines-{pid}"}
 
 
+def test_v8s_own_limit_ends_the_process_as_ever(function: Lambda) -> None:
+    full = LEAK.replace("  return", "  while (n === 40) kept.push(new Array(10000).fill(kept.length));\n  return")
+    ends = []
+    for asked in ("on", "off"):
+        options = f"--require {PRELOAD} --max-old-space-size=50"
+        with function.start(full, NODE_OPTIONS=options, TRUEMEM_LINES=asked) as process:
+            out, error = process.communicate(timeout=60)
+        ends.append((process.returncode, out, "heap out of memory" in error))
+    assert ends == [(-signal.SIGABRT, "", True)] * 2
+    assert not list(function.tmp.glob("*.json*"))
+
+
+CHILD = """const { Session } = require('inspector');
+const session = new Session();
+let sampled = true;
+session.connect();
+session.post('HeapProfiler.getSamplingProfile', (error) => (sampled = !error));
+const hooked = !String(process.dlopen).includes('[native code]');
+process.send({ sampled, hooked, options: process.env.NODE_OPTIONS });"""
+
+
+def test_children_have_nothing_of_it(function: Lambda) -> None:
+    (function.root / "child.cjs").write_text(CHILD)
+    forks = """import cluster from 'cluster';
+import { fork } from 'child_process';
+cluster.setupPrimary({ exec: `${import.meta.dirname ?? process.env.LAMBDA_TASK_ROOT}/child.cjs` });
+const of = (child) => new Promise((resolve) => child.once('message', resolve));
+async function check() {
+  const said = await Promise.all([of(fork(cluster.settings.exec)), of(cluster.fork())]);
+  const expected = JSON.stringify([{ sampled: false, hooked: false }, { sampled: false, hooked: false }]);
+  if (JSON.stringify(said) !== expected) throw new Error(JSON.stringify(said));
+  for (const each of Object.values(cluster.workers)) each.disconnect();
+}
+"""
+    found = function.run(forks + LEAK.replace("  return", "  if (n === 40) await check();\n  return"))
+    assert lines(found) == [marked(forks + LEAK)]
+    assert len(list(function.tmp.iterdir())) == 3  # the page, the request and the answer
+
+
+@pytest.fixture
+def small_tmp(function: Lambda) -> Iterator[Lambda]:
+    """/tmp of 16 pages."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(function.tmp)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting a disk is not permitted here")
+    yield function
+    subprocess.run(["umount", "-l", str(function.tmp)], check=True)
+
+
+@pytest.mark.parametrize("pages", [0, 1])
+def test_a_full_tmp_has_no_half_answer(small_tmp: Lambda, pages: int) -> None:
+    """The answer has two pages: a stack of long names."""
+    names = [f"{'long' * 60}{n}" for n in range(20)]
+    within = [*(f"{name}(n)" for name in names[1:]), "kept.push(new Array(2000).fill(n))"]
+    calls = [f"function {name}(n) {{ {call}; }}" for name, call in zip(names, within, strict=True)]
+    source = f"""import {{ fstatSync, ftruncateSync, openSync, writeSync }} from 'fs';
+const kept = [];
+{chr(10).join(calls)}
+function fill() {{
+  const file = openSync(`${{process.env.TMPDIR}}/full`, 'w');
+  try {{
+    for (;;) writeSync(file, Buffer.alloc(4096));
+  }} catch {{
+    ftruncateSync(file, fstatSync(file).size - {4096 * pages});
+  }}
+}}
+export const handler = ({{ n }}) => {{
+  {names[0]}(n);
+  if (n === 40) fill();
+  return n;
+}};
+"""
+    assert small_tmp.run(source) is None
+    left = {path.name.rstrip("-0123456789") for path in small_tmp.tmp.iterdir()}
+    assert left == {".truemem-heap", ".truemem-lines", "full"}
+
+
 def test_a_source_that_is_not_understood_has_its_functions_line(function: Lambda) -> None:
     """It is gone when it is to be read."""
     source = LEAK.replace("  return", "  if (n === 20) unlinkSync(new URL(import.meta.url));\n  return")

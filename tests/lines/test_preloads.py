@@ -1,5 +1,9 @@
 """The real sidecar and the real preloads: a leak is named in the log of the function that has it."""
 
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,15 +25,17 @@ MOST = GROWING_FROM + 500
 """V8 says what is live after its next major collection."""
 
 
-def check(running: Environment, file: str) -> None:
+def check(running: Environment, file: str, gave_up: str = "") -> None:
     for _ in range(MOST):
         running.attempt()
     records = running.told()
     (record,) = [each for each in records if each.growthProfile]
-    assert "gaveUp" not in record.growthProfile
-    named = [(each["file"], each["function"], each["perInvocationKiB"]) for each in record.growthLines]
-    assert named[0] == (file, "keep", pytest.approx(40, rel=0.1))
+    assert record.growthProfile.get("gaveUp", "") == gave_up
     assert not any(each.dropped for each in records)
+    if gave_up:
+        return
+    named = [(each["file"], each["function"], each["perInvocationKiB"]) for each in record.growthLines]
+    assert named[0] == (file, "keep", pytest.approx(40, rel=0.1 if file.endswith(".py") else 0.5))  # V8 may inline it
 
 
 @pytest.mark.skipif(not (LAYER / "python" / "truemem_lines").exists(), reason="built without the preload's part")
@@ -60,9 +66,9 @@ def test_a_kill_while_profiled_has_its_record(later: int) -> None:
     assert (profiled.growthProfile, profiled.growthLines) == ({"gaveUp": "the environment has ended"}, None)
 
 
-def leaking_node() -> Function:
-    made = node_function("leaks")
-    return replace(made, task_root=FUNCTIONS, needs=(*made.needs, FUNCTIONS))
+def leaking_node(module: str = "leaks", *needs: Path) -> Function:
+    made = node_function(module)
+    return replace(made, task_root=FUNCTIONS, needs=(*made.needs, FUNCTIONS, *needs))
 
 
 @pytest.mark.skipif(not (LAYER / "truemem" / "lines.cjs").exists(), reason="built without the preload's part")
@@ -72,3 +78,59 @@ def test_a_leak_in_node_is_named(exact: bool) -> None:
     variables = {**ON, "NODE_OPTIONS": REQUIRED}
     with Environment(leaking_node(), environment=variables, exact=exact, memory_mib=512) as running:
         check(running, "leaks.mjs")
+
+
+@needs_cgroups
+@pytest.mark.skipif(NODE is None, reason="no node on the path")
+def test_a_kill_for_memory_while_profiled_is_as_ever() -> None:
+    variables = {**ON, "NODE_OPTIONS": REQUIRED}
+    with Environment(leaking_node(), environment=variables, exact=True, memory_mib=256) as running:
+        while not files(running):
+            assert len(running.invocations) < MOST
+            running.attempt()
+        for _ in range(20):
+            running.attempt()
+        (_,) = files(running)
+        killed = running.attempt("fill")
+        assert running.attempt().payload == 1
+        assert files(running) == []
+        *_, record, after = running.told()
+    assert killed.function_error == "Unhandled"
+    assert (record.OutOfMemory, after.OutOfMemory) == (1, None)
+    (profiled,) = [each for each in (record, after) if each.growthProfile]
+    assert (profiled.growthLines, list(profiled.growthProfile)) == (None, ["gaveUp"])
+
+
+# --- Beside others' preloads, from npm --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def packages() -> Iterator[Path]:
+    """Not in pytest's folder: the function's user cannot read that."""
+    names = ["dd-trace", "datadog-lambda-js", "@opentelemetry/api", "@opentelemetry/auto-instrumentations-node"]
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        subprocess.run(["npm", "install", "--silent", "--no-audit", "--prefix", folder, *names], check=True)
+        yield Path(folder, "node_modules")
+
+
+DATADOG = "--require {}/dd-trace/init "
+OPEN_TELEMETRY = "--require {}/@opentelemetry/auto-instrumentations-node/build/src/register.js "
+OTHERS: dict[str, tuple[str, str, dict[str, str], str]] = {
+    "datadog": ("leaks", DATADOG, {}, ""),
+    "its profiler": ("leaks", DATADOG, {"DD_PROFILING_ENABLED": "true"}, "heap profiler is in use"),
+    "its handler": ("datadog", "", {"DD_LAMBDA_HANDLER": "leaks.handler", "DD_FLUSH_TO_LOG": "true"}, ""),
+    "opentelemetry": ("leaks", OPEN_TELEMETRY, {"OTEL_TRACES_EXPORTER": "none"}, ""),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(shutil.which("npm") is None or NODE is None, reason="no npm")
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_leak_is_named_beside_anothers_preload(packages: Path, other: str) -> None:
+    module, options, variables, gave_up = OTHERS[other]
+    variables = {**ON, **variables, "PACKAGES": str(packages), "NODE_OPTIONS": options.format(packages) + REQUIRED}
+    with Environment(leaking_node(module, packages), environment=variables, memory_mib=512) as running:
+        check(running, "leaks.mjs", gave_up)
+    assert [made.payload for made in running.invocations] == list(range(1, MOST + 1))

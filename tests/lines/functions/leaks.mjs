@@ -5,7 +5,8 @@ function keep() {
   kept.push(new Array(5000).fill(1)); // leak
 }
 
-export const handler = async () => {
+export const handler = async (event) => {
+  while (event.do === "fill") kept.push(Buffer.alloc(1 << 20, 1));
   keep();
   return kept.length;
 };
